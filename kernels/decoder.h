@@ -1,0 +1,54 @@
+#pragma once
+// The decoder behind one interface for every backend: several plans in one forward pass, each segment either
+// computed or taken from cached pages, computed segments optionally kept in pages. Shapes and sources are checked
+// (CHECK) here; plans from outside go through find_fault first.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/kv_layout.h"
+#include "kernels/model.h"
+#include "kernels/plan.h"
+
+namespace troupe::kernels {
+
+enum class Source : std::uint8_t {
+  compute,   // compute keys and values; if `pages` is not empty, also leave them there
+  cached     // read keys and values from `pages`; the segment's tokens are not computed
+};
+
+struct SegmentKv {
+  Source source = Source::compute;
+  std::vector<float*> pages;   // layout.pages_for(tokens) page addresses, 64-byte aligned; may be empty for compute
+};
+
+// One request of a batch. A cached segment must not have a readout.
+struct Request {
+  const Plan* plan = nullptr;
+  std::vector<SegmentKv> kv;               // one per segment
+};
+
+struct Logits {
+  std::vector<std::vector<float>> readouts;   // [readout][row], in plan order
+};
+
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  virtual const DecoderConfig& config() const = 0;
+  virtual const KvLayout& layout() const = 0;
+  // Computes all requests in one pass. The result of each does not depend on the others (up to rounding).
+  // Not safe to call from two threads at once; make one decoder per executor with `share`.
+  virtual std::vector<Logits> forward(std::span<const Request> batch) = 0;
+  // Another executor over the same packed weights, with its own buffers.
+  virtual std::unique_ptr<Decoder> share() const = 0;
+};
+
+// CPU backend. Takes the weights (packs them once, keeps no second copy).
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens);
+
+// Tokens that `forward` computes for a request: the sum over segments whose source is compute.
+std::size_t computed_tokens(const Request& request);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,13 @@
+#pragma once
+// The errors of this room's edges: files that are not what they claim to be.
+#include <stdexcept>
+#include <string>
+
+namespace troupe::kernels {
+
+// A model directory that cannot be used. `what()` reads "<file>: <what is wrong>; expected <what>".
+struct LoadError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace troupe::kernels
