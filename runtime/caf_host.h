@@ -1,0 +1,31 @@
+#pragma once
+// The host of the real world: each core is one CAF actor on a small thread pool, each port has executor
+// threads of its own, time is the steady clock. The only code that knows CAF is caf_host.cc. All cores speak
+// the same events, so its shell is one plain class over the Core interface rather than a template, and a new
+// actor adds no CAF code. Between actors of this process an envelope is encoded once, shared by pointer, and
+// decoded by its receiver. Mailboxes are not bounded here: admission in the router bounds what is under way.
+#include <cstdint>
+#include <memory>
+
+#include "runtime/host.h"
+
+namespace troupe {
+
+class CafHost final : public Host {
+ public:
+  // `threads` run the cores; 0 means min(cores of this machine, 4). Ports do not count.
+  CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads = 0);
+  ~CafHost() override;
+
+  void add(ActorSpec actor) override;
+  void set_door(Address address, Door door) override;
+  void start() override;
+  void post_encoded(Address to, Bytes envelope) override;
+  void stop() override;
+
+ private:
+  struct World;
+  std::unique_ptr<World> world_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,144 @@
+#include "runtime/config.h"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace troupe;
+
+namespace {
+
+// A configuration file that goes when the test ends.
+class File {
+ public:
+  explicit File(std::string_view text) {
+    std::string pattern = std::filesystem::temp_directory_path() / "config-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    std::ofstream(path()) << text;
+  }
+  ~File() { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ / "config.yaml"; }
+
+  // "12: page_tokens is 0; …": the error after the file's name; "" if it loads.
+  std::string error() const {
+    try {
+      load_config(path());
+      return "";
+    } catch (const ConfigError& e) {
+      const std::string what = e.what();
+      REQUIRE(what.starts_with(path() + ":"));
+      return what.substr(path().size() + 1);
+    }
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+std::string error_of(std::string_view text) { return File(text).error(); }
+
+std::string error_of_set(std::string_view name, std::string_view text) {
+  Config config;
+  try {
+    config.set(name, text);
+    return "";
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("without a file every knob has its default") {
+  const Config config;
+  CHECK(config.size_bytes("pool.memory") == 256 << 20);
+  CHECK(config.integer("pool.page_tokens") == 4);
+  CHECK(config.real("pool.item_share") == 0.5);
+  CHECK(config.boolean("pool.verify_on_read"));
+  CHECK(config.text("router.policy") == "bat");
+  CHECK(config.duration_us("router.deadline") == 2'000'000);
+  CHECK(config.text("node.data_dir") == "");
+}
+
+TEST_CASE("a file changes what it names and nothing else") {
+  const File file(
+      "pool:\n  memory: 2GiB\n  item_share: 0.25\n  verify_on_read: false\n"
+      "router:\n  policy: item\n  deadline: 200ms\nhttp:   # all of these stay\nmodel:\n  directory: \"a "
+      "b\"\n");
+  const Config config = load_config(file.path());
+  CHECK(config.size_bytes("pool.memory") == std::int64_t{2} << 30);
+  CHECK(config.real("pool.item_share") == 0.25);
+  CHECK(!config.boolean("pool.verify_on_read"));
+  CHECK(config.text("router.policy") == "item");
+  CHECK(config.duration_us("router.deadline") == 200'000);
+  CHECK(config.text("model.directory") == "a b");
+  CHECK(config.integer("http.port") == 8080);
+  CHECK(error_of("") == "");
+  CHECK(error_of("# nothing\n") == "");
+}
+
+TEST_CASE("a value that does not fit is an error with its line and what was expected") {
+  CHECK(error_of("pool:\n\n  page_tokens: 0\n") == "3: pool.page_tokens is 0; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens: 4.0") == "2: pool.page_tokens is 4.0; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens: \"4\"") ==
+        "2: pool.page_tokens is text in quotes; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens:") ==
+        "2: pool.page_tokens is no single value; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens: [4]") ==
+        "2: pool.page_tokens is no single value; expected 1..256 tokens");
+  CHECK(error_of("pool: {verify_on_read: yes}") == "1: pool.verify_on_read is yes; expected true or false");
+  CHECK(error_of("router:\n  policy: Bat") ==
+        "2: router.policy is Bat; expected recompute | user | item | bat");
+}
+
+TEST_CASE("a name that is not in the table is an error that lists what is") {
+  CHECK(error_of("a: 1\nb: 2").starts_with("1: there is no section a; expected one of node, model, pool"));
+  CHECK(error_of("router:\n  polcy: bat")
+            .starts_with(
+                "2: there is no knob router.polcy; expected router.policy, router.requests_in_flight_max"));
+  CHECK(error_of("router.policy: bat")
+            .starts_with("1: there is no section router.policy; expected one of node"));
+  CHECK(error_of("pool:\n  memory: 1GiB\n  memory: 2GiB") == "3: pool.memory stands twice; expected it once");
+}
+
+TEST_CASE("what is no configuration file at all is refused") {
+  CHECK(error_of("pool: [1, 2]") == "1: pool is no map; expected keys and values");
+  CHECK(error_of("- a") == "1: the file is no map; expected keys and values");
+  CHECK(error_of("pool: {\n").find("is no YAML") != std::string::npos);
+  CHECK(error_of("pool:\n\tmemory: 1").starts_with("2: is no YAML"));
+  CHECK(error_of("pool:\n---\npool:\n").find("second document") != std::string::npos);
+  CHECK(error_of("? [a]\n: 1").find("no word") != std::string::npos);
+  CHECK(error_of(std::string(100000, '[')).find("is no YAML") != std::string::npos);
+  CHECK(error_of(std::string(2 << 20, '#')).find("larger than 1 MiB") != std::string::npos);
+  CHECK_THROWS_AS(load_config("no/such/file.yaml"), ConfigError);
+}
+
+TEST_CASE("the command line is checked like the file") {
+  Config config;
+  config.set("http.port", "0");
+  config.set("pool.memory", "1.5 GiB");
+  config.set("router.frequency_window", "5min");
+  CHECK(config.integer("http.port") == 0);
+  CHECK(config.size_bytes("pool.memory") == std::int64_t{3} << 29);
+  CHECK(config.duration_us("router.frequency_window") == 300'000'000);
+  CHECK(error_of_set("http.port", "65536") == "http.port is 65536; expected 0..65535");
+  CHECK(error_of_set("http.port", "").starts_with("http.port is empty"));
+  CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1");
+  CHECK(error_of_set("nothing", "1").starts_with("there is no knob nothing; expected one of node"));
+}
+
+TEST_CASE("the example file says every knob and loads as the defaults") {
+  const std::string text = example_yaml();
+  const File file(text);
+  CHECK(file.error() == "");
+  for (const Knob& knob : knob_table()) {
+    CAPTURE(knob.name);
+    const auto key = knob.name.substr(knob.name.find('.') + 1);
+    CHECK(text.find("\n  " + std::string(key) + ": ") != std::string::npos);
+    CHECK(text.find(knob.help) != std::string::npos);
+  }
+  CHECK(text.find("  # Tokens in a page.") != std::string::npos);
+  CHECK(text.find("1..256 tokens.\n  page_tokens: 4\n") != std::string::npos);
+}

@@ -1,0 +1,319 @@
+#pragma once
+// What the actors say to each other, as plain structs. The wire form is Cap'n Proto (runtime/schema/, one file per
+// conversation); only runtime/codec.cc knows both. Durations cross hosts, absolute times never. Tensors never travel
+// in messages: pages are named by id and generation.
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+using Bytes = std::vector<std::uint8_t>;
+using Token = std::int32_t;
+using NodeId = std::uint32_t;        // 0 is "no node"
+using RequestId = std::uint64_t;     // chosen by whoever asks; unique per asker
+
+enum class Role : std::uint8_t { door, router, cache_meta, kv_worker, inference_worker, allocator };
+struct Address {
+  NodeId node = 0;
+  Role role = Role::door;
+  auto operator<=>(const Address&) const = default;
+};
+
+// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/block_name.h).
+struct BlockName {
+  std::array<std::uint8_t, 32> bytes{};
+  auto operator<=>(const BlockName&) const = default;
+};
+
+enum class SegmentKind : std::uint8_t { system, user, item, instruction, discriminant, beam };
+
+// ---- serving.capnp: door ↔ router, router ↔ inference worker -------------------------------------------------
+
+// A typed "no". `status` is the HTTP status that the door answers with; `code` is a stable word for programs.
+struct Refusal {
+  std::uint16_t status = 500;
+  std::string code;       // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
+  std::string what;       // what is wrong
+  std::string where;      // the field, file or actor
+  std::string expected;   // what would have been right
+  bool operator==(const Refusal&) const = default;
+};
+
+struct RankRequest {
+  RequestId id = 0;
+  std::string tenant;                    // "" is the default tenant
+  std::string user;
+  std::vector<std::string> candidates;   // item ids
+  std::uint32_t top_k = 0;               // 0: all candidates
+  std::string policy;                    // "" is the configured one; else recompute | user | item | bat
+  std::int64_t budget_us = 0;            // time from receipt to answer; 0: the configured one
+  bool operator==(const RankRequest&) const = default;
+};
+
+struct RankedItem {
+  std::string id;
+  std::string title;
+  double score = 0;         // the logit of the item's identifier token at the discriminant token
+  double probability = 0;   // softmax of the scores over this request's candidates (BAT §2.2)
+  bool operator==(const RankedItem&) const = default;
+};
+
+struct Timings {            // microseconds, one step after the other
+  std::int64_t features = 0, lookup = 0, blocks = 0, queue = 0, compute = 0, total = 0;
+  bool operator==(const Timings&) const = default;
+};
+
+struct RankReply {
+  RequestId id = 0;
+  std::string user;
+  std::vector<RankedItem> items;         // best first; ties by candidate order
+  std::string policy;                    // the policy that chose
+  std::string plan;                      // "user" | "item": which prefix
+  std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
+  std::uint32_t blocks_reused = 0, blocks_written = 0;
+  std::uint32_t history_cut = 0;         // history events dropped (oldest first) to fit the model's positions
+  std::string model_version, catalog_version;
+  std::uint64_t profile_version = 0;
+  NodeId node = 0;                       // where it ran
+  Timings timings;
+  bool operator==(const RankReply&) const = default;
+};
+
+// Scores of label tokens after query + item, item by item (the form that other engines offer).
+struct TokenList {
+  std::vector<Token> tokens;
+  bool operator==(const TokenList&) const = default;
+};
+struct ScoreRequest {
+  RequestId id = 0;
+  std::string tenant;
+  std::vector<Token> query;
+  std::vector<TokenList> items;
+  std::vector<Token> label_tokens;
+  bool apply_softmax = false;            // over the label tokens
+  std::int64_t budget_us = 0;
+  bool operator==(const ScoreRequest&) const = default;
+};
+struct ScoreRow {
+  std::vector<double> scores;            // one per label token
+  bool operator==(const ScoreRow&) const = default;
+};
+struct ScoreReply {
+  RequestId id = 0;
+  std::vector<ScoreRow> items;
+  std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
+  std::string model_version;
+  Timings timings;
+  bool operator==(const ScoreReply&) const = default;
+};
+
+// Profiles and catalog. A history is given as item ids (resolved to their tokens now) or as tokens, not both.
+struct PutUser {
+  RequestId id = 0;
+  std::string tenant, user;
+  std::vector<std::string> history;      // oldest first
+  std::vector<Token> tokens;
+  bool operator==(const PutUser&) const = default;
+};
+struct DeleteUser {
+  RequestId id = 0;
+  std::string tenant, user;
+  bool operator==(const DeleteUser&) const = default;
+};
+struct PutItem {
+  RequestId id = 0;
+  std::string item, title;
+  std::vector<Token> tokens;
+  Token identifier = -1;                 // vocabulary row whose logit is the item's score
+  bool operator==(const PutItem&) const = default;
+};
+struct DeleteItem {
+  RequestId id = 0;
+  std::string item;
+  bool operator==(const DeleteItem&) const = default;
+};
+struct Stored {                          // answer to the four above
+  RequestId id = 0;
+  std::uint64_t version = 0;             // of the profile, or of the catalog
+  bool operator==(const Stored&) const = default;
+};
+
+struct Refused {                         // answer to any request above
+  RequestId id = 0;
+  Refusal refusal;
+  bool operator==(const Refused&) const = default;
+};
+
+// A segment as it travels: the plan's segment, and the name under which its keys and values may be reused.
+struct PlannedSegment {
+  SegmentKind kind = SegmentKind::user;
+  std::vector<Token> tokens;
+  std::int32_t start = 0;
+  std::vector<std::uint32_t> sees;
+  std::optional<BlockName> block;        // absent: never reused, never kept
+  std::string owner;                     // user or item id that the block belongs to; "" for system
+  bool operator==(const PlannedSegment&) const = default;
+};
+struct PlannedReadout {
+  std::uint32_t segment = 0, offset = 0;
+  std::vector<Token> rows;
+  bool operator==(const PlannedReadout&) const = default;
+};
+
+enum class Priority : std::uint8_t { serving, background };
+
+// Router → inference worker. Answered by Executed or Refused.
+struct Execute {
+  RequestId id = 0;
+  Priority priority = Priority::serving;
+  std::int64_t budget_us = 0;
+  std::vector<PlannedSegment> segments;
+  std::vector<PlannedReadout> readouts;
+  std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
+  bool operator==(const Execute&) const = default;
+};
+struct Executed {
+  RequestId id = 0;
+  std::vector<ScoreRow> readouts;        // logits, one row per readout
+  std::vector<std::uint8_t> reused;      // per segment: 1 if its block was reused
+  std::uint32_t blocks_written = 0;
+  std::int64_t blocks_us = 0, queue_us = 0, compute_us = 0;
+  bool operator==(const Executed&) const = default;
+};
+
+// ---- cache.capnp: router ↔ cache-meta, inference worker ↔ KV-cache worker, KV-cache worker → cache-meta -----
+
+// BAT's "read": which of these exist, and how hot is the user? Counts one access of the user and of each item if
+// `count_access` (background precomputation only asks).
+struct LookupBlocks {
+  RequestId id = 0;
+  std::string user;                      // tenant-qualified key; "" if the request has no user
+  std::optional<BlockName> user_block;
+  std::uint32_t user_tokens = 0;
+  std::vector<BlockName> item_blocks;
+  bool count_access = true;
+  bool operator==(const LookupBlocks&) const = default;
+};
+struct BlocksFound {
+  RequestId id = 0;
+  NodeId user_node = 0;                  // 0: not cached
+  std::vector<NodeId> item_nodes;        // parallel to LookupBlocks::item_blocks
+  double user_frequency = 0;             // accesses in the sliding window, this one included
+  double coldest_frequency = 0;          // of the cached user blocks; 0 while the user area has room for this one
+  std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for `user_tokens`
+  bool operator==(const BlocksFound&) const = default;
+};
+
+// Inference worker → KV-cache worker: pin what is there, reserve what will be written. All or nothing per block.
+struct BlockWant {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  bool operator==(const BlockWant&) const = default;
+};
+struct AcquireBlocks {
+  RequestId id = 0;
+  std::int64_t budget_us = 0;            // how long to wait for a block that another request is computing
+  std::vector<BlockWant> wants;
+  std::vector<BlockName> evict_first;
+  bool may_evict = true;                 // false: only free room is taken (background precomputation)
+  bool operator==(const AcquireBlocks&) const = default;
+};
+enum class Grant : std::uint8_t {
+  none,    // not there and no room: compute, do not keep
+  read,    // there and pinned: reuse
+  write    // reserved for this request: compute into these pages, then report
+};
+struct BlockGrant {
+  Grant grant = Grant::none;
+  std::uint64_t generation = 0;
+  std::uint64_t checksum = 0;            // of the bytes, for read
+  std::vector<std::uint32_t> pages;
+  bool operator==(const BlockGrant&) const = default;
+};
+struct BlocksAcquired {
+  RequestId id = 0;
+  std::vector<BlockGrant> grants;        // parallel to AcquireBlocks::wants
+  bool operator==(const BlocksAcquired&) const = default;
+};
+enum class Outcome : std::uint8_t { done, written, abandoned, corrupt };
+struct BlockOutcome {
+  BlockName name;
+  std::uint64_t generation = 0;
+  Outcome outcome = Outcome::done;       // read → done | corrupt; write → written | abandoned
+  std::uint64_t checksum = 0;            // for written
+  bool operator==(const BlockOutcome&) const = default;
+};
+struct ReleaseBlocks {                   // no answer
+  RequestId id = 0;
+  std::vector<BlockOutcome> outcomes;
+  bool operator==(const ReleaseBlocks&) const = default;
+};
+
+// KV-cache worker → cache-meta (BAT's "write"): the index follows the owner. No answer.
+struct BlockAdded {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  std::uint64_t generation = 0;
+  bool operator==(const BlockAdded&) const = default;
+};
+struct BlockRemoved {
+  BlockName name;
+  std::uint64_t generation = 0;
+  bool operator==(const BlockRemoved&) const = default;
+};
+// How much room the user area has, so that cache-meta can answer `coldest_frequency`. Sent when it changes.
+struct UserArea {
+  std::uint64_t free_tokens = 0, total_tokens = 0;
+  bool operator==(const UserArea&) const = default;
+};
+// Router → cache-meta → KV-cache workers: the content of this owner changed; its blocks will never be asked for.
+struct Forget {
+  SegmentKind kind = SegmentKind::user;
+  std::string owner;
+  bool operator==(const Forget&) const = default;
+};
+
+// ---- cluster.capnp: allocator agent ↔ KV-cache worker; anyone → anyone -------------------------------------
+
+struct SetSplit {                        // allocator agent → KV-cache worker
+  std::uint64_t epoch = 0;
+  std::uint64_t item_pages = 0, user_pages = 0;
+  bool operator==(const SetSplit&) const = default;
+};
+struct PoolReport {                      // KV-cache worker → allocator agent, after each SetSplit and on a timer
+  std::uint64_t epoch = 0;
+  std::uint64_t item_pages_used = 0, user_pages_used = 0, item_pages = 0, user_pages = 0;
+  bool operator==(const PoolReport&) const = default;
+};
+struct StatusRequest {
+  RequestId id = 0;
+  bool operator==(const StatusRequest&) const = default;
+};
+struct StatusField {
+  std::string name, value;
+  bool operator==(const StatusField&) const = default;
+};
+struct StatusReply {
+  RequestId id = 0;
+  NodeId node = 0;
+  Role role = Role::door;
+  bool ready = false;                    // this actor can serve
+  std::vector<StatusField> fields;
+  bool operator==(const StatusReply&) const = default;
+};
+
+using Message =
+    std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser, PutItem, DeleteItem, Stored,
+                 Refused, Execute, Executed, LookupBlocks, BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks,
+                 BlockAdded, BlockRemoved, UserArea, Forget, SetSplit, PoolReport, StatusRequest, StatusReply>;
+
+}  // namespace troupe

@@ -1,0 +1,50 @@
+#pragma once
+// The one table of metrics. A core names a metric by its enumerator; the host's registry adds it up and renders the
+// Prometheus text form. Labels are part of the row, so that cores never build strings for them.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+enum class Metric : std::uint16_t {
+  requests_rank, requests_score, requests_refused, requests_expired,
+  tokens_total, tokens_computed, tokens_reused,
+  plans_user, plans_item, plans_recompute,
+  request_seconds, compute_seconds, batch_tokens, batch_requests, queue_depth, requests_in_flight,
+  blocks_hit_user, blocks_hit_item, blocks_computed_user, blocks_computed_item, blocks_waited, blocks_corrupt,
+  blocks_evicted_user, blocks_evicted_item, blocks_refused,
+  item_blocks_loaded, item_blocks_saved, item_blocks_save_failed, item_blocks_precomputed,
+  item_pages, item_pages_used, user_pages, user_pages_used,
+  index_blocks, index_users,
+  protocol_errors,
+  http_requests, http_refused, http_connections,
+  count_
+};
+
+enum class MetricKind : std::uint8_t { counter, gauge, histogram };
+struct MetricRow {
+  Metric metric;
+  MetricKind kind;
+  std::string_view name;     // "troupe_tokens_total"
+  std::string_view labels;   // "" or e.g. "kind=\"user\""
+  std::string_view help;
+};
+std::span<const MetricRow> metric_table();   // one row per enumerator, in order
+
+// Thread-safe. One per process.
+class MetricRegistry {
+ public:
+  MetricRegistry();
+  ~MetricRegistry();
+  void record(Metric metric, double amount);   // counter: add; gauge: set; histogram: observe
+  double value(Metric metric) const;           // counter or gauge; histogram: number of observations
+  std::string render() const;                  // Prometheus text exposition format 0.0.4
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,32 @@
+#pragma once
+// The bytes of one node's page pool: `pages` pages of `page_bytes`, mapped once, zeroed, each 64-byte
+// aligned, never grown. Which page belongs to whom is decided by the KV-cache worker's PagePool; the arena
+// only holds bytes.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troupe {
+
+class PageArena {
+ public:
+  PageArena(std::size_t page_bytes, std::size_t pages);  // throws std::bad_alloc if it cannot be mapped
+  ~PageArena();
+  PageArena(const PageArena&) = delete;
+  PageArena& operator=(const PageArena&) = delete;
+
+  std::size_t page_bytes() const { return page_bytes_; }  // usable; pages lie at a multiple of 64 bytes
+  std::size_t pages() const { return pages_; }
+  std::byte* page(std::uint32_t id) const { return base_ + std::size_t{id} * stride_; }
+
+ private:
+  std::size_t page_bytes_, stride_, pages_;
+  std::byte* base_;
+};
+
+// XXH3-64 over whole pages, in order. A block's writer clears the unused tail of its last page, so that equal
+// blocks have equal sums.
+std::uint64_t checksum_pages(const PageArena& arena, std::span<const std::uint32_t> pages);
+
+}  // namespace troupe

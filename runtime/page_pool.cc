@@ -1,0 +1,291 @@
+#include "runtime/page_pool.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+void check(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "page_pool: violated: %s\n", what);
+  std::abort();
+}
+
+PoolArea other(PoolArea area) { return area == PoolArea::item ? PoolArea::user : PoolArea::item; }
+
+std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(block.pages.size()); }
+
+}  // namespace
+
+PoolArea area_of(SegmentKind kind) { return kind == SegmentKind::user ? PoolArea::user : PoolArea::item; }
+
+std::size_t PagePool::NameHash::operator()(const BlockName& name) const {
+  std::size_t head;  // names are cryptographic hashes: any bytes of them are as good as all
+  std::memcpy(&head, name.bytes.data(), sizeof head);
+  return head;
+}
+
+PagePool::PagePool(const PagePoolSizes& sizes) : sizes_(sizes) {
+  check(sizes.page_tokens > 0, "a page holds at least one token");
+  set_split(sizes.item_pages, sizes.user_pages);
+  free_.resize(sizes.pages);
+  for (std::uint32_t i = 0; i < sizes.pages; ++i) free_[i] = sizes.pages - 1 - i;
+}
+
+void PagePool::set_split(std::uint32_t item_pages, std::uint32_t user_pages) {
+  check(std::uint64_t{item_pages} + user_pages <= sizes_.pages, "the areas fit into the arena");
+  areas_[index(PoolArea::item)].cap = item_pages;
+  areas_[index(PoolArea::user)].cap = user_pages;
+}
+
+const PoolBlock* PagePool::find(const BlockName& name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : &blocks_.at(at->second);
+}
+
+std::uint64_t PagePool::pages_for(std::uint32_t tokens) const {
+  return (std::uint64_t{tokens} + sizes_.page_tokens - 1) / sizes_.page_tokens;
+}
+
+std::uint32_t PagePool::room(PoolArea area) const {
+  const Area& a = areas_[index(area)];
+  return a.used >= a.cap ? 0 : std::min(a.cap - a.used, free_pages());
+}
+
+// ---- making room ----
+
+bool PagePool::may_evict(const PoolBlock& block) {
+  return block.state == BlockState::ready && block.pins == 0 && !block.removed;
+}
+
+// Evicting this area down to cap − need, and the other one as far as it is above its own cap, must leave
+// `need` pages. If the other area can come down to its cap, the caps' sum says that there is room.
+bool PagePool::fits(PoolArea area, std::uint64_t need) const {
+  const Area& mine = areas_[index(area)];
+  const Area& theirs = areas_[index(other(area))];
+  if (need > mine.cap || mine.used - mine.evictable + need > mine.cap) return false;
+  const std::uint32_t above = theirs.used > theirs.cap ? theirs.used - theirs.cap : 0;
+  if (theirs.evictable >= above) return true;
+  return need <= std::uint64_t{free_pages()} + mine.evictable + theirs.evictable;
+}
+
+void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first) {
+  const Area& mine = areas_[index(area)];
+  const Area& theirs = areas_[index(other(area))];
+  const auto above_cap = [&] { return mine.used + need > mine.cap; };
+  const auto short_of_pages = [&] { return free_pages() < need; };
+  for (const BlockName& name : evict_first) {
+    if (!above_cap()) break;
+    const auto at = by_name_.find(name);
+    if (at == by_name_.end()) continue;
+    PoolBlock& block = blocks_.at(at->second);
+    if (area_of(block.kind) == area && may_evict(block)) evict(block);
+  }
+  while (above_cap()) evict_oldest(area);
+  while (short_of_pages() && theirs.used > theirs.cap && theirs.evictable > 0) evict_oldest(other(area));
+  while (short_of_pages()) evict_oldest(area);  // the rest of their surplus is held
+}
+
+void PagePool::evict_oldest(PoolArea area) {
+  const Area& a = areas_[index(area)];
+  check(!a.by_use.empty(), "room that was promised can be made");
+  evict(blocks_.at(a.by_use.begin()->second));
+}
+
+void PagePool::evict(PoolBlock& block) {
+  forget_name(block, true);
+  give_back(block);
+}
+
+// ---- the life of a block ----
+
+const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> evict_first) {
+  check(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  const std::uint64_t need = pages_for(want.tokens);
+  const PoolArea where = area_of(want.kind);
+  if (need == 0 || !fits(where, need)) return nullptr;
+  make_room(where, static_cast<std::uint32_t>(need), evict_first);
+
+  PoolBlock block{want.name, want.kind, want.owner, want.tokens};
+  block.generation = ++last_generation_;
+  block.last_use = ++last_use_;
+  block.state = want.loading ? BlockState::loading : BlockState::writing;
+  block.pages.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(need));
+  free_.resize(free_.size() - need);
+  areas_[index(where)].used += static_cast<std::uint32_t>(need);
+  by_name_.emplace(want.name, block.generation);
+  by_owner_[{want.kind, want.owner}].insert(block.generation);
+  return &blocks_.emplace(block.generation, std::move(block)).first->second;
+}
+
+PoolBlock* PagePool::find_held(const BlockName& name, std::uint64_t generation) {
+  const auto at = blocks_.find(generation);
+  return at == blocks_.end() || at->second.name != name ? nullptr : &at->second;
+}
+
+bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum) {
+  PoolBlock* block = find_held(name, generation);
+  if (!block || block->state == BlockState::ready) return false;
+  if (block->removed) {
+    give_back(*block);
+    return false;
+  }
+  block->state = BlockState::ready;
+  block->checksum = checksum;
+  block->last_use = ++last_use_;
+  start_evictable(*block);
+  return true;
+}
+
+bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
+  PoolBlock* block = find_held(name, generation);
+  if (!block || block->state == BlockState::ready) return false;
+  if (!block->removed) forget_name(*block, false);
+  give_back(*block);
+  return true;
+}
+
+const PoolBlock* PagePool::pin(const BlockName& name) {
+  const auto at = by_name_.find(name);
+  if (at == by_name_.end()) return nullptr;
+  PoolBlock& block = blocks_.at(at->second);
+  if (block.state != BlockState::ready) return nullptr;
+  if (block.pins == 0) stop_evictable(block);
+  ++block.pins;
+  block.last_use = ++last_use_;
+  return &block;
+}
+
+bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
+  PoolBlock* block = find_held(name, generation);
+  if (!block || block->pins == 0) return false;
+  if (--block->pins > 0) return true;
+  if (block->removed) {
+    give_back(*block);
+  } else {
+    start_evictable(*block);
+  }
+  return true;
+}
+
+void PagePool::touch(const BlockName& name) {
+  const auto at = by_name_.find(name);
+  if (at == by_name_.end()) return;
+  PoolBlock& block = blocks_.at(at->second);
+  const bool evictable = may_evict(block);
+  if (evictable) stop_evictable(block);
+  block.last_use = ++last_use_;
+  if (evictable) start_evictable(block);
+}
+
+bool PagePool::remove(const BlockName& name, std::optional<std::uint64_t> generation) {
+  const auto at = by_name_.find(name);
+  if (at == by_name_.end() || (generation && *generation != at->second)) return false;
+  PoolBlock& block = blocks_.at(at->second);
+  forget_name(block, false);
+  if (block.state == BlockState::ready && block.pins == 0) give_back(block);
+  return true;
+}
+
+void PagePool::forget_name(PoolBlock& block, bool evicted) {
+  if (may_evict(block)) stop_evictable(block);
+  if (block.state == BlockState::ready)
+    gone_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation, evicted});
+  block.removed = true;
+  by_name_.erase(block.name);
+  const auto owned = by_owner_.find({block.kind, block.owner});
+  owned->second.erase(block.generation);
+  if (owned->second.empty()) by_owner_.erase(owned);
+}
+
+void PagePool::give_back(PoolBlock& block) {
+  check(block.removed && block.pins == 0, "pages are given back only by a removed block that nobody reads");
+  area(block).used -= size(block);
+  free_.insert(free_.end(), block.pages.rbegin(), block.pages.rend());
+  blocks_.erase(block.generation);
+}
+
+void PagePool::start_evictable(PoolBlock& block) {
+  area(block).by_use.emplace(block.last_use, block.generation);
+  area(block).evictable += size(block);
+}
+
+void PagePool::stop_evictable(PoolBlock& block) {
+  area(block).by_use.erase(block.last_use);
+  area(block).evictable -= size(block);
+}
+
+// ---- what is there ----
+
+std::vector<BlockGone> PagePool::take_gone() { return std::exchange(gone_, {}); }
+
+std::vector<BlockName> PagePool::names_of(SegmentKind kind, const std::string& owner) const {
+  std::vector<BlockName> names;
+  const auto owned = by_owner_.find({kind, owner});
+  if (owned == by_owner_.end()) return names;
+  for (const std::uint64_t generation : owned->second) names.push_back(blocks_.at(generation).name);
+  return names;
+}
+
+std::vector<const PoolBlock*> PagePool::ready_blocks() const {
+  std::vector<const PoolBlock*> ready;
+  for (const auto& [generation, block] : blocks_)
+    if (block.state == BlockState::ready && !block.removed) ready.push_back(&block);
+  return ready;
+}
+
+std::string PagePool::check_invariants() const {
+  std::string fault = check_blocks();
+  return fault.empty() ? check_areas() : fault;
+}
+
+std::string PagePool::check_blocks() const {
+  std::vector<int> owners(sizes_.pages, 0);
+  const auto take = [&](std::uint32_t page) { return page < sizes_.pages && ++owners[page] == 1; };
+  for (const std::uint32_t page : free_)
+    if (!take(page)) return "page " + std::to_string(page) + " is free twice or does not exist";
+  std::size_t named = 0, owned = 0;
+  for (const auto& [generation, block] : blocks_) {
+    const std::string which = "block of generation " + std::to_string(generation);
+    for (const std::uint32_t page : block.pages)
+      if (!take(page)) return which + " shares page " + std::to_string(page);
+    if (block.pages.size() != pages_for(block.tokens)) return which + " has the wrong number of pages";
+    if (block.generation != generation || generation > last_generation_)
+      return which + " has another generation";
+    if (block.removed && block.state == BlockState::ready && block.pins == 0)
+      return which + " is held by nobody";
+    if (block.pins > 0 && block.state != BlockState::ready) return which + " is read before it is written";
+    if (!block.removed && find(block.name) != &block) return which + " is not found by name";
+    named += !block.removed;
+  }
+  for (const auto& [owner, generations] : by_owner_) owned += generations.size();
+  if (named != by_name_.size() || named != owned) return "names, owners and blocks disagree in number";
+  for (std::uint32_t page = 0; page < sizes_.pages; ++page)
+    if (owners[page] != 1) return "page " + std::to_string(page) + " is lost";
+  return "";
+}
+
+std::string PagePool::check_areas() const {
+  std::uint64_t used[2] = {}, evictable[2] = {}, count[2] = {};
+  for (const auto& [generation, block] : blocks_) {
+    const std::size_t i = index(area_of(block.kind));
+    used[i] += block.pages.size();
+    if (!may_evict(block)) continue;
+    evictable[i] += block.pages.size();
+    ++count[i];
+    const auto at = areas_[i].by_use.find(block.last_use);
+    if (at == areas_[i].by_use.end() || at->second != generation)
+      return "an evictable block is not in order of use";
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (used[i] != areas_[i].used) return "used pages disagree";
+    if (evictable[i] != areas_[i].evictable || count[i] != areas_[i].by_use.size())
+      return "evictable pages disagree";
+  }
+  return "";
+}
+
+}  // namespace troupe

@@ -1,0 +1,153 @@
+#pragma once
+// Who owns which page of one node's arena. The KV-cache worker's core holds the one PagePool of its node; the
+// pool has no bytes, threads or clock, so the same calls always give the same answers. Pages of one range
+// serve two areas (items and system prompts; users) whose sizes are a matter of accounting: moving the
+// boundary copies nothing, and the area that became too large gives pages up when the next reservation needs
+// them.
+//
+// A block goes reserve → writing or loading → commit → ready → evicted or removed. Every reservation has its
+// own generation, so whatever arrives late about an older one is recognised and ignored.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/messages.h"
+
+namespace troupe {
+
+enum class PoolArea : std::uint8_t { item, user };
+PoolArea area_of(SegmentKind kind);  // user blocks: user; everything else: item
+
+enum class BlockState : std::uint8_t { writing, loading, ready };
+
+struct PoolBlock {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  std::vector<std::uint32_t> pages;  // in token order
+  std::uint64_t generation = 0;      // from 1, rising, never used twice by one pool
+  BlockState state = BlockState::writing;
+  std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
+  std::uint64_t checksum = 0;  // of the bytes, once ready
+  std::uint64_t last_use = 0;  // order of uses; larger is later
+  bool removed = false;        // gone by name; its pages follow when the last holder lets go
+};
+
+// A ready block that can no longer be found: what the index must be told.
+struct BlockGone {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  std::uint64_t generation = 0;
+  bool evicted = false;  // for room; otherwise `remove` was called
+};
+
+struct PagePoolSizes {
+  std::uint32_t pages = 0;                       // of the arena: the hard cap
+  std::uint32_t page_tokens = 0;                 // at least 1
+  std::uint32_t item_pages = 0, user_pages = 0;  // together at most `pages`
+};
+
+// Pointers to blocks stay valid until the block's pages are given back. Every call is O(log blocks) plus the
+// pages and blocks that it touches.
+class PagePool {
+ public:
+  explicit PagePool(const PagePoolSizes& sizes);
+
+  // Null if there is no such block; its state may be any.
+  const PoolBlock* find(const BlockName& name) const;
+
+  struct Want {
+    BlockName name;  // not in the pool now
+    SegmentKind kind = SegmentKind::item;
+    std::string owner;
+    std::uint32_t tokens = 0;
+    bool loading = false;  // from the persistent tier, instead of being computed
+  };
+  // Room is made by evicting ready, unpinned blocks of the same area: those hinted first, in their order,
+  // then the least recently used; and blocks of the other area only as far as that is above its cap. If that
+  // is not enough, or `tokens` is 0, the answer is null and nothing was evicted. The new block is held until
+  // commit or abandon.
+  const PoolBlock* reserve(const Want& want, std::span<const BlockName> evict_first = {});
+
+  // The writer's word; false if the generation is stale or the block was removed meanwhile (its pages are
+  // free now).
+  bool commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum);
+  bool abandon(const BlockName& name, std::uint64_t generation);
+
+  // A pin keeps a ready block's pages and counts as a use. Null if the block is absent or not ready.
+  const PoolBlock* pin(const BlockName& name);
+  bool unpin(const BlockName& name, std::uint64_t generation);  // false if stale
+  void touch(const BlockName& name);                            // a use without a pin
+
+  // The block cannot be found from now on; pages under a pin or a writer are given back when that ends. With
+  // a generation: only if it is still that one. False if there was nothing to remove.
+  bool remove(const BlockName& name, std::optional<std::uint64_t> generation = {});
+
+  // Ready blocks evicted or removed since the last call, in order.
+  std::vector<BlockGone> take_gone();
+
+  // Names of the owner's blocks in any state, oldest reservation first.
+  std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
+  // Every ready block, oldest reservation first: the inventory that an empty index learns from.
+  std::vector<const PoolBlock*> ready_blocks() const;
+
+  // Together at most the arena's pages. Nothing is evicted now.
+  void set_split(std::uint32_t item_pages, std::uint32_t user_pages);
+
+  std::uint32_t pages() const { return sizes_.pages; }
+  std::uint32_t page_tokens() const { return sizes_.page_tokens; }
+  std::uint32_t free_pages() const { return static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t cap(PoolArea area) const { return areas_[index(area)].cap; }
+  std::uint32_t used(PoolArea area) const { return areas_[index(area)].used; }
+  std::uint32_t evictable(PoolArea area) const { return areas_[index(area)].evictable; }  // pages, of `used`
+  // Pages that a reservation in this area could take without evicting anything.
+  std::uint32_t room(PoolArea area) const;
+  std::uint64_t pages_for(std::uint32_t tokens) const;
+
+  // Empty if all is well, else what is wrong: every page is free or in exactly one block, all counts agree.
+  std::string check_invariants() const;
+
+ private:
+  struct NameHash {
+    std::size_t operator()(const BlockName& name) const;
+  };
+  struct Area {
+    std::uint32_t cap = 0, used = 0, evictable = 0;
+    std::map<std::uint64_t, std::uint64_t> by_use;  // last use → generation, of evictable blocks
+  };
+
+  static std::size_t index(PoolArea area) { return static_cast<std::size_t>(area); }
+  Area& area(const PoolBlock& block) { return areas_[index(area_of(block.kind))]; }
+  static bool may_evict(const PoolBlock& block);
+  PoolBlock* find_held(const BlockName& name, std::uint64_t generation);
+  bool fits(PoolArea area, std::uint64_t need) const;
+  void make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
+  void evict(PoolBlock& block);
+  void evict_oldest(PoolArea area);
+  void start_evictable(PoolBlock& block);
+  void stop_evictable(PoolBlock& block);
+  void forget_name(PoolBlock& block, bool evicted);
+  void give_back(PoolBlock& block);  // destroys it
+  std::string check_blocks() const;
+  std::string check_areas() const;
+
+  PagePoolSizes sizes_;
+  std::vector<std::uint32_t> free_;  // taken from the back
+  Area areas_[2];
+  std::map<std::uint64_t, PoolBlock> blocks_;  // by generation; removed ones too, while held
+  std::unordered_map<BlockName, std::uint64_t, NameHash> by_name_;  // never iterated
+  std::map<std::pair<SegmentKind, std::string>, std::set<std::uint64_t>> by_owner_;
+  std::vector<BlockGone> gone_;
+  std::uint64_t last_generation_ = 0, last_use_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,201 @@
+#include "runtime/page_pool.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+
+namespace {
+
+BlockName named(std::uint32_t n) {
+  BlockName name;
+  for (int i = 0; i < 4; ++i) name.bytes[i] = static_cast<std::uint8_t>(n >> (8 * i));
+  return name;
+}
+
+// 10 pages of 4 tokens: 6 for items, 4 for users.
+struct SmallPool {
+  PagePool pool{{10, 4, 6, 4}};
+
+  const PoolBlock* reserve(std::uint32_t n, std::uint32_t tokens, SegmentKind kind = SegmentKind::item,
+                           std::vector<BlockName> hints = {}) {
+    return pool.reserve({named(n), kind, "owner", tokens}, hints);
+  }
+  std::uint64_t put(std::uint32_t n, std::uint32_t tokens, SegmentKind kind = SegmentKind::item) {
+    const PoolBlock* block = reserve(n, tokens, kind);
+    REQUIRE(block);
+    const std::uint64_t generation = block->generation;
+    CHECK(pool.commit(named(n), generation, 100 + n));
+    return generation;
+  }
+  std::vector<BlockName> gone() {
+    std::vector<BlockName> names;
+    for (const BlockGone& block : pool.take_gone()) names.push_back(block.name);
+    return names;
+  }
+  bool sound() { return pool.check_invariants().empty(); }
+};
+
+using Names = std::vector<BlockName>;
+
+}  // namespace
+
+TEST_CASE_FIXTURE(SmallPool, "a reserved block is found at once, and read only after its commit") {
+  const PoolBlock* block = reserve(1, 9);
+  REQUIRE(block);
+  CHECK(block->pages.size() == 3);
+  CHECK(pool.find(named(1)) == block);
+  CHECK(pool.pin(named(1)) == nullptr);
+  CHECK(pool.commit(named(1), block->generation, 77));
+  REQUIRE(pool.pin(named(1)) == block);
+  CHECK(block->checksum == 77);
+  CHECK(block->state == BlockState::ready);
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "system and item blocks share the item area, user blocks have the other") {
+  put(1, 4, SegmentKind::system);
+  put(2, 8, SegmentKind::item);
+  put(3, 4, SegmentKind::user);
+  CHECK(pool.used(PoolArea::item) == 3);
+  CHECK(pool.used(PoolArea::user) == 1);
+  CHECK(pool.room(PoolArea::item) == 3);
+  CHECK(pool.room(PoolArea::user) == 3);
+}
+
+TEST_CASE_FIXTURE(SmallPool, "a full area evicts the least recently used block") {
+  put(1, 8), put(2, 8), put(3, 8);
+  pool.touch(named(1));
+  put(4, 5);
+  CHECK(gone() == Names{named(2)});
+  CHECK(pool.find(named(1)));
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "hints are evicted first, unless pinned, absent or of the other area") {
+  put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
+  pool.pin(named(3));
+  CHECK(reserve(4, 8, SegmentKind::item, {named(9), named(77), named(3), named(2), named(1)}));
+  CHECK(gone() == Names{named(2)});
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "hints are left alone while there is room") {
+  put(1, 8);
+  CHECK(reserve(2, 16, SegmentKind::item, {named(1)}));
+  CHECK(pool.take_gone().empty());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "a reservation that cannot fit evicts nothing") {
+  put(1, 8), put(2, 8);
+  pool.pin(named(2));
+  CHECK(reserve(3, 20) == nullptr);  // 5 pages; 4 can be had
+  CHECK(reserve(3, 25) == nullptr);  // more than the area
+  CHECK(reserve(3, 0) == nullptr);
+  CHECK(reserve(3, 0xFFFFFFFF) == nullptr);
+  CHECK(pool.take_gone().empty());
+  CHECK(reserve(3, 16) != nullptr);
+  CHECK(gone() == Names{named(1)});
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "a block that is being written or loaded is never evicted") {
+  CHECK(reserve(1, 12));
+  CHECK(pool.reserve({named(2), SegmentKind::item, "", 12, true})->state == BlockState::loading);
+  CHECK(reserve(3, 4) == nullptr);
+  CHECK(pool.abandon(named(1), pool.find(named(1))->generation));
+  CHECK(reserve(3, 4));
+  CHECK(pool.take_gone().empty());  // an abandoned block was never announced
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "a stale generation is recognised") {
+  const std::uint64_t old = put(1, 4);
+  CHECK(pool.remove(named(1)));
+  const std::uint64_t now = reserve(1, 4)->generation;
+  CHECK(now > old);
+  CHECK_FALSE(pool.commit(named(1), old, 5));
+  CHECK_FALSE(pool.abandon(named(1), old));
+  CHECK_FALSE(pool.unpin(named(1), old));
+  CHECK_FALSE(pool.remove(named(1), old));
+  CHECK_FALSE(pool.commit(named(2), now, 5));  // right generation, wrong name
+  CHECK(pool.commit(named(1), now, 5));
+  CHECK_FALSE(pool.commit(named(1), now, 6));
+  CHECK_FALSE(pool.abandon(named(1), now));  // it is ready: no longer the writer's
+  CHECK(pool.find(named(1))->checksum == 5);
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool,
+                  "a removed block cannot be found, but its pages stay until the last reader leaves") {
+  const std::uint64_t old = put(1, 24);
+  pool.pin(named(1)), pool.pin(named(1));
+  CHECK(pool.remove(named(1)));
+  CHECK(pool.find(named(1)) == nullptr);
+  CHECK(gone() == Names{named(1)});
+  CHECK(pool.unpin(named(1), old));
+  CHECK(reserve(1, 4) == nullptr);
+  CHECK(pool.unpin(named(1), old));
+  CHECK_FALSE(pool.unpin(named(1), old));
+  CHECK(reserve(1, 24));
+  CHECK(pool.take_gone().empty());
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "a block removed under its writer is not kept when the writer commits") {
+  const std::uint64_t old = reserve(1, 24)->generation;
+  CHECK(pool.remove(named(1)));
+  CHECK(pool.free_pages() == 4);
+  const auto stays_out = pool.reserve({named(1), SegmentKind::user, "", 4});
+  REQUIRE(stays_out);
+  CHECK_FALSE(pool.commit(named(1), old, 1));
+  CHECK(pool.free_pages() == 9);
+  CHECK(pool.find(named(1)) == stays_out);
+  CHECK(pool.take_gone().empty());
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool,
+                  "a smaller split evicts nothing until pages are asked for, then down to the cap") {
+  put(1, 8), put(2, 8), put(3, 8);
+  pool.set_split(2, 8);
+  CHECK(pool.take_gone().empty());
+  CHECK(pool.room(PoolArea::item) == 0);
+  put(4, 4);
+  CHECK(gone() == Names{named(1), named(2), named(3)});  // 2 pages of the cap, one for the new block
+  CHECK(pool.used(PoolArea::item) == 1);
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "the grown area takes what the shrunk one holds above its cap, and no more") {
+  put(1, 8), put(2, 8), put(3, 8);
+  pool.set_split(2, 8);
+  put(4, 24, SegmentKind::user);  // 4 pages are free, 6 are wanted
+  CHECK(gone() == Names{named(1)});
+  put(5, 8, SegmentKind::user);
+  CHECK(gone() == Names{named(2)});
+  put(6, 4, SegmentKind::user);  // the user area is full itself
+  CHECK(gone() == Names{named(4)});
+  CHECK(pool.find(named(3)));
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "pages above the cap that are pinned are not to be had") {
+  put(1, 24);
+  pool.pin(named(1));
+  pool.set_split(2, 8);
+  CHECK(reserve(2, 20, SegmentKind::user) == nullptr);
+  CHECK(reserve(2, 16, SegmentKind::user));
+  CHECK(reserve(3, 4) == nullptr);
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "an owner's blocks and the inventory are listed oldest first") {
+  put(5, 4), put(3, 4), put(4, 4, SegmentKind::user);
+  reserve(1, 4);
+  CHECK(pool.names_of(SegmentKind::item, "owner") == Names{named(5), named(3), named(1)});
+  CHECK(pool.names_of(SegmentKind::user, "owner") == Names{named(4)});
+  CHECK(pool.names_of(SegmentKind::item, "nobody").empty());
+  Names ready;
+  for (const PoolBlock* block : pool.ready_blocks()) ready.push_back(block->name);
+  CHECK(ready == Names{named(5), named(3), named(4)});
+}

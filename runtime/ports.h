@@ -1,0 +1,127 @@
+#pragma once
+// Ports: how a core asks for slow or physical things. A job goes out as an effect, one result comes back as `Done`.
+// A port does its work in one blocking call; the host decides on which thread (CAF) or at what virtual cost
+// (simulation), so ports hold no policy.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/messages.h"
+
+namespace troupe {
+
+// ---- features (router): profiles and catalog ----------------------------------------------------------------
+
+struct Profile {
+  std::uint64_t version = 0;
+  std::vector<Token> tokens;             // the history's tokens, oldest first, without the prompt's own tokens
+  std::vector<std::uint32_t> events;     // tokens of each history event, oldest first; sums to tokens.size()
+  bool operator==(const Profile&) const = default;
+};
+struct Item {
+  std::string id, title;
+  std::vector<Token> tokens;
+  Token identifier = -1;
+  BlockName block;                       // of its item-prefix block under the loaded model
+  bool operator==(const Item&) const = default;
+};
+
+struct FindFeatures {
+  std::string tenant, user;
+  std::vector<std::string> items;
+};
+struct Features {
+  std::optional<Profile> user;
+  std::vector<std::optional<Item>> items;   // parallel to FindFeatures::items
+  std::string catalog_version;
+};
+// Answered by Written or Refusal. PutUser fails with `unknown_item` if its history names one.
+struct Write {
+  std::variant<PutUser, DeleteUser, PutItem, DeleteItem> what;
+};
+struct Written {
+  std::uint64_t version = 0;
+};
+// The catalog in order of id, a page at a time: what the background precomputation walks over.
+struct ListItems {
+  std::string after;                     // exclusive; "" from the start
+  std::uint32_t count = 0;
+};
+struct ItemList {
+  std::vector<Item> items;
+  bool last = false;
+};
+
+// ---- compute (inference worker) -----------------------------------------------------------------------------
+
+struct BatchSegmentKv {
+  Grant grant = Grant::none;             // read: reuse these pages; write: compute into them; none: compute only
+  std::uint64_t checksum = 0;            // for read: checked before use
+  std::vector<std::uint32_t> pages;
+};
+struct BatchRequest {
+  std::vector<PlannedSegment> segments;
+  std::vector<PlannedReadout> readouts;
+  std::vector<BatchSegmentKv> kv;        // one per segment
+};
+struct RunBatch {
+  std::vector<BatchRequest> requests;
+};
+struct BatchReply {
+  std::optional<Refusal> refusal;        // this request failed alone
+  std::vector<ScoreRow> readouts;
+  std::vector<std::uint64_t> checksums;  // per segment; of written pages, else 0
+  std::vector<std::uint32_t> corrupt;    // segments whose cached bytes failed their checksum (they were computed)
+};
+struct BatchDone {
+  std::vector<BatchReply> replies;       // parallel to RunBatch::requests
+  std::int64_t compute_us = 0;
+};
+
+// ---- block store (KV-cache worker): the persistent tier -----------------------------------------------------
+
+struct StoredBlock {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  std::uint64_t checksum = 0;
+};
+struct ListStored {};                    // names and sizes of all blocks of the loaded model, in order of name
+struct StoredList {
+  std::vector<StoredBlock> blocks;
+};
+struct SaveBlock {
+  StoredBlock block;
+  std::vector<std::uint32_t> pages;      // pinned until the result
+};
+struct Saved {
+  bool ok = false;
+  std::string why;                       // when not ok: "disk full: …"
+};
+struct LoadBlocks {                      // several at a time, so that a warm start is not one disk read a step
+  struct One { BlockName name; std::vector<std::uint32_t> pages; std::uint32_t tokens = 0; std::uint64_t checksum = 0; };
+  std::vector<One> blocks;
+};
+struct Loaded {
+  std::vector<std::uint8_t> ok;          // per block: bytes are there and match the checksum
+};
+struct EraseBlocks {
+  std::vector<BlockName> names;
+};
+struct Erased {};
+
+using Job = std::variant<FindFeatures, Write, ListItems, RunBatch, ListStored, SaveBlock, LoadBlocks, EraseBlocks>;
+// Refusal: the job could not be done (the port's own failure, or bad input found by it).
+using JobResult = std::variant<Features, Written, ItemList, BatchDone, StoredList, Saved, Loaded, Erased, Refusal>;
+
+class Port {
+ public:
+  virtual ~Port() = default;
+  // `lane` is the index of the calling executor, in [0, lanes given to the host). Never throws.
+  virtual JobResult run(const Job& job, std::uint32_t lane) = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,54 @@
+#pragma once
+// The form of one stored value: 'T', type, version, fields, and an XXH3-64 sum over all of it and the key
+// that it is stored under. A value that was flipped, cut, swapped with another or written by something else
+// does not open, and its reader treats it as absent. Integers are little-endian; texts and lists are preceded
+// by their length.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe {
+
+enum class RecordType : std::uint8_t { counter = 1, profile = 2, item = 3, block = 4 };
+
+class RecordWriter {
+ public:
+  explicit RecordWriter(RecordType type);
+  RecordWriter& u32(std::uint32_t value);
+  RecordWriter& u64(std::uint64_t value);
+  RecordWriter& text(std::string_view value);
+  RecordWriter& list(std::span<const std::int32_t> values);
+  RecordWriter& list(std::span<const std::uint32_t> values);
+  std::string seal(std::string_view key);  // once, last
+
+ private:
+  std::string bytes_;
+};
+
+// Reads fields in the order in which they were written. After the first that does not fit, all are empty and
+// `complete` is false; no length is believed beyond the bytes that are there.
+class RecordReader {
+ public:
+  // Absent if the value is not a sound record of this type under this key. `value` must outlive the reader.
+  static std::optional<RecordReader> open(RecordType type, std::string_view key, std::string_view value);
+  std::uint32_t u32();
+  std::uint64_t u64();
+  std::string text();
+  std::vector<std::int32_t> list_i32();
+  std::vector<std::uint32_t> list_u32();
+  bool complete() const { return sound_ && rest_.empty(); }  // every byte was read, none was missing
+
+ private:
+  explicit RecordReader(std::string_view fields) : rest_(fields) {}
+  std::string_view take(std::uint64_t bytes);
+  template <class T>
+  std::vector<T> list();
+
+  std::string_view rest_;
+  bool sound_ = true;
+};
+
+}  // namespace troupe
