@@ -1,0 +1,63 @@
+#include "actors/allocator/allocator_core.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/core_probe.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr Address worker{1, Role::kv_worker}, door{1, Role::door};
+
+struct Bench {
+  AllocatorCore core{{.node = 1, .pages = 101, .item_share = 0.25, .retry = {100}}};
+  CoreProbe probe{core};
+  bool ready(std::int64_t us) {
+    probe.receive(us, door, StatusRequest{9});
+    return probe.sent<StatusReply>().at(0).ready;
+  }
+};
+
+TEST_CASE("the item area is sized first and users get the rest") {
+  Bench b;
+  b.probe.start();
+  REQUIRE(b.probe.sent<SetSplit>().size() == 1);
+  CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{1, 25, 76});
+  CHECK(b.probe.recipients().at(0) == worker);
+}
+
+TEST_CASE("the split is repeated until the worker reports it") {
+  Bench b;
+  b.probe.start();
+  b.probe.run_until(250);
+  CHECK(b.probe.sent<SetSplit>().size() == 2);
+  CHECK_FALSE(b.ready(260));
+  b.probe.receive(270, worker, PoolReport{1, 3, 4, 25, 76});
+  b.probe.run_until(1'000);
+  CHECK(b.probe.sent<SetSplit>().empty());
+  CHECK(b.ready(1'001));
+}
+
+TEST_CASE("a restarted worker is told again") {
+  Bench b;
+  b.probe.start();
+  b.probe.receive(50, worker, PoolReport{1});
+  b.probe.run_until(100);
+  b.probe.receive(500, worker, PoolReport{0});
+  CHECK(b.probe.sent<SetSplit>().size() == 1);
+  b.probe.receive(501, worker, PoolReport{0});  // told a moment ago: the retry timer runs
+  CHECK(b.probe.sent<SetSplit>().empty());
+}
+
+TEST_CASE("another node's report and a message for somebody else are counted and ignored") {
+  Bench b;
+  b.probe.start();
+  b.probe.receive(10, {2, Role::kv_worker}, PoolReport{1});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  b.probe.receive(11, worker, BlocksFound{});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  CHECK_FALSE(b.ready(12));
+}
+
+}  // namespace
+}  // namespace troupe::actors

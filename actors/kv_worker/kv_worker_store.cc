@@ -1,0 +1,166 @@
+// The KV-cache worker's dealings with its persistent tier: the warm start, loads on demand, saves behind the
+// scenes, and what happens when the disk lies or fails (promise 9: a miss, never a wrong block).
+#include <algorithm>
+
+#include "actors/kv_worker/kv_worker_core.h"
+#include "kernels/check.h"
+#include "runtime/block_name.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::uint64_t store_timer = 2;
+
+}  // namespace
+
+void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
+  if (done.job == list_job_) {
+    on_listed(now, done.result, effects);
+  } else if (const auto load = loads_.extract(done.job)) {
+    warm_loads_.erase(done.job);
+    on_loaded(now, load.mapped(), done.result, effects);
+  } else if (const auto save = saves_.extract(done.job)) {
+    on_saved(now, save.mapped(), done.result, effects);
+  } else if (const auto* refusal = std::get_if<Refusal>(&done.result)) {  // an erasure
+    rest_store(now, refusal->what, effects);
+  }
+  if (!ready_) load_warm(effects);
+}
+
+// ---- loads
+// ---------------------------------------------------------------------------------------------------
+
+void KvWorkerCore::on_listed(Instant now, const JobResult& result, Effects& effects) {
+  if (const auto* refusal = std::get_if<Refusal>(&result)) return rest_store(now, refusal->what, effects);
+  for (const StoredBlock& block : std::get<StoredList>(result).blocks) {
+    if (block.tokens == 0 || block.kind == SegmentKind::user) continue;
+    stored_.add(block);
+    if (block.kind == SegmentKind::system) {  // every item block needs it
+      warm_.push_front(block.name);
+    } else {
+      warm_.push_back(block.name);
+    }
+  }
+}
+
+// The item area is filled until it is full; what is left is loaded when it is asked for.
+void KvWorkerCore::load_warm(Effects& effects) {
+  while (warm_loads_.size() < config_.loads_running_max && !warm_.empty()) {
+    const std::vector<const PoolBlock*> blocks = reserve_warm();
+    if (!blocks.empty()) warm_loads_.insert(load(blocks, effects));
+  }
+  if (!warm_.empty() || !warm_loads_.empty()) return;
+  ready_ = true;
+  effects.log(LogLevel::info, "warm_start_done",
+              {{"blocks_stored", std::to_string(stored_.blocks())},
+               {"item_pages_used", std::to_string(pool_.used(PoolArea::item))}});
+}
+
+std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
+  std::vector<const PoolBlock*> blocks;
+  while (!warm_.empty() && blocks.size() < config_.load_blocks_max) {
+    const BlockName name = warm_.front();
+    warm_.pop_front();
+    const StoredBlock* stored = stored_.find(name);
+    if (!stored || pool_.find(name)) continue;
+    if (pool_.room(PoolArea::item) < pool_.pages_for(stored->tokens)) {
+      warm_.clear();
+      break;
+    }
+    const PoolBlock* block = pool_.reserve({name, stored->kind, stored->owner, stored->tokens, true});
+    TROUPE_CHECK(block, "free room can be reserved");
+    making_[name] = {block->generation, {}};
+    blocks.push_back(block);
+  }
+  return blocks;
+}
+
+// Blocks that are reserved for loading and known to be stored.
+KvWorkerCore::Serial KvWorkerCore::load(const std::vector<const PoolBlock*>& blocks, Effects& effects) {
+  const Serial job = next_serial_++;
+  LoadBlocks work;
+  for (const PoolBlock* block : blocks) {
+    const StoredBlock& stored = *stored_.find(block->name);
+    work.blocks.push_back({block->name, block->pages, block->tokens, stored.checksum});
+    loads_[job].push_back({stored, block->generation});
+  }
+  effects.start(job, std::move(work));
+  return job;
+}
+
+void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, const JobResult& result,
+                             Effects& effects) {
+  if (const auto* refusal = std::get_if<Refusal>(&result)) {
+    rest_store(now, refusal->what, effects);
+    warm_.clear();
+  }
+  const auto* loaded = std::get_if<Loaded>(&result);
+  TROUPE_CHECK(!loaded || loaded->ok.size() == loads.size(), "the store answers for each block");
+  std::vector<BlockName> bad;
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    const BlockName& name = loads[i].block.name;
+    if (loaded && loaded->ok[i] && pool_.commit(name, loads[i].generation, loads[i].block.checksum)) {
+      effects.count(Metric::item_blocks_loaded);
+      made(name, loads[i].generation, effects);
+      continue;
+    }
+    if (loaded && !loaded->ok[i]) bad.push_back(name);
+    pool_.abandon(name, loads[i].generation);
+    not_made(name, loads[i].generation, effects);
+  }
+  if (bad.empty()) return;
+  effects.count(Metric::blocks_corrupt, static_cast<double>(bad.size()));
+  effects.log(LogLevel::error, "block_corrupt",
+              {{"where", "store"}, {"blocks", std::to_string(bad.size())}, {"first", to_hex(bad.front())}});
+  erase_stored(bad, effects);
+}
+
+// ---- saves
+// ---------------------------------------------------------------------------------------------------
+
+void KvWorkerCore::save_more(Instant now, Effects& effects) {
+  BlockName name;
+  while (config_.store && !stored_.resting(now) && saves_.size() < config_.saves_running_max &&
+         stored_.next_save(name)) {
+    if (stored_.find(name) || stored_.full()) continue;
+    const PoolBlock* block = pool_.pin(name);
+    if (!block) continue;  // evicted or forgotten meanwhile
+    const Serial job = next_serial_++;
+    const StoredBlock stored{name, block->kind, block->owner, block->tokens, block->checksum};
+    saves_[job] = {stored, block->generation};
+    effects.start(job, SaveBlock{stored, block->pages});
+  }
+}
+
+void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects) {
+  const BlockName& name = save.block.name;
+  const bool wanted = pool_.find(name) != nullptr;  // else it was forgotten, or found to be corrupt
+  TROUPE_CHECK(pool_.unpin(name, save.generation), "a block is pinned while it is saved");
+  const auto* saved = std::get_if<Saved>(&result);
+  if (saved && saved->ok) {
+    effects.count(Metric::item_blocks_saved);
+    stored_.add(save.block);
+    if (!wanted) erase_stored({name}, effects);
+    return;
+  }
+  effects.count(Metric::item_blocks_save_failed);
+  if (wanted) stored_.want_save(name);
+  rest_store(now, saved ? saved->why : std::get<Refusal>(result).what, effects);
+}
+
+void KvWorkerCore::erase_stored(const std::vector<BlockName>& names, Effects& effects) {
+  for (const BlockName& name : names) stored_.erase(name);
+  effects.start(next_serial_++, EraseBlocks{names});
+}
+
+// A tier that failed is neither read nor written for a while: the same answers, slower. The timer wakes the
+// core so that waiting saves go on.
+void KvWorkerCore::rest_store(Instant now, const std::string& why, Effects& effects) {
+  const Instant until = now + config_.store_rest;
+  effects.log(LogLevel::warning, "store_failed",
+              {{"why", why}, {"rests_us", std::to_string(config_.store_rest.us)}});
+  stored_.rest_until(until);
+  effects.set_timer(store_timer, until);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,50 @@
+#pragma once
+// What the KV-cache worker knows of its persistent tier: which blocks are in it, which wait to be written,
+// and whether the disk is to be left alone for a while because it failed. The bytes are the store port's.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/core.h"
+#include "runtime/messages.h"
+#include "runtime/ports.h"
+
+namespace troupe::actors {
+
+class StoredBlocks {
+ public:
+  struct Bounds {
+    std::size_t blocks_max = 0;  // known blocks
+    std::size_t saves_waiting_max = 0;
+  };
+  explicit StoredBlocks(Bounds bounds) : bounds_(bounds) {}
+
+  void add(const StoredBlock& block);  // without effect if there is no room for one more
+  void erase(const BlockName& name);
+  const StoredBlock* find(const BlockName& name) const;  // null if unknown
+  std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
+  std::size_t blocks() const { return blocks_.size(); }
+  bool full() const { return blocks_.size() >= bounds_.blocks_max; }
+
+  // Names of blocks to be saved, first come first. A full queue skips the newcomer: it is saved when next
+  // computed.
+  void want_save(const BlockName& name);
+  bool next_save(BlockName& name);  // false if none waits
+  std::size_t saves_waiting() const { return saves_.size(); }
+
+  void rest_until(Instant time) { resting_until_ = time; }
+  bool resting(Instant now) const { return now < resting_until_; }
+
+ private:
+  Bounds bounds_;
+  std::map<BlockName, StoredBlock> blocks_;
+  std::map<std::pair<SegmentKind, std::string>, std::set<BlockName>> owners_;
+  std::deque<BlockName> saves_;
+  Instant resting_until_;
+};
+
+}  // namespace troupe::actors
