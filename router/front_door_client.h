@@ -1,0 +1,30 @@
+#pragma once
+// A small blocking HTTP client for the command line and the tests: one request, one response.
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::router {
+
+struct HttpReply {
+  unsigned status = 0;
+  std::string body;
+};
+
+// The server cannot be reached or does not speak HTTP: "http://127.0.0.1:8080: connection refused; expected
+// …".
+struct ClientError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct HttpCall {
+  std::string server = "127.0.0.1:8080";  // host:port
+  std::string method = "GET", target = "/", body, tenant;
+  std::int64_t timeout_us = 30'000'000;
+};
+HttpReply http_call(const HttpCall& call);  // throws ClientError
+
+// `text` as one path segment of a URL.
+std::string percent_encoded(const std::string& text);
+
+}  // namespace troupe::router

@@ -1,0 +1,190 @@
+#include "router/precompute.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/core_probe.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr Address kv{1, Role::kv_worker}, meta{1, Role::cache_meta}, worker{1, Role::inference_worker};
+const PromptForm form{{1, 2}, {3}, {}, {4}, 10, 100};
+const NameContext names{"m", "l"};
+
+Item item(int n, std::size_t tokens = 3) {
+  Item result{"item " + std::to_string(n), "", std::vector<Token>(tokens, n), n, {}};
+  result.block = item_block(form, names, result.tokens);
+  return result;
+}
+
+// Pages of 4 items, chunks of 6 tokens, one at a time; the effects of the last call.
+struct Bench {
+  Precompute precompute{{.on = true,
+                         .page_items = 4,
+                         .chunk_tokens = 6,
+                         .running_max = 1,
+                         .changed_max = 2,
+                         .poll = {10},
+                         .pause = {50},
+                         .lookup_wait = {100},
+                         .budget = {1'000}},
+                        {kv, meta, worker},
+                        form,
+                        names};
+  std::uint64_t next_id = 5;
+  Effects effects;
+  Turn at(std::int64_t us) {
+    effects = {};
+    return {{us}, next_id, effects};
+  }
+  template <class T>
+  std::optional<T> sent() const {
+    for (const auto& effect : effects.list)
+      if (const auto* send = std::get_if<Effects::Send>(&effect))
+        if (const auto* message = std::get_if<T>(&send->message)) return *message;
+    return std::nullopt;
+  }
+  std::optional<std::pair<std::uint64_t, ListItems>> listing() const {
+    for (const auto& effect : effects.list)
+      if (const auto* start = std::get_if<Effects::Start>(&effect))
+        return std::pair{start->job, std::get<ListItems>(start->work)};
+    return std::nullopt;
+  }
+  void list(std::int64_t us, std::vector<Item> items, bool last) {
+    precompute.on_listed(at(us), listing()->first, ItemList{std::move(items), last});
+  }
+  void find(std::int64_t us, std::vector<NodeId> nodes) {
+    precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, 0, std::move(nodes)});
+  }
+  // The running chunk ends: how many blocks were written, of segments none of which was reused.
+  void execute(std::int64_t us, std::uint32_t written) {
+    const auto chunk = sent<Execute>();
+    REQUIRE(chunk.has_value());
+    precompute.on_executed(
+        at(us), Executed{chunk->id, {}, std::vector<std::uint8_t>(chunk->segments.size()), written});
+  }
+  void walk() {
+    precompute.start(at(0));
+    precompute.on_status(at(1), StatusReply{1, 1, Role::kv_worker, true});
+  }
+};
+
+TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
+  Bench b;
+  b.precompute.start(b.at(0));
+  CHECK(b.sent<StatusRequest>().has_value());
+  CHECK(b.precompute.state() == "waiting");
+  b.precompute.on_status(b.at(1), StatusReply{1, 1, Role::kv_worker, false});
+  CHECK_FALSE(b.listing().has_value());
+  b.precompute.on_timer(b.at(10));
+  CHECK(b.sent<StatusRequest>().has_value());
+  CHECK_FALSE(b.precompute.on_status(b.at(11), StatusReply{1, 1, Role::allocator, true}));
+  b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
+  CHECK(b.listing()->second.after == "");
+  CHECK(b.precompute.state() == "running");
+}
+
+TEST_CASE("only what is missing is computed, in chunks, under the names that requests will ask for") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1), item(2), item(3), item(4)}, true);
+  CHECK_FALSE(b.sent<LookupBlocks>()->count_access);
+  b.find(3, {0, 1, 0, 0});
+  const auto chunk = *b.sent<Execute>();
+  CHECK(chunk.priority == Priority::background);
+  CHECK(chunk.readouts.empty());
+  REQUIRE(chunk.segments.size() == 3);  // 2 × 3 tokens
+  CHECK(chunk.segments[0].block == system_block(form, names));
+  CHECK(chunk.segments[1].block == item(1).block);
+  CHECK(chunk.segments[1].owner == "item 1");
+  CHECK(chunk.segments[1].start == 2);
+  CHECK(chunk.segments[2].sees == std::vector<std::uint32_t>{0});
+  b.execute(4, 3);
+  CHECK(b.precompute.items_precomputed() == 2);
+  CHECK(b.sent<Execute>()->segments.at(1).owner == "item 4");
+  b.execute(5, 1);
+  CHECK(b.precompute.items_precomputed() == 3);
+  CHECK(b.precompute.state() == "done");
+}
+
+TEST_CASE("the walk goes on where it stood, page by page, over items that do not fit") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1), item(2, 9)}, false);
+  b.find(3, {1});
+  CHECK(b.listing()->second.after == "item 2");
+  b.list(4, {item(3)}, true);
+  b.find(5, {1});
+  CHECK(b.precompute.state() == "done");
+}
+
+TEST_CASE("a full item area ends the walk, but put items are still tried") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1), item(2), item(3), item(4)}, false);
+  b.find(3, {0, 0, 0, 0});
+  b.execute(4, 0);
+  CHECK(b.precompute.state() == "full");
+  CHECK(b.effects.list.size() == 2);  // the count and the log, nothing else
+  b.precompute.add(b.at(5), item(9));
+  b.find(6, {0});
+  b.execute(7, 1);
+  CHECK(b.precompute.items_precomputed() == 1);
+}
+
+TEST_CASE("an overloaded worker is tried again after a pause, a refused plan is not") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1)}, true);
+  b.find(3, {0});
+  b.precompute.on_refused(b.at(4), Refused{b.sent<Execute>()->id, {503, "overloaded"}});
+  b.precompute.on_timer(b.at(20));
+  CHECK_FALSE(b.sent<Execute>().has_value());
+  b.precompute.on_timer(b.at(54));
+  REQUIRE(b.sent<Execute>().has_value());
+  b.precompute.on_refused(b.at(55), Refused{b.sent<Execute>()->id, {422, "bad_plan"}});
+  b.precompute.on_timer(b.at(200));
+  CHECK_FALSE(b.sent<Execute>().has_value());
+  CHECK(b.precompute.state() == "done");
+}
+
+TEST_CASE("a silent index and a lost plan are overcome") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1)}, true);
+  b.precompute.on_timer(b.at(102));
+  const auto first = b.sent<Execute>();
+  REQUIRE(first.has_value());
+  b.precompute.on_timer(b.at(1'300));
+  const auto second = b.sent<Execute>();
+  REQUIRE(second.has_value());
+  CHECK_FALSE(b.precompute.on_executed(b.at(1'301), Executed{first->id, {}, {0, 0}, 2}));
+  CHECK(b.precompute.on_executed(b.at(1'302), Executed{second->id, {}, {0, 0}, 2}));
+}
+
+TEST_CASE("put items wait up to a bound, the newest content counts, and a deleted one is dropped") {
+  Bench b;
+  b.precompute.start(b.at(0));
+  b.precompute.add(b.at(1), item(1));
+  b.precompute.add(b.at(1), item(2));
+  b.precompute.add(b.at(1), item(3));  // one too many
+  Item changed = item(7);
+  changed.id = "item 1";
+  b.precompute.add(b.at(2), changed);
+  b.precompute.drop("item 2");
+  b.precompute.on_status(b.at(3), StatusReply{1, 1, Role::kv_worker, true});
+  CHECK(b.sent<LookupBlocks>()->item_blocks == std::vector<BlockName>{item(7).block});
+}
+
+TEST_CASE("switched off it does nothing") {
+  Precompute precompute({}, {kv, meta, worker}, form, names);
+  std::uint64_t next_id = 1;
+  Effects effects;
+  precompute.start({{0}, next_id, effects});
+  precompute.add({{1}, next_id, effects}, item(1));
+  CHECK(effects.list.empty());
+  CHECK(precompute.state() == "off");
+}
+
+}  // namespace
+}  // namespace troupe::router
