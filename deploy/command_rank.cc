@@ -1,0 +1,172 @@
+// `troupe rank` and `troupe status`: a person's view of a running server, over HTTP.
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "deploy/commands.h"
+#include "deploy/dataset.h"
+#include "deploy/table.h"
+#include "router/front_door_client.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using nlohmann::json;
+
+struct RankOptions {
+  std::string server = "127.0.0.1:8080", tenant, user, policy, json_file, requests;
+  std::vector<std::string> candidates;
+  std::uint32_t top = 5, users = 3, rounds = 2;
+};
+
+json call(const std::string& server, const std::string& method, const std::string& target,
+          const std::string& tenant, const json& body) {
+  router::HttpCall request;
+  request.server = server;
+  request.method = method;
+  request.target = target;
+  request.tenant = tenant;
+  if (!body.is_null()) request.body = body.dump();
+  const router::HttpReply reply = router::http_call(request);
+  json parsed = json::parse(reply.body, nullptr, false);
+  if (reply.status != 200) {
+    const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
+    throw std::runtime_error(error.value("where", target) + ": " +
+                             error.value("message", reply.body.substr(0, 200)) + "; expected " +
+                             error.value("expected", "a request that the server accepts"));
+  }
+  return parsed;
+}
+
+json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
+  json body{{"user", user}, {"candidates", candidates}, {"top_k", options.top}};
+  if (!options.policy.empty()) body["policy"] = options.policy;
+  return call(options.server, "POST", "/v1/rank", options.tenant, body);
+}
+
+std::string milliseconds(const json& reply) {
+  return fixed(reply["timings"]["total"].get<double>() / 1000, 2);
+}
+
+void print_items(const json& reply) {
+  Table table({{"#", Table::Align::right},
+               {"item"},
+               {"title"},
+               {"score", Table::Align::right},
+               {"probability", Table::Align::right}});
+  std::size_t place = 0;
+  for (const json& item : reply["items"])
+    table.row({std::to_string(++place), item["id"].get<std::string>(),
+               shortened(item["title"].get<std::string>(), 60), fixed(item["score"].get<double>(), 3),
+               fixed(item["probability"].get<double>(), 4)});
+  table.print(std::cout);
+}
+
+void print_summary(const json& reply) {
+  std::cout << "plan " << reply["plan"].get<std::string>() << " (policy "
+            << reply["policy"].get<std::string>() << "), tokens " << reply["tokens_total"] << ": computed "
+            << reply["tokens_computed"] << ", reused " << reply["tokens_reused"] << "; "
+            << milliseconds(reply) << " ms\n";
+  if (reply["history_cut"].get<std::uint64_t>() > 0)
+    std::cout << "the oldest " << reply["history_cut"]
+              << " events of the history did not fit and were left out\n";
+}
+
+// The requests of a file, several users, each asked more than once: what a second request reuses is seen at
+// once.
+int rank_file(const RankOptions& options) {
+  const std::vector<EvaluationRow> rows = read_evaluation(options.requests);
+  Table costs({{"user"},
+               {"request", Table::Align::right},
+               {"plan"},
+               {"tokens", Table::Align::right},
+               {"computed", Table::Align::right},
+               {"reused", Table::Align::right},
+               {"ms", Table::Align::right}});
+  for (std::size_t u = 0; u < std::min<std::size_t>(options.users, rows.size()); ++u) {
+    for (std::uint32_t round = 1; round <= options.rounds; ++round) {
+      const json reply = rank(options, rows[u].user, rows[u].candidates);
+      if (round == 1) {
+        std::cout << "\n" << rows[u].user << "\n";
+        print_items(reply);
+      }
+      costs.row({rows[u].user, std::to_string(round), reply["plan"].get<std::string>(),
+                 std::to_string(reply["tokens_total"].get<std::uint64_t>()),
+                 std::to_string(reply["tokens_computed"].get<std::uint64_t>()),
+                 std::to_string(reply["tokens_reused"].get<std::uint64_t>()), milliseconds(reply)});
+    }
+  }
+  std::cout << "\n";
+  costs.print(std::cout);
+  return 0;
+}
+
+int run_rank(const RankOptions& options) {
+  if (!options.requests.empty()) return rank_file(options);
+  if (options.user.empty() || options.candidates.empty())
+    throw std::invalid_argument("rank needs --user and --candidates, or --requests FILE");
+  const json reply = rank(options, options.user, options.candidates);
+  if (!options.json_file.empty()) {
+    write_output(options.json_file, reply.dump() + "\n");
+    return 0;
+  }
+  print_items(reply);
+  print_summary(reply);
+  return 0;
+}
+
+int run_status(const std::string& server, const std::string& json_file) {
+  const json cluster = call(server, "GET", "/v1/cluster", "", nullptr);
+  if (!json_file.empty()) {
+    write_output(json_file, cluster.dump() + "\n");
+    return 0;
+  }
+  Table table(
+      {{"node", Table::Align::right}, {"actor"}, {"ready"}, {"what"}, {"value", Table::Align::right}});
+  for (const json& actor : cluster["actors"]) {
+    std::string node = actor["node"].dump(), role = actor["role"].get<std::string>(),
+                ready = actor["ready"].get<bool>() ? "yes" : "no";
+    for (const json& field : actor["fields"]) {
+      table.row({node, role, ready, field["name"].get<std::string>(), field["value"].get<std::string>()});
+      node = role = ready = "";
+    }
+  }
+  table.print(std::cout);
+  return 0;
+}
+
+}  // namespace
+
+void add_rank(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<RankOptions>();
+  CLI::App* command = app.add_subcommand("rank", "Ask a running server to rank items for a user");
+  command->add_option("--server", options->server, "host:port")->capture_default_str();
+  command->add_option("--tenant", options->tenant, "Tenant");
+  command->add_option("--user", options->user, "User id");
+  command->add_option("--candidates", options->candidates, "Item ids, separated by commas")->delimiter(',');
+  command->add_option("--requests", options->requests,
+                      "A file of requests (requests.jsonl, eval.tsv.gz) instead");
+  command->add_option("--users", options->users, "How many requests of the file")->capture_default_str();
+  command->add_option("--rounds", options->rounds, "How often each is asked")->capture_default_str();
+  command->add_option("--top", options->top, "How many items to show")->capture_default_str();
+  command->add_option("--policy", options->policy,
+                      "recompute, user, item or bat instead of the configured policy");
+  command->add_option("--json", options->json_file,
+                      "Write the reply as JSON to this file, or - for standard output");
+  command->callback([options, &chosen] { chosen = [options] { return run_rank(*options); }; });
+}
+
+void add_status(CLI::App& app, Chosen& chosen) {
+  struct StatusOptions {
+    std::string server = "127.0.0.1:8080", json_file;
+  };
+  auto options = std::make_shared<StatusOptions>();
+  CLI::App* command = app.add_subcommand("status", "Show the actors of a running server");
+  command->add_option("--server", options->server, "host:port")->capture_default_str();
+  command->add_option("--json", options->json_file, "Write JSON to this file, or - for standard output");
+  command->callback(
+      [options, &chosen] { chosen = [options] { return run_status(options->server, options->json_file); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,32 @@
+// The program `troupe`.
+#include <exception>
+#include <iostream>
+
+#include "deploy/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace troupe::deploy;
+  CLI::App app(
+      "Troupe serves generative recommenders: it ranks items for users, and reuses what it computed before.",
+      "troupe");
+  app.require_subcommand(1);
+  Chosen chosen;
+  add_serve(app, chosen);
+  add_rank(app, chosen);
+  add_status(app, chosen);
+  add_import(app, chosen);
+  add_bench(app, chosen);
+  add_logits(app, chosen);
+  add_config(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return chosen();
+  } catch (const std::exception& error) {
+    std::cerr << "troupe: " << error.what() << "\n";
+    return 1;
+  }
+}

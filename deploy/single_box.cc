@@ -1,0 +1,165 @@
+#include "deploy/single_box.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "actors/allocator/allocator_core.h"
+#include "actors/cache_meta/cache_meta_core.h"
+#include "actors/inference/compute_port.h"
+#include "actors/inference/inference_core.h"
+#include "actors/kv_worker/kv_worker_core.h"
+#include "deploy/prompt_file.h"
+#include "router/router_core.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+constexpr std::uint32_t feature_lanes = 2, block_lanes = 2;
+
+// Ids that a process chooses begin anew at each start, far from those of the one before it.
+std::uint64_t first_id() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count())
+         << 8;
+}
+
+std::string layout_version(const kernels::KvLayout& layout) {
+  return "f32 head-major, page_tokens " + std::to_string(layout.page_tokens);
+}
+
+std::uint32_t executors_of(const Config& config) {
+  const auto asked = static_cast<std::uint32_t>(config.integer("inference.executors"));
+  return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::size_t pages_of(const Config& config, const kernels::KvLayout& layout) {
+  const auto memory = static_cast<std::size_t>(config.size_bytes("pool.memory"));
+  const std::size_t pages = std::min<std::size_t>(memory / layout.page_bytes(), 0xFFFF'FFFF);
+  if (pages == 0)
+    throw ConfigError("pool.memory is " + std::to_string(memory) +
+                      " bytes, less than one page; expected at least " + std::to_string(layout.page_bytes()) +
+                      " bytes for this model");
+  return pages;
+}
+
+std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages) {
+  try {
+    return std::make_unique<PageArena>(page_bytes, pages);
+  } catch (const std::bad_alloc&) {
+    throw ConfigError("pool.memory: " + std::to_string(pages) + " pages of " + std::to_string(page_bytes) +
+                      " bytes cannot be mapped; expected a pool that fits this machine's memory");
+  }
+}
+
+}  // namespace
+
+std::string required_text(const Config& config, const char* knob) {
+  if (config.text(knob).empty())
+    throw ConfigError(std::string(knob) +
+                      " is empty; expected a folder (in the configuration file or by a flag)");
+  return config.text(knob);
+}
+
+FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model) {
+  FeatureLimits limits;
+  limits.vocabulary = static_cast<std::int32_t>(model.vocabulary);
+  limits.item_tokens_max = model.positions_max;
+  limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
+  return limits;
+}
+
+SingleBox::SingleBox(const Config& config) : config_(config), executors_(executors_of(config)) {
+  const std::string directory = required_text(config, "model.directory");
+  kernels::DecoderModel loaded = kernels::read_decoder(directory);
+  model_ = loaded.config;
+  vocabulary_ = read_vocabulary_if_any(directory, model_);
+  const std::string& prompt = config.text("model.prompt");
+  prompt_ = read_prompt_form(directory,
+                             prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
+                             model_, vocabulary_);
+  layout_ = kernels::kv_layout(model_, static_cast<std::uint32_t>(config.integer("pool.page_tokens")));
+  names_ = {loaded.version, layout_version(layout_)};
+  arena_ = make_arena(layout_.page_bytes(), pages_of(config, layout_));
+  store_ = std::make_unique<Store>(required_text(config, "node.data_dir"));
+  features_ = std::make_unique<FeaturePort>(
+      *store_, feature_limits(config, model_),
+      [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
+  blocks_ = std::make_unique<BlockStorePort>(
+      *store_, *arena_, names_, static_cast<std::uint64_t>(config.size_bytes("pool.store_bytes_max")));
+  compute_ =
+      std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), layout_.page_tokens),
+                                            *arena_, executors_, config.boolean("pool.verify_on_read"));
+}
+
+SingleBox::~SingleBox() = default;
+
+std::vector<Address> SingleBox::actors() const {
+  return {address(Role::router), address(Role::cache_meta), address(Role::kv_worker),
+          address(Role::inference_worker), address(Role::allocator)};
+}
+
+void SingleBox::add_to(Host& host) {
+  host.add({address(Role::router), make_router(), features_.get(), feature_lanes});
+  host.add({address(Role::cache_meta), make_cache_meta()});
+  host.add({address(Role::kv_worker), make_kv_worker(), blocks_.get(), block_lanes});
+  host.add({address(Role::inference_worker), make_inference_worker(), compute_.get(), executors_});
+  host.add({address(Role::allocator), make_allocator()});
+}
+
+std::unique_ptr<Core> SingleBox::make_router() const {
+  router::RouterConfig c;
+  c.node = c.cache_meta_node = c.kv_node = node;
+  c.workers = {node};
+  c.first_id = first_id();
+  c.form = prompt_;
+  c.names = names_;
+  c.policy = router::find_policy(config_.text("router.policy")).value();
+  c.limits.candidates_max = static_cast<std::uint32_t>(config_.integer("router.candidates_max"));
+  c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
+  c.budget = {config_.duration_us("router.deadline")};
+  c.budget_max = {config_.duration_us("router.deadline_max")};
+  c.precompute.on = config_.boolean("pool.precompute_items");
+  return std::make_unique<router::RouterCore>(c);
+}
+
+std::unique_ptr<Core> SingleBox::make_cache_meta() const {
+  actors::CacheMetaConfig c;
+  c.node = node;
+  c.kv_nodes = {node};
+  c.user_popularity.window_us = c.item_popularity.window_us = config_.duration_us("router.frequency_window");
+  return std::make_unique<actors::CacheMetaCore>(c);
+}
+
+std::unique_ptr<Core> SingleBox::make_kv_worker() const {
+  actors::KvWorkerConfig c;
+  c.node = c.cache_meta_node = node;
+  c.pool.pages = static_cast<std::uint32_t>(arena_->pages());
+  c.pool.page_tokens = layout_.page_tokens;
+  c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
+  c.pool.user_pages = c.pool.pages - c.pool.item_pages;
+  c.store = config_.boolean("pool.store_item_blocks");
+  return std::make_unique<actors::KvWorkerCore>(c);
+}
+
+std::unique_ptr<Core> SingleBox::make_inference_worker() const {
+  actors::InferenceConfig c;
+  c.node = node;
+  c.first_id = first_id();
+  c.lanes = executors_;
+  c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
+  c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));
+  return std::make_unique<actors::InferenceCore>(c);
+}
+
+std::unique_ptr<Core> SingleBox::make_allocator() const {
+  actors::AllocatorConfig c;
+  c.node = node;
+  c.pages = static_cast<std::uint32_t>(arena_->pages());
+  c.item_share = config_.real("pool.item_share");
+  return std::make_unique<actors::AllocatorCore>(c);
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,69 @@
+#pragma once
+// All five actors of one node in one process: loads the model, opens the data folder, maps the pool, makes
+// the ports and the cores, and puts them on a host. `serve`, the benchmarks and the scenario tests all stand
+// on this; which world it runs in is the host's matter.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deploy/dataset.h"
+#include "kernels/decoder.h"
+#include "kernels/vocabulary.h"
+#include "router/plan.h"
+#include "runtime/config.h"
+#include "runtime/host.h"
+#include "runtime/page_arena.h"
+#include "runtime/store_blocks.h"
+#include "runtime/store_features.h"
+
+namespace troupe::deploy {
+
+// A knob that has no default. Throws ConfigError if it is empty.
+std::string required_text(const Config& config, const char* knob);
+FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model);
+
+class SingleBox {
+ public:
+  // Throws ConfigError, kernels::LoadError, StoreError, or std::bad_alloc if the pool cannot be mapped.
+  explicit SingleBox(const Config& config);
+  ~SingleBox();
+
+  // Puts the five actors on the host. Once. The box outlives the host's stop().
+  void add_to(Host& host);
+
+  static constexpr NodeId node = 1;
+  static Address address(Role role) { return {node, role}; }
+  std::vector<Address> actors() const;
+
+  FeaturePort& features() { return *features_; }
+  const kernels::DecoderConfig& model() const { return model_; }
+  const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
+  const router::PromptForm& prompt() const { return prompt_; }
+  const kernels::KvLayout& layout() const { return layout_; }
+  std::uint32_t executors() const { return executors_; }
+  std::size_t pool_pages() const { return arena_->pages(); }
+
+ private:
+  std::unique_ptr<Core> make_router() const;
+  std::unique_ptr<Core> make_cache_meta() const;
+  std::unique_ptr<Core> make_kv_worker() const;
+  std::unique_ptr<Core> make_inference_worker() const;
+  std::unique_ptr<Core> make_allocator() const;
+
+  const Config& config_;
+  kernels::DecoderConfig model_;
+  NameContext names_;
+  kernels::Vocabulary vocabulary_;
+  router::PromptForm prompt_;
+  kernels::KvLayout layout_;
+  std::uint32_t executors_ = 1;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<PageArena> arena_;
+  std::unique_ptr<FeaturePort> features_;
+  std::unique_ptr<BlockStorePort> blocks_;
+  std::unique_ptr<Port> compute_;
+};
+
+}  // namespace troupe::deploy
