@@ -163,7 +163,8 @@ Config config_for(const Config& base, const BenchMemory& memory, const std::stri
   Config config = base;
   config.set("node.data_dir", folder.string());
   config.set("router.policy", policy);
-  config.set("router.deadline", "60s");  // a benchmark measures; it does not give up
+  for (const char* knob : {"router.deadline", "router.deadline_max"})
+    config.set(knob, "60s");  // a benchmark measures; it does not give up
   config.set("pool.memory", std::to_string(memory.pool_bytes));
   config.set("pool.store_item_blocks", "false");
   config.set("pool.precompute_items", keeps_items(policy) ? "true" : "false");
@@ -172,7 +173,7 @@ Config config_for(const Config& base, const BenchMemory& memory, const std::stri
 }
 
 void import_into(SingleBox& box, const BenchRank& bench) {
-  box.features().import_items(read_dataset(bench.data, box.vocabulary(), HistoryPart::all).items);
+  box.features().import_items(read_items(bench.data, box.vocabulary()));
   std::vector<PutUser> users;
   for (const EvaluationRow& row : bench.rows) users.push_back({0, "", row.user, row.history, {}});
   box.features().import_users(users);
@@ -195,7 +196,7 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
       kernels::kv_layout(shape, static_cast<std::uint32_t>(config.integer("pool.page_tokens")));
   BenchMemory memory;
   std::map<std::string, std::size_t> tokens_of;
-  for (const PutItem& item : read_dataset(bench.data, vocabulary, HistoryPart::all).items) {
+  for (const PutItem& item : read_items(bench.data, vocabulary)) {
     tokens_of[item.item] = item.tokens.size();
     memory.item_bytes += layout.pages_for(item.tokens.size()) * layout.page_bytes();
   }

@@ -32,11 +32,10 @@ std::filesystem::path evaluation_file(const BenchRankOptions& options) {
 }
 
 // Evaluation rows may leave out histories that the data set's users have.
-void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::path& data,
-                    const kernels::Vocabulary& vocabulary) {
+void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::path& data) {
   if (std::none_of(rows.begin(), rows.end(), [](auto& row) { return row.history.empty(); })) return;
   std::map<std::string, std::vector<std::string>> histories;
-  for (PutUser& user : read_dataset(data, vocabulary, HistoryPart::before_test).users)
+  for (PutUser& user : read_users(data, HistoryPart::before_test))
     histories[user.user] = std::move(user.history);
   for (EvaluationRow& row : rows)
     if (row.history.empty()) row.history = histories[row.user];
@@ -51,7 +50,7 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   bench.in_flight = options.in_flight;
   bench.rows = read_evaluation(evaluation_file(options));
   if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
-  fill_histories(bench.rows, options.data, vocabulary);
+  fill_histories(bench.rows, options.data);
   const std::size_t requests =
       options.requests > 0
           ? options.requests
@@ -60,7 +59,7 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   std::size_t users = 0;
   for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
   if (!options.profile_tokens.empty()) {
-    const std::vector<PutItem> items = read_dataset(options.data, vocabulary, HistoryPart::all).items;
+    const std::vector<PutItem> items = read_items(options.data, vocabulary);
     expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), items.front().tokens.size(),
                      options.seed);
   }

@@ -21,15 +21,15 @@ int run_import(const ImportOptions& options) {
   const std::string model = required_text(config, "model.directory"),
                     folder = required_text(config, "node.data_dir");
   const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
-  const Dataset data = read_dataset(options.data, read_vocabulary_if_any(model, shape), options.history);
+  const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
+  const std::vector<PutUser> users = read_users(options.data, options.history);
   Store store(folder);
   FeaturePort features(store, feature_limits(config, shape),
                        [](auto) { return BlockName{}; });  // nothing asks for names
-  features.import_items(data.items);
-  features.import_users(data.users);
-  std::cout << "imported " << data.items.size() << " items and " << data.users.size() << " users into "
-            << folder << "; catalog " << features.catalog_version() << " has " << features.items()
-            << " items\n";
+  features.import_items(items);
+  features.import_users(users);
+  std::cout << "imported " << items.size() << " items and " << users.size() << " users into " << folder
+            << "; catalog " << features.catalog_version() << " has " << features.items() << " items\n";
   return 0;
 }
 

@@ -15,9 +15,10 @@ namespace {
 using nlohmann::json;
 
 struct RankOptions {
-  std::string server = "127.0.0.1:8080", tenant, user, policy, json_file, requests;
+  std::string server = "127.0.0.1:8080", tenant, user, policy, json_file, requests, data;
   std::vector<std::string> candidates;
   std::uint32_t top = 5, users = 3, rounds = 2;
+  bool costs_only = false;
 };
 
 json call(const std::string& server, const std::string& method, const std::string& target,
@@ -73,10 +74,36 @@ void print_summary(const json& reply) {
               << " events of the history did not fit and were left out\n";
 }
 
+// What the user did last, in words, if the catalog's folder was given.
+class Histories {
+ public:
+  explicit Histories(const std::string& folder) {
+    if (folder.empty()) return;
+    titles_ = read_titles(folder);
+    for (PutUser& user : read_users(folder, HistoryPart::all)) events_[user.user] = std::move(user.history);
+  }
+  void print(const std::string& user) const {
+    const auto found = events_.find(user);
+    if (found == events_.end()) return;
+    const std::vector<std::string>& events = found->second;
+    std::cout << events.size() << " events, the latest:\n";
+    for (std::size_t i = events.size() - std::min(events.size(), shown); i < events.size(); ++i) {
+      const auto title = titles_.find(events[i]);
+      std::cout << "    " << (title == titles_.end() ? events[i] : title->second) << "\n";
+    }
+  }
+
+ private:
+  static constexpr std::size_t shown = 5;
+  std::map<std::string, std::string> titles_;
+  std::map<std::string, std::vector<std::string>> events_;
+};
+
 // The requests of a file, several users, each asked more than once: what a second request reuses is seen at
 // once.
 int rank_file(const RankOptions& options) {
   const std::vector<EvaluationRow> rows = read_evaluation(options.requests);
+  const Histories histories(options.data);
   Table costs({{"user"},
                {"request", Table::Align::right},
                {"plan"},
@@ -87,8 +114,10 @@ int rank_file(const RankOptions& options) {
   for (std::size_t u = 0; u < std::min<std::size_t>(options.users, rows.size()); ++u) {
     for (std::uint32_t round = 1; round <= options.rounds; ++round) {
       const json reply = rank(options, rows[u].user, rows[u].candidates);
-      if (round == 1) {
-        std::cout << "\n" << rows[u].user << "\n";
+      if (round == 1 && !options.costs_only) {
+        std::cout << "\n" << rows[u].user << ": ";
+        histories.print(rows[u].user);
+        std::cout << "recommended:\n";
         print_items(reply);
       }
       costs.row({rows[u].user, std::to_string(round), reply["plan"].get<std::string>(),
@@ -147,8 +176,10 @@ void add_rank(CLI::App& app, Chosen& chosen) {
   command->add_option("--candidates", options->candidates, "Item ids, separated by commas")->delimiter(',');
   command->add_option("--requests", options->requests,
                       "A file of requests (requests.jsonl, eval.tsv.gz) instead");
+  command->add_option("--data", options->data, "Show histories in words from this catalog folder");
   command->add_option("--users", options->users, "How many requests of the file")->capture_default_str();
   command->add_option("--rounds", options->rounds, "How often each is asked")->capture_default_str();
+  command->add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
   command->add_option("--top", options->top, "How many items to show")->capture_default_str();
   command->add_option("--policy", options->policy,
                       "recompute, user, item or bat instead of the configured policy");

@@ -39,15 +39,24 @@ std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& 
   return tokens;
 }
 
+// Some catalogs have no titles; an ASIN is better than nothing.
+std::optional<std::size_t> title_column(const TsvFile& tsv) {
+  for (const char* name : {"title", "asin"})
+    if (tsv.has_column(name)) return tsv.column(name);
+  return std::nullopt;
+}
+
+ImportError no_catalog(const std::filesystem::path& folder) {
+  return ImportError(folder.string() + ": no catalog; expected items.jsonl or items.tsv, plain or .gz");
+}
+
 std::vector<PutItem> read_tsv_items(const std::filesystem::path& path,
                                     const kernels::Vocabulary& vocabulary) {
   TsvFile tsv(path);
   const std::size_t id = tsv.column("item_id");
   const std::optional<std::size_t> sid =
       tsv.has_column("sid") ? std::optional(tsv.column("sid")) : std::nullopt;
-  std::optional<std::size_t> title;
-  for (const char* name : {"title", "asin"})
-    if (!title && tsv.has_column(name)) title = tsv.column(name);
+  const std::optional<std::size_t> title = title_column(tsv);
   std::vector<PutItem> items;
   std::vector<std::string_view> fields;
   while (tsv.next(fields)) {
@@ -186,22 +195,35 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
 
 }  // namespace
 
-Dataset read_dataset(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
-                     HistoryPart part) {
-  Dataset data;
-  if (const auto items = find_file(folder, "items.jsonl"))
-    data.items = read_jsonl_items(*items, vocabulary);
-  else if (const auto table = find_file(folder, "items.tsv"))
-    data.items = read_tsv_items(*table, vocabulary);
-  else
-    throw ImportError(folder.string() + ": no catalog; expected items.jsonl or items.tsv, plain or .gz");
-  if (const auto users = find_file(folder, "users.jsonl"))
-    data.users = read_jsonl_users(*users);
-  else if (const auto sequences = find_file(folder, "sequences.tsv"))
-    data.users = read_sequences(*sequences, part);
-  else if (const auto ratings = find_file(folder, "ratings.tsv"))
-    data.users = read_ratings(*ratings);
-  return data;
+std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
+  if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, vocabulary);
+  if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, vocabulary);
+  throw no_catalog(folder);
+}
+
+std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part) {
+  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines);
+  if (const auto sequences = find_file(folder, "sequences.tsv")) return read_sequences(*sequences, part);
+  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings);
+  return {};
+}
+
+std::map<std::string, std::string> read_titles(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> titles;
+  if (const auto lines = find_file(folder, "items.jsonl")) {
+    for_each_line(*lines, [&](const TextFile&, const json& line) {
+      titles[line.at("id").get<std::string>()] = line.value("title", "");
+    });
+    return titles;
+  }
+  const auto table = find_file(folder, "items.tsv");
+  if (!table) throw no_catalog(folder);
+  TsvFile tsv(*table);
+  const std::size_t id = tsv.column("item_id");
+  const std::optional<std::size_t> title = title_column(tsv);
+  std::vector<std::string_view> fields;
+  while (tsv.next(fields)) titles[std::string(fields[id])] = title ? fields[*title] : fields[id];
+  return titles;
 }
 
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file) {

@@ -7,6 +7,7 @@
 // Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary; an item without one is its own
 // identifier token <item_…>.
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,12 @@ namespace troupe::deploy {
 
 enum class HistoryPart : std::uint8_t { all, before_test, train };
 
-struct Dataset {
-  std::vector<PutItem> items;
-  std::vector<PutUser> users;
-};
-
-// Throws ImportError with file, line, what is wrong and what was expected.
-Dataset read_dataset(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
-                     HistoryPart part);
+// All throw ImportError with file, line, what is wrong and what was expected.
+std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
+// Empty if the folder has no users; their items are not looked up here.
+std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);
+// Titles by item id, for people.
+std::map<std::string, std::string> read_titles(const std::filesystem::path& folder);
 
 // One request of an evaluation file: the true item is candidates[true_index].
 struct EvaluationRow {

@@ -37,7 +37,7 @@ kernels::Vocabulary vocabulary(const Folder& folder) {
 
 std::string error_of(const Folder& folder) {
   try {
-    read_dataset(folder.path, vocabulary(folder), HistoryPart::all);
+    read_items(folder.path, vocabulary(folder));
   } catch (const ImportError& error) {
     return error.what();
   }
@@ -51,32 +51,36 @@ TEST_SUITE("dataset") {
     Folder f;
     f.write_gzip("items.tsv.gz", "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n");
     f.write_gzip("sequences.tsv.gz", "user_id\tn_train\tn_valid\tn_test\titems\n7\t1\t0\t1\t0 1\n");
-    const Dataset all = read_dataset(f.path, vocabulary(f), HistoryPart::all);
-    REQUIRE(all.items.size() == 2);
-    CHECK(all.items[1].tokens == std::vector<Token>{1, 2});
-    CHECK(all.items[1].identifier == 4);
-    CHECK(all.items[1].title == "A stove");
-    REQUIRE(all.users.size() == 1);
-    CHECK(all.users[0].history == std::vector<std::string>{"0", "1"});
-    CHECK(read_dataset(f.path, vocabulary(f), HistoryPart::train).users[0].history.size() == 1);
+    const auto items = read_items(f.path, vocabulary(f));
+    const auto users = read_users(f.path, HistoryPart::all);
+    REQUIRE(items.size() == 2);
+    CHECK(items[1].tokens == std::vector<Token>{1, 2});
+    CHECK(items[1].identifier == 4);
+    CHECK(items[1].title == "A stove");
+    CHECK(read_titles(f.path).at("0") == "A tent");
+    REQUIRE(users.size() == 1);
+    CHECK(users[0].history == std::vector<std::string>{"0", "1"});
+    CHECK(read_users(f.path, HistoryPart::train)[0].history.size() == 1);
   }
 
   TEST_CASE("ratings become histories in order of time") {
     Folder f;
     f.write("items.tsv", "item_id\ttitle\n0\tx\n1\ty\n");
     f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
-    const Dataset data = read_dataset(f.path, vocabulary(f), HistoryPart::all);
-    CHECK(data.items[0].tokens == std::vector<Token>{3});
-    CHECK(data.users[0].history == std::vector<std::string>{"0", "1"});
+    const auto items = read_items(f.path, vocabulary(f));
+    const auto users = read_users(f.path, HistoryPart::all);
+    CHECK(items[0].tokens == std::vector<Token>{3});
+    CHECK(users[0].history == std::vector<std::string>{"0", "1"});
   }
 
   TEST_CASE("JSON lines hold token names or ids") {
     Folder f;
     f.write("items.jsonl", R"({"id":"i","title":"T","tokens":["<a_1>",2],"identifier":"<item_0>"})");
     f.write("users.jsonl", R"({"id":"u","history":["i","i"]})");
-    const Dataset data = read_dataset(f.path, vocabulary(f), HistoryPart::all);
-    CHECK(data.items[0].tokens == std::vector<Token>{1, 2});
-    CHECK(data.users[0].history.size() == 2);
+    const auto items = read_items(f.path, vocabulary(f));
+    const auto users = read_users(f.path, HistoryPart::all);
+    CHECK(items[0].tokens == std::vector<Token>{1, 2});
+    CHECK(users[0].history.size() == 2);
   }
 
   TEST_CASE("an error names file and line") {

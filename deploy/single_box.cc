@@ -72,6 +72,8 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
 }
 
 SingleBox::SingleBox(const Config& config) : config_(config), executors_(executors_of(config)) {
+  if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
+    throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config, "model.directory");
   kernels::DecoderModel loaded = kernels::read_decoder(directory);
   model_ = loaded.config;

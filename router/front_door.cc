@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -122,7 +123,6 @@ struct FrontDoor::Server {
   void accept();
   void take(Tcp::socket socket);
   void stop();
-  void stop_if_silent();
   Waiting& wait(std::int64_t us);
   void ask_router(Message message, OnAnswer then);
   void ask_status(OnStatus then);
@@ -134,7 +134,8 @@ struct FrontDoor::Server {
   DoorConfig config;
   Post post;
   MetricRegistry& metrics;
-  std::uint32_t connections = 0, turned_away = 0, writing = 0;  // sessions and responses under way
+  std::uint32_t connections = 0, turned_away = 0;
+  std::set<Session*> sessions;  // of both kinds
   bool closing = false;
   RequestId last_id = 0;
   asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
@@ -152,11 +153,14 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   Session(Server& s, Tcp::socket socket, std::uint32_t& count)
       : server(s), counted_in(count), stream(std::move(socket)) {
     ++counted_in;
+    server.sessions.insert(this);
     server.metrics.record(Metric::http_connections, server.connections);
   }
   ~Session() {
     --counted_in;
+    server.sessions.erase(this);
     server.metrics.record(Metric::http_connections, server.connections);
+    if (server.closing && server.sessions.empty()) server.pause.cancel();
   }
 
   void read();
@@ -175,6 +179,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   beast::flat_buffer buffer;
   std::optional<Parser> parser;
   http::response<http::string_body> response;
+  bool writing = false;
 };
 
 void FrontDoor::Server::bind() {
@@ -217,21 +222,21 @@ void FrontDoor::Server::take(Tcp::socket socket) {
                           "at most " + std::to_string(config.connections_max) + " connections"});
 }
 
-// Who waits for the actors is told that they wait in vain; the loop ends when the last response is out.
+// Who waits for the actors is told that they wait in vain. The loop ends with the last session.
 void FrontDoor::Server::stop() {
   closing = true;
   acceptor.close();
+  pause.expires_after(microseconds(farewell_us_max));
+  pause.async_wait([this](beast::error_code) {
+    for (Session* session : sessions) session->stream.close();
+  });
   for (auto& [id, left] : std::exchange(waiting, {})) {
     if (left.on_status) left.on_status(std::move(left.statuses));
     if (left.on_answer) left.on_answer(answer_of(stopping()));
   }
-  pause.expires_after(microseconds(farewell_us_max));
-  pause.async_wait([this](beast::error_code) { io.stop(); });
-  stop_if_silent();
-}
-
-void FrontDoor::Server::stop_if_silent() {
-  if (closing && writing == 0) io.stop();
+  for (Session* session : sessions)
+    if (!session->writing) session->stream.close();
+  if (sessions.empty()) pause.cancel();
 }
 
 FrontDoor::Server::Waiting& FrontDoor::Server::wait(std::int64_t us) {
@@ -371,16 +376,16 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   response.set(http::field::server, "troupe");
   response.set(http::field::content_type, answer.type);
   if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
+  keep_alive = keep_alive && !server.closing;
   response.keep_alive(keep_alive);
   response.content_length(answer.body.size());
   if (!header_known || parser->get().method() != http::verb::head) response.body() = std::move(answer.body);
   stream.expires_after(microseconds(server.config.timeout_us));
-  ++server.writing;
+  writing = true;
   http::async_write(stream, response,
                     [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
-                      --self->server.writing;
-                      self->server.stop_if_silent();
-                      if (error || !keep_alive) return self->close();
+                      self->writing = false;
+                      if (error || !keep_alive || self->server.closing) return self->close();
                       self->read();
                     });
 }
@@ -388,6 +393,7 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
 // What the client still sends is read and dropped for a moment: closing on unread bytes would reset the
 // connection, and the response that explains why would be lost.
 void FrontDoor::Session::close() {
+  if (server.closing) return stream.close();
   beast::error_code ignored;
   stream.socket().shutdown(Tcp::socket::shutdown_send, ignored);
   stream.expires_after(microseconds(drain_us_max));

@@ -47,9 +47,11 @@ TEST_SUITE("front door routes") {
 
   TEST_CASE("ids in the path are percent-decoded, bounded and whole") {
     CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a%20b")).user == "a b");
+    CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a", "", "acme")).tenant == "acme");
     CHECK(message_of<DeleteItem>(ask("DELETE", "/v1/items/%E2%82%AC")).item == "\xE2\x82\xAC");
-    for (const char* bad : {"/v1/users/", "/v1/users/a/b", "/v1/users/%", "/v1/users/%2", "/v1/users/%00",
-                            "/v1/users/%zz", "/v1/users/12345678901234567"})
+    for (const char* bad :
+         {"/v1/users/", "/v1/users/a/b", "/v1/users/%", "/v1/users/%2", "/v1/users/%00", "/v1/users/%zz",
+          "/v1/users/12345678901234567", "/v1/items/%ff", "/v1/users/a%c0%af"})
       CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
   }
 

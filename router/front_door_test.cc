@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <boost/asio.hpp>
+#include <vector>
 
 #include "router/front_door_client.h"
 
@@ -15,10 +17,53 @@ namespace {
 constexpr Address router_address{1, Role::router};
 constexpr Address meta_address{1, Role::cache_meta};
 
+const std::string rank_body = R"({"user":"ana","candidates":["a"]})";
+const std::string live = "GET /v2/health/live HTTP/1.1\r\nhost: x\r\n";
+const std::string end = "\r\n";
+
+std::string post_rank(const std::string& headers, const std::string& version = "1.1") {
+  return "POST /v1/rank HTTP/" + version + "\r\nhost: x\r\n" + headers +
+         "content-length: " + std::to_string(rank_body.size()) + "\r\n\r\n";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A client that decides itself which bytes it sends when.
+class RawClient {
+ public:
+  explicit RawClient(std::uint16_t port) {
+    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
+  }
+  void send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes), error_); }
+  void send_no_more() { socket_.shutdown(Tcp::socket::shutdown_send, error_); }
+  // All that came until `text` did, or until the server closed.
+  std::string read_until(const std::string& text) {
+    const std::size_t bytes =
+        boost::asio::read_until(socket_, boost::asio::dynamic_buffer(received_), text, error_);
+    return error_ ? std::exchange(received_, "") : take(bytes);
+  }
+  std::string read_all() {
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(received_), error_);
+    return std::exchange(received_, "");
+  }
+
+ private:
+  std::string take(std::size_t bytes) {
+    std::string taken = received_.substr(0, bytes);
+    received_.erase(0, bytes);
+    return taken;
+  }
+  boost::asio::io_context io_;
+  Tcp::socket socket_{io_};
+  boost::system::error_code error_;
+  std::string received_;
+};
+
 // A door whose actors answer at once; `silent` ones never do.
 struct Fixture {
   MetricRegistry metrics;
-  bool silent = false;
+  std::atomic<bool> silent = false;
+  std::atomic<int> asked = 0;
   std::unique_ptr<FrontDoor> door;
 
   explicit Fixture(DoorConfig config = {}) {
@@ -30,6 +75,8 @@ struct Fixture {
     door->open();
   }
   void act(Address to, const Message& message) {
+    ++asked;
+    asked.notify_all();
     if (silent) return;
     if (auto* m = std::get_if<RankRequest>(&message)) {
       if (m->user == "nobody")
@@ -50,17 +97,11 @@ struct Fixture {
     c.body = std::move(body);
     return http_call(c);
   }
-  // Sends bytes as they are and returns all that comes back until the server closes.
-  std::string raw(const std::string& bytes) {
-    boost::asio::io_context io;
-    Tcp::socket socket(io);
-    socket.connect({boost::asio::ip::make_address("127.0.0.1"), door->port()});
-    boost::system::error_code error;
-    boost::asio::write(socket, boost::asio::buffer(bytes), error);
-    socket.shutdown(Tcp::socket::shutdown_send, error);
-    std::string reply;
-    boost::asio::read(socket, boost::asio::dynamic_buffer(reply), error);
-    return reply;
+  std::string raw(const std::string& bytes) {  // all that comes back until the server closes
+    RawClient client(door->port());
+    client.send(bytes);
+    client.send_no_more();
+    return client.read_all();
   }
 };
 
@@ -103,25 +144,115 @@ TEST_SUITE("front door") {
     config.header_bytes_max = 1024;
     config.body_bytes_max = 2048;
     Fixture f(config);
-    const std::string long_header(5000, 'h'), long_body(5000, 'b');
-    CHECK(f.raw("GET / HTTP/1.1\r\nx: " + long_header + "\r\n\r\n").find(" 431 ") != std::string::npos);
-    CHECK(f.raw("POST /v1/rank HTTP/1.1\r\ncontent-length: 5000\r\n\r\n" + long_body).find(" 413 ") !=
-          std::string::npos);
-    CHECK(f.raw("POST /v1/rank HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n").find(" 400 ") !=
-          std::string::npos);
-    CHECK(f.raw("\x16\x03\x01nonsense\r\n\r\n").find(" 400 ") != std::string::npos);
-    CHECK(f.raw("POST /v1/rank HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n")
-              .find(" 400 ") != std::string::npos);
+    const std::string post = "POST /v1/rank HTTP/1.1\r\n", long_header(5000, 'h'), long_body(5000, 'b');
+    CHECK(has(f.raw("GET / HTTP/1.1\r\nx: " + long_header + "\r\n\r\n"), " 431 "));
+    CHECK(has(f.raw(post + "content-length: 5000\r\n\r\n" + long_body), " 413 "));
+    CHECK(has(f.raw(post + "transfer-encoding: chunked\r\n\r\n1388\r\n" + long_body), " 413 "));
+    CHECK(has(f.raw(post + "content-length: 99999999999999999999\r\n\r\n"), " 400 "));
+    CHECK(has(f.raw(post + "content-length: 9\r\n\r\n{"), " 400 "));
+    CHECK(has(f.raw("\x16\x03\x01nonsense\r\n\r\n"), " 400 "));
+    CHECK(has(f.raw("GET / HTTP/2.0\r\n\r\n"), " 505 "));
+    CHECK(f.raw("") == "");
     CHECK(f.call("GET", "/v2/health/live").status == 200);
+  }
+
+  TEST_CASE("a body whose end can be read in two ways is refused, and nothing behind it is served") {
+    Fixture f;
+    for (const char* headers : {"content-length: 3\r\ntransfer-encoding: chunked\r\n",
+                                "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
+                                "transfer-encoding: gzip\r\n", "transfer-encoding: chunked, gzip\r\n",
+                                "content-length: 3\r\ncontent-length: 4\r\n", "content-length: -1\r\n"}) {
+      CAPTURE(headers);
+      const std::string reply =
+          f.raw(std::string("POST /v1/rank HTTP/1.1\r\n") + headers + "\r\n0\r\n\r\n" + live + end);
+      CHECK((has(reply, " 400 ") || has(reply, " 501 ")));
+      CHECK(has(reply, "Connection: close"));
+      CHECK_FALSE(has(reply, " 200 "));
+    }
+    CHECK(has(f.raw("POST /v1/rank HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"), " 501 "));
+    CHECK(f.asked == 0);
+  }
+
+  TEST_CASE("a request with two tenants is refused, for who says which of them is true") {
+    Fixture f;
+    CHECK(
+        has(f.raw(post_rank("x-troupe-tenant: a\r\nX-Troupe-Tenant: b\r\n") + rank_body), "repeated_tenant"));
+    CHECK(has(f.raw(post_rank("x-troupe-tenant: a\r\n") + rank_body), " 200 "));
   }
 
   TEST_CASE("pipelined requests are answered in order") {
     Fixture f;
-    const std::string one = "GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n";
-    const std::string reply = f.raw(one + "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" + one);
+    const std::string reply = f.raw(live + end + "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
     const std::size_t first = reply.find(" 200 "), second = reply.find(" 404 ");
     CHECK(first < second);
     CHECK(reply.find(" 200 ", second) != std::string::npos);
+  }
+
+  TEST_CASE("a connection is kept or closed as its client wishes, in both versions of HTTP") {
+    Fixture f;
+    RawClient kept(f.door->port());
+    for (int i = 0; i < 3; ++i) {
+      kept.send(live + end);
+      CHECK(has(kept.read_until("{\"live\":true}"), " 200 "));
+    }
+    RawClient closed(f.door->port());
+    closed.send(live + "connection: close\r\n\r\n");
+    CHECK(has(closed.read_all(), "Connection: close"));
+    RawClient old(f.door->port());
+    old.send("GET /v2/health/live HTTP/1.0\r\n\r\n");
+    CHECK(has(old.read_all(), "HTTP/1.0 200 "));
+    RawClient old_kept(f.door->port());
+    for (int i = 0; i < 2; ++i) {
+      old_kept.send("GET /v2/health/live HTTP/1.0\r\nconnection: keep-alive\r\n\r\n");
+      CHECK(has(old_kept.read_until("{\"live\":true}"), "Connection: keep-alive"));
+    }
+  }
+
+  TEST_CASE("HEAD is answered with GET's header and no body, a wrong method with those that are served") {
+    Fixture f;
+    const std::string reply = f.raw("HEAD /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
+    CHECK(has(reply, "Content-Length: 13\r\n\r\nHTTP/1.1 200"));
+    CHECK(has(f.raw("PATCH /v1/users/a HTTP/1.1\r\nhost: x\r\n\r\n"), "Allow: PUT, DELETE"));
+  }
+
+  TEST_CASE("a client that asks before it sends its body is told to go on, or at once that it need not") {
+    DoorConfig config;
+    config.body_bytes_max = 2048;
+    Fixture f(config);
+    RawClient client(f.door->port());
+    client.send(post_rank("expect: 100-continue\r\n"));
+    CHECK(client.read_until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send(rank_body);
+    CHECK(has(client.read_until("\r\n\r\n"), " 200 "));
+    RawClient large(f.door->port());
+    large.send("POST /v1/rank HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 5000\r\n\r\n");
+    CHECK(has(large.read_until("\r\n\r\n"), " 413 "));
+  }
+
+  TEST_CASE("clients that send too slowly, or nothing, lose their connection") {
+    DoorConfig config;
+    config.timeout_us = 20'000;
+    Fixture f(config);
+    for (const char* part : {"", "GET /v2/health", "POST /v1/rank HTTP/1.1\r\ncontent-length: 9\r\n\r\n{"}) {
+      RawClient client(f.door->port());
+      client.send(part);
+      CHECK(client.read_all() == "");
+    }
+  }
+
+  TEST_CASE("closing the door answers who waits, and a door that never opened closes too") {
+    Fixture f;
+    f.silent = true;
+    RawClient waiting(f.door->port()), idle(f.door->port());
+    waiting.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->close();
+    CHECK(has(waiting.read_all(), "\"stopping\""));
+    CHECK(idle.read_all() == "");
+    f.door->deliver(RankReply{1});  // a late answer
+    f.door->close();
+    FrontDoor never(
+        {.port = 0}, [](Address, Message) {}, f.metrics);
   }
 
   TEST_CASE("a port in use is an error that names it") {
@@ -133,17 +264,30 @@ TEST_SUITE("front door") {
                     DoorError);
   }
 
-  TEST_CASE("more connections than allowed are turned away") {
+  TEST_CASE("more connections than allowed are turned away, and let in when there is room") {
     DoorConfig config;
     config.connections_max = 1;
     Fixture f(config);
-    boost::asio::io_context io;
-    Tcp::socket held(io);
-    held.connect({boost::asio::ip::make_address("127.0.0.1"), f.door->port()});
-    boost::asio::write(held,
-                       boost::asio::buffer(std::string("GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n")));
-    char byte;
-    boost::asio::read(held, boost::asio::buffer(&byte, 1));  // the held connection is open now
-    CHECK(f.raw("GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n").find(" 503 ") != std::string::npos);
+    {
+      RawClient held(f.door->port());
+      held.send(live + end);
+      CHECK(has(held.read_until("true}"), " 200 "));
+      CHECK(has(f.raw(live + end), "too_many_connections"));
+    }
+    std::string reply;  // until the door has noticed that the first client left
+    while (!has(reply, " 200 ")) reply = f.raw(live + end);
+  }
+
+  TEST_CASE("an answer that nobody waits for, or of another kind, harms nobody") {
+    Fixture f;
+    f.silent = true;
+    RawClient client(f.door->port());
+    client.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->deliver(RankReply{77});
+    f.door->deliver(StatusReply{1, 1, Role::router, true, {}});
+    f.door->deliver(StatusReply{1, 1, Role::cache_meta, true, {}});
+    f.door->deliver(StatusRequest{1});
+    CHECK(has(client.read_until("\r\n\r\n"), " 500 "));
   }
 }

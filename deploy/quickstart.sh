@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 to ranked items: installs, builds, imports the demo world, starts one box, asks it for several
+# users twice, restarts it on the same folder, and stops it again. Safe to run again.
+#   deploy/quickstart.sh [data folder]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:-quickstart-data}
+troupe=build/deploy/troupe
+demo=deploy/demo
+
+deploy/build.sh release troupe
+
+server=
+stop() {
+  if [ -n "$server" ]; then
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+    server=
+  fi
+}
+trap stop EXIT
+
+start() {
+  rm -f "$data/port"
+  "$troupe" serve --model $demo/model --data-dir "$data" --port 0 --port-file "$data/port" \
+    --set node.log_file="$data/troupe.log" &
+  server=$!
+  until [ -s "$data/port" ]; do
+    kill -0 "$server" 2>/dev/null || { echo "the server did not start"; exit 1; }
+    sleep 0.1
+  done
+  address=127.0.0.1:$(cat "$data/port")
+  until "$troupe" status --server "$address" --json - 2>/dev/null | grep -qE '"(done|full)"'; do sleep 0.1; done
+}
+metric() { curl -s "http://$address/metrics" | awk -v name="$1" '$1 == name { print $2 }'; }
+
+mkdir -p "$data"
+echo
+"$troupe" import --model $demo/model --data-dir "$data" --data $demo/world
+start
+"$troupe" rank --server "$address" --requests $demo/world/requests.jsonl --data $demo/world --users 4 --rounds 2
+echo
+echo "The same users by their own history (policy user): the second visit reuses what the first one computed."
+"$troupe" rank --server "$address" --requests $demo/world/requests.jsonl --users 4 --rounds 2 --policy user --costs-only
+stop
+
+echo
+echo "Restarted on the same folder:"
+start
+echo "item blocks taken from the store: $(metric troupe_item_blocks_loaded_total)," \
+  "computed again: $(metric troupe_item_blocks_precomputed_total)"
+stop
+
+cat <<END
+
+To go on by hand:
+  $troupe serve --model $demo/model --data-dir $data &
+  $troupe rank --user ana --candidates $(head -c 400 $demo/world/requests.jsonl | grep -oE '[a-z]+-[0-9]{4}' | head -4 | paste -sd,)
+  $troupe status
+END

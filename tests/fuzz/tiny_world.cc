@@ -1,0 +1,150 @@
+#include "tests/fuzz/tiny_world.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "router/front_door_client.h"
+#include "runtime/caf_host.h"
+
+namespace troupe::fuzz {
+
+namespace {
+
+constexpr int plain_items = 12, steady_items = 8;
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+std::string steady_request() {
+  std::string body = R"({"user":"steady","candidates":[)";
+  for (int i = 0; i < steady_items; ++i) body += (i ? ",\"steady-" : "\"steady-") + std::to_string(i) + "\"";
+  return body + "]}";
+}
+
+PutItem item(const std::string& id, int n) {
+  PutItem put;
+  put.item = id;
+  put.title = "A thing called " + id;
+  put.tokens = {4 + n, 30 - n};
+  put.identifier = 40 + n;
+  return put;
+}
+
+router::DoorConfig door_config(const Config& config, const deploy::SingleBox& box) {
+  router::DoorConfig door;
+  door.port = 0;
+  door.body_bytes_max = ServedBox::body_bytes_max;
+  door.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
+  door.limits.candidates_max = ServedBox::candidates_max;
+  door.actors = box.actors();
+  door.router = deploy::SingleBox::address(Role::router);
+  return door;
+}
+
+}  // namespace
+
+kernels::DecoderConfig tiny_shape() {
+  kernels::DecoderConfig shape;
+  shape.layers = 2, shape.hidden = 16, shape.heads = 2, shape.kv_heads = 1, shape.head_dim = 8;
+  shape.intermediate = 24, shape.vocabulary = 64, shape.positions_max = 96;
+  shape.qkv_bias = true, shape.tied_embeddings = true;
+  return shape;
+}
+
+void write_tiny_model(const std::filesystem::path& directory, const kernels::DecoderConfig& shape) {
+  std::filesystem::create_directories(directory);
+  kernels::write_decoder(kernels::random_decoder(shape, 1), directory, kernels::StoredAs::f32);
+  write(directory / "vocab.json",
+        R"({"<bos>":0,"<user>":1,"<disc>":2,"<a_1>":4,"<b_2>":5,"<item_0>":40,"<item_1>":41})");
+  write(directory / "prompt.json",
+        R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})");
+}
+
+std::vector<PutItem> tiny_items() {
+  std::vector<PutItem> items;
+  for (int i = 0; i < plain_items; ++i) items.push_back(item("item-" + std::to_string(i), i));
+  for (int i = 0; i < steady_items; ++i)
+    items.push_back(item("steady-" + std::to_string(i), plain_items + i));
+  return items;
+}
+
+std::vector<PutUser> tiny_users() {
+  return {{0, "", "ana", {"item-0", "item-1", "item-2"}, {}},
+          {0, "", "bob", {}, {7, 8, 9, 10}},
+          {0, "", "steady", {"steady-0", "steady-3"}, {}}};
+}
+
+Config tiny_config(const std::filesystem::path& folder, const Settings& settings) {
+  Config config;
+  config.set("model.directory", (folder / "model").string());
+  config.set("node.data_dir", (folder / "data").string());
+  config.set("pool.memory", "1MiB");
+  config.set("router.candidates_max", std::to_string(ServedBox::candidates_max));
+  config.set("router.deadline", "20s");
+  config.set("router.deadline_max", "30s");
+  config.set("inference.executors", "2");
+  for (const auto& [name, value] : settings) config.set(name, value);
+  return config;
+}
+
+ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data_dir) {
+  write_tiny_model(folder_.path() / "model");
+  config_ = tiny_config(folder_.path(), settings);
+  if (!data_dir.empty()) config_.set("node.data_dir", data_dir.string());
+  box_ = std::make_unique<deploy::SingleBox>(config_);
+  box_->features().import_items(tiny_items());
+  box_->features().import_users(tiny_users());
+  host_ = std::make_unique<CafHost>(metrics_, [](auto&&...) {});
+  box_->add_to(*host_);
+  const Address address = deploy::SingleBox::address(Role::door);
+  door_ = std::make_unique<router::FrontDoor>(
+      door_config(config_, *box_),
+      [this, address](Address to, Message message) { host_->post(to, address, std::move(message)); },
+      metrics_);
+  host_->set_door(address, [this](Address, Message answer) { door_->deliver(std::move(answer)); });
+  host_->start();
+  door_->open();
+  steady_at_start_ = steady_scores();
+}
+
+ServedBox::~ServedBox() {
+  door_->close();
+  host_->stop();
+}
+
+Reply ServedBox::ask(const std::string& method, const std::string& target, const std::string& body) const {
+  router::HttpCall call;
+  call.server = "127.0.0.1:" + std::to_string(port());
+  call.method = method;
+  call.target = target;
+  call.body = body;
+  const router::HttpReply reply = router::http_call(call);
+  return {reply.status, nlohmann::json::parse(reply.body)};
+}
+
+std::vector<std::pair<std::string, double>> ServedBox::steady_scores() const {
+  const Reply reply = ask("POST", "/v1/rank", steady_request());
+  REQUIRE_MESSAGE(reply.status == 200, reply.body.dump());
+  std::vector<std::pair<std::string, double>> scores;
+  double probability = 0;
+  for (const auto& item : reply.body.at("items")) {
+    scores.emplace_back(item.at("id").get<std::string>(), item.at("score").get<double>());
+    probability += item.at("probability").get<double>();
+  }
+  REQUIRE(scores.size() == steady_items);
+  CHECK(std::abs(probability - 1) < 1e-9);
+  return scores;
+}
+
+void ServedBox::check_steady() const {
+  const auto scores = steady_scores();
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    CHECK(scores[i].first == steady_at_start_[i].first);
+    CHECK(std::abs(scores[i].second - steady_at_start_[i].second) < 1e-4);
+  }
+}
+
+}  // namespace troupe::fuzz

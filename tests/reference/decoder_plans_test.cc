@@ -1,0 +1,289 @@
+// The CPU decoder against the float64 reference on random models, plans, batches and page sizes, with keys
+// and values computed or read from pages: where they come from must not change the result.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "kernels/decoder.h"
+#include "tests/reference/random_plans.h"
+#include "tests/reference/reference.h"
+
+namespace troupe::reference {
+namespace {
+
+using kernels::DecoderConfig;
+using kernels::DecoderModel;
+using kernels::KvLayout;
+using kernels::Plan;
+using kernels::Request;
+using kernels::Source;
+
+constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+
+// How far float32 may be from float64, relative to the largest of the values compared (at least 1).
+// A value is the end of a chain of rounded stages: in each layer norm, projection, rotation, scores, softmax,
+// mixing, output projection, sum, norm, gate and up, SwiGLU, down, sum (13), and at the end norm and product
+// (2). A stage adds up at most n products; rounding errors of a sum of n terms behave like a random walk,
+// sqrt(n)·u of its magnitude (Higham and Mary 2019, "A new approach to probabilistic rounding error
+// analysis"). Stages add up. Softmax and SwiGLU are products of two values that both carry errors, so what a
+// layer inherits at most doubles once: the factor 2.
+double tolerance(const DecoderConfig& config, std::size_t tokens) {
+  constexpr double kUnitRoundoff = 0x1p-24;
+  const double n = std::max<double>({double(config.hidden), double(config.intermediate),
+                                     double(config.heads * config.head_dim), double(tokens)});
+  return 2 * kUnitRoundoff * std::sqrt(n) * (13.0 * config.layers + 2);
+}
+
+// Worst difference relative to the largest expected magnitude (at least 1); infinite for what is not a
+// number.
+template <class Found>
+double difference(const Found& found, const std::vector<double>& expected) {
+  double worst = 0, magnitude = 1;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double off = std::abs(found[i] - expected[i]);
+    worst = std::isfinite(off) ? std::max(worst, off) : INFINITY;
+    magnitude = std::max(magnitude, std::abs(expected[i]));
+  }
+  return worst / magnitude;
+}
+
+// Page memory of its own for every block, each float NaN until somebody writes it.
+class PageMemory {
+ public:
+  explicit PageMemory(const KvLayout& layout) : layout_(layout) {}
+
+  std::vector<float*> take(std::size_t tokens) {
+    std::vector<float*> block;
+    for (std::size_t i = 0; i < layout_.pages_for(tokens); ++i) {
+      const std::size_t bytes = (layout_.page_bytes() + 63) / 64 * 64;
+      pages_.emplace_back(static_cast<float*>(std::aligned_alloc(64, bytes)), &std::free);
+      std::fill_n(pages_.back().get(), bytes / sizeof(float), kPoison);
+      block.push_back(pages_.back().get());
+    }
+    return block;
+  }
+
+  // The first float of a token's key (or value) of one head.
+  float* place(const std::vector<float*>& block, std::uint32_t layer, std::uint32_t head, std::size_t token,
+               bool value) const {
+    const std::size_t first = value ? layout_.values(layer, head) : layout_.keys(layer, head);
+    return block[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.head_dim;
+  }
+
+  // Poisons what lies behind the last token of a block: nobody may depend on it.
+  void poison_rest(const std::vector<float*>& block, std::size_t tokens) const {
+    for (std::size_t t = tokens; t < block.size() * layout_.page_tokens; ++t)
+      for (std::uint32_t layer = 0; layer < layout_.layers; ++layer)
+        for (std::uint32_t head = 0; head < layout_.kv_heads; ++head)
+          for (const bool value : {false, true})
+            std::fill_n(place(block, layer, head, t, value), layout_.head_dim, kPoison);
+  }
+
+  // All bytes of a block, to see whether somebody wrote to it.
+  std::string image(const std::vector<float*>& block) const {
+    std::string bytes;
+    for (const float* page : block) bytes.append(reinterpret_cast<const char*>(page), layout_.page_bytes());
+    return bytes;
+  }
+
+  const KvLayout& layout() const { return layout_; }
+
+ private:
+  KvLayout layout_;
+  std::vector<std::unique_ptr<float, decltype(&std::free)>> pages_;
+};
+
+// Worst difference of a segment's pages from the reference's keys and values; `first` is the segment's first
+// token.
+double page_difference(const PageMemory& memory, const std::vector<float*>& block, const Result& expected,
+                       std::size_t first, std::size_t tokens) {
+  const KvLayout& layout = memory.layout();
+  double worst = 0;
+  for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
+    for (std::size_t t = 0; t < tokens; ++t)
+      for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
+        for (const bool value : {false, true}) {
+          const LayerKv& kv = expected.layers[layer];
+          const auto& row = (value ? kv.values : kv.keys)[first + t];
+          const auto begin = row.begin() + head * layout.head_dim;
+          worst = std::max(worst, difference(memory.place(block, layer, head, t, value),
+                                             std::vector<double>(begin, begin + layout.head_dim)));
+        }
+  return worst;
+}
+
+// A request whose segments are all computed, and kept in pages of `memory`.
+Request kept(const Plan& plan, PageMemory& memory) {
+  Request request{&plan, {}};
+  for (const auto& segment : plan.segments)
+    request.kv.push_back({Source::compute, memory.take(segment.tokens.size())});
+  return request;
+}
+
+bool has_readout(const Plan& plan, std::size_t segment) {
+  return std::ranges::any_of(plan.readouts, [&](const auto& readout) { return readout.segment == segment; });
+}
+
+double logits_difference(const kernels::Logits& found, const Result& expected) {
+  if (found.readouts.size() != expected.readouts.size()) return INFINITY;
+  double worst = 0;
+  for (std::size_t r = 0; r < found.readouts.size(); ++r) {
+    if (found.readouts[r].size() != expected.readouts[r].size()) return INFINITY;
+    worst = std::max(worst, difference(found.readouts[r], expected.readouts[r]));
+  }
+  return worst;
+}
+
+// One random model and one batch of random plans, run twice: all computed and kept, then partly read from
+// pages.
+class RandomBatch {
+ public:
+  explicit RandomBatch(std::uint64_t seed)
+      : chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
+    constexpr std::uint32_t kPageTokens[] = {1, 3, 4, 16, 32};
+    decoder_ = kernels::make_cpu_decoder(model_, kPageTokens[draw(chance_, 0, 4)]);
+    memory_ = std::make_unique<PageMemory>(decoder_->layout());
+    const std::uint32_t count = draw(chance_, 1, 3);
+    for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
+    for (const Plan& plan : plans_) {
+      REQUIRE(kernels::find_fault(plan, {std::int32_t(model_.config.vocabulary),
+                                         std::int32_t(model_.config.positions_max)}) == "");
+      expected_.push_back(compute(model_, plan));
+      requests_.push_back(kept(plan, *memory_));
+    }
+  }
+
+  void check_logits() {
+    const std::vector<kernels::Logits> found = decoder_->forward(requests_);
+    REQUIRE(found.size() == plans_.size());
+    for (std::size_t i = 0; i < plans_.size(); ++i)
+      CHECK(logits_difference(found[i], expected_[i]) < allowed(plans_[i]));
+  }
+
+  void check_pages() const {
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      std::size_t first = 0;
+      for (std::size_t s = 0; s < plans_[i].segments.size(); ++s) {
+        const std::size_t tokens = plans_[i].segments[s].tokens.size();
+        const double off = page_difference(*memory_, requests_[i].kv[s].pages, expected_[i], first, tokens);
+        CHECK(off < allowed(plans_[i]));
+        first += tokens;
+      }
+    }
+  }
+
+  // Segments without a readout are read from their pages or computed again, with new pages or none.
+  void choose_sources() {
+    for (std::size_t i = 0; i < plans_.size(); ++i)
+      for (std::size_t s = 0; s < plans_[i].segments.size(); ++s) {
+        kernels::SegmentKv& kv = requests_[i].kv[s];
+        const std::size_t tokens = plans_[i].segments[s].tokens.size();
+        if (!has_readout(plans_[i], s) && draw_yes(chance_, 0.6)) {
+          kv.source = Source::cached;
+          memory_->poison_rest(kv.pages, tokens);
+          cached_.emplace_back(kv.pages, memory_->image(kv.pages));
+        } else {
+          kv.pages = draw_yes(chance_, 0.5) ? memory_->take(tokens) : std::vector<float*>();
+        }
+      }
+  }
+
+  void check_cached_pages_are_untouched() const {
+    for (const auto& [pages, image] : cached_) CHECK(memory_->image(pages) == image);
+  }
+
+ private:
+  double allowed(const Plan& plan) const { return tolerance(model_.config, kernels::token_count(plan)); }
+
+  Chance chance_;
+  DecoderModel model_;
+  std::unique_ptr<kernels::Decoder> decoder_;
+  std::unique_ptr<PageMemory> memory_;
+  std::vector<Plan> plans_;
+  std::vector<Result> expected_;
+  std::vector<Request> requests_;
+  std::vector<std::pair<std::vector<float*>, std::string>> cached_;
+};
+
+TEST_CASE("random plans give the reference's logits, computed or read from pages") {
+  constexpr std::uint64_t kFirstSeed = 1, kSeeds = 60;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kSeeds; ++seed) {
+    CAPTURE(seed);
+    RandomBatch batch(seed);
+    batch.check_logits();
+    batch.check_pages();
+    batch.choose_sources();
+    batch.check_logits();
+    batch.check_cached_pages_are_untouched();
+  }
+}
+
+DecoderConfig shop_config() {
+  Chance chance(5);
+  DecoderConfig config = random_config(chance);
+  config.layers = 2;  // what a user sees reaches the discriminant through the second
+  config.positions_max = 256;
+  config.vocabulary = 100;
+  return config;
+}
+
+// An item-prefix plan: system, items that see it, a user and a discriminant that see everything before them.
+Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vector<kernels::Token> user) {
+  Plan plan;
+  plan.segments.push_back({kernels::SegmentKind::system, {1, 2, 3}, 0, {}});
+  std::vector<std::uint32_t> all{0};
+  for (const auto& item : items) {
+    all.push_back(static_cast<std::uint32_t>(plan.segments.size()));
+    plan.segments.push_back({kernels::SegmentKind::item, item, 3, {0}});
+  }
+  plan.segments.push_back({kernels::SegmentKind::user, std::move(user), 12, all});
+  all.push_back(static_cast<std::uint32_t>(plan.segments.size() - 1));
+  plan.segments.push_back({kernels::SegmentKind::discriminant, {4}, 40, all});
+  plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size() - 1), 0, {5, 6, 7, 99}});
+  return plan;
+}
+
+TEST_CASE("blocks that one request left in pages serve other requests of a later batch") {
+  const DecoderModel model = kernels::random_decoder(shop_config(), 11);
+  const auto decoder = kernels::make_cpu_decoder(model, 4);
+  PageMemory memory(decoder->layout());
+  const std::vector<kernels::Token> shoe{20, 21, 22, 23, 24}, hat{30, 31}, coat{40, 41, 42, 43};
+  const Plan first = shop_plan({shoe, hat, coat}, {50, 51, 52});
+  Request a = kept(first, memory);
+  decoder->forward({&a, 1});
+
+  const Plan second = shop_plan({coat, shoe}, {60, 61, 62, 63, 64, 65}), third = shop_plan({hat}, {70});
+  Request b{&second, std::vector<kernels::SegmentKv>(5)}, c{&third, std::vector<kernels::SegmentKv>(4)};
+  b.kv[0] = c.kv[0] = {Source::cached, a.kv[0].pages};
+  b.kv[1] = {Source::cached, a.kv[3].pages};  // coat
+  b.kv[2] = {Source::cached, a.kv[1].pages};  // shoe
+  c.kv[1] = {Source::cached, a.kv[2].pages};  // hat
+  const Request batch[] = {b, c};
+  const std::vector<kernels::Logits> found = decoder->forward(batch);
+  CHECK(logits_difference(found[0], compute(model, second)) < tolerance(model.config, 19));
+  CHECK(logits_difference(found[1], compute(model, third)) < tolerance(model.config, 7));
+
+  // The wrong block is seen: the hat's pages do not pass for a shoe's of the same length.
+  const Plan boots = shop_plan({{32, 33}}, {70});
+  CHECK(logits_difference(found[1], compute(model, boots)) > 100 * tolerance(model.config, 7));
+}
+
+TEST_CASE("the tolerance tells one token, one position and one edge of sight apart") {
+  const DecoderModel model = kernels::random_decoder(shop_config(), 11);
+  const Plan plan = shop_plan({{20, 21, 22}, {30, 31}}, {50, 51, 52});
+  const auto logits = compute(model, plan).readouts[0];
+  Plan token = plan, position = plan, sight = plan;
+  token.segments[1].tokens[0] = 25;
+  position.segments[2].start += 1;
+  sight.segments[3].sees = {0, 2};
+  for (const Plan& other : {token, position, sight})
+    CHECK(difference(compute(model, other).readouts[0], logits) > 30 * tolerance(model.config, 12));
+}
+
+}  // namespace
+}  // namespace troupe::reference

@@ -1,0 +1,30 @@
+#pragma once
+// The golden files beside the trained models: plans, and the logits that independent programs (PyTorch, numpy
+// in float64) computed for them.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernels/plan.h"
+
+namespace troupe::reference {
+
+struct GoldenCase {
+  std::string name;
+  kernels::Plan plan;          // one readout
+  std::vector<double> logits;  // of the readout's first rows
+  double log_sum = 0;          // log of the sum of exp over all rows; 0 if the file does not give it
+};
+
+// The folder of a model, or an empty path where the data is not beside the checkout.
+std::filesystem::path golden_model(const std::string& name);
+
+// A generator's prompts: plain causal, all rows of the vocabulary read at the last token; the file gives the
+// logits of rows 4 to 19, so the readout's rows begin with these.
+std::vector<GoldenCase> generator_cases(const std::filesystem::path& model, std::uint32_t vocabulary);
+
+// A ranker's requests × segment tables (up, ip, causal, blocks): candidates' identifier rows at the last
+// token.
+std::vector<GoldenCase> ranker_cases(const std::filesystem::path& model);
+
+}  // namespace troupe::reference

@@ -1,0 +1,24 @@
+#pragma once
+// Models and plans drawn at random for property tests: small enough for the dense reference, and of every
+// shape that a decoder accepts: all families, grouped heads, head sizes that fit no vector, any visibility
+// between segments.
+#include <random>
+
+#include "kernels/model.h"
+#include "kernels/plan.h"
+
+namespace troupe::reference {
+
+using Chance = std::mt19937_64;
+
+// Uniform in [least, most].
+std::uint32_t draw(Chance& chance, std::uint32_t least, std::uint32_t most);
+bool draw_yes(Chance& chance, double probability);
+
+kernels::DecoderConfig random_config(Chance& chance);
+
+// A sound plan for `config`: up to 8 segments of 1 to 70 tokens at any position, each seeing any earlier
+// ones, often the same as its neighbour; one to three readouts.
+kernels::Plan random_plan(const kernels::DecoderConfig& config, Chance& chance);
+
+}  // namespace troupe::reference

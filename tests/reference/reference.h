@@ -1,0 +1,34 @@
+#pragma once
+// The decoder, written to be read: one plan, all its tokens, dense float64, an explicit mask of who sees
+// whom. No cache, no batch, nothing skipped but what the mask hides. Every backend and every way to obtain
+// keys and values is tested against this file, and this file against logits that PyTorch computed (golden
+// files beside the models).
+#include <vector>
+
+#include "kernels/model.h"
+#include "kernels/plan.h"
+
+namespace troupe::reference {
+
+// One row per token of the plan, segments one after the other in plan order.
+using Rows = std::vector<std::vector<double>>;
+
+// Keys and values that one layer leaves behind, each row [kv_heads * head_dim]; keys are normed and rotated,
+// as a cache holds them.
+struct LayerKv {
+  Rows keys, values;
+};
+
+struct Result {
+  std::vector<std::vector<double>> readouts;  // [readout][row], in plan order
+  std::vector<LayerKv> layers;
+};
+
+// mask[t][u]: token t attends to token u.
+using Mask = std::vector<std::vector<bool>>;
+Mask visibility(const kernels::Plan& plan);
+
+// The plan must be sound (kernels::find_fault).
+Result compute(const kernels::DecoderModel& model, const kernels::Plan& plan);
+
+}  // namespace troupe::reference

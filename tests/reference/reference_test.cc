@@ -1,0 +1,102 @@
+// The float64 reference against logits that other programs computed, and the CPU decoder against the same.
+#include "tests/reference/reference.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "kernels/decoder.h"
+#include "tests/reference/golden.h"
+
+namespace troupe::reference {
+namespace {
+
+using kernels::DecoderModel;
+using kernels::Plan;
+
+constexpr double kGoldenTolerance = 1e-4;  // the files' own programs agree within 1e-5
+
+using Scorer = std::function<std::vector<double>(const Plan&)>;  // logits of the first readout
+
+// Runs every `stride`-th case.
+void check_golden(const std::vector<GoldenCase>& cases, std::size_t stride, const Scorer& score) {
+  REQUIRE(!cases.empty());
+  for (std::size_t i = 0; i < cases.size(); i += stride) {
+    const GoldenCase& golden = cases[i];
+    CAPTURE(golden.name);
+    const std::vector<double> logits = score(golden.plan);
+    REQUIRE(logits.size() >= golden.logits.size());
+    double worst = 0;
+    for (std::size_t k = 0; k < golden.logits.size(); ++k)
+      worst = std::max(worst, std::isfinite(logits[k]) ? std::abs(logits[k] - golden.logits[k]) : INFINITY);
+    CHECK(worst < kGoldenTolerance);
+    if (golden.log_sum == 0) continue;
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit);
+    CHECK(std::abs(std::log(sum) - golden.log_sum) < kGoldenTolerance);
+  }
+}
+
+std::vector<GoldenCase> cases_of(const std::string& name, const std::filesystem::path& folder,
+                                 const DecoderModel& model) {
+  return name == "tiny-ranker-games" ? ranker_cases(folder)
+                                     : generator_cases(folder, model.config.vocabulary);
+}
+
+Scorer by_reference(const DecoderModel& model) {
+  return [&](const Plan& plan) { return compute(model, plan).readouts[0]; };
+}
+
+Scorer by_decoder(kernels::Decoder& decoder) {
+  return [&](const Plan& plan) {
+    const kernels::Request request{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
+    const std::vector<float> logits = decoder.forward({&request, 1})[0].readouts[0];
+    return std::vector<double>(logits.begin(), logits.end());
+  };
+}
+
+constexpr const char* kModels[] = {"tiny-onerec", "tiny-onerec-beauty", "tiny-ranker-games"};
+
+TEST_CASE("the reference computes the golden logits of every trained model") {
+  for (const std::string name : kModels) {
+    CAPTURE(name);
+    const std::filesystem::path folder = golden_model(name);
+    if (folder.empty()) {
+      MESSAGE("skipped, no golden file beside the checkout: ", name);
+      continue;
+    }
+    const DecoderModel model = kernels::read_decoder(folder);
+    // The ranker's 80 plans of 450 tokens take a minute densely; every seventh covers each table (4 a
+    // request).
+    check_golden(cases_of(name, folder, model), name == "tiny-ranker-games" ? 7 : 1, by_reference(model));
+  }
+}
+
+TEST_CASE("the CPU decoder computes the golden logits of every trained model") {
+  for (const std::string name : kModels) {
+    CAPTURE(name);
+    const std::filesystem::path folder = golden_model(name);
+    if (folder.empty()) {
+      MESSAGE("skipped, no golden file beside the checkout: ", name);
+      continue;
+    }
+    const DecoderModel model = kernels::read_decoder(folder);
+    const auto decoder = kernels::make_cpu_decoder(model, 16);
+    check_golden(cases_of(name, folder, model), 1, by_decoder(*decoder));
+  }
+}
+
+TEST_CASE("a token sees the segments that its own names, and its own up to itself") {
+  Plan plan;
+  plan.segments = {{kernels::SegmentKind::system, {1, 2}, 0, {}},
+                   {kernels::SegmentKind::item, {3}, 2, {}},
+                   {kernels::SegmentKind::user, {4, 5}, 2, {0}}};
+  const std::vector<std::vector<bool>> expected{
+      {1, 0, 0, 0, 0}, {1, 1, 0, 0, 0}, {0, 0, 1, 0, 0}, {1, 1, 0, 1, 0}, {1, 1, 0, 1, 1}};
+  CHECK(visibility(plan) == expected);
+}
+
+}  // namespace
+}  // namespace troupe::reference

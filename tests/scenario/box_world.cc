@@ -1,0 +1,151 @@
+#include "tests/scenario/box_world.h"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "runtime/caf_host.h"
+#include "runtime/sim_host.h"
+
+namespace troupe::scenario {
+
+namespace {
+
+const Address door = deploy::SingleBox::address(Role::door);
+constexpr Duration answer_virtual_max{60'000'000};
+constexpr std::chrono::seconds answer_real_max{60};
+
+RequestId id_of(const Message& message) {
+  return std::visit(
+      [](const auto& m) -> RequestId {
+        if constexpr (requires { m.id; }) return m.id;
+        return 0;
+      },
+      message);
+}
+
+std::unique_ptr<Host> make_host(World world, MetricRegistry& metrics, std::uint64_t seed) {
+  const LogSink silent = [](auto&&...) {};
+  if (world == World::caf) return std::make_unique<CafHost>(metrics, silent);
+  SimOptions options;
+  options.seed = seed;
+  return std::make_unique<SimHost>(metrics, silent, options);
+}
+
+}  // namespace
+
+struct RunningBox::Inbox {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<RequestId, Message> answers;
+};
+
+Folder::Folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe-scenario-XXXXXX").string();
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  path = name;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+const DemoWorld& demo_world() {
+  static const DemoWorld world = [] {
+    const std::filesystem::path demo = std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "demo";
+    return DemoWorld{demo / "model", demo / "world",
+                     deploy::read_evaluation(demo / "world" / "requests.jsonl")};
+  }();
+  return world;
+}
+
+Config box_config(const Folder& folder, const std::vector<std::string>& settings) {
+  Config config;
+  config.set("model.directory", demo_world().model.string());
+  config.set("node.data_dir", folder.path.string());
+  config.set("pool.memory", "64MiB");
+  config.set("inference.executors", "2");
+  config.set("router.deadline", "30s");
+  config.set("router.deadline_max", "60s");
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    config.set(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return config;
+}
+
+void import_demo(deploy::SingleBox& box) {
+  box.features().import_items(deploy::read_items(demo_world().data, box.vocabulary()));
+  box.features().import_users(deploy::read_users(demo_world().data, deploy::HistoryPart::all));
+}
+
+RunningBox::RunningBox(World world, const Config& config, bool import, std::uint64_t seed)
+    : box_(config),
+      inbox_(std::make_unique<Inbox>()),
+      host_(make_host(world, metrics_, seed)),
+      world_(world) {
+  if (import) import_demo(box_);
+  box_.add_to(*host_);
+  host_->set_door(door, [this](Address, Message message) {
+    const std::lock_guard lock(inbox_->mutex);
+    const RequestId id = id_of(message);
+    CHECK_MESSAGE(!inbox_->answers.contains(id), "a request was answered twice");
+    inbox_->answers.emplace(id, std::move(message));
+    inbox_->changed.notify_all();
+  });
+  host_->start();
+}
+
+RunningBox::~RunningBox() { host_->stop(); }
+
+void RunningBox::post(Message message) {
+  host_->post(deploy::SingleBox::address(Role::router), door, std::move(message));
+}
+
+Message RunningBox::answer(RequestId id) {
+  if (world_ == World::simulation) {
+    auto& sim = static_cast<SimHost&>(*host_);
+    const Instant end = sim.now() + answer_virtual_max;
+    while (!inbox_->answers.contains(id) && sim.now() < end) sim.run_until(sim.now() + Duration{1'000});
+  }
+  std::unique_lock lock(inbox_->mutex);
+  REQUIRE(inbox_->changed.wait_for(lock, answer_real_max, [&] { return inbox_->answers.contains(id); }));
+  return inbox_->answers.extract(id).mapped();
+}
+
+Message RunningBox::ask(Message message) {
+  const RequestId id = id_of(message);
+  post(std::move(message));
+  return answer(id);
+}
+
+RankReply RunningBox::rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
+                           const std::string& policy) {
+  RankRequest request;
+  request.id = id;
+  request.user = user;
+  request.candidates = candidates;
+  request.policy = policy;
+  const Message message = ask(std::move(request));
+  if (const auto* refused = std::get_if<Refused>(&message))
+    FAIL(refused->refusal.code << ": " << refused->refusal.what);
+  return std::get<RankReply>(message);
+}
+
+void RunningBox::wait_until_precomputed() {
+  for (int round = 0; round < 100'000; ++round) {
+    const Message message = ask(StatusRequest{++status_id_});
+    for (const StatusField& field : std::get<StatusReply>(message).fields)
+      if (field.name == "precompute" &&
+          (field.value == "done" || field.value == "full" || field.value == "off"))
+        return;
+  }
+  FAIL("the item blocks were not precomputed");
+}
+
+}  // namespace troupe::scenario

@@ -1,0 +1,59 @@
+#pragma once
+// A box on the demo world, in either world: the production actors, codec and kernels, a folder that goes when
+// the test ends, and one question at a time.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deploy/dataset.h"
+#include "deploy/single_box.h"
+#include "runtime/metrics.h"
+
+namespace troupe::scenario {
+
+struct Folder {
+  std::filesystem::path path;
+  Folder();
+  ~Folder();
+};
+
+struct DemoWorld {
+  std::filesystem::path model, data;
+  std::vector<deploy::EvaluationRow> requests;
+};
+const DemoWorld& demo_world();
+
+// A configuration of a small box on the demo model; `settings` are knobs as name=value.
+Config box_config(const Folder& folder, const std::vector<std::string>& settings = {});
+
+// Reads the demo catalog and users into the box's store.
+void import_demo(deploy::SingleBox& box);
+
+enum class World : std::uint8_t { caf, simulation };
+
+// A running box. `ask` posts one message from the door and returns its answer; several may be posted before.
+class RunningBox {
+ public:
+  RunningBox(World world, const Config& config, bool import, std::uint64_t seed = 1);
+  ~RunningBox();
+
+  void post(Message message);    // its id must be unique
+  Message answer(RequestId id);  // waits; fails the test after a long time
+  Message ask(Message message);
+  RankReply rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
+                 const std::string& policy);
+  void wait_until_precomputed();  // or until it stops
+  double metric(Metric metric) const { return metrics_.value(metric); }
+
+ private:
+  struct Inbox;
+  MetricRegistry metrics_;
+  deploy::SingleBox box_;
+  std::unique_ptr<Inbox> inbox_;
+  std::unique_ptr<Host> host_;
+  World world_;
+  RequestId status_id_ = RequestId{1} << 40;
+};
+
+}  // namespace troupe::scenario
