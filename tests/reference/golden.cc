@@ -27,7 +27,15 @@ SegmentKind kind(const std::string& name) {
   return name.starts_with("instr") ? SegmentKind::instruction : SegmentKind::discriminant;
 }
 
-Plan ranker_plan(const json& segments, const json& candidates) {
+// The rows of the candidates: named outright, or by the items' numbers.
+std::vector<Token> identifier_rows(const json& request) {
+  if (request.contains("identifiers")) return request.at("identifiers");
+  std::vector<Token> rows = request.at("candidates");
+  for (Token& row : rows) row += kFirstIdentifier;
+  return rows;
+}
+
+Plan ranker_plan(const json& segments, const std::vector<Token>& rows) {
   Plan plan;
   for (const json& segment : segments)
     plan.segments.push_back(
@@ -35,7 +43,7 @@ Plan ranker_plan(const json& segments, const json& candidates) {
   kernels::Readout readout;
   readout.segment = static_cast<std::uint32_t>(plan.segments.size() - 1);
   readout.offset = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);
-  for (const Token item : candidates) readout.rows.push_back(kFirstIdentifier + item);
+  readout.rows = rows;
   plan.readouts.push_back(readout);
   return plan;
 }
@@ -51,27 +59,30 @@ Plan generator_plan(const std::vector<Token>& prompt, std::uint32_t vocabulary) 
 
 }  // namespace
 
-std::filesystem::path golden_model(const std::string& name) {
-  const std::filesystem::path model = std::filesystem::path(TROUPE_ROOT_DIR) / "../shared/models" / name;
-  return std::filesystem::exists(model / "golden.json") ? model : std::filesystem::path();
+GoldenModel golden_model(const std::string& name) {
+  const std::filesystem::path root = TROUPE_ROOT_DIR;
+  if (name == "demo") return {root / "deploy/demo/model", root / "deploy/demo/golden.json"};
+  const std::filesystem::path folder = root / "../shared/models" / name;
+  if (!std::filesystem::exists(folder / "golden.json")) return {};
+  return {folder, folder / "golden.json"};
 }
 
-std::vector<GoldenCase> generator_cases(const std::filesystem::path& model, std::uint32_t vocabulary) {
+std::vector<GoldenCase> generator_cases(const std::filesystem::path& golden, std::uint32_t vocabulary) {
   std::vector<GoldenCase> cases;
-  const json document = read(model / "golden.json");
+  const json document = read(golden);
   for (const json& one : document.at("cases"))
     cases.push_back({"case " + std::to_string(cases.size()), generator_plan(one.at("prompt"), vocabulary),
                      one.at("last_logits_first16"), one.at("logsumexp")});
   return cases;
 }
 
-std::vector<GoldenCase> ranker_cases(const std::filesystem::path& model) {
+std::vector<GoldenCase> ranker_cases(const std::filesystem::path& golden) {
   std::vector<GoldenCase> cases;
-  const json document = read(model / "golden.json");
+  const json document = read(golden);
   for (const json& request : document.at("requests"))
     for (const auto& [name, table] : request.at("plans").items())
-      cases.push_back({name + " of user " + request.at("user_id").dump(),
-                       ranker_plan(table.at("segments"), request.at("candidates")), table.at("logits"), 0});
+      cases.push_back({name + " of user " + request.at(request.contains("user") ? "user" : "user_id").dump(),
+                       ranker_plan(table.at("segments"), identifier_rows(request)), table.at("logits"), 0});
   return cases;
 }
 

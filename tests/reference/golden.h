@@ -16,15 +16,19 @@ struct GoldenCase {
   double log_sum = 0;          // log of the sum of exp over all rows; 0 if the file does not give it
 };
 
-// The folder of a model, or an empty path where the data is not beside the checkout.
-std::filesystem::path golden_model(const std::string& name);
+// A model and its golden file; empty paths where the data is not beside the checkout. "demo" is the project's
+// own.
+struct GoldenModel {
+  std::filesystem::path folder, golden;
+};
+GoldenModel golden_model(const std::string& name);
 
 // A generator's prompts: plain causal, all rows of the vocabulary read at the last token; the file gives the
 // logits of rows 4 to 19, so the readout's rows begin with these.
-std::vector<GoldenCase> generator_cases(const std::filesystem::path& model, std::uint32_t vocabulary);
+std::vector<GoldenCase> generator_cases(const std::filesystem::path& golden, std::uint32_t vocabulary);
 
 // A ranker's requests × segment tables (up, ip, causal, blocks): candidates' identifier rows at the last
 // token.
-std::vector<GoldenCase> ranker_cases(const std::filesystem::path& model);
+std::vector<GoldenCase> ranker_cases(const std::filesystem::path& golden);
 
 }  // namespace troupe::reference

@@ -39,10 +39,10 @@ void check_golden(const std::vector<GoldenCase>& cases, std::size_t stride, cons
   }
 }
 
-std::vector<GoldenCase> cases_of(const std::string& name, const std::filesystem::path& folder,
+std::vector<GoldenCase> cases_of(const std::string& name, const std::filesystem::path& golden,
                                  const DecoderModel& model) {
-  return name == "tiny-ranker-games" ? ranker_cases(folder)
-                                     : generator_cases(folder, model.config.vocabulary);
+  return name.starts_with("tiny-onerec") ? generator_cases(golden, model.config.vocabulary)
+                                         : ranker_cases(golden);
 }
 
 Scorer by_reference(const DecoderModel& model) {
@@ -57,12 +57,12 @@ Scorer by_decoder(kernels::Decoder& decoder) {
   };
 }
 
-constexpr const char* kModels[] = {"tiny-onerec", "tiny-onerec-beauty", "tiny-ranker-games"};
+constexpr const char* kModels[] = {"tiny-onerec", "tiny-onerec-beauty", "tiny-ranker-games", "demo"};
 
 TEST_CASE("the reference computes the golden logits of every trained model") {
   for (const std::string name : kModels) {
     CAPTURE(name);
-    const std::filesystem::path folder = golden_model(name);
+    const auto [folder, golden] = golden_model(name);
     if (folder.empty()) {
       MESSAGE("skipped, no golden file beside the checkout: ", name);
       continue;
@@ -70,21 +70,21 @@ TEST_CASE("the reference computes the golden logits of every trained model") {
     const DecoderModel model = kernels::read_decoder(folder);
     // The ranker's 80 plans of 450 tokens take a minute densely; every seventh covers each table (4 a
     // request).
-    check_golden(cases_of(name, folder, model), name == "tiny-ranker-games" ? 7 : 1, by_reference(model));
+    check_golden(cases_of(name, golden, model), name == "tiny-ranker-games" ? 7 : 1, by_reference(model));
   }
 }
 
 TEST_CASE("the CPU decoder computes the golden logits of every trained model") {
   for (const std::string name : kModels) {
     CAPTURE(name);
-    const std::filesystem::path folder = golden_model(name);
+    const auto [folder, golden] = golden_model(name);
     if (folder.empty()) {
       MESSAGE("skipped, no golden file beside the checkout: ", name);
       continue;
     }
     const DecoderModel model = kernels::read_decoder(folder);
     const auto decoder = kernels::make_cpu_decoder(model, 16);
-    check_golden(cases_of(name, folder, model), 1, by_decoder(*decoder));
+    check_golden(cases_of(name, golden, model), 1, by_decoder(*decoder));
   }
 }
 
