@@ -53,10 +53,13 @@ double Popularity::frequency(const std::string& key, std::int64_t now_us) const 
   return found == uses_.end() ? 0 : sum(found->second, now_us);
 }
 
-std::vector<std::pair<std::string, double>> Popularity::hottest(std::size_t count,
+std::vector<std::pair<std::string, double>> Popularity::hottest(std::size_t count, std::size_t among,
                                                                 std::int64_t now_us) const {
   std::vector<std::pair<std::string, double>> all;
-  for (const std::string& key : recency_) all.emplace_back(key, sum(uses_.at(key), now_us));
+  for (const std::string& key : recency_) {
+    if (all.size() == among) break;
+    all.emplace_back(key, sum(uses_.at(key), now_us));
+  }
   const auto hotter = [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   };

@@ -52,12 +52,20 @@ TEST_CASE("a full table gives up the key that was used longest ago") {
 TEST_CASE("the hottest keys come first, ties by key") {
   Popularity popularity = small();
   for (const char* key : {"b", "a", "c", "c", "d"}) popularity.touch(key, 1);
-  const auto hottest = popularity.hottest(3, 1);
+  const auto hottest = popularity.hottest(3, 9, 1);
   REQUIRE(hottest.size() == 3);
   CHECK(hottest[0] == std::pair<std::string, double>("c", 2));
   CHECK(hottest[1].first == "a");
   CHECK(hottest[2].first == "b");
-  CHECK(popularity.hottest(9, 1).size() == 4);
+  CHECK(popularity.hottest(9, 9, 1).size() == 4);
+}
+
+TEST_CASE("the hottest keys are looked for among those used last only") {
+  Popularity popularity = small();
+  for (const char* key : {"old", "old", "b", "c"}) popularity.touch(key, 0);
+  const auto hottest = popularity.hottest(9, 2, 1);
+  REQUIRE(hottest.size() == 2);
+  CHECK(hottest[0].first == "b");
 }
 
 TEST_CASE("the estimate lies between the uses surely inside the window and those not surely outside") {

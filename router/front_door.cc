@@ -67,9 +67,6 @@ Refusal refusal_of(const beast::error_code& error, const DoorConfig& config) {
 // and the bytes behind it would be taken for the next request.
 std::optional<Refusal> header_fault(const http::request_parser<http::string_body>& parser) {
   const auto& header = parser.get();
-  if (header.version() != 10 && header.version() != 11)
-    return Refusal{505, "http_version", "the version is not supported", "request line",
-                   "HTTP/1.1 or HTTP/1.0"};
   const bool coded = header.count(http::field::transfer_encoding) > 0;
   if (coded && (!parser.chunked() || header.version() == 10))
     return Refusal{501, "transfer_encoding", "the body has a coding that is not supported",

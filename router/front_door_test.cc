@@ -151,7 +151,7 @@ TEST_SUITE("front door") {
     CHECK(has(f.raw(post + "content-length: 99999999999999999999\r\n\r\n"), " 400 "));
     CHECK(has(f.raw(post + "content-length: 9\r\n\r\n{"), " 400 "));
     CHECK(has(f.raw("\x16\x03\x01nonsense\r\n\r\n"), " 400 "));
-    CHECK(has(f.raw("GET / HTTP/2.0\r\n\r\n"), " 505 "));
+    CHECK(has(f.raw("GET / HTTP/2.0\r\n\r\n"), " 400 "));
     CHECK(f.raw("") == "");
     CHECK(f.call("GET", "/v2/health/live").status == 200);
   }

@@ -11,12 +11,6 @@ namespace {
 
 std::int32_t length(const std::vector<Token>& tokens) { return static_cast<std::int32_t>(tokens.size()); }
 
-std::int32_t longest(std::span<const Item> items) {
-  std::int32_t tokens = 0;
-  for (const Item& item : items) tokens = std::max(tokens, length(item.tokens));
-  return tokens;
-}
-
 // Tenants' names of blocks are never public ones, not even those of the default tenant "".
 std::string salt_of(std::string_view tenant) { return "tenant:" + std::string(tenant); }
 
@@ -49,12 +43,22 @@ std::vector<BlockName> system_names(const PromptForm& form, const NameContext& c
 
 }  // namespace
 
-FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::uint32_t item_tokens_max) {
+std::size_t item_tokens_max(std::span<const Item> items) {
+  std::size_t tokens = 0;
+  for (const Item& item : items) tokens = std::max(tokens, item.tokens.size());
+  return tokens;
+}
+
+std::size_t positions_without_history(const PromptForm& form, std::size_t item_tokens_max) {
+  return form.system.size() + form.user.size() + item_tokens_max + form.instruction.size() +
+         form.discriminant.size();
+}
+
+FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::size_t item_tokens_max) {
   const std::size_t events_sum =
       std::accumulate(profile.events.begin(), profile.events.end(), std::size_t{0});
   TROUPE_CHECK(events_sum == profile.tokens.size(), "a profile's events add up to its tokens");
-  const std::size_t frame = form.system.size() + form.user.size() + item_tokens_max +
-                            form.instruction.size() + form.discriminant.size();
+  const std::size_t frame = positions_without_history(form, item_tokens_max);
   const std::size_t room = form.positions_max > frame ? form.positions_max - frame : 0;
 
   std::size_t kept = 0, events = 0;
@@ -92,7 +96,7 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
   TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
   const std::int32_t after_system = length(form.system);
   const std::int32_t user_length = length(history.tokens);
-  const std::int32_t tail = after_system + user_length + longest(items);
+  const std::int32_t tail = after_system + user_length + static_cast<std::int32_t>(item_tokens_max(items));
 
   Segments segments;
   Segments::Reuse system_reuse, user_reuse;

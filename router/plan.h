@@ -33,12 +33,16 @@ struct RankPlan {
   std::uint32_t history_cut = 0;         // events dropped, oldest first
 };
 
+std::size_t item_tokens_max(std::span<const Item> items);  // 0 if there are none
+// Positions that a prompt with this longest item and no history takes.
+std::size_t positions_without_history(const PromptForm& form, std::size_t item_tokens_max);
+
 // The newest events that fit; `cut` counts the dropped ones. `item_tokens_max`: the longest candidate.
 struct FittedHistory {
   std::vector<Token> tokens;  // form.user + history
   std::uint32_t cut = 0;
 };
-FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::uint32_t item_tokens_max);
+FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::size_t item_tokens_max);
 
 // The key under which this user is known to the cache: tenant and user, told apart by the tenant's length.
 std::string user_key(std::string_view tenant, std::string_view user);

@@ -1,6 +1,7 @@
 #include "router/precompute.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::router {
 
@@ -62,8 +63,7 @@ bool Precompute::fits(const Item& item) const {
   return !item.tokens.empty() && form_.system.size() + item.tokens.size() <= form_.positions_max;
 }
 
-// ---- one thing after the other: compute what is missing, look up what changed, walk on
-// -----------------------
+// ---- one thing after the other: compute what is missing, look up what changed, walk on ----
 
 void Precompute::work(Turn turn) {
   if (stage_ == Stage::off || stage_ == Stage::waiting || turn.now < paused_until_) return;
@@ -119,8 +119,7 @@ void Precompute::give_back(const std::vector<Item>& items) {
   missing_.insert(missing_.begin(), items.begin(), items.end());
 }
 
-// ---- answers
-// -------------------------------------------------------------------------------------------------
+// ---- answers ----
 
 bool Precompute::on_status(Turn turn, const StatusReply& reply) {
   if (stage_ != Stage::waiting || Address{reply.node, reply.role} != peers_.kv_worker) return false;
@@ -161,23 +160,37 @@ bool Precompute::on_found(Turn turn, const BlocksFound& found) {
   return true;
 }
 
-// A chunk of which nothing was there and nothing could be kept says that the item area is full.
 bool Precompute::on_executed(Turn turn, const Executed& executed) {
   const auto asked = running_.extract(executed.id);
   if (asked.empty()) return false;
+  const std::vector<Item>& items = asked.mapped().items;
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);
-  const auto items = static_cast<std::uint32_t>(asked.mapped().items.size());
-  const std::uint32_t written =
-      std::min(executed.blocks_written, items);  // the system block may be one of them
+  const bool system_reused = !form_.system.empty() && !executed.reused.empty() && executed.reused[0] != 0;
+  const bool system_written = !form_.system.empty() && !system_reused;  // before any item, if at all
+  const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
   items_precomputed_ += written;
   turn.effects.count(Metric::item_blocks_precomputed, written);
-  if (written == 0 && reused < items && stage_ == Stage::walking) {
-    stage_ = Stage::full;
-    missing_.clear();
-    turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
+  if (executed.blocks_written == 0 && reused - system_reused < std::ssize(items)) {
+    on_fruitless(turn, items);
+  } else {
+    fruitless_ = false;
   }
   work(turn);
   return true;
+}
+
+// The item area is full, or the KV-cache worker was silent for a while: the latter is asked before the next
+// try, and then it can only be the former.
+void Precompute::on_fruitless(Turn turn, const std::vector<Item>& items) {
+  if (stage_ != Stage::walking && stage_ != Stage::waiting) return;  // items that were put later
+  if (stage_ == Stage::waiting || !std::exchange(fruitless_, true)) {
+    give_back(items);
+    stage_ = Stage::waiting;
+    return;
+  }
+  stage_ = Stage::full;
+  missing_.clear();
+  turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
 }
 
 bool Precompute::on_refused(Turn turn, const Refused& refused) {

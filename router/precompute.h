@@ -1,8 +1,10 @@
 #pragma once
 // Computes the item-prefix blocks of the whole catalog ahead of time (BAT §5.2, step 3): waits until the
 // KV-cache worker has loaded what it had on disk, walks the catalog in order, asks the index what is missing,
-// and has that computed as background work, a few chunks at a time. Stops walking when the item area is full.
-// Items that are put later are computed the same way. Nothing waits for it and nothing is wrong without it.
+// and has that computed as background work, a few chunks at a time. Stops walking when the item area is full,
+// which shows in two chunks in a row of which nothing was kept, with a sign of life of the worker between
+// them. Items that are put later are computed the same way. Nothing waits for it and nothing is wrong without
+// it.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -68,6 +70,7 @@ class Precompute {
   void work(Turn turn);
   void look_up(Turn turn, std::vector<Item> items);
   void compute_chunk(Turn turn);
+  void on_fruitless(Turn turn, const std::vector<Item>& items);
   void give_back(const std::vector<Item>& items);  // they are missing still
   bool fits(const Item& item) const;
 
@@ -83,6 +86,7 @@ class Precompute {
   std::deque<Item> changed_;  // put; not looked up yet
   std::deque<Item> missing_;  // looked up; not computed yet
   std::map<std::uint64_t, Asked> running_;
+  bool fruitless_ = false;  // nothing of the last chunk was kept
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0;
 };

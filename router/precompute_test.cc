@@ -56,12 +56,23 @@ struct Bench {
   void find(std::int64_t us, std::vector<NodeId> nodes) {
     precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, 0, std::move(nodes)});
   }
-  // The running chunk ends: how many blocks were written, of segments none of which was reused.
-  void execute(std::int64_t us, std::uint32_t written) {
+  // The running chunk ends: how many blocks were written, of segments none of which was reused, save the
+  // system's if that is so.
+  void execute(std::int64_t us, std::uint32_t written, bool system_reused = false) {
     const auto chunk = sent<Execute>();
     REQUIRE(chunk.has_value());
-    precompute.on_executed(
-        at(us), Executed{chunk->id, {}, std::vector<std::uint8_t>(chunk->segments.size()), written});
+    std::vector<std::uint8_t> reused(chunk->segments.size());
+    reused.at(0) = system_reused;
+    precompute.on_executed(at(us), Executed{chunk->id, {}, reused, written});
+  }
+  // The running chunk keeps nothing; the KV-cache worker says that it is there, and it is tried again.
+  void fruitless(bool system_reused = false) {
+    execute(4, 0, system_reused);
+    REQUIRE(precompute.state() == "waiting");
+    REQUIRE_FALSE(sent<Execute>().has_value());
+    precompute.on_timer(at(10));
+    REQUIRE(sent<StatusRequest>().has_value());
+    precompute.on_status(at(11), StatusReply{1, 1, Role::kv_worker, true});
   }
   void walk() {
     precompute.start(at(0));
@@ -102,7 +113,7 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   b.execute(4, 3);
   CHECK(b.precompute.items_precomputed() == 2);
   CHECK(b.sent<Execute>()->segments.at(1).owner == "item 4");
-  b.execute(5, 1);
+  b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
   CHECK(b.precompute.state() == "done");
 }
@@ -123,13 +134,35 @@ TEST_CASE("a full item area ends the walk, but put items are still tried") {
   b.walk();
   b.list(2, {item(1), item(2), item(3), item(4)}, false);
   b.find(3, {0, 0, 0, 0});
-  b.execute(4, 0);
+  b.fruitless();
+  b.execute(12, 0, true);
   CHECK(b.precompute.state() == "full");
   CHECK(b.effects.list.size() == 2);  // the count and the log, nothing else
-  b.precompute.add(b.at(5), item(9));
-  b.find(6, {0});
-  b.execute(7, 1);
+  b.precompute.add(b.at(13), item(9));
+  b.find(14, {0});
+  b.execute(15, 1, true);
   CHECK(b.precompute.items_precomputed() == 1);
+}
+
+TEST_CASE("a full area is seen by a chunk of one item, whose system prompt is there") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1, 7)}, false);
+  b.find(3, {0});
+  b.fruitless(true);
+  b.execute(12, 0, true);
+  CHECK(b.precompute.state() == "full");
+}
+
+TEST_CASE("a KV-cache worker that keeps nothing while it is silent is not a full area") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1), item(2)}, true);
+  b.find(3, {0, 0});
+  b.fruitless();
+  b.execute(12, 3);
+  CHECK(b.precompute.items_precomputed() == 2);
+  CHECK(b.precompute.state() == "done");
 }
 
 TEST_CASE("an overloaded worker is tried again after a pause, a refused plan is not") {

@@ -67,11 +67,6 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 }  // namespace
 
-std::size_t positions_without_history(const PromptForm& form, std::size_t item_tokens_max) {
-  return form.system.size() + form.user.size() + item_tokens_max + form.instruction.size() +
-         form.discriminant.size();
-}
-
 Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "candidates", "candidates"))

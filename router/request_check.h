@@ -29,7 +29,4 @@ std::optional<Refusal> find_fault(const PutItem& put, const PromptForm& form, co
 std::optional<Refusal> find_fault(const DeleteItem& remove, const PromptForm& form,
                                   const RequestLimits& limits);
 
-// Positions that a ranking prompt with this longest item and no history takes.
-std::size_t positions_without_history(const PromptForm& form, std::size_t item_tokens_max);
-
 }  // namespace troupe::router

@@ -125,8 +125,7 @@ void RouterCore::on_worker_lost(Turn turn, NodeId node) {
   for (const Serial serial : lost) refuse_request(turn, serial, refusal);
 }
 
-// ---- writes
-// --------------------------------------------------------------------------------------------------
+// ---- writes ----
 
 template <class Request>
 void RouterCore::on_write(Turn turn, Address from, const Request& request) {
@@ -171,8 +170,7 @@ void RouterCore::spread_news(Turn turn, const Write& write) {
   }
 }
 
-// ---- admission and ends
-// --------------------------------------------------------------------------------------
+// ---- admission and ends ----
 
 bool RouterCore::admit(Turn turn, Address from, RequestId id, const std::optional<Refusal>& fault) {
   if (open_.count({from, id}) > 0) return false;  // doubled

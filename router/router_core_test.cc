@@ -64,6 +64,20 @@ struct Bench {
   }
 };
 
+TEST_CASE("only BAT's policy evicts by hotness; its baselines leave that to the least recent use") {
+  Bench b;
+  BlockName cold;
+  cold.bytes[0] = 9;
+  for (const char* policy : {"user", "item"}) {
+    CAPTURE(policy);
+    b.rank(0, 1, policy);
+    b.find(1);
+    b.index(2, 2, 1, {cold});
+    CHECK(b.plan().evict_first.empty());
+    b.execute(3, {0, 0});
+  }
+}
+
 TEST_CASE("a request goes from features over the index to the worker and back") {
   Bench b;
   b.rank(0, 9);

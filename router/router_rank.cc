@@ -8,12 +8,6 @@
 namespace troupe::router {
 namespace {
 
-std::uint32_t longest(const std::vector<Item>& items) {
-  std::size_t tokens = 0;
-  for (const Item& item : items) tokens = std::max(tokens, item.tokens.size());
-  return static_cast<std::uint32_t>(tokens);
-}
-
 std::uint32_t sum(const std::vector<Item>& items) {
   std::size_t tokens = 0;
   for (const Item& item : items) tokens += item.tokens.size();
@@ -54,8 +48,7 @@ void RouterCore::on_rank(Turn turn, Address from, const RankRequest& request) {
   count_in_flight(turn);
 }
 
-// ---- features
-// ------------------------------------------------------------------------------------------------
+// ---- features ----
 
 void RouterCore::on_features(Turn turn, Serial serial, const JobResult& result) {
   const auto at = rankings_.find(serial);
@@ -86,12 +79,13 @@ std::optional<Refusal> RouterCore::take_features(Ranking& ranking, const Feature
                    "candidates[" + std::to_string(first) + "]", "items of the catalog"};
   for (const auto& item : features.items) ranking.items.push_back(*item);
 
-  const std::size_t least = positions_without_history(config_.form, longest(ranking.items));
+  const std::size_t longest = item_tokens_max(ranking.items);
+  const std::size_t least = positions_without_history(config_.form, longest);
   if (least > config_.form.positions_max)
     return Refusal{422, "too_long",
                    "the longest candidate alone makes a prompt of " + std::to_string(least) + " positions",
                    "candidates", "at most " + std::to_string(config_.form.positions_max)};
-  ranking.history = fit_history(config_.form, *features.user, longest(ranking.items));
+  ranking.history = fit_history(config_.form, *features.user, longest);
   const std::uint64_t total = std::uint64_t{sum(ranking.items)} + ranking.history.tokens.size();
   if (total > config_.limits.request_tokens_max)
     return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
@@ -101,8 +95,7 @@ std::optional<Refusal> RouterCore::take_features(Ranking& ranking, const Feature
   return std::nullopt;
 }
 
-// ---- index
-// ---------------------------------------------------------------------------------------------------
+// ---- index ----
 
 void RouterCore::look_up(Turn turn, Serial serial, Ranking& ranking) {
   const RankRequest& request = ranking.request;
@@ -125,8 +118,7 @@ void RouterCore::on_found(Turn turn, const BlocksFound& found) {
   execute(turn, found.id, at->second, found);
 }
 
-// ---- plan and answer
-// -----------------------------------------------------------------------------------------
+// ---- plan and answer ----
 
 void RouterCore::execute(Turn turn, Serial serial, Ranking& ranking,
                          const std::optional<BlocksFound>& found) {
@@ -148,7 +140,8 @@ void RouterCore::execute(Turn turn, Serial serial, Ranking& ranking,
                   std::move(plan.segments),
                   std::move(plan.readouts),
                   {}};
-  if (found && ranking.prefix == Prefix::user) execute.evict_first = found->coldest;
+  const bool evicts_by_hotness = ranking.policy == Policy::bat && ranking.prefix == Prefix::user;
+  if (found && evicts_by_hotness) execute.evict_first = found->coldest;
   turn.effects.send({ranking.worker, Role::inference_worker}, std::move(execute));
 }
 

@@ -10,7 +10,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t refresh_timer = 1;
-constexpr std::size_t hottest_items_shown = 5;
+constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
 
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.end()}; }
 
@@ -76,8 +76,7 @@ void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& ef
   }
 }
 
-// ---- BAT's "read"
-// --------------------------------------------------------------------------------------------
+// ---- BAT's "read" ----
 
 void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& lookup, Effects& effects) {
   ++lookups_;
@@ -134,8 +133,7 @@ void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, Blocks
   }
 }
 
-// ---- the rest
-// ------------------------------------------------------------------------------------------------
+// ---- the rest ----
 
 // Every worker is told, not only those in the index: one may hold the owner's blocks on disk only.
 void CacheMetaCore::on_forget(const Forget& forget, Effects& effects) {
@@ -179,7 +177,7 @@ StatusReply CacheMetaCore::status(RequestId id, Instant now) const {
 // "item 1.5, item 0.3": owner and uses in the window; a block that is not cached goes by its name.
 std::string CacheMetaCore::hottest_items(Instant now) const {
   std::string text;
-  for (const auto& [key, frequency] : items_.hottest(hottest_items_shown, now.us)) {
+  for (const auto& [key, frequency] : items_.hottest(hottest_items_shown, hottest_items_among, now.us)) {
     const BlockName name = name_of(key);
     const IndexedBlock* block = index_.find(name);
     char uses[32];

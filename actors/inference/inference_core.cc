@@ -16,6 +16,11 @@ Refusal too_late() {
           "a larger budget or less load"};
 }
 
+Refusal lease_ended() {
+  return {503, "lease_ended", "the batch took longer than its blocks were held for it", "inference worker",
+          "smaller batches"};
+}
+
 Refusal full(std::uint32_t queue_max) {
   return {503, "overloaded", std::to_string(queue_max) + " plans are waiting", "inference worker",
           "a retry after a pause"};
@@ -34,7 +39,7 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(now, fired->timer, effects);
   } else if (const auto* done = std::get_if<Done>(&event)) {
-    on_batch_done(*done, effects);
+    on_batch_done(now, *done, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     lose(lost->node, effects);
   }
@@ -53,8 +58,7 @@ void InferenceCore::on_message(Instant now, const Received& received, Effects& e
   }
 }
 
-// ---- a plan arrives and gets its blocks
-// ----------------------------------------------------------------------
+// ---- a plan arrives and gets its blocks ----
 
 void InferenceCore::on_execute(Instant now, Address from, const Execute& plan, Effects& effects) {
   if (serials_.count({from, plan.id}) > 0) return;
@@ -73,6 +77,12 @@ void InferenceCore::on_execute(Instant now, Address from, const Execute& plan, E
   collect_wants(task);
   ++waiting(plan.priority);
   effects.set_timer(deadline_timer(serial), task.deadline);
+  if (background) return background_arrived_.push_back(serial);
+  begin(now, serial, task, effects);
+}
+
+void InferenceCore::begin(Instant now, Serial serial, Task& task, Effects& effects) {
+  background_begun_ += task.plan.priority == Priority::background;
   if (task.wants.empty()) return make_ready(now, serial, task);
   acquire(now, serial, task, effects);
 }
@@ -94,7 +104,8 @@ void InferenceCore::collect_wants(Task& task) {
   task.grants.resize(task.wants.size());
 }
 
-void InferenceCore::acquire(Instant now, Serial serial, const Task& task, Effects& effects) {
+void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& effects) {
+  task.state = State::acquiring;
   const Duration patience{std::min(task.plan.budget_us / 2, config_.block_wait.us)};
   const bool may_evict = task.plan.priority == Priority::serving;
   effects.send(kv_worker(), AcquireBlocks{serial, patience.us, task.wants, task.plan.evict_first, may_evict});
@@ -138,21 +149,30 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   (task.plan.priority == Priority::background ? background_ : serving_).push_back(serial);
 }
 
-// ---- batches
-// -------------------------------------------------------------------------------------------------
+// ---- batches ----
 
 void InferenceCore::run_ready(Instant now, Effects& effects) {
   while (batches_.size() < config_.lanes) {
-    drop_ended(now, serving_, effects);
-    drop_ended(now, background_, effects);
-    const bool background = serving_.empty();
-    if (background && (background_.empty() || background_batches_ >= config_.background_lanes_max)) break;
-    start_batch(now, take_batch(now, background ? background_ : serving_, effects), effects);
-    background_batches_ += background;
+    for (Queue* queue : {&serving_, &background_, &background_arrived_}) drop_ended(now, *queue, effects);
+    Queue& next = background_.empty() ? serving_ : background_;
+    if (!next.empty()) {
+      start_batch(now, take_batch(now, next, effects), effects);
+    } else if (!begin_background(now, effects)) {
+      break;
+    }
   }
   if (waiting_[0] == told_depth_) return;
   told_depth_ = waiting_[0];
   effects.count(Metric::queue_depth, told_depth_);
+}
+
+// False if there is none, or if enough of them have begun.
+bool InferenceCore::begin_background(Instant now, Effects& effects) {
+  if (background_arrived_.empty() || background_begun_ >= config_.background_max) return false;
+  const Serial serial = background_arrived_.front();
+  background_arrived_.pop_front();
+  begin(now, serial, tasks_.at(serial), effects);
+  return true;
 }
 
 void InferenceCore::drop_ended(Instant now, Queue& queue, Effects& effects) {
@@ -216,11 +236,10 @@ BatchRequest InferenceCore::batch_request(Task& task) const {
   return request;
 }
 
-void InferenceCore::on_batch_done(const Done& done, Effects& effects) {
+void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effects) {
   const auto node = batches_.extract(done.job);
   TROUPE_CHECK(!node.empty(), "a job that ends was started");
   const std::vector<Serial>& batch = node.mapped();
-  background_batches_ -= tasks_.at(batch.front()).plan.priority == Priority::background;
   if (const auto* refusal = std::get_if<Refusal>(&done.result)) {
     for (const Serial serial : batch) refuse(serial, *refusal, effects);
     return;
@@ -229,13 +248,15 @@ void InferenceCore::on_batch_done(const Done& done, Effects& effects) {
   TROUPE_CHECK(result.replies.size() == batch.size(), "the device answers for each plan");
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
   for (std::size_t i = 0; i < batch.size(); ++i)
-    finish(batch[i], result.replies[i], result.compute_us, effects);
+    finish(now, batch[i], result.replies[i], result.compute_us, effects);
 }
 
-void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t compute_us,
+void InferenceCore::finish(Instant now, Serial serial, const BatchReply& reply, std::int64_t compute_us,
                            Effects& effects) {
   if (reply.refusal) return refuse(serial, *reply.refusal, effects);
   Task& task = tasks_.at(serial);
+  if (task.holds_grants && now.us - task.ready_at.us > config_.lease.us - config_.acquire_grace.us)
+    return refuse(serial, lease_ended(), effects);  // its pages may have been somebody else's meanwhile
   std::vector<std::uint8_t> corrupt(task.want_of.size());
   for (const std::uint32_t segment : reply.corrupt) corrupt.at(segment) = 1;
 
@@ -264,8 +285,7 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   end(serial);
 }
 
-// ---- ends
-// ----------------------------------------------------------------------------------------------------
+// ---- ends ----
 
 void InferenceCore::refuse(Serial serial, Refusal refusal, Effects& effects) {
   Task& task = tasks_.at(serial);
@@ -285,6 +305,7 @@ void InferenceCore::release(Serial serial, Task& task, std::vector<BlockOutcome>
 void InferenceCore::end(Serial serial) {
   const Task& task = tasks_.at(serial);
   if (task.state != State::running) --waiting(task.plan.priority);
+  if (task.state != State::arrived) background_begun_ -= task.plan.priority == Priority::background;
   serials_.erase({task.from, task.plan.id});
   tasks_.erase(serial);
 }

@@ -8,7 +8,9 @@
 //   - at most ⌈ready / free lanes⌉ plans, so that idle lanes share what waits (one plan each while lanes are
 //   idle);
 //   - at most `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens), but at least one plan;
-//   - background plans only when no serving plan is ready, on at most `background_lanes_max` lanes.
+//   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
+//   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
+//   blocks whose writer waits for them to pass.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -22,10 +24,10 @@ namespace troupe::actors {
 
 struct InferenceConfig {
   NodeId node = 1;
-  std::uint64_t first_id = 1;  // of its requests; another one at each start of the process
-  std::uint32_t lanes = 1;     // executors of the compute port
-  std::uint32_t background_lanes_max = 1;
-  std::uint32_t queue_max = 256;  // serving plans that are not running yet; more are refused
+  std::uint64_t first_id = 1;        // of its requests; another one at each start of the process
+  std::uint32_t lanes = 1;           // executors of the compute port
+  std::uint32_t background_max = 1;  // background plans that have begun and not ended
+  std::uint32_t queue_max = 256;     // serving plans that are not running yet; more are refused
   std::uint32_t background_queue_max = 16;
   std::uint32_t batch_tokens_max = 4'000;
   std::uint32_t batch_requests_max = 32;
@@ -41,11 +43,11 @@ class InferenceCore final : public Core {
 
  private:
   using Serial = std::uint64_t;
-  enum class State : std::uint8_t { acquiring, ready, running };
+  enum class State : std::uint8_t { arrived, acquiring, ready, running };
   struct Task {
     Address from;
     Execute plan;  // its segments and readouts move into the batch
-    State state = State::acquiring;
+    State state = State::arrived;
     bool holds_grants = false;  // blocks were acquired and not released
     Instant received, deadline, ready_at, started;
     std::vector<BlockWant> wants;                     // one per name
@@ -59,19 +61,21 @@ class InferenceCore final : public Core {
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
   static void collect_wants(Task& task);
-  void acquire(Instant now, Serial serial, const Task& task, Effects& effects);
+  void begin(Instant now, Serial serial, Task& task, Effects& effects);
+  void acquire(Instant now, Serial serial, Task& task, Effects& effects);
   void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void make_ready(Instant now, Serial serial, Task& task);
   static bool is_reused(const Task& task, std::size_t segment);
 
   void run_ready(Instant now, Effects& effects);
+  bool begin_background(Instant now, Effects& effects);
   std::vector<Serial> take_batch(Instant now, Queue& queue, Effects& effects);
   void drop_ended(Instant now, Queue& queue, Effects& effects);
   void start_batch(Instant now, const std::vector<Serial>& batch, Effects& effects);
   BatchRequest batch_request(Task& task) const;
-  void on_batch_done(const Done& done, Effects& effects);
-  void finish(Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
+  void on_batch_done(Instant now, const Done& done, Effects& effects);
+  void finish(Instant now, Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
 
   void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
   void release(Serial serial, Task& task, std::vector<BlockOutcome> outcomes, Effects& effects);
@@ -86,8 +90,9 @@ class InferenceCore final : public Core {
   std::map<Serial, Task> tasks_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   Queue serving_, background_;                     // ready tasks
+  Queue background_arrived_;                       // that have not begun
+  std::uint32_t background_begun_ = 0;             // and not ended
   std::map<Serial, std::vector<Serial>> batches_;  // running jobs
-  std::uint32_t background_batches_ = 0;           // of `batches_`
   std::uint32_t waiting_[2] = {0, 0};              // tasks not running yet: serving, background
   std::uint32_t told_depth_ = 0;                   // of the serving queue, as last counted
   std::uint64_t executed_ = 0;

@@ -193,22 +193,52 @@ TEST_CASE("two free lanes share what waits") {
   CHECK(b.job().second.requests.size() == 1);
 }
 
-TEST_CASE("background plans wait for serving ones, are bounded, and take free room only") {
+TEST_CASE("background plans wait for serving ones without holding blocks, and are bounded") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job().first;
   b.execute(1, 2, {block(1)}, Priority::background);
-  const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
-  CHECK_FALSE(acquire.may_evict);
+  CHECK(b.probe.sent<AcquireBlocks>().empty());  // a serving plan that wants the block must not wait for it
   b.execute(2, 3, {segment(1)}, Priority::background);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "overloaded");
-  b.probe.receive(3, kv, BlocksAcquired{acquire.id, {{Grant::write, 1, 0, {1}}}});
-  b.plain(4, 4);
-  b.probe.done(5, first, BatchDone{{reply(1)}, 1});
-  const auto second = b.job();
-  CHECK(second.second.requests[0].kv[0].grant == Grant::none);  // the serving one
-  b.probe.done(6, second.first, BatchDone{{reply(1)}, 1});
+  b.plain(3, 4);
+  b.probe.done(4, first, BatchDone{{reply(1)}, 1});
+  CHECK(b.probe.sent<AcquireBlocks>().empty());
+  b.probe.done(5, b.job().first, BatchDone{{reply(1)}, 1});
+  const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
+  CHECK_FALSE(acquire.may_evict);
+  b.probe.receive(6, kv, BlocksAcquired{acquire.id, {{Grant::write, 1, 0, {1}}}});
   CHECK(b.job().second.requests[0].kv[0].grant == Grant::write);
+}
+
+TEST_CASE("a background plan that holds blocks runs next, one at a time") {
+  Bench b;
+  b.execute(0, 1, {block(1)}, Priority::background);
+  const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
+  b.plain(1, 2);
+  const auto serving = b.job().first;
+  b.plain(2, 3);
+  b.probe.receive(3, kv, BlocksAcquired{acquire.id, {{Grant::write, 1, 0, {1}}}});
+  b.probe.done(4, serving, BatchDone{{reply(1)}, 1});
+  const auto background = b.job();
+  CHECK(background.second.requests.at(0).kv[0].grant == Grant::write);
+  b.execute(5, 4, {block(2)}, Priority::background);
+  b.probe.done(6, background.first, BatchDone{{reply(1)}, 1});
+  CHECK(b.probe.sent<AcquireBlocks>().empty());
+  b.probe.done(7, b.probe.started<RunBatch>().at(0).first, BatchDone{{reply(1)}, 1});
+  CHECK(b.probe.sent<AcquireBlocks>().size() == 1);
+}
+
+TEST_CASE("background plans leave the other lanes alone") {
+  Bench b(2);
+  b.execute(0, 1, {segment(1)}, Priority::background);
+  const auto background = b.job().first;
+  b.execute(1, 2, {segment(1)}, Priority::background);
+  CHECK(b.probe.started<RunBatch>().empty());
+  b.plain(2, 3);
+  CHECK(b.probe.started<RunBatch>().size() == 1);
+  b.probe.done(3, background, BatchDone{{reply(1)}, 1});
+  CHECK(b.probe.started<RunBatch>().size() == 1);
 }
 
 TEST_CASE("a device that fails refuses the whole batch, a bad plan only itself, and no write is kept") {
@@ -239,6 +269,17 @@ TEST_CASE("grants that have grown old are given back instead of used") {
   b.probe.done(503, first, BatchDone{{reply(1)}, 1});  // half of the lease is 500 us
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
   CHECK(b.job().second.requests[0].kv[0].grant == Grant::none);
+}
+
+TEST_CASE("a batch that outlasts the lease of its blocks is no answer") {
+  Bench b;
+  b.execute(0, 1, {block(1)}, Priority::serving, 100'000);
+  const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
+  b.probe.receive(2, kv, BlocksAcquired{id, {{Grant::read, 3, 0, {1}}}});
+  b.probe.done(2 + 951, b.job().first, BatchDone{{reply(1)}, 1});  // a lease of 1,000 us, less 50 us of grace
+  CHECK(b.probe.sent<Executed>().empty());
+  CHECK(b.probe.sent<Refused>().at(0).refusal.code == "lease_ended");
+  CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
 }
 
 TEST_CASE("a lost router's waiting plans are dropped and their blocks given back") {

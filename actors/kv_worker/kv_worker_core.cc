@@ -74,8 +74,7 @@ void KvWorkerCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) 
   }
 }
 
-// ---- acquire
-// -------------------------------------------------------------------------------------------------
+// ---- acquire ----
 
 void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects) {
   if (from.role != Role::inference_worker) return effects.count(Metric::protocol_errors);
@@ -127,7 +126,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
   for (std::size_t i = 0; i < request.ask.wants.size(); ++i) {
     const BlockWant& want = request.ask.wants[i];
     if (pool_.find(want.name)) continue;
-    const StoredBlock* stored = stored_.resting(now) ? nullptr : stored_.find(want.name);
+    const StoredBlock* stored = stored_.loads_rest(now) ? nullptr : stored_.find(want.name);
     const bool loading = stored && stored->tokens == want.tokens && request.ask.budget_us > 0;
     const PoolBlock* block = reserve(request, i, loading, effects);
     if (!block) continue;
@@ -190,8 +189,7 @@ void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
   answer(serial, effects);
 }
 
-// ---- release
-// -------------------------------------------------------------------------------------------------
+// ---- release ----
 
 void KvWorkerCore::on_release(Address from, const ReleaseBlocks& release, Effects& effects) {
   const auto known = serials_.find({from, release.id});
@@ -268,12 +266,13 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
   }
 }
 
-// ---- owners, areas, reports
-// ----------------------------------------------------------------------------------
+// ---- owners, areas, reports ----
 
 void KvWorkerCore::on_forget(const Forget& forget, Effects& effects) {
   for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
-    const std::uint64_t generation = pool_.find(name)->generation;
+    const PoolBlock* block = pool_.find(name);
+    if (!block) continue;  // evicted for the heir of one before it
+    const std::uint64_t generation = block->generation;
     pool_.remove(name);
     not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now
   }
@@ -285,7 +284,9 @@ void KvWorkerCore::lose(NodeId node, Effects& effects) {
   std::vector<Serial> lost;
   for (const auto& [serial, request] : requests_)
     if (request.from.node == node) lost.push_back(serial);
-  for (const Serial serial : lost) end_request(serial, {}, effects);
+  for (const Serial serial : lost)
+    if (requests_.count(serial) > 0)  // one that waits only may have ended with the one before it
+      end_request(serial, {}, effects);
 }
 
 void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
@@ -364,7 +365,8 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
     reply.fields.push_back({"store", "off"});
     return reply;
   }
-  reply.fields.push_back({"store", stored_.resting(now) ? "resting after a failure" : "on"});
+  const bool rests = stored_.loads_rest(now) || stored_.saves_rest(now);
+  reply.fields.push_back({"store", rests ? "resting after a failure" : "on"});
   field("blocks_stored", stored_.blocks());
   field("saves_waiting", stored_.saves_waiting() + saves_.size());
   return reply;

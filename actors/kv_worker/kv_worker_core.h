@@ -115,6 +115,7 @@ class KvWorkerCore final : public Core {
   void save_more(Instant now, Effects& effects);
   void erase_stored(const std::vector<BlockName>& names, Effects& effects);
   void rest_store(Instant now, const std::string& why, Effects& effects);
+  void tell_rest(Instant now, const std::string& why, Effects& effects);
 
   Address cache_meta() const { return {config_.cache_meta_node, Role::cache_meta}; }
   Address allocator() const { return {config_.node, Role::allocator}; }
@@ -129,8 +130,8 @@ class KvWorkerCore final : public Core {
   std::map<Serial, std::vector<Moving>> loads_;  // running jobs
   std::map<Serial, Moving> saves_;               // running jobs; the block is pinned
   std::set<Serial> warm_loads_;                  // those of `loads_` that belong to the warm start
-  Serial list_job_ = 0;
-  std::deque<BlockName> warm_;  // stored blocks that the warm start has still to load
+  Serial list_job_ = 0;                          // 0: not running
+  std::deque<BlockName> warm_;                   // stored blocks that the warm start has still to load
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
   std::vector<BlockName> inventory_;  // what is still to be announced again, from the back

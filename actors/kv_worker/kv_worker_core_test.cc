@@ -217,6 +217,31 @@ TEST_CASE("forgetting an owner removes its blocks, and hands one in the making t
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
+TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks displaces another") {
+  Bench b;
+  BlockWant old_content = user(1), new_content = user(2);
+  new_content.owner = old_content.owner;
+  const auto first = b.acquire(0, {old_content});
+  b.acquire(1, {old_content});  // waits
+  b.write(2, new_content);
+  b.write(3, user(3));
+  b.acquire(4, {user(3)});  // pinned: only the new content can make room for the heir
+  b.probe.receive(5, meta, Forget{SegmentKind::user, old_content.owner});
+  REQUIRE(b.probe.sent<BlocksAcquired>().size() == 1);
+  CHECK(b.probe.sent<BlocksAcquired>()[0].grants[0].grant == Grant::write);
+  CHECK(b.core.pool().find(name(2)) == nullptr);
+}
+
+TEST_CASE("a lost node's requests end, also one that another of them leaves without anything") {
+  Bench b;
+  const Address far{2, Role::inference_worker};
+  b.probe.receive(0, far, AcquireBlocks{1, 100, {item(1)}});
+  b.probe.receive(1, far, AcquireBlocks{2, 100, {item(1)}, {}, false});
+  b.probe.receive(2, allocator, SetSplit{1, 0, 7});  // no room for items any more
+  b.probe.lose(3, 2);
+  CHECK(b.core.pool().used(PoolArea::item) == 0);
+}
+
 TEST_CASE("the user area's room is told when it changes, and the inventory again and again") {
   Bench b;
   b.probe.start(0);

@@ -19,7 +19,8 @@ BlockName name(std::uint8_t n) {
 }
 
 // Inference workers on three nodes that ask for random blocks, hold what they get for a while and release it,
-// sometimes without having written. Messages are doubled now and then.
+// sometimes without having written. Messages are doubled now and then; owners are forgotten, nodes are lost
+// and the split moves.
 class Clients {
  public:
   explicit Clients(unsigned seed) : random_(seed) {}
@@ -29,6 +30,7 @@ class Clients {
       now_ += 1 + random_() % 40;
       probe_.run_until(now_);
       take_answers();
+      if (random_() % 10 == 0) disturb();
       if (random_() % 2 == 0 && asked_.size() < 8) {
         ask();
       } else if (!held_.empty()) {
@@ -42,7 +44,7 @@ class Clients {
     for (int i = 0; i < 1'000 && !held_.empty(); ++i) release();
     CHECK(held_.empty());
     CHECK(asked_.empty());
-    CHECK(answers_ == asks_);
+    CHECK(answers_ + lost_ == asks_);
   }
 
  private:
@@ -64,6 +66,24 @@ class Clients {
     const Address from{1U + static_cast<NodeId>(random_() % 3), Role::inference_worker};
     asked_[{from, ask.id}] = ask;
     send(from, ask);
+  }
+
+  void disturb() {
+    const std::uint64_t what = random_() % 3;
+    if (what == 0) {
+      const SegmentKind kind = random_() % 2 == 0 ? SegmentKind::user : SegmentKind::item;
+      probe_.receive(now_, {1, Role::cache_meta}, Forget{kind, ""});
+    } else if (what == 1) {
+      const std::uint64_t item_pages = random_() % 21;
+      probe_.receive(now_, {1, Role::allocator}, SetSplit{++split_, item_pages, 20 - item_pages});
+    } else {
+      const NodeId node = 1U + static_cast<NodeId>(random_() % 3);
+      const auto theirs = [&](const auto& entry) { return entry.first.first.node == node; };
+      std::erase_if(held_, theirs);
+      lost_ += std::erase_if(asked_, theirs);
+      probe_.lose(now_, node);
+    }
+    take_answers();
   }
 
   void release() {
@@ -107,14 +127,15 @@ class Clients {
     check_writers();
   }
 
-  // One writer per block, and no page in two hands unless all of them read it as the same block.
+  // One writer per reservation (a forgotten block may be written once more beside the old one), and no page
+  // in two hands unless all of them read it as the same block.
   void check_writers() const {
-    std::map<BlockName, int> writers;
+    std::map<std::uint64_t, int> writers;
     std::map<std::uint32_t, std::uint64_t> page_generation;
     for (const auto& [key, held] : held_)
       for (std::size_t i = 0; i < held.grants.size(); ++i) {
         const BlockGrant& grant = held.grants[i];
-        if (grant.grant == Grant::write) REQUIRE(++writers[held.ask.wants[i].name] == 1);
+        if (grant.grant == Grant::write) REQUIRE(++writers[grant.generation] == 1);
         for (const std::uint32_t page : grant.pages)
           REQUIRE(page_generation.emplace(page, grant.generation).first->second == grant.generation);
         if (grant.grant == Grant::read) REQUIRE(grant.checksum != 0);
@@ -125,7 +146,8 @@ class Clients {
   KvWorkerCore core_{{.pool = {20, 4, 13, 7}, .lease = {1'000'000'000}}};
   CoreProbe probe_{core_};
   std::int64_t now_ = 0;
-  RequestId asks_ = 0, answers_ = 0;
+  RequestId asks_ = 0, answers_ = 0, lost_ = 0;  // lost: asked, but their node was lost before the answer
+  std::uint64_t split_ = 0;
   std::map<Key, AcquireBlocks> asked_;  // not answered yet
   std::map<Key, Grants> held_;
 };

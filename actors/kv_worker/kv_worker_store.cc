@@ -15,6 +15,7 @@ constexpr std::uint64_t store_timer = 2;
 
 void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
   if (done.job == list_job_) {
+    list_job_ = 0;
     on_listed(now, done.result, effects);
   } else if (const auto load = loads_.extract(done.job)) {
     warm_loads_.erase(done.job);
@@ -24,11 +25,10 @@ void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
   } else if (const auto* refusal = std::get_if<Refusal>(&done.result)) {  // an erasure
     rest_store(now, refusal->what, effects);
   }
-  if (!ready_) load_warm(effects);
+  if (!ready_ && list_job_ == 0) load_warm(effects);
 }
 
-// ---- loads
-// ---------------------------------------------------------------------------------------------------
+// ---- loads ----
 
 void KvWorkerCore::on_listed(Instant now, const JobResult& result, Effects& effects) {
   if (const auto* refusal = std::get_if<Refusal>(&result)) return rest_store(now, refusal->what, effects);
@@ -115,12 +115,11 @@ void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, cons
   erase_stored(bad, effects);
 }
 
-// ---- saves
-// ---------------------------------------------------------------------------------------------------
+// ---- saves ----
 
 void KvWorkerCore::save_more(Instant now, Effects& effects) {
   BlockName name;
-  while (config_.store && !stored_.resting(now) && saves_.size() < config_.saves_running_max &&
+  while (config_.store && !stored_.saves_rest(now) && saves_.size() < config_.saves_running_max &&
          stored_.next_save(name)) {
     if (stored_.find(name) || stored_.full()) continue;
     const PoolBlock* block = pool_.pin(name);
@@ -145,7 +144,9 @@ void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& re
   }
   effects.count(Metric::item_blocks_save_failed);
   if (wanted) stored_.want_save(name);
-  rest_store(now, saved ? saved->why : std::get<Refusal>(result).what, effects);
+  if (!saved) return rest_store(now, std::get<Refusal>(result).what, effects);
+  stored_.rest_saves(now + config_.store_rest);
+  tell_rest(now, saved->why, effects);
 }
 
 void KvWorkerCore::erase_stored(const std::vector<BlockName>& names, Effects& effects) {
@@ -153,14 +154,17 @@ void KvWorkerCore::erase_stored(const std::vector<BlockName>& names, Effects& ef
   effects.start(next_serial_++, EraseBlocks{names});
 }
 
-// A tier that failed is neither read nor written for a while: the same answers, slower. The timer wakes the
-// core so that waiting saves go on.
+// A tier that failed is neither read nor written for a while: the same answers, slower.
 void KvWorkerCore::rest_store(Instant now, const std::string& why, Effects& effects) {
-  const Instant until = now + config_.store_rest;
+  stored_.rest(now + config_.store_rest);
+  tell_rest(now, why, effects);
+}
+
+// The timer wakes the core so that waiting saves go on.
+void KvWorkerCore::tell_rest(Instant now, const std::string& why, Effects& effects) {
   effects.log(LogLevel::warning, "store_failed",
               {{"why", why}, {"rests_us", std::to_string(config_.store_rest.us)}});
-  stored_.rest_until(until);
-  effects.set_timer(store_timer, until);
+  effects.set_timer(store_timer, now + config_.store_rest);
 }
 
 }  // namespace troupe::actors

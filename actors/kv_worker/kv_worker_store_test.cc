@@ -84,6 +84,29 @@ TEST_CASE("a store that cannot be listed is done without") {
   CHECK(b.acquire(3, 1).at(0).grant == Grant::write);
 }
 
+TEST_CASE("it is not ready before the disk was listed, whatever else the disk has done meanwhile") {
+  Bench b;
+  b.probe.start();
+  const auto listing = b.probe.started<ListStored>().at(0).first;
+  b.write(1, 2);
+  b.probe.done(2, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
+  CHECK_FALSE(b.ready(3));
+  b.probe.done(4, listing, StoredList{{stored(1)}});
+  b.probe.done(5, b.probe.started<LoadBlocks>().at(0).first, Loaded{{1}});
+  CHECK(b.ready(6));
+}
+
+TEST_CASE("a disk that takes no more still gives back what it has") {
+  Bench b;
+  b.start({stored(1), stored(2), stored(3), stored(4)});
+  for (const auto& load : b.probe.started<LoadBlocks>())
+    b.probe.done(2, load.first, Loaded{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
+  b.write(3, 5);
+  b.probe.done(4, b.probe.started<SaveBlock>().at(0).first, Saved{false, "the tier is full"});
+  CHECK(b.acquire(5, 4).empty());
+  CHECK(b.probe.started<LoadBlocks>().size() == 1);
+}
+
 TEST_CASE("a written item block is saved behind the scenes, pinned until it is") {
   Bench b;
   b.start({});

@@ -1,6 +1,7 @@
 #pragma once
 // What the KV-cache worker knows of its persistent tier: which blocks are in it, which wait to be written,
-// and whether the disk is to be left alone for a while because it failed. The bytes are the store port's.
+// and until when the disk is to be left alone because it failed. The bytes are the store port's.
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -36,15 +37,18 @@ class StoredBlocks {
   bool next_save(BlockName& name);  // false if none waits
   std::size_t saves_waiting() const { return saves_.size(); }
 
-  void rest_until(Instant time) { resting_until_ = time; }
-  bool resting(Instant now) const { return now < resting_until_; }
+  // A tier that takes nothing more, being full, may still give back what it has.
+  void rest_saves(Instant until) { saves_from_ = std::max(saves_from_, until); }
+  void rest(Instant until) { saves_from_ = loads_from_ = std::max(loads_from_, until); }
+  bool saves_rest(Instant now) const { return now < saves_from_; }
+  bool loads_rest(Instant now) const { return now < loads_from_; }
 
  private:
   Bounds bounds_;
   std::map<BlockName, StoredBlock> blocks_;
   std::map<std::pair<SegmentKind, std::string>, std::set<BlockName>> owners_;
   std::deque<BlockName> saves_;
-  Instant resting_until_;
+  Instant saves_from_, loads_from_;
 };
 
 }  // namespace troupe::actors
