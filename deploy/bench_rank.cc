@@ -38,6 +38,7 @@ struct TemporaryFolder {
 class Client {
  public:
   Client(const BenchRank& bench, Host& host) : bench_(bench), host_(host) {}
+  ~Client() { host_.stop(); }  // nobody may deliver to it any more
 
   void deliver(Message answer);
   BenchRankRun run();
@@ -120,8 +121,10 @@ void Client::wait_until_precomputed() {
   for (;;) {
     host_.post(router_address, door, StatusRequest{1});
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::milliseconds(100));
-    if (precompute_ == "done" || precompute_ == "full" || precompute_ == "off") return;
+    const auto is_over = [this] {
+      return precompute_ == "done" || precompute_ == "full" || precompute_ == "off";
+    };
+    if (changed_.wait_for(lock, std::chrono::milliseconds(50), is_over)) return;
   }
 }
 
@@ -155,6 +158,8 @@ BenchRankRun Client::run() {
     result_.hit_rate = static_cast<double>(result_.tokens_reused) / static_cast<double>(result_.tokens_total);
   return result_;
 }
+
+constexpr std::uint64_t pool_bytes_min = 1 << 20;  // of the knob pool.memory
 
 bool keeps_items(const std::string& policy) { return policy == "item" || policy == "bat"; }
 
@@ -200,13 +205,15 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
     tokens_of[item.item] = item.tokens.size();
     memory.item_bytes += layout.pages_for(item.tokens.size()) * layout.page_bytes();
   }
-  for (const EvaluationRow& row : bench.rows) {
+  for (const Visit& visit : bench.visits) {
+    if (!visit.first) continue;
     std::size_t tokens = 1;
-    for (const std::string& item : row.history) tokens += tokens_of[item];
+    for (const std::string& item : bench.rows[visit.user].history) tokens += tokens_of[item];
+    tokens = std::min<std::size_t>(tokens, shape.positions_max);
     memory.user_bytes += layout.pages_for(tokens) * layout.page_bytes();
   }
   memory.item_bytes += 16 * layout.page_bytes();  // the system block
-  memory.pool_bytes = memory.item_bytes + memory.user_bytes / 4;
+  memory.pool_bytes = std::max(memory.item_bytes + memory.user_bytes / 4, pool_bytes_min);
   return memory;
 }
 
@@ -225,7 +232,6 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   client.wait_until_precomputed();
   BenchRankRun run = client.run();
   run.policy = policy;
-  host.stop();
   return run;
 }
 

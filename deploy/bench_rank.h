@@ -29,8 +29,9 @@ struct BenchRankRun {
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over each user's first visit
 };
 
-// How much key-value memory: so that the item blocks fit and not all users do. With item bytes I and user
-// bytes U (all blocks of the workload) the pool is I + U/4 for every policy. The item area gets I where a
+// How much key-value memory: so that the item blocks fit and not all users do. With item bytes I (the whole
+// catalog) and user bytes U (of the users that the visits name, at most the model's positions each) the pool
+// is I + U/4 for every policy, and no less than the least that a box takes. The item area gets I where a
 // policy keeps item blocks, and users get the rest, but never more than 3U/4.
 struct BenchMemory {
   std::uint64_t pool_bytes = 0, item_bytes = 0, user_bytes = 0;

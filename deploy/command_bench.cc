@@ -5,6 +5,7 @@
 #include "deploy/bench_rank.h"
 #include "deploy/commands.h"
 #include "deploy/prompt_file.h"
+#include "deploy/single_box.h"
 #include "deploy/table.h"
 
 namespace troupe::deploy {
@@ -21,9 +22,9 @@ struct BenchRankOptions {
   std::uint32_t in_flight = 4;
 };
 
-std::filesystem::path evaluation_file(const BenchRankOptions& options) {
+std::filesystem::path evaluation_file(const BenchRankOptions& options, const std::string& model) {
   if (!options.evaluation.empty()) return options.evaluation;
-  for (const std::filesystem::path folder : {options.box.model, options.data})
+  for (const std::filesystem::path folder : {model, options.data})
     for (const char* name : {"eval.tsv.gz", "requests.jsonl", "requests.jsonl.gz"})
       if (std::filesystem::exists(folder / name)) return folder / name;
   throw ImportError(
@@ -42,13 +43,11 @@ void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::pat
 }
 
 BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
-  const std::string model = config.text("model.directory");
-  const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
-  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, shape);
+  const std::string model = required_text(config, "model.directory");
   BenchRank bench;
   bench.data = options.data;
   bench.in_flight = options.in_flight;
-  bench.rows = read_evaluation(evaluation_file(options));
+  bench.rows = read_evaluation(evaluation_file(options, model));
   if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
   fill_histories(bench.rows, options.data);
   const std::size_t requests =
@@ -59,9 +58,11 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   std::size_t users = 0;
   for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
   if (!options.profile_tokens.empty()) {
-    const std::vector<PutItem> items = read_items(options.data, vocabulary);
-    expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), items.front().tokens.size(),
-                     options.seed);
+    const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
+    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
+    const std::size_t item_tokens = items.empty() ? 0 : items.front().tokens.size();
+    if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
+    expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
   }
   for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();  // never asked for
   return bench;
@@ -86,7 +87,7 @@ nlohmann::json to_json(const BenchRankRun& run) {
           {"ndcg_at_10", run.ndcg_at_10}};
 }
 
-void print_runs(const std::vector<BenchRankRun>& runs, bool quality) {
+void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool quality) {
   constexpr auto right = Table::Align::right;
   std::vector<Table::Column> columns{{"policy"},          {"requests", right},  {"errors", right},
                                      {"qps", right},      {"p50 ms", right},    {"p99 ms", right},
@@ -109,11 +110,14 @@ void print_runs(const std::vector<BenchRankRun>& runs, bool quality) {
     if (quality) cells.insert(cells.end(), {fixed(r.recall_at_10, 4), fixed(r.ndcg_at_10, 4)});
     table.row(std::move(cells));
   }
-  table.print(std::cout);
+  table.print(out);
 }
 
 int run_bench_rank(const BenchRankOptions& options) {
   const Config config = options.box.load();
+  for (Config checked = config; const std::string& policy : options.policies)
+    checked.set("router.policy", policy);  // all, before the first run
+  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   const BenchRank bench = make_bench(options, config);
   BenchMemory memory = bench_memory(bench, config);
   if (!options.memory.empty()) {
@@ -121,9 +125,9 @@ int run_bench_rank(const BenchRankOptions& options) {
     sized.set("pool.memory", options.memory);
     memory.pool_bytes = static_cast<std::uint64_t>(sized.size_bytes("pool.memory"));
   }
-  std::cout << "item blocks " << memory.item_bytes / 1'000'000 << " MB, user blocks "
-            << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000
-            << " MB\n";
+  people << "item blocks " << memory.item_bytes / 1'000'000 << " MB, user blocks "
+         << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000
+         << " MB\n";
   std::vector<BenchRankRun> runs;
   nlohmann::json json{{"runs", nlohmann::json::array()},
                       {"pool_bytes", memory.pool_bytes},
@@ -136,7 +140,7 @@ int run_bench_rank(const BenchRankOptions& options) {
     runs.push_back(run_policy(bench, config, memory, policy));
     json["runs"].push_back(to_json(runs.back()));
   }
-  print_runs(runs, options.profile_tokens.empty());
+  print_runs(people, runs, options.profile_tokens.empty());
   if (!options.json.empty()) write_output(options.json, json.dump(2) + "\n");
   return 0;
 }
@@ -154,9 +158,10 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   rank->add_option("--policy", options->policies, "Policies, separated by commas")
       ->delimiter(',')
       ->capture_default_str();
-  rank->add_option("--requests", options->requests, "Requests; default: visits per user × users of the file");
+  rank->add_option("--requests", options->requests, "Requests; default: visits per user × users of the file")
+      ->check(CLI::Range(1, 100'000'000));
   rank->add_option("--visits-per-user", options->visits_per_user, "Mean visits of a user")
-      ->check(CLI::Range(1.0, 1e6))
+      ->check(CLI::Range(1.0, 1000.0))
       ->capture_default_str();
   rank->add_option("--profile-tokens", options->profile_tokens,
                    "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
@@ -166,7 +171,8 @@ void add_bench(CLI::App& app, Chosen& chosen) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   rank->add_option("--seed", options->seed, "Seed of the visits")->capture_default_str();
-  rank->add_option("--json", options->json, "Write runs[] to this file, or - for standard output");
+  rank->add_option("--json", options->json,
+                   "Write runs[] to this file, or - for standard output (and the table to standard error)");
   rank->callback([options, &chosen] { chosen = [options] { return run_bench_rank(*options); }; });
 }
 

@@ -1,4 +1,5 @@
 // `troupe rank` and `troupe status`: a person's view of a running server, over HTTP.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -31,13 +32,15 @@ json call(const std::string& server, const std::string& method, const std::strin
   if (!body.is_null()) request.body = body.dump();
   const router::HttpReply reply = router::http_call(request);
   json parsed = json::parse(reply.body, nullptr, false);
-  if (reply.status != 200) {
-    const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
-    throw std::runtime_error(error.value("where", target) + ": " +
-                             error.value("message", reply.body.substr(0, 200)) + "; expected " +
-                             error.value("expected", "a request that the server accepts"));
-  }
-  return parsed;
+  if (reply.status == 200 && parsed.is_object()) return parsed;
+  const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
+  if (!error.contains("message"))
+    throw std::runtime_error("http://" + server + ": answered " + target + " with status " +
+                             std::to_string(reply.status) + " and \"" +
+                             reply.body.substr(0, std::min<std::size_t>(60, reply.body.find('\n'))) +
+                             "\"; expected a troupe server");
+  throw std::runtime_error(error.value("where", target) + ": " + error.value("message", "") + "; expected " +
+                           error.value("expected", "a request that the server accepts"));
 }
 
 json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
@@ -47,7 +50,7 @@ json rank(const RankOptions& options, const std::string& user, const std::vector
 }
 
 std::string milliseconds(const json& reply) {
-  return fixed(reply["timings"]["total"].get<double>() / 1000, 2);
+  return fixed(reply.at("timings").at("total").get<double>() / 1000, 2);
 }
 
 void print_items(const json& reply) {
@@ -57,20 +60,20 @@ void print_items(const json& reply) {
                {"score", Table::Align::right},
                {"probability", Table::Align::right}});
   std::size_t place = 0;
-  for (const json& item : reply["items"])
-    table.row({std::to_string(++place), item["id"].get<std::string>(),
-               shortened(item["title"].get<std::string>(), 60), fixed(item["score"].get<double>(), 3),
-               fixed(item["probability"].get<double>(), 4)});
+  for (const json& item : reply.at("items"))
+    table.row({std::to_string(++place), item.at("id").get<std::string>(),
+               shortened(item.at("title").get<std::string>(), 60), fixed(item.at("score").get<double>(), 3),
+               fixed(item.at("probability").get<double>(), 4)});
   table.print(std::cout);
 }
 
 void print_summary(const json& reply) {
-  std::cout << "plan " << reply["plan"].get<std::string>() << " (policy "
-            << reply["policy"].get<std::string>() << "), tokens " << reply["tokens_total"] << ": computed "
-            << reply["tokens_computed"] << ", reused " << reply["tokens_reused"] << "; "
-            << milliseconds(reply) << " ms\n";
-  if (reply["history_cut"].get<std::uint64_t>() > 0)
-    std::cout << "the oldest " << reply["history_cut"]
+  std::cout << "plan " << reply.at("plan").get<std::string>() << " (policy "
+            << reply.at("policy").get<std::string>() << "), tokens " << reply.at("tokens_total")
+            << ": computed " << reply.at("tokens_computed") << ", reused " << reply.at("tokens_reused")
+            << "; " << milliseconds(reply) << " ms\n";
+  if (reply.at("history_cut").get<std::uint64_t>() > 0)
+    std::cout << "the oldest " << reply.at("history_cut")
               << " events of the history did not fit and were left out\n";
 }
 
@@ -120,10 +123,10 @@ int rank_file(const RankOptions& options) {
         std::cout << "recommended:\n";
         print_items(reply);
       }
-      costs.row({rows[u].user, std::to_string(round), reply["plan"].get<std::string>(),
-                 std::to_string(reply["tokens_total"].get<std::uint64_t>()),
-                 std::to_string(reply["tokens_computed"].get<std::uint64_t>()),
-                 std::to_string(reply["tokens_reused"].get<std::uint64_t>()), milliseconds(reply)});
+      costs.row({rows[u].user, std::to_string(round), reply.at("plan").get<std::string>(),
+                 std::to_string(reply.at("tokens_total").get<std::uint64_t>()),
+                 std::to_string(reply.at("tokens_computed").get<std::uint64_t>()),
+                 std::to_string(reply.at("tokens_reused").get<std::uint64_t>()), milliseconds(reply)});
     }
   }
   std::cout << "\n";
@@ -153,11 +156,12 @@ int run_status(const std::string& server, const std::string& json_file) {
   }
   Table table(
       {{"node", Table::Align::right}, {"actor"}, {"ready"}, {"what"}, {"value", Table::Align::right}});
-  for (const json& actor : cluster["actors"]) {
-    std::string node = actor["node"].dump(), role = actor["role"].get<std::string>(),
-                ready = actor["ready"].get<bool>() ? "yes" : "no";
-    for (const json& field : actor["fields"]) {
-      table.row({node, role, ready, field["name"].get<std::string>(), field["value"].get<std::string>()});
+  for (const json& actor : cluster.at("actors")) {
+    std::string node = actor.at("node").dump(), role = actor.at("role").get<std::string>(),
+                ready = actor.at("ready").get<bool>() ? "yes" : "no";
+    for (const json& field : actor.at("fields")) {
+      table.row(
+          {node, role, ready, field.at("name").get<std::string>(), field.at("value").get<std::string>()});
       node = role = ready = "";
     }
   }
@@ -174,8 +178,8 @@ void add_rank(CLI::App& app, Chosen& chosen) {
   command->add_option("--tenant", options->tenant, "Tenant");
   command->add_option("--user", options->user, "User id");
   command->add_option("--candidates", options->candidates, "Item ids, separated by commas")->delimiter(',');
-  command->add_option("--requests", options->requests,
-                      "A file of requests (requests.jsonl, eval.tsv.gz) instead");
+  CLI::Option* requests = command->add_option("--requests", options->requests,
+                                              "A file of requests (requests.jsonl, eval.tsv.gz) instead");
   command->add_option("--data", options->data, "Show histories in words from this catalog folder");
   command->add_option("--users", options->users, "How many requests of the file")->capture_default_str();
   command->add_option("--rounds", options->rounds, "How often each is asked")->capture_default_str();
@@ -183,8 +187,10 @@ void add_rank(CLI::App& app, Chosen& chosen) {
   command->add_option("--top", options->top, "How many items to show")->capture_default_str();
   command->add_option("--policy", options->policy,
                       "recompute, user, item or bat instead of the configured policy");
-  command->add_option("--json", options->json_file,
-                      "Write the reply as JSON to this file, or - for standard output");
+  command
+      ->add_option("--json", options->json_file,
+                   "Write the reply as JSON to this file, or - for standard output")
+      ->excludes(requests);
   command->callback([options, &chosen] { chosen = [options] { return run_rank(*options); }; });
 }
 

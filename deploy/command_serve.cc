@@ -37,11 +37,29 @@ router::DoorConfig door_config(const Config& config, const SingleBox& box) {
   return door;
 }
 
+// The order of the end, on every way out: no more requests, then no more answers to a door that is going.
+struct Ending {
+  router::FrontDoor& door;
+  Host& host;
+  ~Ending() {
+    door.close();
+    host.stop();
+  }
+};
+
 // Waits for SIGINT or SIGTERM. They were blocked before any thread began, so that only this call takes them.
 int wait_for_signal(const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
   return signal;
+}
+
+void log_rows_left_out(const Log& log, std::uint64_t rows) {
+  if (rows == 0) return;
+  const std::vector<LogField> fields{{"rows", std::to_string(rows)},
+                                     {"why", "damaged, or imported with another model"},
+                                     {"expected", "a data folder that was imported with this model"}};
+  log(LogLevel::warning, "main", "rows_left_out", fields);
 }
 
 int run_serve(const ServeOptions& options) {
@@ -56,6 +74,7 @@ int run_serve(const ServeOptions& options) {
   if (options.port >= 0) config.set("http.port", std::to_string(options.port));
   const Log log({log_level(config.text("node.log_level")), "1", config.text("node.log_file")});
   SingleBox box(config);
+  log_rows_left_out(log, box.features().bad_records());
   MetricRegistry metrics;
   CafHost host(metrics, log);
   box.add_to(host);
@@ -64,6 +83,7 @@ int run_serve(const ServeOptions& options) {
       door_config(config, box), [&](Address to, Message m) { host.post(to, door_address, std::move(m)); },
       metrics);
   host.set_door(door_address, [&](Address, Message answer) { door.deliver(std::move(answer)); });
+  const Ending ending{door, host};
   host.start();
   door.open();
   std::cout << "troupe serves on http://" << config.text("http.address") << ":" << door.port() << " with "
@@ -73,8 +93,6 @@ int run_serve(const ServeOptions& options) {
   if (!options.port_file.empty()) write_output(options.port_file, std::to_string(door.port()) + "\n");
   const int signal = wait_for_signal(signals);
   log(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", std::to_string(signal)}});
-  door.close();
-  host.stop();
   return 0;
 }
 

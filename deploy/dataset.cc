@@ -7,6 +7,8 @@
 #include <optional>
 #include <tuple>
 
+#include "runtime/json_text.h"
+
 namespace troupe::deploy {
 
 namespace {
@@ -21,8 +23,21 @@ std::optional<std::filesystem::path> find_file(const std::filesystem::path& fold
 
 Token token_named(const TextFile& file, const kernels::Vocabulary& vocabulary, const std::string& name) {
   const std::optional<Token> token = vocabulary.find(name);
-  if (!token) file.fail("token " + name + " is unknown", "a token of the model's vocab.json");
+  if (!token) {
+    std::string quoted;
+    append_json_string(quoted, std::string_view(name).substr(0, 60));
+    file.fail("token " + quoted + " is unknown", "a token of the model's vocab.json");
+  }
   return *token;
+}
+
+Token token_of(const TextFile& file, const kernels::Vocabulary& vocabulary, const json& value) {
+  if (value.is_string()) return token_named(file, vocabulary, value.get<std::string>());
+  const bool is_id =
+      value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<Token>::max();
+  if (!is_id)
+    file.fail("token " + value.dump().substr(0, 60) + " is no token", "a token id or name of the vocabulary");
+  return value.get<Token>();
 }
 
 // "240,118,21,18" → <a_240> <b_118> <c_21> <d_18>.
@@ -56,6 +71,8 @@ std::vector<PutItem> read_tsv_items(const std::filesystem::path& path,
   const std::size_t id = tsv.column("item_id");
   const std::optional<std::size_t> sid =
       tsv.has_column("sid") ? std::optional(tsv.column("sid")) : std::nullopt;
+  if (!sid && vocabulary.find("<a_0>"))
+    tsv.file().fail("there is no column sid", "semantic IDs: the model's vocab.json has tokens for them");
   const std::optional<std::size_t> title = title_column(tsv);
   std::vector<PutItem> items;
   std::vector<std::string_view> fields;
@@ -135,18 +152,12 @@ std::vector<PutItem> read_jsonl_items(const std::filesystem::path& path,
                                       const kernels::Vocabulary& vocabulary) {
   std::vector<PutItem> items;
   for_each_line(path, [&](const TextFile& file, const json& line) {
-    auto token = [&](const json& value) {
-      if (value.is_string()) return token_named(file, vocabulary, value.get<std::string>());
-      const auto id = value.get<std::int64_t>();
-      if (id < 0 || id > std::numeric_limits<Token>::max())
-        file.fail("token " + std::to_string(id) + " is no token id", "a token id of the vocabulary");
-      return static_cast<Token>(id);
-    };
     PutItem& item = items.emplace_back();
     item.item = line.at("id").get<std::string>();
     item.title = line.value("title", "");
-    for (const json& value : line.at("tokens")) item.tokens.push_back(token(value));
-    item.identifier = token(line.at("identifier"));
+    for (const json& value : line.at("tokens").get_ref<const json::array_t&>())
+      item.tokens.push_back(token_of(file, vocabulary, value));
+    item.identifier = token_of(file, vocabulary, line.at("identifier"));
   });
   return items;
 }

@@ -4,8 +4,8 @@
 //   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
 //   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
 //          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
-// Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary; an item without one is its own
-// identifier token <item_…>.
+// Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
+// vocabulary has them, an item is its own identifier token <item_…>.
 #include <filesystem>
 #include <map>
 #include <string>

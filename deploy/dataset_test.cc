@@ -73,6 +73,15 @@ TEST_SUITE("dataset") {
     CHECK(users[0].history == std::vector<std::string>{"0", "1"});
   }
 
+  TEST_CASE("a catalog without semantic IDs is refused for a model that has them") {
+    Folder f;
+    f.write("items.tsv", "item_id\ttitle\n0\tx\n");
+    f.write("vocab.json", R"({"<a_0>":1,"<item_0>":3})");  // item 0 of another catalog
+    const kernels::Vocabulary other = kernels::read_vocabulary(f.path, 10);
+    CHECK_THROWS_WITH_AS(read_items(f.path, other), doctest::Contains("items.tsv:1: there is no column sid"),
+                         ImportError);
+  }
+
   TEST_CASE("JSON lines hold token names or ids") {
     Folder f;
     f.write("items.jsonl", R"({"id":"i","title":"T","tokens":["<a_1>",2],"identifier":"<item_0>"})");
@@ -86,15 +95,32 @@ TEST_SUITE("dataset") {
   TEST_CASE("an error names file and line") {
     Folder f;
     f.write("items.tsv", "item_id\tsid\n0\t1,2\n1\t9,2\n");
-    CHECK(error_of(f).find("items.tsv:3: token <a_9>") != std::string::npos);
+    CHECK(error_of(f).find("items.tsv:3: token \"<a_9>\"") != std::string::npos);
     f.write("items.tsv", "item_id\tsid\n0\t1,x\n");
     CHECK(error_of(f).find("items.tsv:2: semantic ID code") != std::string::npos);
     f.write("items.tsv", "item_id\tsid\n0\n");
     CHECK(error_of(f).find("1 fields; expected 2") != std::string::npos);
     f.write("items.tsv", "");
     CHECK(error_of(f).find("empty") != std::string::npos);
+    f.write("items.tsv", std::string("item_id\tsid\n0\0x\t1,2\n", 21));
+    CHECK(error_of(f).find("items.tsv:2: the line has a NUL byte") != std::string::npos);
     f.write("items.jsonl", "{\"id\":5}\n");
     CHECK(error_of(f).find("items.jsonl:1") != std::string::npos);
+  }
+
+  TEST_CASE("a token is a name or a whole number, and nothing that could be taken for one") {
+    Folder f;
+    for (const char* bad : {"1.5", "true", "-1", "null", "[1]", "2147483648", "18446744073709551615",
+                            "\"<x>\"", "\"\\u0000\""}) {
+      CAPTURE(bad);
+      f.write("items.jsonl", std::string(R"({"id":"i","tokens":[)") + bad + R"(],"identifier":1})");
+      CHECK(error_of(f).starts_with("items.jsonl:1: token "));
+      CHECK(error_of(f).find("; expected ") != std::string::npos);
+    }
+    for (const char* bad : {"7", "\"<a_1>\"", "null"}) {
+      f.write("items.jsonl", std::string(R"({"id":"i","tokens":)") + bad + R"(,"identifier":1})");
+      CHECK(error_of(f).starts_with("items.jsonl:1: "));
+    }
   }
 
   TEST_CASE("a folder without a catalog and a damaged gzip file are errors") {

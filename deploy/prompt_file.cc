@@ -67,6 +67,12 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   prompt.discriminant = token_list(form, "discriminant", where, config, vocabulary);
   if (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty())
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
+  const std::size_t tokens =
+      prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
+  if (tokens >= config.positions_max)
+    throw LoadError(where + ": the form has " + std::to_string(tokens) +
+                    " tokens; expected some room for items within the model's " +
+                    std::to_string(config.positions_max) + " positions");
   prompt.positions_max = config.positions_max;
   prompt.vocabulary = config.vocabulary;
   return prompt;

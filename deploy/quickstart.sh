@@ -25,12 +25,13 @@ start() {
   "$troupe" serve --model $demo/model --data-dir "$data" --port 0 --port-file "$data/port" \
     --set node.log_file="$data/troupe.log" &
   server=$!
-  until [ -s "$data/port" ]; do
-    kill -0 "$server" 2>/dev/null || { echo "the server did not start"; exit 1; }
-    sleep 0.1
-  done
+  until [ -s "$data/port" ]; do pause; done
   address=127.0.0.1:$(cat "$data/port")
-  until "$troupe" status --server "$address" --json - 2>/dev/null | grep -qE '"(done|full)"'; do sleep 0.1; done
+  until "$troupe" status --server "$address" --json - 2>/dev/null | grep -qE '"(done|full)"'; do pause; done
+}
+pause() {  # while the server lives
+  kill -0 "$server" 2>/dev/null || { echo "the server ended: see above, and $data/troupe.log" >&2; exit 1; }
+  sleep 0.1
 }
 metric() { curl -s "http://$address/metrics" | awk -v name="$1" '$1 == name { print $2 }'; }
 

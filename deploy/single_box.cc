@@ -71,29 +71,29 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
   return limits;
 }
 
-SingleBox::SingleBox(const Config& config) : config_(config), executors_(executors_of(config)) {
-  if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
+SingleBox::SingleBox(Config config) : config_(std::move(config)), executors_(executors_of(config_)) {
+  if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
-  const std::string directory = required_text(config, "model.directory");
+  const std::string directory = required_text(config_, "model.directory");
   kernels::DecoderModel loaded = kernels::read_decoder(directory);
   model_ = loaded.config;
   vocabulary_ = read_vocabulary_if_any(directory, model_);
-  const std::string& prompt = config.text("model.prompt");
+  const std::string& prompt = config_.text("model.prompt");
   prompt_ = read_prompt_form(directory,
                              prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
                              model_, vocabulary_);
-  layout_ = kernels::kv_layout(model_, static_cast<std::uint32_t>(config.integer("pool.page_tokens")));
+  layout_ = kernels::kv_layout(model_, static_cast<std::uint32_t>(config_.integer("pool.page_tokens")));
   names_ = {loaded.version, layout_version(layout_)};
-  arena_ = make_arena(layout_.page_bytes(), pages_of(config, layout_));
-  store_ = std::make_unique<Store>(required_text(config, "node.data_dir"));
+  arena_ = make_arena(layout_.page_bytes(), pages_of(config_, layout_));
+  store_ = std::make_unique<Store>(required_text(config_, "node.data_dir"));
   features_ = std::make_unique<FeaturePort>(
-      *store_, feature_limits(config, model_),
+      *store_, feature_limits(config_, model_),
       [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
   blocks_ = std::make_unique<BlockStorePort>(
-      *store_, *arena_, names_, static_cast<std::uint64_t>(config.size_bytes("pool.store_bytes_max")));
+      *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
   compute_ =
       std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), layout_.page_tokens),
-                                            *arena_, executors_, config.boolean("pool.verify_on_read"));
+                                            *arena_, executors_, config_.boolean("pool.verify_on_read"));
 }
 
 SingleBox::~SingleBox() = default;

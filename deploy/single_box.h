@@ -27,7 +27,7 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
 class SingleBox {
  public:
   // Throws ConfigError, kernels::LoadError, StoreError, or std::bad_alloc if the pool cannot be mapped.
-  explicit SingleBox(const Config& config);
+  explicit SingleBox(Config config);
   ~SingleBox();
 
   // Puts the five actors on the host. Once. The box outlives the host's stop().
@@ -52,7 +52,7 @@ class SingleBox {
   std::unique_ptr<Core> make_inference_worker() const;
   std::unique_ptr<Core> make_allocator() const;
 
-  const Config& config_;
+  const Config config_;
   kernels::DecoderConfig model_;
   NameContext names_;
   kernels::Vocabulary vocabulary_;

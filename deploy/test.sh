@@ -5,5 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
+folder=build
+[ "$preset" = release ] || folder=build-$preset
 deploy/build.sh "$preset"
-ctest --preset "$preset" --no-tests=error
+
+export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1
+status=0
+ctest --preset "$preset" --no-tests=error | tee "$folder/ctest.txt" || status=$?
+grep -ahi 'skipped[:,]' "$folder/Testing/Temporary/LastTest.log" | sort -u || true
+grep -a 'tests passed' "$folder/ctest.txt" | tail -1
+exit $status

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <utility>
 
 namespace troupe::deploy {
 
@@ -26,8 +28,13 @@ TextFile::~TextFile() = default;
 bool TextFile::next(std::string& line) {
   line.clear();
   char chunk[16 << 10];
-  while (gzgets(gzip_->file, chunk, sizeof chunk)) {
+  for (z_off_t before = gztell(gzip_->file); gzgets(gzip_->file, chunk, sizeof chunk);) {
     line += chunk;
+    const z_off_t after = gztell(gzip_->file);
+    if (static_cast<std::size_t>(after - std::exchange(before, after)) != std::strlen(chunk)) {
+      ++line_number_;
+      fail("the line has a NUL byte", "text");
+    }
     if (!line.empty() && line.back() == '\n') break;
     if (line.size() > line_bytes_max) {
       ++line_number_;

@@ -49,9 +49,12 @@ ProfileTokens parse_profile_tokens(const std::string& text) {
   } catch (const std::exception&) {
     count = 0;
   }
-  if (count == 0 || at <= text.size() || values[0] < 1 || values[1] < 0 || values[1] > 5 || values[2] < 0)
+  const auto within = [](double value, double low, double high) { return low <= value && value <= high; };
+  if (count == 0 || at <= text.size() || !within(values[0], 1, profile_tokens_max) ||
+      !within(values[1], 0, 5) || !within(values[2], 0, profile_tokens_max))
     throw std::invalid_argument("--profile-tokens is \"" + text +
-                                "\"; expected MEAN[,SIGMA[,MAX]] with MEAN ≥ 1 and SIGMA in 0..5");
+                                "\"; expected MEAN[,SIGMA[,MAX]] with MEAN in 1..1000000, SIGMA in 0..5 and "
+                                "MAX in 0..1000000");
   return {values[0], values[1], static_cast<std::size_t>(values[2])};
 }
 
@@ -67,7 +70,7 @@ void expand_histories(std::vector<EvaluationRow>& rows, const ProfileTokens& len
                                              lengths.sigma);
   for (EvaluationRow& row : rows) {
     double drawn = tokens(random);
-    if (lengths.max > 0) drawn = std::min(drawn, static_cast<double>(lengths.max));
+    drawn = std::min(drawn, lengths.max > 0 ? static_cast<double>(lengths.max) : profile_tokens_max);
     const auto events =
         static_cast<std::size_t>(std::max(1.0, std::round(drawn / static_cast<double>(item_tokens))));
     if (row.history.size() > events) row.history.erase(row.history.begin(), row.history.end() - events);

@@ -28,7 +28,9 @@ struct ProfileTokens {
   double mean = 0, sigma = 0.6;
   std::size_t max = 0;
 };
-// "MEAN[,SIGMA[,MAX]]"; throws std::invalid_argument with what was expected.
+// "MEAN[,SIGMA[,MAX]]", no length above `profile_tokens_max`; throws std::invalid_argument with what was
+// expected.
+inline constexpr double profile_tokens_max = 1e6;
 ProfileTokens parse_profile_tokens(const std::string& text);
 
 // Lengthens each history to its drawn length with events drawn from all histories, before the user's own; a

@@ -54,19 +54,4 @@ HttpReply http_call(const HttpCall& call) {
   return {parser.get().result_int(), parser.get().body()};
 }
 
-std::string percent_encoded(const std::string& text) {
-  static constexpr char digits[] = "0123456789ABCDEF";
-  std::string out;
-  for (const unsigned char c : text) {
-    if (std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '~') {
-      out += static_cast<char>(c);
-    } else {
-      out += '%';
-      out += digits[c >> 4];
-      out += digits[c & 15];
-    }
-  }
-  return out;
-}
-
 }  // namespace troupe::router

@@ -24,7 +24,4 @@ struct HttpCall {
 };
 HttpReply http_call(const HttpCall& call);  // throws ClientError
 
-// `text` as one path segment of a URL.
-std::string percent_encoded(const std::string& text);
-
 }  // namespace troupe::router

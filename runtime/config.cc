@@ -1,5 +1,6 @@
 #include "runtime/config.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <fstream>
@@ -37,6 +38,26 @@ std::string known_names(std::string_view name) {
                     known_names(name));
 }
 
+// Where documents start; what they hold is passed over. YAML::LoadAll would be simpler, but it takes a
+// stray comma for empty documents without end, until there is no memory.
+class DocumentStarts final : public YAML::EventHandler {
+ public:
+  int count = 0;
+  YAML::Mark last;
+
+  void OnDocumentStart(const YAML::Mark& mark) override { ++count, last = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+};
+
 // Reads one file into a configuration; errors get the file's name and the line.
 class FileReader {
  public:
@@ -44,15 +65,15 @@ class FileReader {
 
   void read() {
     const std::string text = contents();
-    std::vector<YAML::Node> documents;
+    YAML::Node document;
     try {
-      documents = YAML::LoadAll(text);
+      refuse_second_document(text);
+      document = YAML::Load(text);
     } catch (const YAML::Exception& e) {
       fail(e.mark, "is no YAML (" + e.msg + "); expected sections of keys and values");
     }
-    if (documents.size() > 1) fail(documents[1].Mark(), "a second document; expected one");
-    if (documents.empty() || documents[0].IsNull()) return;  // empty, or comments only
-    read_map(documents[0], "");
+    if (document.IsNull()) return;  // empty, or comments only
+    read_map(document, "");
   }
 
  private:
@@ -65,6 +86,14 @@ class FileReader {
     if (text.size() > file_bytes_max)
       throw ConfigError(path_ + ": is larger than 1 MiB; expected a YAML file");
     return text;
+  }
+
+  void refuse_second_document(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    DocumentStarts starts;
+    while (starts.count < 2 && parser.HandleNextDocument(starts)) continue;
+    if (starts.count == 2) fail(starts.last, "a second document begins; expected one");
   }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) {

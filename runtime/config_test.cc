@@ -1,10 +1,8 @@
 #include "runtime/config.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
-#include <filesystem>
-#include <fstream>
+#include "runtime/store_test_folder.h"
 
 using namespace troupe;
 
@@ -13,13 +11,8 @@ namespace {
 // A configuration file that goes when the test ends.
 class File {
  public:
-  explicit File(std::string_view text) {
-    std::string pattern = std::filesystem::temp_directory_path() / "config-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    std::ofstream(path()) << text;
-  }
-  ~File() { std::filesystem::remove_all(folder_); }
-  std::string path() const { return folder_ / "config.yaml"; }
+  explicit File(std::string_view text) { folder_.write("config.yaml", text); }
+  std::string path() const { return folder_.path() / "config.yaml"; }
 
   // "12: page_tokens is 0; …": the error after the file's name; "" if it loads.
   std::string error() const {
@@ -34,7 +27,7 @@ class File {
   }
 
  private:
-  std::filesystem::path folder_;
+  TestFolder folder_;
 };
 
 std::string error_of(std::string_view text) { return File(text).error(); }
@@ -109,6 +102,8 @@ TEST_CASE("what is no configuration file at all is refused") {
   CHECK(error_of("pool: {\n").find("is no YAML") != std::string::npos);
   CHECK(error_of("pool:\n\tmemory: 1").starts_with("2: is no YAML"));
   CHECK(error_of("pool:\n---\npool:\n").find("second document") != std::string::npos);
+  for (const char* stray : {",", "pool:\n,", "{}\n,", "[]]", "}"})  // the library alone never ends on a comma
+    CHECK(error_of(stray) != "");
   CHECK(error_of("? [a]\n: 1").find("no word") != std::string::npos);
   CHECK(error_of(std::string(100000, '[')).find("is no YAML") != std::string::npos);
   CHECK(error_of(std::string(2 << 20, '#')).find("larger than 1 MiB") != std::string::npos);

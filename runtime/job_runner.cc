@@ -7,7 +7,13 @@ namespace troupe {
 JobRunner::JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish)
     : port_(port), waiting_max_(waiting_max), finish_(std::move(finish)), idle_(lanes) {
   TROUPE_CHECK(lanes > 0, "a port needs at least one lane");
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) threads_.emplace_back([this, lane] { run_lane(lane); });
+  try {
+    for (std::uint32_t lane = 0; lane < lanes; ++lane)
+      threads_.emplace_back([this, lane] { run_lane(lane); });
+  } catch (...) {  // the system has no more threads to give; those that run must not outlive this
+    stop();
+    throw;
+  }
 }
 
 bool JobRunner::start(std::uint64_t job, Job work) {

@@ -20,6 +20,7 @@ class JobRunner {
   // Called once per accepted job that was not dropped by stop(), on the lane's thread.
   using Finish = std::function<void(std::uint64_t job, JobResult result)>;
 
+  // Throws std::system_error if the system has too few threads to give.
   JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish);
   ~JobRunner() { stop(); }
   JobRunner(const JobRunner&) = delete;

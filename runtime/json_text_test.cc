@@ -45,3 +45,10 @@ TEST_CASE("any bytes become a JSON string") {
     CHECK(nlohmann::json::accept(as_json(text)));
   }
 }
+
+TEST_CASE("UTF-8 is told from what only looks like it") {
+  CHECK(is_utf8(""));
+  CHECK(is_utf8("aé€😀"));
+  for (const char* bad : {"\xff", "a\x80", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"})
+    CHECK_FALSE(is_utf8(bad));
+}

@@ -64,7 +64,6 @@ constexpr Knob knobs[] = {
     {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
     {"http.timeout", duration, "10s", "10ms..10min", "",
      "For a client to send a request or to take its response."},
-    {"http.admin", boolean, "false", "", "", "Serve the calls that change the node itself."},
 };
 
 struct Unit {

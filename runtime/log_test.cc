@@ -1,28 +1,21 @@
 #include "runtime/log.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
 #include "runtime/config.h"
+#include "runtime/store_test_folder.h"
 
 using namespace troupe;
 
 namespace {
 
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "log-XXXXXX";
-    path = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string file() const { return path / "troupe.log"; }
+struct Folder : TestFolder {
+  std::string file() const { return path() / "troupe.log"; }
   std::vector<nlohmann::json> lines() const {
     std::vector<nlohmann::json> out;
     std::ifstream in(file());

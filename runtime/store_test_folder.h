@@ -1,12 +1,14 @@
 #pragma once
-// For the store's tests: a folder that is gone afterwards, if wanted on a small disk of its own. Small disks
-// need the right to mount; `mounted()` says whether there was one.
+// For tests of what writes files: a folder that is gone afterwards, if wanted on a small disk of its own.
+// Small disks need the right to mount; `mounted()` says whether there was one.
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 namespace troupe {
 
@@ -28,6 +30,9 @@ class TestFolder {
   TestFolder& operator=(const TestFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  void write(const std::string& name, std::string_view text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+  }
   bool mounted() const { return mounted_; }
   bool make_read_only() const {
     return mount("none", path_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0;

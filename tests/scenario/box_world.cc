@@ -1,7 +1,6 @@
 #include "tests/scenario/box_world.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -44,17 +43,6 @@ struct RunningBox::Inbox {
   std::map<RequestId, Message> answers;
 };
 
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe-scenario-XXXXXX").string();
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  path = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
-
 const DemoWorld& demo_world() {
   static const DemoWorld world = [] {
     const std::filesystem::path demo = std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "demo";
@@ -64,10 +52,10 @@ const DemoWorld& demo_world() {
   return world;
 }
 
-Config box_config(const Folder& folder, const std::vector<std::string>& settings) {
+Config box_config(const TestFolder& folder, const std::vector<std::string>& settings) {
   Config config;
   config.set("model.directory", demo_world().model.string());
-  config.set("node.data_dir", folder.path.string());
+  config.set("node.data_dir", folder.path().string());
   config.set("pool.memory", "64MiB");
   config.set("inference.executors", "2");
   config.set("router.deadline", "30s");

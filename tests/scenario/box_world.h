@@ -1,6 +1,6 @@
 #pragma once
-// A box on the demo world, in either world: the production actors, codec and kernels, a folder that goes when
-// the test ends, and one question at a time.
+// A box on the demo world, in either world: the production actors, codec and kernels, and one question at a
+// time.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,14 +9,9 @@
 #include "deploy/dataset.h"
 #include "deploy/single_box.h"
 #include "runtime/metrics.h"
+#include "runtime/store_test_folder.h"
 
 namespace troupe::scenario {
-
-struct Folder {
-  std::filesystem::path path;
-  Folder();
-  ~Folder();
-};
 
 struct DemoWorld {
   std::filesystem::path model, data;
@@ -25,7 +20,7 @@ struct DemoWorld {
 const DemoWorld& demo_world();
 
 // A configuration of a small box on the demo model; `settings` are knobs as name=value.
-Config box_config(const Folder& folder, const std::vector<std::string>& settings = {});
+Config box_config(const TestFolder& folder, const std::vector<std::string>& settings = {});
 
 // Reads the demo catalog and users into the box's store.
 void import_demo(deploy::SingleBox& box);

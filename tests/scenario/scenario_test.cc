@@ -18,7 +18,7 @@ struct Seen {
 
 // One history of requests: repeat visits under every policy, a changed profile, a changed item, bad requests.
 std::vector<Seen> run_history(World world, std::uint64_t seed) {
-  const Folder folder;
+  const TestFolder folder;
   RunningBox box(world, box_config(folder), true, seed);
   box.wait_until_precomputed();
   const auto& requests = demo_world().requests;
@@ -70,7 +70,7 @@ TEST_SUITE("scenario") {
   }
 
   TEST_CASE("a repeat visit reuses the user's block, and any request with known items reuses theirs") {
-    const Folder folder;
+    const TestFolder folder;
     RunningBox box(World::caf, box_config(folder), true);
     box.wait_until_precomputed();
     const auto& row = demo_world().requests[0];
@@ -88,7 +88,7 @@ TEST_SUITE("scenario") {
   }
 
   TEST_CASE("a new process takes item blocks from the store and computes none again") {
-    const Folder folder;
+    const TestFolder folder;
     double saved = 0;
     RankReply before;
     const auto& row = demo_world().requests[1];
@@ -113,7 +113,7 @@ TEST_SUITE("scenario") {
   }
 
   TEST_CASE("requests that need the same missing block compute it once") {
-    const Folder folder;
+    const TestFolder folder;
     RunningBox box(World::simulation, box_config(folder, {"pool.precompute_items=false"}), true);
     const auto& row = demo_world().requests[2];
     for (RequestId id = 1; id <= 8; ++id) {
@@ -130,7 +130,7 @@ TEST_SUITE("scenario") {
   }
 
   TEST_CASE("a pool too small for one request still answers, and keeps nothing") {
-    const Folder folder;
+    const TestFolder folder;
     RunningBox box(World::caf, box_config(folder, {"pool.memory=1MiB", "pool.item_share=1"}), true);
     const auto& row = demo_world().requests[0];
     const RankReply reply = box.rank(1, row.user, row.candidates, "user");
