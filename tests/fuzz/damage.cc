@@ -7,14 +7,64 @@ namespace troupe::fuzz {
 namespace {
 
 const std::vector<std::string>& lies() {
-  static const std::vector<std::string> texts{
-      "0", "-1", "1", "2", "1.5", "-0.0", "1e308", "1e999", "2147483648", "4294967296", "9223372036854775808",
-      "18446744073709551615", "18446744073709551616", "123456789012345678901234567890", "null", "true", "false",
-      "\"\"", "\"x\"", "\"\\ud800\"", "\"\\u0000\"", "\"a\\nb\"", "[]", "{}", "[[]]", "[null]", "{\"a\":{\"a\":1}}",
-      "NaN", "-Infinity", ",", ":", "", "~", "!!int 3", "&a", "*a", "- ", "? ", "| ", "%", "@", "`", "#", "\t", "\n",
-      "\r\n", " ", std::string(1, '\0'), "\xff", "\xc0\xaf", "\xed\xa0\x80", "\xef\xbb\xbf", std::string(30'000, '['),
-      std::string(30'000, '{'), std::string(5'000, '9'), std::string(5'000, 'a'), std::string(5'000, '-'),
-      "\"" + std::string(5'000, 'z') + "\""};
+  static const std::vector<std::string> texts{"0",
+                                              "-1",
+                                              "1",
+                                              "2",
+                                              "1.5",
+                                              "-0.0",
+                                              "1e308",
+                                              "1e999",
+                                              "2147483648",
+                                              "4294967296",
+                                              "9223372036854775808",
+                                              "18446744073709551615",
+                                              "18446744073709551616",
+                                              "123456789012345678901234567890",
+                                              "null",
+                                              "true",
+                                              "false",
+                                              "\"\"",
+                                              "\"x\"",
+                                              "\"\\ud800\"",
+                                              "\"\\u0000\"",
+                                              "\"a\\nb\"",
+                                              "[]",
+                                              "{}",
+                                              "[[]]",
+                                              "[null]",
+                                              "{\"a\":{\"a\":1}}",
+                                              "NaN",
+                                              "-Infinity",
+                                              ",",
+                                              ":",
+                                              "",
+                                              "~",
+                                              "!!int 3",
+                                              "&a",
+                                              "*a",
+                                              "- ",
+                                              "? ",
+                                              "| ",
+                                              "%",
+                                              "@",
+                                              "`",
+                                              "#",
+                                              "\t",
+                                              "\n",
+                                              "\r\n",
+                                              " ",
+                                              std::string(1, '\0'),
+                                              "\xff",
+                                              "\xc0\xaf",
+                                              "\xed\xa0\x80",
+                                              "\xef\xbb\xbf",
+                                              std::string(30'000, '['),
+                                              std::string(30'000, '{'),
+                                              std::string(5'000, '9'),
+                                              std::string(5'000, 'a'),
+                                              std::string(5'000, '-'),
+                                              "\"" + std::string(5'000, 'z') + "\""};
   return texts;
 }
 
@@ -60,9 +110,8 @@ void damage_text(std::string& text, Chance& chance) {
   const std::size_t from = draw(chance, text.size());
   std::size_t begin = from, end = from;
   if (draw(chance, 2) == 0) {  // a word or number
-    begin = static_cast<std::size_t>(std::find_if(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(),
-                                                  is_word) -
-                                     text.begin());
+    begin = static_cast<std::size_t>(
+        std::find_if(text.begin() + static_cast<std::ptrdiff_t>(from), text.end(), is_word) - text.begin());
     end = begin;
     while (end < text.size() && is_word(text[end])) ++end;
   } else if (const std::size_t quote = text.find('"', from); quote != text.npos) {

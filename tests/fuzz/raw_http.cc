@@ -40,8 +40,8 @@ std::optional<std::string_view> take_line(std::string_view& bytes) {
 }
 
 bool is_status_line(std::string_view line) {
-  return (line.starts_with("HTTP/1.1 ") || line.starts_with("HTTP/1.0 ")) && line.size() > 13 && line[12] == ' ' &&
-         number(line.substr(9, 3));
+  return (line.starts_with("HTTP/1.1 ") || line.starts_with("HTTP/1.0 ")) && line.size() > 13 &&
+         line[12] == ' ' && number(line.substr(9, 3));
 }
 
 // Takes one response off `bytes`; what is wrong with it, or "".

@@ -40,6 +40,7 @@ class ServedBox {
  public:
   // `data_dir`: elsewhere than in the box's own folder.
   explicit ServedBox(const Settings& settings = {}, const std::filesystem::path& data_dir = {});
+  ServedBox(const ServedBox&) = delete;
   ~ServedBox();
 
   std::uint16_t port() const { return door_->port(); }
