@@ -58,7 +58,8 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, kernels::Decoder& decode
     sound.push_back(std::move(prepared[i].request));
     index.push_back(i);
   }
-  const std::vector<kernels::Logits> logits = decoder.forward(sound);
+  std::vector<kernels::Logits> logits;
+  if (!sound.empty()) logits = decoder.forward(sound);
   for (std::size_t n = 0; n < index.size(); ++n)
     collect(batch.requests[index[n]], logits[n], done.replies[index[n]]);
   done.compute_us =

@@ -2,20 +2,18 @@
 // rows of one matrix; BatchPlanner says beforehand which rows belong together, LayerKv holds their keys and
 // values. After the last layer's keys and values are written, only rows with a readout go on: a ranking
 // request has one.
-#include "kernels/decoder.h"
+#include "kernels/cpu/cpu_decoder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "kernels/attend.h"
 #include "kernels/cpu/decoder_batch.h"
 #include "kernels/cpu/decoder_buffer.h"
 #include "kernels/cpu/decoder_kv.h"
 #include "kernels/cpu/decoder_readout.h"
 #include "kernels/cpu/decoder_rope.h"
 #include "kernels/cpu/decoder_weights.h"
-#include "kernels/elementwise.h"
 
 namespace troupe::kernels {
 namespace {
@@ -25,10 +23,12 @@ constexpr std::size_t ffn_rows =
 
 class CpuDecoder final : public Decoder {
  public:
-  CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::uint32_t page_tokens)
+  CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::uint32_t page_tokens,
+             const VectorKernels& vector_kernels)
       : weights_(std::move(weights)),
         c_(weights_->config),
         layout_(kv_layout(c_, page_tokens)),
+        vector_kernels_(vector_kernels),
         planner_(c_, layout_),
         kv_(layout_),
         rope_(rope_frequencies(c_)) {}
@@ -37,7 +37,7 @@ class CpuDecoder final : public Decoder {
   const KvLayout& layout() const override { return layout_; }
   std::vector<Logits> forward(std::span<const Request> requests) override;
   std::unique_ptr<Decoder> share() const override {
-    return std::make_unique<CpuDecoder>(weights_, layout_.page_tokens);
+    return std::make_unique<CpuDecoder>(weights_, layout_.page_tokens, vector_kernels_);
   }
 
  private:
@@ -58,7 +58,8 @@ class CpuDecoder final : public Decoder {
   const std::shared_ptr<const PackedDecoder> weights_;
   const DecoderConfig& c_;
   const KvLayout layout_;
-  const Elementwise& ops_ = elementwise();
+  const VectorKernels vector_kernels_;
+  const Elementwise& ops_ = *vector_kernels_.elementwise;
   BatchPlanner planner_;
   LayerKv kv_;
   RopeTable rope_;
@@ -167,7 +168,7 @@ void CpuDecoder::attend_group(const RowGroup& group, std::uint32_t layer, bool r
     task.out = mixed_.data() + begin * task.out_stride + first_query;
     task.context = context_;
     task.tail = std::span(&tail, 1);
-    attend(task, attend_scratch_);
+    vector_kernels_.attend(task, attend_scratch_);
   }
 }
 
@@ -206,10 +207,15 @@ std::vector<Logits> CpuDecoder::read(std::span<const Request> requests) {
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens) {
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens,
+                                          const VectorKernels& vector_kernels) {
   TROUPE_CHECK(page_tokens > 0, "a page holds at least one token");
   return std::make_unique<CpuDecoder>(std::make_shared<const PackedDecoder>(pack_decoder(std::move(model))),
-                                      page_tokens);
+                                      page_tokens, vector_kernels);
+}
+
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens) {
+  return make_cpu_decoder(std::move(model), page_tokens, {&elementwise(), &attend});
 }
 
 }  // namespace troupe::kernels

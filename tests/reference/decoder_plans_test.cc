@@ -9,7 +9,7 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/decoder.h"
+#include "kernels/cpu/cpu_decoder.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"
 
@@ -143,10 +143,10 @@ double logits_difference(const kernels::Logits& found, const Result& expected) {
 // pages.
 class RandomBatch {
  public:
-  explicit RandomBatch(std::uint64_t seed)
+  RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels)
       : chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
     constexpr std::uint32_t kPageTokens[] = {1, 3, 4, 16, 32};
-    decoder_ = kernels::make_cpu_decoder(model_, kPageTokens[draw(chance_, 0, 4)]);
+    decoder_ = kernels::make_cpu_decoder(model_, kPageTokens[draw(chance_, 0, 4)], vector_kernels);
     memory_ = std::make_unique<PageMemory>(decoder_->layout());
     const std::uint32_t count = draw(chance_, 1, 3);
     for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
@@ -210,16 +210,30 @@ class RandomBatch {
   std::vector<std::pair<std::vector<float*>, std::string>> cached_;
 };
 
-TEST_CASE("random plans give the reference's logits, computed or read from pages") {
+void check_random_batches(const kernels::VectorKernels& vector_kernels) {
   constexpr std::uint64_t kFirstSeed = 1, kSeeds = 60;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kSeeds; ++seed) {
     CAPTURE(seed);
-    RandomBatch batch(seed);
+    RandomBatch batch(seed, vector_kernels);
     batch.check_logits();
     batch.check_pages();
     batch.choose_sources();
     batch.check_logits();
     batch.check_cached_pages_are_untouched();
+  }
+}
+
+TEST_CASE("random plans give the reference's logits on every instruction set, computed or read from pages") {
+  for (const kernels::Elementwise& elementwise : kernels::elementwise_versions()) {
+    const std::string name(elementwise.name);
+    CAPTURE(name);
+    const auto attend = std::ranges::find(kernels::attend_versions(), name, &kernels::AttendVersion::name);
+    REQUIRE(attend != kernels::attend_versions().end());
+    REQUIRE(attend->usable == elementwise.usable);
+    if (elementwise.usable)
+      check_random_batches({&elementwise, attend->run});
+    else
+      MESSAGE("this CPU cannot run " << name);
   }
 }
 
