@@ -192,6 +192,7 @@ void FrontDoor::Server::bind() {
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error)
     throw DoorError("http: cannot listen on " + where + " (" + error.message() + "); expected a free port");
+  config.port = acceptor.local_endpoint().port();  // where 0 asked for any
 }
 
 void FrontDoor::Server::accept() {
@@ -423,7 +424,7 @@ void FrontDoor::close() {
   server_->thread.join();
 }
 
-std::uint16_t FrontDoor::port() const { return server_->acceptor.local_endpoint().port(); }
+std::uint16_t FrontDoor::port() const { return server_->config.port; }
 
 void FrontDoor::deliver(Message answer) {
   asio::post(server_->io, [server = server_.get(), answer = std::move(answer)] { server->deliver(answer); });
