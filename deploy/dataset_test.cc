@@ -1,30 +1,21 @@
 #include "deploy/dataset.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include <fstream>
 #include <random>
 
 #include "deploy/workload.h"
+#include "runtime/store_test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
 
 namespace {
 
-// A folder that goes when the test ends.
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "troupe-dataset-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path / name) << text; }
+struct Folder : TestFolder {
   void write_gzip(const std::string& name, const std::string& text) const {
-    gzFile file = gzopen((path / name).c_str(), "wb");
+    gzFile file = gzopen((path() / name).c_str(), "wb");
     gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
     gzclose(file);
   }
@@ -32,12 +23,12 @@ struct Folder {
 
 kernels::Vocabulary vocabulary(const Folder& folder) {
   folder.write("vocab.json", R"({"<a_1>":1,"<b_2>":2,"<item_0>":3,"<item_1>":4})");
-  return kernels::read_vocabulary(folder.path, 10);
+  return kernels::read_vocabulary(folder.path(), 10);
 }
 
 std::string error_of(const Folder& folder) {
   try {
-    read_items(folder.path, vocabulary(folder));
+    read_items(folder.path(), vocabulary(folder));
   } catch (const ImportError& error) {
     return error.what();
   }
@@ -51,24 +42,24 @@ TEST_SUITE("dataset") {
     Folder f;
     f.write_gzip("items.tsv.gz", "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n");
     f.write_gzip("sequences.tsv.gz", "user_id\tn_train\tn_valid\tn_test\titems\n7\t1\t0\t1\t0 1\n");
-    const auto items = read_items(f.path, vocabulary(f));
-    const auto users = read_users(f.path, HistoryPart::all);
+    const auto items = read_items(f.path(), vocabulary(f));
+    const auto users = read_users(f.path(), HistoryPart::all);
     REQUIRE(items.size() == 2);
     CHECK(items[1].tokens == std::vector<Token>{1, 2});
     CHECK(items[1].identifier == 4);
     CHECK(items[1].title == "A stove");
-    CHECK(read_titles(f.path).at("0") == "A tent");
+    CHECK(read_titles(f.path()).at("0") == "A tent");
     REQUIRE(users.size() == 1);
     CHECK(users[0].history == std::vector<std::string>{"0", "1"});
-    CHECK(read_users(f.path, HistoryPart::train)[0].history.size() == 1);
+    CHECK(read_users(f.path(), HistoryPart::train)[0].history.size() == 1);
   }
 
   TEST_CASE("ratings become histories in order of time") {
     Folder f;
     f.write("items.tsv", "item_id\ttitle\n0\tx\n1\ty\n");
     f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
-    const auto items = read_items(f.path, vocabulary(f));
-    const auto users = read_users(f.path, HistoryPart::all);
+    const auto items = read_items(f.path(), vocabulary(f));
+    const auto users = read_users(f.path(), HistoryPart::all);
     CHECK(items[0].tokens == std::vector<Token>{3});
     CHECK(users[0].history == std::vector<std::string>{"0", "1"});
   }
@@ -77,17 +68,17 @@ TEST_SUITE("dataset") {
     Folder f;
     f.write("items.tsv", "item_id\ttitle\n0\tx\n");
     f.write("vocab.json", R"({"<a_0>":1,"<item_0>":3})");  // item 0 of another catalog
-    const kernels::Vocabulary other = kernels::read_vocabulary(f.path, 10);
-    CHECK_THROWS_WITH_AS(read_items(f.path, other), doctest::Contains("items.tsv:1: there is no column sid"),
-                         ImportError);
+    const kernels::Vocabulary other = kernels::read_vocabulary(f.path(), 10);
+    CHECK_THROWS_WITH_AS(read_items(f.path(), other),
+                         doctest::Contains("items.tsv:1: there is no column sid"), ImportError);
   }
 
   TEST_CASE("JSON lines hold token names or ids") {
     Folder f;
     f.write("items.jsonl", R"({"id":"i","title":"T","tokens":["<a_1>",2],"identifier":"<item_0>"})");
     f.write("users.jsonl", R"({"id":"u","history":["i","i"]})");
-    const auto items = read_items(f.path, vocabulary(f));
-    const auto users = read_users(f.path, HistoryPart::all);
+    const auto items = read_items(f.path(), vocabulary(f));
+    const auto users = read_users(f.path(), HistoryPart::all);
     CHECK(items[0].tokens == std::vector<Token>{1, 2});
     CHECK(users[0].history.size() == 2);
   }
@@ -127,7 +118,7 @@ TEST_SUITE("dataset") {
     Folder f;
     CHECK(error_of(f).find("no catalog") != std::string::npos);
     f.write_gzip("items.tsv.gz", std::string(100'000, 'a'));
-    std::filesystem::resize_file(f.path / "items.tsv.gz", 60);
+    std::filesystem::resize_file(f.path() / "items.tsv.gz", 60);
     CHECK(error_of(f).find("items.tsv.gz") != std::string::npos);
   }
 
