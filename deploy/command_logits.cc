@@ -48,7 +48,8 @@ void print_table(const std::vector<float>& logits, std::size_t top) {
 int run_logits(const LogitsOptions& options) {
   kernels::DecoderModel model = kernels::read_decoder(options.model);
   const std::string version = model.version;
-  const std::unique_ptr<kernels::Decoder> decoder = kernels::make_cpu_decoder(std::move(model), 16);
+  const std::unique_ptr<kernels::Decoder> decoder =
+      kernels::make_cpu_decoder(std::move(model), {.page_tokens = 16});
   const kernels::DecoderConfig& config = decoder->config();
   kernels::Plan plan;
   plan.segments.push_back({kernels::SegmentKind::user, parse_tokens(options.tokens), 0, {}});

@@ -91,9 +91,9 @@ SingleBox::SingleBox(Config config) : config_(std::move(config)), executors_(exe
       [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  compute_ =
-      std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), layout_.page_tokens),
-                                            *arena_, executors_, config_.boolean("pool.verify_on_read"));
+  compute_ = std::make_unique<actors::ComputePort>(
+      kernels::make_cpu_decoder(std::move(loaded), {.page_tokens = layout_.page_tokens}), *arena_, executors_,
+      config_.boolean("pool.verify_on_read"));
 }
 
 SingleBox::~SingleBox() = default;

@@ -9,6 +9,7 @@
 
 #include "kernels/kv_layout.h"
 #include "kernels/model.h"
+#include "kernels/number_formats.h"
 #include "kernels/plan.h"
 
 namespace troupe::kernels {
@@ -33,20 +34,42 @@ struct Logits {
   std::vector<std::vector<float>> readouts;   // [readout][row], in plan order
 };
 
+// Where the time of forward passes went, in seconds summed over the threads that took part.
+struct ForwardTimes {
+  double planning = 0, embedding = 0, linear = 0, attention = 0, elementwise = 0, keys_values = 0, readout = 0;
+};
+
 class Decoder {
  public:
   virtual ~Decoder() = default;
   virtual const DecoderConfig& config() const = 0;
   virtual const KvLayout& layout() const = 0;
-  // Computes all requests in one pass. The result of each does not depend on the others (up to rounding).
-  // Not safe to call from two threads at once; make one decoder per executor with `share`.
-  virtual std::vector<Logits> forward(std::span<const Request> batch) = 0;
+  // Computes all requests in one pass: logits[i] becomes the answer to batch[i], and its memory is used again. The
+  // result of each does not depend on the others (up to rounding). Not safe to call from two threads at once; make
+  // one decoder per executor with `share`.
+  virtual void forward(std::span<const Request> batch, std::vector<Logits>& logits) = 0;
+  std::vector<Logits> forward(std::span<const Request> batch) {
+    std::vector<Logits> logits;
+    forward(batch, logits);
+    return logits;
+  }
+  // From now on adds what passes take to *times, which outlives them; null stops it.
+  virtual void measure(ForwardTimes* times) = 0;
   // Another executor over the same packed weights, with its own buffers.
   virtual std::unique_ptr<Decoder> share() const = 0;
 };
 
+struct DecoderOptions {
+  std::uint32_t page_tokens = 4;
+  KvFormat kv = KvFormat::f32;
+  WeightFormat weights = WeightFormat::f32;
+  // Cores that a decoder and those shared from it may use. A pass runs on the thread that calls forward, and is
+  // split among the cores that no other pass keeps busy at the time.
+  std::uint32_t cores = 1;
+};
+
 // CPU backend. Takes the weights (packs them once, keeps no second copy).
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens);
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options);
 
 // Tokens that `forward` computes for a request: the sum over segments whose source is compute.
 std::size_t computed_tokens(const Request& request);

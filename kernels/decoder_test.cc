@@ -24,7 +24,7 @@ DecoderConfig small_config(Family family) {
 }
 
 std::unique_ptr<Decoder> small_decoder(Family family = Family::qwen2) {
-  return make_cpu_decoder(random_decoder(small_config(family), 7), page_tokens);
+  return make_cpu_decoder(random_decoder(small_config(family), 7), {.page_tokens = page_tokens});
 }
 
 Segment segment(std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees) {

@@ -1,5 +1,6 @@
 #pragma once
-// A linear layer with its weights packed once for this CPU: out[M, rows] = in[M, columns] · weightᵀ + bias.
+// A linear layer with its weights packed once for this CPU: out[M, rows] = in[M, columns] · weightᵀ + bias, with the
+// weights in float32 or int8 (number_formats.h).
 // The product is the library's (oneDNN; OpenBLAS where oneDNN is missing); packing, M buckets and the primitive
 // cache are ours. One-threaded: parallelism is one level up.
 #include <cstddef>
@@ -8,13 +9,14 @@
 #include <span>
 
 #include "kernels/model.h"
+#include "kernels/number_formats.h"
 
 namespace troupe::kernels {
 
 class Linear {
  public:
   // Packs `weight` (and drops it). `bias` is empty or has weight.rows values.
-  Linear(Matrix weight, std::vector<float> bias);
+  Linear(Matrix weight, std::vector<float> bias, WeightFormat format = WeightFormat::f32);
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
   ~Linear();

@@ -16,7 +16,7 @@ struct VectorKernels {
   Attend* attend;
 };
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens,
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
                                           const VectorKernels& vector_kernels);
 
 }  // namespace troupe::kernels

@@ -23,11 +23,12 @@ constexpr std::size_t ffn_rows =
 
 class CpuDecoder final : public Decoder {
  public:
-  CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::uint32_t page_tokens,
+  CpuDecoder(std::shared_ptr<const PackedDecoder> weights, const DecoderOptions& options,
              const VectorKernels& vector_kernels)
       : weights_(std::move(weights)),
         c_(weights_->config),
-        layout_(kv_layout(c_, page_tokens)),
+        options_(options),
+        layout_(kv_layout(c_, options.page_tokens)),
         vector_kernels_(vector_kernels),
         planner_(c_, layout_),
         kv_(layout_),
@@ -35,9 +36,11 @@ class CpuDecoder final : public Decoder {
 
   const DecoderConfig& config() const override { return c_; }
   const KvLayout& layout() const override { return layout_; }
-  std::vector<Logits> forward(std::span<const Request> requests) override;
+  using Decoder::forward;
+  void forward(std::span<const Request> requests, std::vector<Logits>& logits) override;
+  void measure(ForwardTimes* times) override { times_ = times; }
   std::unique_ptr<Decoder> share() const override {
-    return std::make_unique<CpuDecoder>(weights_, layout_.page_tokens, vector_kernels_);
+    return std::make_unique<CpuDecoder>(weights_, options_, vector_kernels_);
   }
 
  private:
@@ -49,7 +52,7 @@ class CpuDecoder final : public Decoder {
   void attend_group(const RowGroup& group, std::uint32_t layer, bool read_rows_only);
   void add_feed_forward(const PackedLayer& layer);
   void norm(const float* in, const std::vector<float>& weight, std::size_t rows);
-  std::vector<Logits> read(std::span<const Request> requests);
+  void read(std::span<const Request> requests, std::vector<Logits>& logits);
 
   std::size_t q_width() const { return std::size_t{c_.heads} * c_.head_dim; }
   std::size_t kv_width() const { return std::size_t{c_.kv_heads} * c_.head_dim; }
@@ -57,12 +60,15 @@ class CpuDecoder final : public Decoder {
 
   const std::shared_ptr<const PackedDecoder> weights_;
   const DecoderConfig& c_;
+  const DecoderOptions options_;
   const KvLayout layout_;
   const VectorKernels vector_kernels_;
   const Elementwise& ops_ = *vector_kernels_.elementwise;
   BatchPlanner planner_;
   LayerKv kv_;
   RopeTable rope_;
+
+  ForwardTimes* times_ = nullptr;
 
   // The pass at hand.
   const DecoderBatch* batch_ = nullptr;
@@ -73,14 +79,14 @@ class CpuDecoder final : public Decoder {
   AttendScratch attend_scratch_;
 };
 
-std::vector<Logits> CpuDecoder::forward(std::span<const Request> requests) {
+void CpuDecoder::forward(std::span<const Request> requests, std::vector<Logits>& logits) {
   batch_ = &planner_.plan(requests);
   rows_ = batch_->rows();
   reserve();
   embed();
   rope_.gather(batch_->positions);
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) run_layer(layer);
-  return read(requests);
+  read(requests, logits);
 }
 
 void CpuDecoder::reserve() {
@@ -190,8 +196,8 @@ void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::si
                 rows, c_.hidden);
 }
 
-std::vector<Logits> CpuDecoder::read(std::span<const Request> requests) {
-  std::vector<Logits> logits(requests.size());
+void CpuDecoder::read(std::span<const Request> requests, std::vector<Logits>& logits) {
+  logits.resize(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     logits[i].readouts.resize(requests[i].plan->readouts.size());
   }
@@ -202,20 +208,19 @@ std::vector<Logits> CpuDecoder::read(std::span<const Request> requests) {
     dot_rows(normed_.data() + readout.read_row * std::size_t{c_.hidden}, weights_->output_rows(),
              readout.vocabulary_rows, out.data());
   }
-  return logits;
 }
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens,
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
                                           const VectorKernels& vector_kernels) {
-  TROUPE_CHECK(page_tokens > 0, "a page holds at least one token");
+  TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
   return std::make_unique<CpuDecoder>(std::make_shared<const PackedDecoder>(pack_decoder(std::move(model))),
-                                      page_tokens, vector_kernels);
+                                      options, vector_kernels);
 }
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, std::uint32_t page_tokens) {
-  return make_cpu_decoder(std::move(model), page_tokens, {&elementwise(), &attend});
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {
+  return make_cpu_decoder(std::move(model), options, {&elementwise(), &attend});
 }
 
 }  // namespace troupe::kernels

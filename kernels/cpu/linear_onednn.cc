@@ -131,7 +131,8 @@ struct Linear::Packed {
   }
 };
 
-Linear::Linear(Matrix weight, std::vector<float> bias) {
+Linear::Linear(Matrix weight, std::vector<float> bias, WeightFormat format) {
+  TROUPE_CHECK(format == WeightFormat::f32, "float32 weights");
   TROUPE_CHECK(weight.rows > 0 && weight.columns > 0, "a linear layer has rows and columns");
   TROUPE_CHECK(weight.values.size() == std::size_t{weight.rows} * weight.columns,
                "the weight is rows × columns");

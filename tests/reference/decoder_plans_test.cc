@@ -146,7 +146,8 @@ class RandomBatch {
   RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels)
       : chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
     constexpr std::uint32_t kPageTokens[] = {1, 3, 4, 16, 32};
-    decoder_ = kernels::make_cpu_decoder(model_, kPageTokens[draw(chance_, 0, 4)], vector_kernels);
+    decoder_ =
+        kernels::make_cpu_decoder(model_, {.page_tokens = kPageTokens[draw(chance_, 0, 4)]}, vector_kernels);
     memory_ = std::make_unique<PageMemory>(decoder_->layout());
     const std::uint32_t count = draw(chance_, 1, 3);
     for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
@@ -264,7 +265,7 @@ Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vecto
 
 TEST_CASE("blocks that one request left in pages serve other requests of a later batch") {
   const DecoderModel model = kernels::random_decoder(shop_config(), 11);
-  const auto decoder = kernels::make_cpu_decoder(model, 4);
+  const auto decoder = kernels::make_cpu_decoder(model, {.page_tokens = 4});
   PageMemory memory(decoder->layout());
   const std::vector<kernels::Token> shoe{20, 21, 22, 23, 24}, hat{30, 31}, coat{40, 41, 42, 43};
   const Plan first = shop_plan({shoe, hat, coat}, {50, 51, 52});

@@ -83,7 +83,7 @@ TEST_CASE("the CPU decoder computes the golden logits of every trained model") {
       continue;
     }
     const DecoderModel model = kernels::read_decoder(folder);
-    const auto decoder = kernels::make_cpu_decoder(model, 16);
+    const auto decoder = kernels::make_cpu_decoder(model, {.page_tokens = 16});
     check_golden(cases_of(name, golden, model), 1, by_decoder(*decoder));
   }
 }
