@@ -13,6 +13,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <mutex>
+#include <shared_mutex>
 #include <system_error>
 
 namespace troupe {
@@ -91,13 +93,24 @@ class NoLog final : public rocksdb::Logger {
 };
 
 // RocksDB would try to recover from a full disk in a thread of its own and answer "busy" meanwhile. Here the
-// next write does it (Rocks::go_on), so that the first one that finds room succeeds.
+// next write opens it again (Rocks::go_on), so that the first one that finds room succeeds. DB::Resume would
+// do as well, but in 7.8 it now and then waits for a flush that nobody runs, forever.
 class RecoverOnWrite final : public rocksdb::EventListener {
  public:
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover_now) override {
     *recover_now = false;
   }
 };
+
+// Free bytes without which the database is not opened again after a failure: it first writes what is in
+// memory.
+constexpr std::uint64_t room_to_open = 4 * mebibyte;
+
+// A write that failed on another thread has closed the database, and it could not be opened again.
+StoreFailure closed_failure() {
+  return {StoreFault::failed,
+          std::string(describe(StoreFault::failed)) + ": the database could not be opened again"};
+}
 
 // Sized for a machine that has better uses for its memory: at most about 50 MiB in all.
 rocksdb::DBOptions database_options() {
@@ -165,27 +178,33 @@ std::string_view describe(StoreFault fault) {
 struct Store::Rocks {
   std::filesystem::path folder;
   std::uint64_t free_bytes_min = 0;
+  std::shared_mutex opening;  // held by all who use the database, and alone to open it again
   std::unique_ptr<rocksdb::DB> database;
   std::vector<rocksdb::ColumnFamilyHandle*> columns;  // by Column
   std::atomic<bool> failed = false;                   // the last write did
 
-  ~Rocks() {
-    for (rocksdb::ColumnFamilyHandle* column : columns) database->DestroyColumnFamilyHandle(column);
-  }
+  ~Rocks() { close(); }
   rocksdb::ColumnFamilyHandle* column(Column c) const { return columns[static_cast<std::size_t>(c)]; }
 
-  std::optional<StoreFailure> check_room() const {
+  std::optional<StoreFailure> check_room(std::uint64_t bytes_min) const {
     std::error_code error;
     const auto space = std::filesystem::space(folder, error);
-    if (error || space.available >= free_bytes_min) return {};
+    if (error || space.available >= bytes_min) return {};
     return StoreFailure{StoreFault::disk_full, std::string(describe(StoreFault::disk_full)) + ": " +
                                                    std::to_string(space.available) + " bytes are free, " +
-                                                   std::to_string(free_bytes_min) + " are kept free"};
+                                                   std::to_string(bytes_min) + " are kept free"};
   }
-  // After a failed write RocksDB refuses all others until it is told to go on.
+  // After a failed write RocksDB refuses all others until it is opened again. That needs room, too; while
+  // there is none, the database stays as it is and can be read.
   std::optional<StoreFailure> go_on() {
     if (!failed.load()) return {};
-    return outcome(database->Resume());
+    const std::unique_lock alone(opening);
+    if (!failed.load()) return {};
+    if (auto failure = check_room(room_to_open)) return failure;
+    close();
+    const rocksdb::Status status = open();
+    if (!status.ok()) open_to_read();
+    return outcome(status);
   }
   std::optional<StoreFailure> outcome(const rocksdb::Status& status) {
     failed.store(!status.ok());
@@ -193,24 +212,52 @@ struct Store::Rocks {
     const StoreFault fault = fault_of(status);
     return StoreFailure{fault, std::string(describe(fault)) + ": " + status.ToString()};
   }
-  void open();
+  rocksdb::Status open();
+  void open_to_read();
+  void close();
   void check_format();
+
+ private:
+  std::vector<rocksdb::ColumnFamilyDescriptor> families() const;
+  void keep(rocksdb::DB* opened);
 };
 
-void Store::Rocks::open() {
+std::vector<rocksdb::ColumnFamilyDescriptor> Store::Rocks::families() const {
   const auto cache = rocksdb::NewLRUCache(16 * mebibyte);
   std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, {}}};
   for (const char* name : column_names) {
     const bool blocks = name == column_names[static_cast<std::size_t>(Column::blocks)];
     families.emplace_back(name, blocks ? blocks_options(cache) : rows_options(cache));
   }
-  rocksdb::DB* opened = nullptr;
-  const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(), folder.string(), families, &columns, &opened);
-  if (!status.ok()) fail(fault_of(status), folder, status.ToString());
+  return families;
+}
+
+void Store::Rocks::keep(rocksdb::DB* opened) {
   database.reset(opened);
   database->DestroyColumnFamilyHandle(columns.front());  // the default one, which holds nothing
   columns.erase(columns.begin());
+}
+
+rocksdb::Status Store::Rocks::open() {
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status =
+      rocksdb::DB::Open(database_options(), folder.string(), families(), &columns, &opened);
+  if (status.ok()) keep(opened);
+  return status;
+}
+
+// Without a database everything fails, and the next write tries again.
+void Store::Rocks::open_to_read() {
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::OpenForReadOnly(database_options(), folder.string(), families(), &columns, &opened);
+  if (status.ok()) keep(opened);
+}
+
+void Store::Rocks::close() {
+  for (rocksdb::ColumnFamilyHandle* column : columns) database->DestroyColumnFamilyHandle(column);
+  columns.clear();
+  database.reset();
 }
 
 void Store::Rocks::check_format() {
@@ -229,13 +276,16 @@ Store::Store(const std::filesystem::path& data_dir, std::uint64_t free_bytes_min
   rocks_->folder = data_dir / "rocksdb";
   rocks_->free_bytes_min = free_bytes_min;
   prepare_folder(rocks_->folder);
-  rocks_->open();
+  const rocksdb::Status status = rocks_->open();
+  if (!status.ok()) fail(fault_of(status), rocks_->folder, status.ToString());
   rocks_->check_format();
 }
 
 Store::~Store() = default;
 
 Store::Read Store::read(Column column, std::string_view key, const UseValue& use) const {
+  const std::shared_lock open(rocks_->opening);
+  if (!rocks_->database) return Read::failed;
   rocksdb::PinnableSlice value;
   const rocksdb::Status status = rocks_->database->Get({}, rocks_->column(column), slice(key), &value);
   if (status.IsNotFound()) return Read::missing;
@@ -246,6 +296,8 @@ Store::Read Store::read(Column column, std::string_view key, const UseValue& use
 }
 
 bool Store::scan(Column column, std::string_view from, std::string_view to, const UseEntry& use) const {
+  const std::shared_lock open(rocks_->opening);
+  if (!rocks_->database) return false;
   const rocksdb::Slice end = slice(to);
   rocksdb::ReadOptions options;
   options.fill_cache = false;
@@ -259,8 +311,10 @@ bool Store::scan(Column column, std::string_view from, std::string_view to, cons
 std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durability durability) {
   const auto adds = [](const Change& change) { return change.value.has_value(); };
   if (std::ranges::any_of(changes, adds))
-    if (auto failure = rocks_->check_room()) return failure;
+    if (auto failure = rocks_->check_room(rocks_->free_bytes_min)) return failure;
   if (auto failure = rocks_->go_on()) return failure;
+  const std::shared_lock open(rocks_->opening);
+  if (!rocks_->database) return closed_failure();
   rocksdb::WriteBatch batch;
   for (const Change& change : changes) {
     rocksdb::ColumnFamilyHandle* column = rocks_->column(change.column);
@@ -282,11 +336,15 @@ std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durabi
 
 std::optional<StoreFailure> Store::erase_range(Column column, std::string_view from, std::string_view to) {
   if (auto failure = rocks_->go_on()) return failure;
+  const std::shared_lock open(rocks_->opening);
+  if (!rocks_->database) return closed_failure();
   return rocks_->outcome(rocks_->database->DeleteRange({}, rocks_->column(column), slice(from), slice(to)));
 }
 
 std::optional<StoreFailure> Store::sync() {
   if (auto failure = rocks_->go_on()) return failure;
+  const std::shared_lock open(rocks_->opening);
+  if (!rocks_->database) return closed_failure();
   return rocks_->outcome(rocks_->database->SyncWAL());
 }
 
