@@ -198,7 +198,8 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
   const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
   const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, shape);
   const kernels::KvLayout layout =
-      kernels::kv_layout(shape, static_cast<std::uint32_t>(config.integer("pool.page_tokens")));
+      kernels::kv_layout(shape, static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
+                         kernels::find_kv_format(config.text("pool.kv_format")).value());
   BenchMemory memory;
   std::map<std::string, std::size_t> tokens_of;
   for (const PutItem& item : read_items(bench.data, vocabulary)) {

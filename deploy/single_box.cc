@@ -26,12 +26,9 @@ std::uint64_t first_id() {
          << 8;
 }
 
-std::string layout_version(const kernels::KvLayout& layout) {
-  return "f32 head-major, page_tokens " + std::to_string(layout.page_tokens);
-}
-
-std::uint32_t executors_of(const Config& config) {
-  const auto asked = static_cast<std::uint32_t>(config.integer("inference.executors"));
+// A knob whose zero means one per core.
+std::uint32_t count_or_cores(const Config& config, const char* knob) {
+  const auto asked = static_cast<std::uint32_t>(config.integer(knob));
   return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
 }
 
@@ -63,6 +60,19 @@ std::string required_text(const Config& config, const char* knob) {
   return config.text(knob);
 }
 
+// The knobs' choices are the formats' names.
+kernels::DecoderOptions decoder_options(const Config& config) {
+  return {.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
+          .kv = kernels::find_kv_format(config.text("pool.kv_format")).value(),
+          .weights = kernels::find_weight_format(config.text("model.weights")).value(),
+          .cores = count_or_cores(config, "inference.cores")};
+}
+
+std::string layout_version(const kernels::DecoderOptions& options) {
+  return std::string(format_name(options.kv)) + " head-major, page_tokens " +
+         std::to_string(options.page_tokens) + ", weights " + std::string(format_name(options.weights));
+}
+
 FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model) {
   FeatureLimits limits;
   limits.vocabulary = static_cast<std::int32_t>(model.vocabulary);
@@ -71,7 +81,8 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
   return limits;
 }
 
-SingleBox::SingleBox(Config config) : config_(std::move(config)), executors_(executors_of(config_)) {
+SingleBox::SingleBox(Config config)
+    : config_(std::move(config)), executors_(count_or_cores(config_, "inference.executors")) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config_, "model.directory");
@@ -82,8 +93,9 @@ SingleBox::SingleBox(Config config) : config_(std::move(config)), executors_(exe
   prompt_ = read_prompt_form(directory,
                              prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
                              model_, vocabulary_);
-  layout_ = kernels::kv_layout(model_, static_cast<std::uint32_t>(config_.integer("pool.page_tokens")));
-  names_ = {loaded.version, layout_version(layout_)};
+  const kernels::DecoderOptions options = decoder_options(config_);
+  layout_ = kernels::kv_layout(model_, options.page_tokens, options.kv);
+  names_ = {loaded.version, layout_version(options)};
   arena_ = make_arena(layout_.page_bytes(), pages_of(config_, layout_));
   store_ = std::make_unique<Store>(required_text(config_, "node.data_dir"));
   features_ = std::make_unique<FeaturePort>(
@@ -91,9 +103,9 @@ SingleBox::SingleBox(Config config) : config_(std::move(config)), executors_(exe
       [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  compute_ = std::make_unique<actors::ComputePort>(
-      kernels::make_cpu_decoder(std::move(loaded), {.page_tokens = layout_.page_tokens}), *arena_, executors_,
-      config_.boolean("pool.verify_on_read"));
+  compute_ =
+      std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), options), *arena_,
+                                            executors_, config_.boolean("pool.verify_on_read"));
 }
 
 SingleBox::~SingleBox() = default;

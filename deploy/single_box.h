@@ -23,6 +23,9 @@ namespace troupe::deploy {
 // A knob that has no default. Throws ConfigError if it is empty.
 std::string required_text(const Config& config, const char* knob);
 FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model);
+kernels::DecoderOptions decoder_options(const Config& config);
+// What a block depends on beside the checkpoint: blocks that differ in it must not have the same name.
+std::string layout_version(const kernels::DecoderOptions& options);
 
 class SingleBox {
  public:

@@ -3,21 +3,27 @@
 // the same earlier segments (FlashAttention's online softmax, Dao et al. 2022; spans and groups are segments.md's
 // "attend"). Every row attends to all of `context`; of `tail` (the group's own keys, concatenated in row order)
 // row r attends to [tail_begin[r], tail_end[r]): causal inside a segment, nothing across segments.
-// Keys are used as stored (already rotated). Accumulation is in float32.
+// Keys are used as stored (already rotated). Arithmetic is float32 whatever keys and values are stored as.
+// An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so that an
+// overflow of a 16-bit format cannot pass for an answer; what a row does not see has no effect on it.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "kernels/number_formats.h"
+
 namespace troupe::kernels {
 
-// `tokens` keys and values in a row; token t's key is at keys + t*stride (floats), its value at values + t*stride.
+// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values behind the first
+// one's, its value likewise.
 struct KvRun {
-  const float* keys = nullptr;
-  const float* values = nullptr;
+  const void* keys = nullptr;
+  const void* values = nullptr;
   std::uint32_t tokens = 0;
   std::uint32_t stride = 0;
+  KvFormat format = KvFormat::f32;
 };
 
 struct AttendTask {

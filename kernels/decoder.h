@@ -21,7 +21,7 @@ enum class Source : std::uint8_t {
 
 struct SegmentKv {
   Source source = Source::compute;
-  std::vector<float*> pages;   // layout.pages_for(tokens) page addresses, 64-byte aligned; may be empty for compute
+  std::vector<std::byte*> pages;   // layout.pages_for(tokens) addresses, 64-byte aligned; may be empty for compute
 };
 
 // One request of a batch. A cached segment must not have a readout.
@@ -34,7 +34,7 @@ struct Logits {
   std::vector<std::vector<float>> readouts;   // [readout][row], in plan order
 };
 
-// Where the time of forward passes went, in seconds summed over the threads that took part.
+// Where the time of forward passes went, in CPU seconds of all threads that took part.
 struct ForwardTimes {
   double planning = 0, embedding = 0, linear = 0, attention = 0, elementwise = 0, keys_values = 0, readout = 0;
 };
@@ -55,8 +55,9 @@ class Decoder {
   }
   // From now on adds what passes take to *times, which outlives them; null stops it.
   virtual void measure(ForwardTimes* times) = 0;
-  // Another executor over the same packed weights, with its own buffers.
-  virtual std::unique_ptr<Decoder> share() const = 0;
+  // The executor of that number over the same packed weights, with its own buffers. The first is number 0; others
+  // are spread over the memory nodes of the machine.
+  virtual std::unique_ptr<Decoder> share(std::uint32_t executor) const = 0;
 };
 
 struct DecoderOptions {

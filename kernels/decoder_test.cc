@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 
 namespace troupe::kernels {
 namespace {
@@ -23,8 +26,8 @@ DecoderConfig small_config(Family family) {
   return config;
 }
 
-std::unique_ptr<Decoder> small_decoder(Family family = Family::qwen2) {
-  return make_cpu_decoder(random_decoder(small_config(family), 7), {.page_tokens = page_tokens});
+std::unique_ptr<Decoder> small_decoder(Family family = Family::qwen2, KvFormat kv = KvFormat::f32) {
+  return make_cpu_decoder(random_decoder(small_config(family), 7), {.page_tokens = page_tokens, .kv = kv});
 }
 
 Segment segment(std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees) {
@@ -43,20 +46,20 @@ Plan item_prefix_plan() {
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
-// Page memory, poisoned with NaN.
+// Page memory, poisoned: all bits set is NaN in every format.
 struct Pages {
   struct alignas(64) Line {
-    float floats[16];
+    std::byte bytes[64];
   };
   KvLayout layout;
   std::vector<std::vector<Line>> pages;
 
-  std::vector<float*> take(std::size_t tokens) {
-    std::vector<float*> taken;
+  std::vector<std::byte*> take(std::size_t tokens) {
+    std::vector<std::byte*> taken;
     for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
       pages.emplace_back((layout.page_bytes() + 63) / 64);
-      taken.push_back(pages.back()[0].floats);
-      std::fill_n(taken.back(), layout.page_bytes() / 4, std::numeric_limits<float>::quiet_NaN());
+      taken.push_back(pages.back()[0].bytes);
+      std::memset(taken.back(), 0xff, layout.page_bytes());
     }
     return taken;
   }
@@ -160,27 +163,64 @@ TEST_CASE("an executor over shared weights gives the same logits, and outlives t
   const Plan plan = item_prefix_plan();
   const Request request = computed(plan);
   const auto expected = first->forward({&request, 1});
-  const auto second = first->share();
+  const auto second = first->share(1);
   first.reset();
   CHECK(second->config().hidden == 24);
   CHECK(difference(second->forward({&request, 1})[0], expected[0]) == 0);
 }
 
+bool all_bytes(const std::byte* from, std::size_t count, std::byte value) {
+  return std::all_of(from, from + count, [&](std::byte b) { return b == value; });
+}
+
 TEST_CASE("kept pages are written whole: tokens with numbers, the rest with zeros") {
-  const auto decoder = small_decoder();
-  const KvLayout& layout = decoder->layout();
-  Pages memory{layout, {}};
-  Plan plan;
-  plan.segments = {segment({1, 2, 3, 4, 5, 6}, 0, {})};  // no readout: only to fill pages
-  Request request = computed(plan);
-  request.kv[0].pages = memory.take(6);
-  CHECK(decoder->forward({&request, 1})[0].readouts.empty());
-  for (std::uint32_t layer = 0; layer < layout.layers; ++layer) {
-    for (std::uint32_t i = 0; i < layout.kv_heads * 2 * layout.floats_per_head(); ++i) {
-      const std::size_t at = layout.keys(layer, 0) + i;
-      const bool used = i % layout.floats_per_head() < 2 * layout.head_dim;
-      REQUIRE(std::isfinite(request.kv[0].pages[0][at]));
-      REQUIRE((request.kv[0].pages[1][at] != 0) == used);
+  for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+    const auto decoder = small_decoder(Family::qwen2, format);
+    const KvLayout& layout = decoder->layout();
+    Pages memory{layout, {}};
+    Plan plan;
+    plan.segments = {segment({1, 2, 3, 4, 5, 6}, 0, {})};  // no readout: only to fill pages
+    Request request = computed(plan);
+    request.kv[0].pages = memory.take(6);
+    CHECK(decoder->forward({&request, 1})[0].readouts.empty());
+    const std::size_t token = layout.vector_bytes();
+    for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
+      for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
+        for (const std::size_t at : {layout.keys(layer, head), layout.values(layer, head)})
+          for (std::size_t t = 0; t < page_tokens; ++t) {
+            const std::byte* first = request.kv[0].pages[0] + at + t * token;
+            const std::byte* second = request.kv[0].pages[1] + at + t * token;
+            REQUIRE(!all_bytes(first, token, std::byte{0xff}));
+            REQUIRE(!all_bytes(first, token, std::byte{0}));
+            REQUIRE(all_bytes(second, token, std::byte{0}) == (t >= 2));
+          }
+  }
+}
+
+TEST_CASE("16-bit formats take half the bytes") {
+  for (const KvFormat format : {KvFormat::f16, KvFormat::bf16}) {
+    const KvLayout layout = small_decoder(Family::qwen2, format)->layout();
+    CHECK(layout.format == format);
+    CHECK(2 * layout.token_bytes() == small_decoder()->layout().token_bytes());
+    CHECK(2 * layout.page_bytes() == small_decoder()->layout().page_bytes());
+    CHECK(layout.values(2, 1) + layout.head_bytes() == layout.page_bytes());
+  }
+}
+
+TEST_CASE("a key or value too large for its format is an answer that is no number, computed or read") {
+  DecoderModel model = random_decoder(small_config(Family::qwen2), 7);
+  for (float& x : model.weights.layers[1].v.values) x *= 1e6f;
+  Plan plan = item_prefix_plan();
+  for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+    const auto decoder = make_cpu_decoder(model, {.page_tokens = page_tokens, .kv = format});
+    Pages memory{decoder->layout(), {}};
+    Request request = computed(plan);
+    request.kv[1].pages = memory.take(plan.segments[1].tokens.size());
+    for (const Source source : {Source::compute, Source::cached}) {
+      request.kv[1].source = source;
+      const std::vector<Logits> logits = decoder->forward({&request, 1});
+      for (const float logit : logits[0].readouts[0])
+        CHECK(std::isfinite(logit) == (format != KvFormat::f16));
     }
   }
 }

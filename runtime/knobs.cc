@@ -21,11 +21,18 @@ constexpr Knob knobs[] = {
     {"model.directory", text, "", "", "",
      "Hugging Face model directory: config.json and safetensors; must be set to serve."},
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
+    {"model.weights", choice, "f32", "f32|int8", "",
+     "How linear layers are kept and multiplied. int8 takes a quarter of the memory and is faster; logits "
+     "move "
+     "a little."},
 
     {"pool.memory", size, "256MiB", "1MiB..16TiB", "",
      "Memory for cached keys and values; taken once, at start."},
     {"pool.page_tokens", integer, "4", "1..256", "tokens",
      "Tokens in a page. Small pages waste less on short items, large ones need less bookkeeping."},
+    {"pool.kv_format", choice, "f32", "f32|f16|bf16", "",
+     "How keys and values are stored. Both halves fit twice the blocks into pool.memory; f16 is finer, but "
+     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision."},
     {"pool.item_share", real, "0.5", "0..1", "",
      "Share of the pages that the item area gets at start; users get the rest."},
     {"pool.verify_on_read", boolean, "true", "", "", "Check a cached block's checksum each time it is read."},
@@ -51,6 +58,8 @@ constexpr Knob knobs[] = {
 
     {"inference.executors", integer, "0", "0..256", "threads",
      "Batches computed at a time; 0: one per core."},
+    {"inference.cores", integer, "0", "0..1024", "cores",
+     "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
      "Computed tokens that are put into one batch; a larger request runs alone."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",

@@ -67,4 +67,8 @@ TEST_CASE("both ends of a range are inside it") {
   CHECK(!takes("pool.item_share", "-0.1"));
   CHECK(!takes("router.policy", "user|item"));
   CHECK(!takes("router.policy", ""));
+  CHECK(takes("pool.kv_format", "bf16"));
+  CHECK(!takes("pool.kv_format", "fp16"));
+  CHECK(takes("model.weights", "int8"));
+  CHECK(!takes("model.weights", "f16"));
 }

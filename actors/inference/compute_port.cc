@@ -30,7 +30,7 @@ Refusal bad_plan(std::string what) {
 ComputePort::ComputePort(std::unique_ptr<kernels::Decoder> decoder, PageArena& arena, std::uint32_t lanes,
                          bool verify_on_read)
     : arena_(arena), verify_on_read_(verify_on_read) {
-  for (std::uint32_t lane = 1; lane < lanes; ++lane) executors_.push_back(decoder->share());
+  for (std::uint32_t lane = 1; lane < lanes; ++lane) executors_.push_back(decoder->share(lane));
   executors_.push_back(std::move(decoder));
 }
 
@@ -105,7 +105,7 @@ void ComputePort::prepare_pages(const BatchRequest& request, Prepared& prepared,
       continue;
     }
     to.source = from.grant == Grant::read ? kernels::Source::cached : kernels::Source::compute;
-    for (std::uint32_t page : from.pages) to.pages.push_back(reinterpret_cast<float*>(arena_.page(page)));
+    for (std::uint32_t page : from.pages) to.pages.push_back(arena_.page(page));
   }
 }
 

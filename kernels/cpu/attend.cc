@@ -2,9 +2,10 @@
 // tiles of the block compute their weights, then all add the panel's values, so that a panel's keys and then
 // its values stay in the first-level cache while the block passes over them. Keys and values are packed into
 // panels on the way: once for the whole task, or panel by panel into one slot when a single block holds all
-// queries; for a handful of queries they are used in place. Operations: 4 * head_dim per visible (query, key)
-// and 11 to 14 for its weight. Bytes: keys and values read once and written once packed, then read from the
-// packed copy once per block.
+// queries; for a handful of queries they are used in place. Keys and values of 16 bits are widened before.
+// Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and values read
+// once and written once packed, then read from the packed copy once per block. Rows that come out infinite or
+// NaN are computed again, each alone.
 #include "kernels/cpu/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -12,6 +13,7 @@
 #include "hwy/foreach_target.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -118,9 +120,12 @@ class Block {
     attend_panels(tail);
   }
 
-  void finish() const {
+  // Writes the outputs. False if one of them is infinite or NaN.
+  bool finish() const {
+    bool finite = true;
     for (const Tile& tile : std::span(tiles_, used_))
-      for (std::size_t i = 0; i < tile.rows; ++i) finish_row(tile, i);
+      for (std::size_t i = 0; i < tile.rows; ++i) finite = finish_row(tile, i) && finite;
+    return finite;
   }
 
  private:
@@ -137,13 +142,17 @@ class Block {
     const float* queries[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
       queries[i] = i < rows ? task_.queries + offset(first + i, task_.query_stride) : kZeros;
-    const float factor = task_.scale * kLog2E;
+    const std::size_t count = tile.ops->rows * task_.head_dim;
     if (in_place_) {
-      for (std::size_t i = 0; i < tile.ops->rows * task_.head_dim; ++i)
-        tile.queries[i] = factor * queries[i / task_.head_dim][i % task_.head_dim];
+      for (std::size_t i = 0; i < tile.ops->rows; ++i)
+        std::memcpy(tile.queries + i * task_.head_dim, queries[i], task_.head_dim * sizeof(float));
     } else {
-      transpose(queries, tile.ops->rows, task_.head_dim, factor, tile.queries, tile.ops->rows);
+      transpose(queries, tile.ops->rows, task_.head_dim, tile.queries, tile.ops->rows);
     }
+    const Floats d;
+    const Vec factor = hn::Set(d, task_.scale * kLog2E);
+    for (float* q = tile.queries; q < tile.queries + count; q += kLanes)
+      hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
     std::fill(tile.state.largest, tile.state.largest + kTileRows, kLowest);
     std::fill(tile.state.limit, tile.state.limit + kTileRows, kLowest);
     std::fill(tile.state.totals, tile.state.totals + kTileRows * kLanes, 0.0f);
@@ -199,20 +208,24 @@ class Block {
     }
   }
 
-  void finish_row(const Tile& tile, std::size_t i) const {
+  bool finish_row(const Tile& tile, std::size_t i) const {
     const Floats d;
+    Vec sum_of_zeros = hn::Zero(d);
     float* const out = task_.out + offset(tile.first + i, task_.out_stride);
     const float total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.state.totals + i * kLanes)));
-    const float factor = total > 0 ? 1 / total : 0.0f;  // a row that sees no key is zero
+    const float factor = total == 0 ? 0.0f : 1 / total;  // a row that sees no key is zero
     for (std::size_t column = 0; column < width_; column += kLanes) {
       const std::size_t pair =
           column / kPanel * kPanel;  // columns are stored in pairs of vectors, a last one alone
       const std::size_t pair_width = std::min(kPanel, width_ - pair);
       HWY_ALIGN float lanes[kLanes];
       const float* const from = tile.out + pair * tile.ops->rows + i * pair_width + (column - pair);
-      hn::Store(hn::Mul(hn::Load(d, from), hn::Set(d, factor)), d, lanes);
+      const Vec mean = hn::Mul(hn::Load(d, from), hn::Set(d, factor));
+      sum_of_zeros = hn::MulAdd(mean, hn::Zero(d), sum_of_zeros);
+      hn::Store(mean, d, lanes);
       std::memcpy(out + column, lanes, std::min(kLanes, task_.head_dim - column) * sizeof(float));
     }
+    return hn::AllTrue(d, hn::Eq(sum_of_zeros, hn::Zero(d)));
   }
 
   const AttendTask& task_;
@@ -230,34 +243,64 @@ float* reserve(AttendScratch& scratch, std::size_t count) {
   return scratch.floats.data() + (round_up(address, kLine) - address) / sizeof(float);
 }
 
-void attend(const AttendTask& task, AttendScratch& scratch) {
+// False if an output is infinite or NaN.
+bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const std::size_t vectors = std::size_t{task.rows} * task.heads;
-  if (vectors == 0) return;
   const std::size_t width = round_up(task.head_dim, kLanes);
-  Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
   const bool in_place = vectors <= kInPlaceRows && width == task.head_dim;
   const bool one_block = vectors <= kBlockRows;
-  const std::size_t slots = in_place ? 0 : one_block ? 1 : context.panels() + tail.panels();
-  const std::size_t block_floats = Block::storage_floats(task.head_dim);
-  float* const storage = reserve(scratch, block_floats + slots * context.slot_floats());
-  float* const slot = storage + block_floats;
+  Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
+  const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
+  const std::size_t block_floats = Block::storage_floats(task.head_dim), key_floats = kPanel * task.head_dim;
+  float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
+  float* const wide_keys = storage + block_floats;
+  float* const slot = wide_keys + key_floats;
   if (in_place) {
-    context.leave_in_place();
-    tail.leave_in_place();
+    context.leave_in_place(wide_keys, slot);
+    tail.leave_in_place(wide_keys, slot);
   } else if (one_block) {
-    context.pack_on_demand(slot);
-    tail.pack_on_demand(slot);
+    context.pack_on_demand(wide_keys, slot);
+    tail.pack_on_demand(wide_keys, slot);
   } else {
-    context.pack_all(slot);
-    tail.pack_all(slot + context.panels() * context.slot_floats());
+    context.pack_all(wide_keys, slot);
+    tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());
   }
   Block block(task, in_place, storage);
+  bool finite = true;
   for (std::size_t first = 0; first < vectors; first += kBlockRows) {
     block.start(first, std::min(vectors, first + kBlockRows));
     block.attend_context(context);
     block.attend_tail(tail);
-    block.finish();
+    finite = block.finish() && finite;
   }
+  return finite;
+}
+
+AttendTask one_vector(AttendTask task, std::size_t row, std::size_t head) {
+  task.queries += row * task.query_stride + head * task.head_dim;
+  task.out += row * task.out_stride + head * task.head_dim;
+  task.tail_begin = task.tail_begin.subspan(row, 1);
+  task.tail_end = task.tail_end.subspan(row, 1);
+  task.rows = task.heads = 1;
+  return task;
+}
+
+// In a tile, values that a row does not see, but its neighbours do, count with weight zero for it; and zero
+// times infinity is NaN. A row alone in its tile meets only what it sees.
+void attend_again(const AttendTask& task, AttendScratch& scratch) {
+  for (std::size_t row = 0; row < task.rows; ++row)
+    for (std::size_t head = 0; head < task.heads; ++head) {
+      const AttendTask alone = one_vector(task, row, head);
+      const bool finite =
+          std::all_of(alone.out, alone.out + task.head_dim, [](float x) { return std::isfinite(x); });
+      if (!finite) attend_all(alone, scratch);
+    }
+}
+
+void attend(const AttendTask& task, AttendScratch& scratch) {
+  const std::size_t vectors = std::size_t{task.rows} * task.heads;
+  if (vectors == 0 || attend_all(task, scratch) || vectors == 1) return;
+  attend_again(task, scratch);
 }
 
 #endif  // TROUPE_VECTOR_TARGET

@@ -35,7 +35,7 @@ inline constexpr float kLowest = std::numeric_limits<float>::lowest();
 inline constexpr float kSlack = 8;
 
 // One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]) or in place (a pointer per
-// token).
+// token, to float32).
 struct Panel {
   const float *keys = nullptr, *values = nullptr;
   const float *key_rows[kPanel], *value_rows[kPanel];
@@ -53,6 +53,13 @@ struct TileState {
   float rescale[kTileRows];                    // what to multiply the row's output by, when weigh() says so
   HWY_ALIGN float totals[kTileRows * kLanes];  // sums of weights, lane by lane
 };
+
+// x, but NaN if x is infinite. An infinite score could be minus infinity, and pass for a key of no
+// importance.
+template <class V>
+HWY_INLINE V infinity_to_nan(V x) {
+  return hn::MulAdd(x, hn::Zero(hn::DFromV<V>()), x);
+}
 
 // Raises `largest` of the rows whose scores in s exceed their limit, and scales their totals down.
 template <std::size_t R>
@@ -100,8 +107,8 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
     const Vec largest = hn::Set(d, state.largest[i]);
     Vec low = exp2_fast(d, hn::Sub(s[i][0], largest)), high = exp2_fast(d, hn::Sub(s[i][1], largest));
     if constexpr (kMasked) {
-      low = hn::IfThenElseZero(hn::Gt(s[i][0], hidden), low);
-      high = hn::IfThenElseZero(hn::Gt(s[i][1], hidden), high);
+      low = hn::IfThenZeroElse(hn::Eq(s[i][0], hidden), low);
+      high = hn::IfThenZeroElse(hn::Eq(s[i][1], hidden), high);
     }
     float* const totals = state.totals + i * kLanes;
     hn::Store(hn::Add(hn::Load(d, totals), hn::Add(low, high)), d, totals);
@@ -149,8 +156,8 @@ HWY_NOINLINE bool weigh_in_place(const float* HWY_RESTRICT queries, const Panel&
   }
   Vec s[R][2];
   TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
-    s[i][0] = hn::Load(d, dots + i * kPanel);
-    s[i][1] = hn::Load(d, dots + i * kPanel + kLanes);
+    s[i][0] = infinity_to_nan(hn::Load(d, dots + i * kPanel));
+    s[i][1] = infinity_to_nan(hn::Load(d, dots + i * kPanel + kLanes));
   }
   return weigh<R, kMasked>(s, visible, state, weights);
 }
@@ -182,12 +189,12 @@ HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& pan
       hn::Store(sum[i][c], d, out + (i * C + c) * kLanes);
 }
 
-// out[c][row] = factor * rows[row][c]: four rows and four columns at a time, in registers.
-HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns, float factor,
+// out[c][row] = rows[row][c], infinity become NaN: four rows and four columns at a time, in registers.
+HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
                             float* HWY_RESTRICT out, std::size_t out_stride) {
   const hn::FixedTag<float, 4> d4;
   const hn::Repartition<double, decltype(d4)> d2;
-  const auto scale = hn::Set(d4, factor);
+  const auto load = [&](const float* from) HWY_ATTR { return infinity_to_nan(hn::LoadU(d4, from)); };
   const auto pair = [&](auto a, auto b, bool upper) HWY_ATTR {
     const auto x = hn::BitCast(d2, a), y = hn::BitCast(d2, b);
     return hn::BitCast(d4, upper ? hn::InterleaveUpper(d2, x, y) : hn::InterleaveLower(d2, x, y));
@@ -196,10 +203,8 @@ HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::si
   for (; r + 4 <= count; r += 4) {
     std::size_t c = 0;
     for (; c + 4 <= columns; c += 4) {
-      const auto a0 = hn::Mul(hn::LoadU(d4, rows[r] + c), scale),
-                 a1 = hn::Mul(hn::LoadU(d4, rows[r + 1] + c), scale);
-      const auto a2 = hn::Mul(hn::LoadU(d4, rows[r + 2] + c), scale),
-                 a3 = hn::Mul(hn::LoadU(d4, rows[r + 3] + c), scale);
+      const auto a0 = load(rows[r] + c), a1 = load(rows[r + 1] + c);
+      const auto a2 = load(rows[r + 2] + c), a3 = load(rows[r + 3] + c);
       const auto low01 = hn::InterleaveLower(d4, a0, a1), low23 = hn::InterleaveLower(d4, a2, a3);
       const auto high01 = hn::InterleaveUpper(d4, a0, a1), high23 = hn::InterleaveUpper(d4, a2, a3);
       float* const to = out + c * out_stride + r;
@@ -209,10 +214,10 @@ HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::si
       hn::StoreU(pair(high01, high23, true), d4, to + 3 * out_stride);
     }
     for (; c < columns; ++c)
-      for (std::size_t k = r; k < r + 4; ++k) out[c * out_stride + k] = factor * rows[k][c];
+      for (std::size_t k = r; k < r + 4; ++k) out[c * out_stride + k] = rows[k][c] + 0 * rows[k][c];
   }
   for (; r < count; ++r)
-    for (std::size_t c = 0; c < columns; ++c) out[c * out_stride + r] = factor * rows[r][c];
+    for (std::size_t c = 0; c < columns; ++c) out[c * out_stride + r] = rows[r][c] + 0 * rows[r][c];
 }
 
 #endif  // TROUPE_VECTOR_TARGET

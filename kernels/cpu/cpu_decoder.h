@@ -1,22 +1,27 @@
 #pragma once
-// The CPU backend with its vector kernels named outright, so that a test can run the whole decoder on every
-// instruction set that this CPU has. Everybody else calls make_cpu_decoder of decoder.h, which takes the
-// best.
+// The CPU backend with its vector kernels and its team named outright, so that a test can run the whole
+// decoder on every instruction set that this CPU has, and split even the smallest pass. Everybody else calls
+// make_cpu_decoder of decoder.h, which takes the best.
 #include <cstdint>
 #include <memory>
 
 #include "kernels/attend.h"
+#include "kernels/cpu/product.h"
+#include "kernels/cpu/team.h"
 #include "kernels/decoder.h"
 #include "kernels/elementwise.h"
+#include "kernels/readout.h"
 
 namespace troupe::kernels {
 
 struct VectorKernels {
   const Elementwise* elementwise;
   Attend* attend;
+  ReadoutRows* readout;
+  const ProductVersion* product;
 };
 
 std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
-                                          const VectorKernels& vector_kernels);
+                                          const VectorKernels& vector_kernels, Teams teams);
 
 }  // namespace troupe::kernels

@@ -9,7 +9,7 @@ namespace {
 
 std::uint32_t size32(const std::vector<Token>& tokens) { return static_cast<std::uint32_t>(tokens.size()); }
 
-bool is_page(const float* page) {
+bool is_page(const std::byte* page) {
   return page != nullptr && reinterpret_cast<std::uintptr_t>(page) % 64 == 0;
 }
 
@@ -161,7 +161,7 @@ void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
       add_own_rows(placed_[seen].row, tokens, out.span_begin);
       continue;
     }
-    for (const float* page : request.kv[seen].pages) {
+    for (const std::byte* page : request.kv[seen].pages) {
       const std::uint32_t in_page = std::min(tokens, layout_.page_tokens);
       batch_.spans.push_back({page, 0, in_page});
       tokens -= in_page;

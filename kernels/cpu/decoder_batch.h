@@ -18,7 +18,7 @@ namespace troupe::kernels {
 
 // Keys and values that a group sees: tokens of a cached page, or rows of this pass.
 struct ContextSpan {
-  const float* page = nullptr;  // null: rows [row, row + tokens)
+  const std::byte* page = nullptr;  // null: rows [row, row + tokens)
   std::uint32_t row = 0;
   std::uint32_t tokens = 0;
 };
@@ -32,7 +32,7 @@ struct RowGroup {
 // A computed segment whose keys and values stay in pages.
 struct KeptSegment {
   std::uint32_t row = 0, tokens = 0;
-  std::span<float* const> pages;
+  std::span<std::byte* const> pages;
 };
 
 struct BatchReadout {

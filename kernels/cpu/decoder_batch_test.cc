@@ -14,7 +14,7 @@ namespace {
 using Numbers = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t page_tokens = 4;
-alignas(64) float some_page[16];
+alignas(64) std::byte some_page[64];
 
 DecoderConfig small_config() {
   DecoderConfig config;
@@ -25,7 +25,7 @@ DecoderConfig small_config() {
 
 // Plans requests whose segments are given as (tokens, sees, cached).
 struct PlannerCase {
-  BatchPlanner planner{small_config(), kv_layout(small_config(), page_tokens)};
+  BatchPlanner planner{small_config(), kv_layout(small_config(), page_tokens, KvFormat::f32)};
   std::vector<Plan> plans = std::vector<Plan>(8);
   std::vector<Request> requests;
 
@@ -39,7 +39,7 @@ struct PlannerCase {
     plan.segments.push_back({SegmentKind::item, std::vector<Token>(tokens, start), start, std::move(sees)});
     SegmentKv kv;
     if (cached)
-      kv = {Source::cached, std::vector<float*>((tokens + page_tokens - 1) / page_tokens, some_page)};
+      kv = {Source::cached, std::vector<std::byte*>((tokens + page_tokens - 1) / page_tokens, some_page)};
     requests.back().kv.push_back(kv);
   }
   const DecoderBatch& run() { return planner.plan(requests); }
@@ -143,7 +143,7 @@ TEST_CASE("requests whose pages or plans do not fit stop the process") {
   given.add(5, {}, true);
   given.add(2, {0});
   CHECK(!stops(given));
-  std::vector<float*>& pages = given.requests[0].kv[0].pages;
+  std::vector<std::byte*>& pages = given.requests[0].kv[0].pages;
   pages.pop_back();
   CHECK(stops(given));
   pages.push_back(some_page + 1);
@@ -171,13 +171,14 @@ std::multiset<std::uint32_t> defined_sight(const Plan& plan, std::uint32_t segme
 }
 
 // The same through the batch. Token ids name (segment, token), and so do the addresses of pages.
-std::multiset<std::uint32_t> planned_sight(const DecoderBatch& batch, const float* pages, std::uint32_t row) {
+std::multiset<std::uint32_t> planned_sight(const DecoderBatch& batch, const std::byte* pages,
+                                           std::uint32_t row) {
   std::multiset<std::uint32_t> seen;
   for (const RowGroup& group : batch.groups) {
     if (row < group.row_begin || row >= group.row_end) continue;
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
       const ContextSpan& span = batch.spans[s];
-      const auto first_token = static_cast<std::uint32_t>(span.page ? (span.page - pages) / 16 : 0);
+      const auto first_token = static_cast<std::uint32_t>(span.page ? (span.page - pages) / 64 : 0);
       for (std::uint32_t t = 0; t < span.tokens; ++t) {
         seen.insert(span.page ? first_token + t : static_cast<std::uint32_t>(batch.tokens[span.row + t]));
       }
@@ -194,10 +195,10 @@ TEST_CASE("every row of a random plan sees exactly what the plan says") {
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   struct alignas(64) Line {
-    float floats[16];
+    std::byte bytes[64];
   };
   const std::vector<Line> pages(1000);
-  float* base = const_cast<float*>(pages[0].floats);
+  std::byte* base = const_cast<std::byte*>(pages[0].bytes);
   for (int round = 0; round < 300; ++round) {
     PlannerCase given;
     const std::uint32_t segments = 1 + random() % 9, see_of_16 = random() % 17;
@@ -212,7 +213,7 @@ TEST_CASE("every row of a random plan sees exactly what the plan says") {
       for (std::uint32_t t = 0; t < segment.tokens.size(); ++t)
         segment.tokens[t] = static_cast<Token>(100 * s + t);
       auto& kept = given.requests[0].kv[s].pages;
-      for (std::uint32_t p = 0; p < kept.size(); ++p) kept[p] = base + 16 * (100 * s + page_tokens * p);
+      for (std::uint32_t p = 0; p < kept.size(); ++p) kept[p] = base + 64 * (100 * s + page_tokens * p);
     }
     const DecoderBatch& batch = given.run();
     REQUIRE(batch.rows() == computed_tokens(given.requests[0]));

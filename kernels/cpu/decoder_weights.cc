@@ -14,19 +14,29 @@ void append_rows(Matrix& above, Matrix below) {
   above.values.insert(above.values.end(), below.values.begin(), below.values.end());
 }
 
-Linear pack_qkv(LayerWeights& layer) {
-  append_rows(layer.q, std::move(layer.k));
-  append_rows(layer.q, std::move(layer.v));
-  std::vector<float> bias = std::move(layer.q_bias);
-  bias.insert(bias.end(), layer.k_bias.begin(), layer.k_bias.end());
-  bias.insert(bias.end(), layer.v_bias.begin(), layer.v_bias.end());
-  return Linear(std::move(layer.q), std::move(bias));
-}
+// Packs the layers of one model, side by side in one memory.
+struct Packer {
+  Linear::Form form;
+  WeightMemory memory;
 
-Linear pack_gate_up(LayerWeights& layer) {
-  append_rows(layer.gate, std::move(layer.up));
-  return Linear(std::move(layer.gate), {});
-}
+  Linear linear(Matrix weight, std::vector<float> bias) {
+    return Linear(std::move(weight), std::move(bias), form, memory);
+  }
+
+  Linear qkv(LayerWeights& layer) {
+    append_rows(layer.q, std::move(layer.k));
+    append_rows(layer.q, std::move(layer.v));
+    std::vector<float> bias = std::move(layer.q_bias);
+    bias.insert(bias.end(), layer.k_bias.begin(), layer.k_bias.end());
+    bias.insert(bias.end(), layer.v_bias.begin(), layer.v_bias.end());
+    return linear(std::move(layer.q), std::move(bias));
+  }
+
+  Linear gate_up(LayerWeights& layer) {
+    append_rows(layer.gate, std::move(layer.up));
+    return linear(std::move(layer.gate), {});
+  }
+};
 
 void check_shapes(const PackedLayer& layer, const DecoderConfig& c) {
   const auto is = [](const Linear& linear, std::uint32_t rows, std::uint32_t columns) {
@@ -46,7 +56,7 @@ void check_shapes(const PackedLayer& layer, const DecoderConfig& c) {
 
 }  // namespace
 
-PackedDecoder pack_decoder(DecoderModel model) {
+PackedDecoder pack_decoder(DecoderModel model, const Linear::Form& form) {
   const DecoderConfig& c = model.config;
   DecoderWeights& weights = model.weights;
   TROUPE_CHECK(weights.layers.size() == c.layers,
@@ -60,13 +70,14 @@ PackedDecoder pack_decoder(DecoderModel model) {
     TROUPE_CHECK(table->rows == c.vocabulary && table->columns == c.hidden,
                  "one row of hidden features per token");
   }
+  Packer packer{form, WeightMemory()};
   packed.layers.reserve(c.layers);
   for (LayerWeights& plain : weights.layers) {
     LayerWeights layer = std::move(plain);
     packed.layers.push_back({std::move(layer.input_norm), std::move(layer.post_attention_norm),
-                             std::move(layer.q_norm), std::move(layer.k_norm), pack_qkv(layer),
-                             Linear(std::move(layer.o), std::move(layer.o_bias)), pack_gate_up(layer),
-                             Linear(std::move(layer.down), {})});
+                             std::move(layer.q_norm), std::move(layer.k_norm), packer.qkv(layer),
+                             packer.linear(std::move(layer.o), std::move(layer.o_bias)),
+                             packer.gate_up(layer), packer.linear(std::move(layer.down), {})});
     check_shapes(packed.layers.back(), c);
   }
   return packed;

@@ -3,7 +3,7 @@
 // product: query|key|value and gate|up. Shared, unchanged, by every executor of the process.
 #include <vector>
 
-#include "kernels/linear.h"
+#include "kernels/cpu/linear.h"
 #include "kernels/model.h"
 
 namespace troupe::kernels {
@@ -25,6 +25,6 @@ struct PackedDecoder {
 };
 
 // Packs layer by layer and drops each original on the way, so that the peak is one model and one layer.
-PackedDecoder pack_decoder(DecoderModel model);
+PackedDecoder pack_decoder(DecoderModel model, const Linear::Form& form);
 
 }  // namespace troupe::kernels

@@ -15,31 +15,34 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Adding this rounds a float of magnitude below 2^22 to an integer and leaves it in the low bits of the sum.
-inline constexpr float kRoundingShift = 12582912.0f;  // 1.5 * 2^23
+// Adding this rounds a float in [-126, 127] to an integer n and leaves n + 127, the exponent of 2^n, in the
+// low bits of the sum.
+inline constexpr float kRoundingShift = 12582912.0f + 127;  // 1.5 * 2^23 + 127
 
-// value * 2^n where `shifted` is n + kRoundingShift.
+// value * 2^n where `shifted` is n + kRoundingShift. A product, since adding to the exponent's bits would
+// make a number of some NaNs.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V scale_by_power(D d, V value, V shifted) {
   const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, value), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::Mul(value, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
 // 2^x for x <= 126, relative error below 3e-7. Anything under 2^-125 becomes about that, so that no result is
-// subnormal. 8 operations on AVX-512, which splits and scales floats by itself, else 11.
+// subnormal; NaN stays NaN. 8 operations on AVX-512, which splits and scales floats by itself, else 11.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp2_fast(D d, V x) {
-  x = hn::Max(x, hn::Set(d, -125.0f));
+  const V least = hn::Set(d, -125.0f);
 #if HWY_TARGET == HWY_AVX3
-  const V rest{_mm512_reduce_ps(x.raw, 1)};  // x - floor(x)
+  const V rest{_mm512_reduce_ps(x.raw, 1)};  // x - floor(x); NaN comes in here
   V p = hn::Set(d, 1.87757669e-3f);
   p = hn::MulAdd(p, rest, hn::Set(d, 8.98933969e-3f));
   p = hn::MulAdd(p, rest, hn::Set(d, 5.58263175e-2f));
   p = hn::MulAdd(p, rest, hn::Set(d, 2.40153611e-1f));
   p = hn::MulAdd(p, rest, hn::Set(d, 6.93153083e-1f));
   p = hn::MulAdd(p, rest, hn::Set(d, 9.99999940e-1f));
-  return V{_mm512_scalef_ps(p.raw, x.raw)};  // p * 2^floor(x)
+  return V{_mm512_scalef_ps(p.raw, hn::Max(x, least).raw)};  // p * 2^floor(x)
 #else
+  x = hn::Max(least, x);  // in this order: of a NaN and a number x86 takes the second
   const V shift = hn::Set(d, kRoundingShift);
   const V shifted = hn::Add(x, shift);
   const V rest = hn::Sub(x, hn::Sub(shifted, shift));  // exact: in [-0.5, 0.5]

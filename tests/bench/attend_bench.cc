@@ -1,24 +1,26 @@
 // How near attention comes to the fused multiply-add peak, for every version this CPU can run. Figures are
 // per second of thread CPU time, with the peak sampled right before and after each run, since a neighbour on
 // the physical core can halve both. A version that disagrees with the reference on a smaller instance is not
-// timed.
-//   attend_bench [--json FILE] [--rounds N] [--only VERSION]
+// timed. The context lies in pages, as in a pool: items in pages of a few tokens against one run of as many
+// tokens shows what short runs cost; the three formats show what widening costs.
+//   attend_bench [--json FILE] [--rounds N] [--only VERSION] [--kv FORMAT]
 #include <time.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "kernels/attend.h"
+#include "kernels/cpu/fma_rate.h"
+#include "kernels/float_formats.h"
 
 using namespace troupe::kernels;
 
@@ -30,94 +32,86 @@ double cpu_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// Multiply-adds of 12 independent chains, enough to cover latency 4 on 2 ports. Operations per second.
-constexpr int kChains = 12, kSteps = 400000;
-volatile float fma_sink;
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) double fma_rate_avx512() {
-  __m512 sum[kChains], a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-  for (auto& s : sum) s = b;
-  const double start = cpu_seconds();
-  for (int step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) sum[c] = _mm512_fmadd_ps(sum[c], a, b);
-  }
-  const double seconds = cpu_seconds() - start;
-  for (auto& s : sum) fma_sink = _mm512_cvtss_f32(s);
-  return 2.0 * 16 * kChains * kSteps / seconds;
-}
-__attribute__((target("avx2,fma"))) double fma_rate_avx2() {
-  __m256 sum[kChains], a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-  for (auto& s : sum) s = b;
-  const double start = cpu_seconds();
-  for (int step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) sum[c] = _mm256_fmadd_ps(sum[c], a, b);
-  }
-  const double seconds = cpu_seconds() - start;
-  for (auto& s : sum) fma_sink = _mm256_cvtss_f32(s);
-  return 2.0 * 8 * kChains * kSteps / seconds;
-}
-// The peak a version is held against: of its own instruction set, or AVX2's for those without fused
-// multiply-add.
-double fma_rate(std::string_view version) {
-  if (version == "avx512") return fma_rate_avx512();
-  return __builtin_cpu_supports("avx2") ? fma_rate_avx2() : NAN;
-}
-#else
-double fma_rate(std::string_view) { return NAN; }  // not measured on this architecture
-#endif
-
+// Rows in causal segments of `segment` tokens, on `items` items of `item` tokens each in pages of `page`.
 struct Shape {
   const char* name;
-  std::uint32_t rows, segment, context, run, heads, head_dim;  // rows in causal segments of `segment` tokens
+  std::uint32_t rows, segment, items, item, page, heads, head_dim;
+  std::uint32_t layers = 1;  // of a page; each is attended to once, so that more come from farther caches
 };
 
 // The smaller instance on which a version must agree before `shape` is timed.
 Shape smaller(Shape s) {
   s.rows = std::min(s.rows, 200u);  // more than one block of queries, as the timed ones have
   s.segment = std::min(s.segment, s.rows);
-  s.context = std::min(s.context, 150u);
+  s.item = std::min(s.item, 150u);
+  s.items = std::min(s.items, 150 / std::max(1u, s.item));
+  s.layers = 1;
   return s;
 }
 
 struct Instance {
-  explicit Instance(const Shape& s) : shape(s) {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    const std::size_t d = s.head_dim, tokens = s.context + s.rows;
-    for (auto* v : {&queries, &keys, &values}) {
-      v->resize((v == &queries ? std::size_t{s.rows} * s.heads : tokens) * d);
-      for (float& x : *v) x = normal(random);
-    }
+  Instance(const Shape& s, KvFormat format) : shape(s), format(format) {
+    const std::size_t d = s.head_dim, page_values = 2 * d * s.page * s.layers;
+    const std::uint32_t pages = s.items * ((s.item + s.page - 1) / s.page);
+    numbers.resize((pages * page_values + 2 * d * s.rows) * value_bytes(format));
+    queries.resize(std::size_t{s.rows} * s.heads * d);
     out.resize(queries.size());
-    for (std::uint32_t t = 0; t < s.context; t += s.run)
-      context.push_back(run(t, std::min(s.run, s.context - t)));
-    tail.push_back(run(s.context, s.rows));
+    fill();
+    for (std::uint32_t layer = 0; layer < s.layers; ++layer) {
+      std::size_t page = 0;
+      for (std::uint32_t i = 0; i < s.items; ++i)
+        for (std::uint32_t t = 0; t < s.item; t += s.page, ++page)
+          contexts[layer].push_back(
+              run(page * page_values + 2 * d * s.page * layer, s.page, std::min(s.page, s.item - t)));
+    }
+    tail.push_back(run(pages * page_values, s.rows, s.rows));
     for (std::uint32_t r = 0; r < s.rows; ++r) {
       begin.push_back(r / s.segment * s.segment);
       end.push_back(r + 1);
-      visible += s.context + end.back() - begin.back();
+      visible += s.items * s.item + end.back() - begin.back();
     }
-    task = {queries.data(),          out.data(), s.heads * d, s.heads * d, s.rows, s.heads, s.head_dim,
-            1 / std::sqrt(float(d)), context,    tail,        begin,       end};
+    task = {queries.data(),          out.data(),  s.heads * d, s.heads * d, s.rows, s.heads, s.head_dim,
+            1 / std::sqrt(float(d)), contexts[0], tail,        begin,       end};
   }
-  KvRun run(std::size_t first, std::uint32_t tokens) const {
-    const std::size_t at = first * shape.head_dim;
-    return {keys.data() + at, values.data() + at, tokens, shape.head_dim};
+  Instance(const Instance&) = delete;
+
+  void fill() {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    for (float& x : queries) x = normal(random);
+    for (std::size_t at = 0; at < numbers.size(); at += value_bytes(format)) {
+      const float x = normal(random);
+      const std::uint16_t narrow = format == KvFormat::f16 ? to_f16(x) : to_bf16(x);
+      std::memcpy(&numbers[at], format == KvFormat::f32 ? static_cast<const void*>(&x) : &narrow,
+                  value_bytes(format));
+    }
   }
-  double flops() const { return 4.0 * shape.head_dim * visible * shape.heads; }
+  // `tokens` keys from number `first` on, and as many values, `distance` tokens behind the keys.
+  KvRun run(std::size_t first, std::size_t distance, std::uint32_t tokens) const {
+    const std::byte* keys = numbers.data() + first * value_bytes(format);
+    return {keys, keys + distance * shape.head_dim * value_bytes(format), tokens, shape.head_dim, format};
+  }
+  void attend(Attend* version, AttendScratch& scratch) {
+    for (std::uint32_t layer = 0; layer < shape.layers; ++layer) {
+      task.context = contexts[layer];
+      version(task, scratch);
+    }
+  }
+  double flops() const { return 4.0 * shape.head_dim * visible * shape.heads * shape.layers; }
 
   Shape shape;
-  std::vector<float> queries, keys, values, out;
-  std::vector<KvRun> context, tail;
+  KvFormat format;
+  std::vector<std::byte> numbers;
+  std::vector<float> queries, out;
+  std::vector<std::vector<KvRun>> contexts = std::vector<std::vector<KvRun>>(shape.layers);
+  std::vector<KvRun> tail;
   std::vector<std::uint32_t> begin, end;
   double visible = 0;
   AttendTask task;
 };
 
-bool agrees(const AttendVersion& version, const Shape& shape) {
-  Instance got(smaller(shape)), want(smaller(shape));
+bool agrees(const AttendVersion& version, const Shape& shape, KvFormat format) {
+  Instance got(smaller(shape), format), want(smaller(shape), format);
   AttendScratch scratch;
   version.run(got.task, scratch);
   attend_reference(want.task, scratch);
@@ -134,15 +128,18 @@ double median(std::vector<double> v) {
 struct Result {
   double gflops, peak, share;
 };
-Result measure(const AttendVersion& version, const Shape& shape, int rounds) {
-  Instance instance(shape);
+Result measure(const AttendVersion& version, const Shape& shape, KvFormat format, int rounds) {
+  Instance instance(shape, format);
   AttendScratch scratch;
-  version.run(instance.task, scratch);
+  instance.attend(version.run, scratch);
+  const double first = cpu_seconds();
+  instance.attend(version.run, scratch);
+  const int repeats = 1 + static_cast<int>(1e-3 / (cpu_seconds() - first + 1e-7));  // a millisecond at least
   std::vector<double> rates, peaks, shares;
   for (int round = 0; round < rounds; ++round) {
     const double before = fma_rate(version.name), start = cpu_seconds();
-    version.run(instance.task, scratch);
-    rates.push_back(instance.flops() / (cpu_seconds() - start) / 1e9);
+    for (int i = 0; i < repeats; ++i) instance.attend(version.run, scratch);
+    rates.push_back(repeats * instance.flops() / (cpu_seconds() - start) / 1e9);
     peaks.push_back((before + fma_rate(version.name)) / 2e9);
     shares.push_back(rates.back() / peaks.back());
   }
@@ -150,50 +147,82 @@ Result measure(const AttendVersion& version, const Shape& shape, int rounds) {
 }
 
 constexpr Shape kShapes[] = {
-    {"causal 1500, d=64", 1500, 1500, 0, 32, 1, 64},
-    {"causal 1500, d=128", 1500, 1500, 0, 32, 1, 128},
-    {"100 items x 10 on 1500, d=64", 1000, 10, 1500, 32, 1, 64},
-    {"100 items x 10 on 1500, d=128", 1000, 10, 1500, 32, 1, 128},
-    {"causal 8196, d=64", 8196, 8196, 0, 32, 1, 64},
-    {"240 rows on 400 in runs of 4, d=32, 2 heads", 240, 240, 400, 4, 2, 32},
-    {"1 row x 7 heads on 1500, d=64", 1, 1, 1500, 32, 7, 64},
-    {"1 row x 1 head on 1500, d=64", 1, 1, 1500, 32, 1, 64},
+    {"causal 1500, d=64", 1500, 1500, 0, 0, 32, 1, 64},
+    {"causal 1500, d=128", 1500, 1500, 0, 0, 32, 1, 128},
+    {"100 items x 10 on 1500, d=64", 1000, 10, 1, 1500, 32, 1, 64},
+    {"100 items x 10 on 1500, d=128", 1000, 10, 1, 1500, 32, 1, 128},
+    {"causal 8196, d=64", 8196, 8196, 0, 0, 32, 1, 64},
+    {"240 rows on 400 in pages of 4, d=32, 2 heads", 240, 240, 1, 400, 4, 2, 32},
+    {"1 row x 7 heads on 1500, d=64", 1, 1, 1, 1500, 32, 7, 64},
+    {"1 row x 1 head on 1500, d=64", 1, 1, 1, 1500, 32, 1, 64},
+    // A user of 50 rows, then the one row that is read, on 100 items of 6 and of 14 tokens; 24 layers.
+    {"50 rows on one run of 600, d=64, 2 heads", 50, 50, 1, 600, 600, 2, 64, 24},
+    {"50 rows on 100 x 6 in pages of 4", 50, 50, 100, 6, 4, 2, 64, 24},
+    {"50 rows on 100 x 6 in pages of 8", 50, 50, 100, 6, 8, 2, 64, 24},
+    {"50 rows on one run of 1400, d=64, 2 heads", 50, 50, 1, 1400, 1400, 2, 64, 24},
+    {"50 rows on 100 x 14 in pages of 4", 50, 50, 100, 14, 4, 2, 64, 24},
+    {"50 rows on 100 x 14 in pages of 8", 50, 50, 100, 14, 8, 2, 64, 24},
+    {"1 row on one run of 1400, d=64, 7 heads", 1, 1, 1, 1400, 1400, 7, 64, 24},
+    {"1 row on 100 x 14 in pages of 4, 7 heads", 1, 1, 100, 14, 4, 7, 64, 24},
 };
+
+struct Options {
+  std::string json, only, kv;
+  int rounds = 5;
+};
+
+// False, with a line on standard error, if an argument is none.
+bool parse(int count, char** arguments, Options& options) {
+  for (int i = 1; i < count; i += 2) {
+    const std::string flag = arguments[i];
+    std::string* text = flag == "--json"   ? &options.json
+                        : flag == "--only" ? &options.only
+                        : flag == "--kv"   ? &options.kv
+                                           : nullptr;
+    if (i + 1 == count || (!text && flag != "--rounds")) {
+      std::fprintf(stderr, "%s: expected --json FILE, --rounds N, --only VERSION or --kv FORMAT\n",
+                   flag.c_str());
+      return false;
+    }
+    if (text)
+      *text = arguments[i + 1];
+    else
+      options.rounds = std::max(1, std::atoi(arguments[i + 1]));
+  }
+  return true;
+}
+
+// The figures of one case, printed and as JSON; empty if the version disagrees.
+std::string report(const AttendVersion& version, const Shape& shape, KvFormat format, int rounds) {
+  const std::string name(version.name), kv(format_name(format));
+  if (!agrees(version, shape, format)) {
+    std::printf("%-46s %-8s %-4s DISAGREES with the reference: not timed\n", shape.name, name.c_str(),
+                kv.c_str());
+    return "";
+  }
+  const Result r = measure(version, shape, format, rounds);
+  std::printf("%-46s %-8s %-4s %7.1f GFLOP/s  peak %6.1f  share %4.1f %%\n", shape.name, name.c_str(),
+              kv.c_str(), r.gflops, r.peak, 100 * r.share);
+  std::fflush(stdout);
+  return std::string("  {\"case\": \"") + shape.name + "\", \"version\": \"" + name + "\", \"kv\": \"" + kv +
+         "\", \"gflops\": " + std::to_string(r.gflops) + ", \"peak_gflops\": " + std::to_string(r.peak) +
+         ", \"share\": " + std::to_string(r.share) + "}";
+}
 
 }  // namespace
 int main(int count, char** arguments) {
-  std::string json_path, only;
-  int rounds = 5;
-  for (int i = 1; i < count; i += 2) {
-    const std::string flag = arguments[i];
-    if (i + 1 < count && flag == "--json") {
-      json_path = arguments[i + 1];
-    } else if (i + 1 < count && flag == "--rounds") {
-      rounds = std::max(1, std::atoi(arguments[i + 1]));
-    } else if (i + 1 < count && flag == "--only") {
-      only = arguments[i + 1];
-    } else {
-      std::fprintf(stderr, "%s: expected --json FILE, --rounds N or --only VERSION\n", flag.c_str());
-      return 2;
-    }
-  }
+  Options options;
+  if (!parse(count, arguments, options)) return 2;
   std::string json;
   for (const Shape& shape : kShapes)
-    for (const AttendVersion& version : attend_versions()) {
-      const std::string name(version.name);
-      if (!version.usable || name == "reference" || (!only.empty() && only != name)) continue;
-      if (!agrees(version, shape)) {
-        std::printf("%-46s %-8s DISAGREES with the reference: not timed\n", shape.name, name.c_str());
-        return 1;
+    for (const AttendVersion& version : attend_versions())
+      for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+        if (!version.usable || version.name == "reference") continue;
+        if (!options.only.empty() && options.only != version.name) continue;
+        if (!options.kv.empty() && options.kv != format_name(format)) continue;
+        const std::string line = report(version, shape, format, options.rounds);
+        if (line.empty()) return 1;
+        json += (json.empty() ? "" : ",\n") + line;
       }
-      const Result r = measure(version, shape, rounds);
-      std::printf("%-46s %-8s %7.1f GFLOP/s  peak %6.1f  share %4.1f %%\n", shape.name, name.c_str(),
-                  r.gflops, r.peak, 100 * r.share);
-      std::fflush(stdout);
-      json += (json.empty() ? "" : ",\n") + std::string("  {\"case\": \"") + shape.name +
-              "\", \"version\": \"" + name + "\", \"gflops\": " + std::to_string(r.gflops) +
-              ", \"peak_gflops\": " + std::to_string(r.peak) + ", \"share\": " + std::to_string(r.share) +
-              "}";
-    }
-  if (!json_path.empty()) std::ofstream(json_path) << "[\n" << json << "\n]\n";
+  if (!options.json.empty()) std::ofstream(options.json) << "[\n" << json << "\n]\n";
 }

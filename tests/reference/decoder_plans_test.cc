@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "kernels/cpu/cpu_decoder.h"
+#include "kernels/float_formats.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"
 
@@ -18,12 +19,13 @@ namespace {
 
 using kernels::DecoderConfig;
 using kernels::DecoderModel;
+using kernels::KvFormat;
 using kernels::KvLayout;
 using kernels::Plan;
 using kernels::Request;
 using kernels::Source;
 
-constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
+constexpr int kPoison = 0xff;  // in every byte: NaN in every format
 
 // How far float32 may be from float64, relative to the largest of the values compared (at least 1).
 // A value is the end of a chain of rounded stages: in each layer norm, projection, rotation, scores, softmax,
@@ -32,11 +34,22 @@ constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
 // sqrt(n)·u of its magnitude (Higham and Mary 2019, "A new approach to probabilistic rounding error
 // analysis"). Stages add up. Softmax and SwiGLU are products of two values that both carry errors, so what a
 // layer inherits at most doubles once: the factor 2.
-double tolerance(const DecoderConfig& config, std::size_t tokens) {
+// Keys and values that are stored in 16 bits are rounded by themselves, with a larger u: a value moves by u
+// of itself, and the weighted mean of values by no more. A score is a sum of head_dim products over
+// sqrt(head_dim), each product off by u of itself: as a random walk, u times a typical product, which is one
+// here (queries and keys have deviation near one). The weight of a key is off by its score's error less the
+// mean of the others': twice that at most. Three u for each layer.
+double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roundoff = 0) {
   constexpr double kUnitRoundoff = 0x1p-24;
   const double n = std::max<double>({double(config.hidden), double(config.intermediate),
                                      double(config.heads * config.head_dim), double(tokens)});
-  return 2 * kUnitRoundoff * std::sqrt(n) * (13.0 * config.layers + 2);
+  const double of_sums = kUnitRoundoff * std::sqrt(n) * (13.0 * config.layers + 2);
+  return 2 * (of_sums + kv_roundoff * 3 * config.layers);
+}
+
+// Unit roundoff of what keys and values are rounded to beyond float32.
+double kv_roundoff(KvFormat format) {
+  return format == KvFormat::f32 ? 0 : format == KvFormat::f16 ? 0x1p-11 : 0x1p-8;
 }
 
 // Worst difference relative to the largest expected magnitude (at least 1); infinite for what is not a
@@ -52,42 +65,54 @@ double difference(const Found& found, const std::vector<double>& expected) {
   return worst / magnitude;
 }
 
-// Page memory of its own for every block, each float NaN until somebody writes it.
+// Page memory of its own for every block, each number NaN until somebody writes it.
 class PageMemory {
  public:
   explicit PageMemory(const KvLayout& layout) : layout_(layout) {}
 
-  std::vector<float*> take(std::size_t tokens) {
-    std::vector<float*> block;
+  std::vector<std::byte*> take(std::size_t tokens) {
+    std::vector<std::byte*> block;
     for (std::size_t i = 0; i < layout_.pages_for(tokens); ++i) {
       const std::size_t bytes = (layout_.page_bytes() + 63) / 64 * 64;
-      pages_.emplace_back(static_cast<float*>(std::aligned_alloc(64, bytes)), &std::free);
-      std::fill_n(pages_.back().get(), bytes / sizeof(float), kPoison);
+      pages_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, bytes)), &std::free);
+      std::memset(pages_.back().get(), kPoison, bytes);
       block.push_back(pages_.back().get());
     }
     return block;
   }
 
-  // The first float of a token's key (or value) of one head.
-  float* place(const std::vector<float*>& block, std::uint32_t layer, std::uint32_t head, std::size_t token,
-               bool value) const {
+  // Where a token's key (or value) of one head is.
+  std::byte* place(const std::vector<std::byte*>& block, std::uint32_t layer, std::uint32_t head,
+                   std::size_t token, bool value) const {
     const std::size_t first = value ? layout_.values(layer, head) : layout_.keys(layer, head);
-    return block[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.head_dim;
+    return block[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.vector_bytes();
+  }
+
+  // The numbers there.
+  std::vector<float> read(const std::byte* place) const {
+    std::vector<float> numbers(layout_.head_dim);
+    if (layout_.format == KvFormat::f32) std::memcpy(numbers.data(), place, layout_.vector_bytes());
+    const auto* stored = reinterpret_cast<const std::uint16_t*>(place);
+    for (std::size_t i = 0; layout_.format != KvFormat::f32 && i < numbers.size(); ++i)
+      numbers[i] =
+          layout_.format == KvFormat::f16 ? kernels::from_f16(stored[i]) : kernels::from_bf16(stored[i]);
+    return numbers;
   }
 
   // Poisons what lies behind the last token of a block: nobody may depend on it.
-  void poison_rest(const std::vector<float*>& block, std::size_t tokens) const {
+  void poison_rest(const std::vector<std::byte*>& block, std::size_t tokens) const {
     for (std::size_t t = tokens; t < block.size() * layout_.page_tokens; ++t)
       for (std::uint32_t layer = 0; layer < layout_.layers; ++layer)
         for (std::uint32_t head = 0; head < layout_.kv_heads; ++head)
           for (const bool value : {false, true})
-            std::fill_n(place(block, layer, head, t, value), layout_.head_dim, kPoison);
+            std::memset(place(block, layer, head, t, value), kPoison, layout_.vector_bytes());
   }
 
   // All bytes of a block, to see whether somebody wrote to it.
-  std::string image(const std::vector<float*>& block) const {
+  std::string image(const std::vector<std::byte*>& block) const {
     std::string bytes;
-    for (const float* page : block) bytes.append(reinterpret_cast<const char*>(page), layout_.page_bytes());
+    for (const std::byte* page : block)
+      bytes.append(reinterpret_cast<const char*>(page), layout_.page_bytes());
     return bytes;
   }
 
@@ -95,12 +120,12 @@ class PageMemory {
 
  private:
   KvLayout layout_;
-  std::vector<std::unique_ptr<float, decltype(&std::free)>> pages_;
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> pages_;
 };
 
 // Worst difference of a segment's pages from the reference's keys and values; `first` is the segment's first
 // token.
-double page_difference(const PageMemory& memory, const std::vector<float*>& block, const Result& expected,
+double page_difference(const PageMemory& memory, const std::vector<std::byte*>& block, const Result& expected,
                        std::size_t first, std::size_t tokens) {
   const KvLayout& layout = memory.layout();
   double worst = 0;
@@ -111,7 +136,7 @@ double page_difference(const PageMemory& memory, const std::vector<float*>& bloc
           const LayerKv& kv = expected.layers[layer];
           const auto& row = (value ? kv.values : kv.keys)[first + t];
           const auto begin = row.begin() + head * layout.head_dim;
-          worst = std::max(worst, difference(memory.place(block, layer, head, t, value),
+          worst = std::max(worst, difference(memory.read(memory.place(block, layer, head, t, value)),
                                              std::vector<double>(begin, begin + layout.head_dim)));
         }
   return worst;
@@ -139,15 +164,23 @@ double logits_difference(const kernels::Logits& found, const Result& expected) {
   return worst;
 }
 
+// Two threads that split even the smallest pass.
+kernels::Teams split_team() {
+  kernels::Teams teams;
+  teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet{}, 0));
+  return teams;
+}
+
 // One random model and one batch of random plans, run twice: all computed and kept, then partly read from
 // pages.
 class RandomBatch {
  public:
-  RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels)
+  RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels, KvFormat format)
       : chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
     constexpr std::uint32_t kPageTokens[] = {1, 3, 4, 16, 32};
     decoder_ =
-        kernels::make_cpu_decoder(model_, {.page_tokens = kPageTokens[draw(chance_, 0, 4)]}, vector_kernels);
+        kernels::make_cpu_decoder(model_, {.page_tokens = kPageTokens[draw(chance_, 0, 4)], .kv = format},
+                                  vector_kernels, split_team());
     memory_ = std::make_unique<PageMemory>(decoder_->layout());
     const std::uint32_t count = draw(chance_, 1, 3);
     for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
@@ -160,10 +193,27 @@ class RandomBatch {
   }
 
   void check_logits() {
-    const std::vector<kernels::Logits> found = decoder_->forward(requests_);
-    REQUIRE(found.size() == plans_.size());
+    found_ = decoder_->forward(requests_);
+    REQUIRE(found_.size() == plans_.size());
     for (std::size_t i = 0; i < plans_.size(); ++i)
-      CHECK(logits_difference(found[i], expected_[i]) < allowed(plans_[i]));
+      CHECK(logits_difference(found_[i], expected_[i]) < allowed(plans_[i]));
+  }
+
+  // Computes the batch again as it now stands: the logits must be those of the last time. This is stricter
+  // than the format's tolerance, since the numbers that are read are those that were attended to when they
+  // were made. Sums of another order may push a few of them over an edge of rounding: each such number moves
+  // by 2u of itself, one of many terms, for which an eighth is allowed in all.
+  void check_sources_do_not_matter() {
+    const std::vector<kernels::Logits> before = std::move(found_);
+    found_ = decoder_->forward(requests_);
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      double worst = 0;
+      for (std::size_t r = 0; r < before[i].readouts.size(); ++r) {
+        const std::vector<double> want(before[i].readouts[r].begin(), before[i].readouts[r].end());
+        worst = std::max(worst, difference(found_[i].readouts[r], want));
+      }
+      CHECK(worst < tolerance(model_.config, kernels::token_count(plans_[i])) + 2 * roundoff() / 8);
+    }
   }
 
   void check_pages() const {
@@ -189,7 +239,7 @@ class RandomBatch {
           memory_->poison_rest(kv.pages, tokens);
           cached_.emplace_back(kv.pages, memory_->image(kv.pages));
         } else {
-          kv.pages = draw_yes(chance_, 0.5) ? memory_->take(tokens) : std::vector<float*>();
+          kv.pages = draw_yes(chance_, 0.5) ? memory_->take(tokens) : std::vector<std::byte*>();
         }
       }
   }
@@ -199,7 +249,10 @@ class RandomBatch {
   }
 
  private:
-  double allowed(const Plan& plan) const { return tolerance(model_.config, kernels::token_count(plan)); }
+  double allowed(const Plan& plan) const {
+    return tolerance(model_.config, kernels::token_count(plan), roundoff());
+  }
+  double roundoff() const { return kv_roundoff(decoder_->layout().format); }
 
   Chance chance_;
   DecoderModel model_;
@@ -208,33 +261,44 @@ class RandomBatch {
   std::vector<Plan> plans_;
   std::vector<Result> expected_;
   std::vector<Request> requests_;
-  std::vector<std::pair<std::vector<float*>, std::string>> cached_;
+  std::vector<kernels::Logits> found_;
+  std::vector<std::pair<std::vector<std::byte*>, std::string>> cached_;
 };
 
-void check_random_batches(const kernels::VectorKernels& vector_kernels) {
+void check_random_batches(const kernels::VectorKernels& vector_kernels, KvFormat format) {
   constexpr std::uint64_t kFirstSeed = 1, kSeeds = 60;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kSeeds; ++seed) {
     CAPTURE(seed);
-    RandomBatch batch(seed, vector_kernels);
+    RandomBatch batch(seed, vector_kernels, format);
     batch.check_logits();
     batch.check_pages();
     batch.choose_sources();
+    batch.check_sources_do_not_matter();
     batch.check_logits();
     batch.check_cached_pages_are_untouched();
   }
 }
 
-TEST_CASE("random plans give the reference's logits on every instruction set, computed or read from pages") {
+TEST_CASE(
+    "random plans give the reference's logits in every format and on every instruction set, computed or "
+    "read from pages") {
   for (const kernels::Elementwise& elementwise : kernels::elementwise_versions()) {
     const std::string name(elementwise.name);
     CAPTURE(name);
     const auto attend = std::ranges::find(kernels::attend_versions(), name, &kernels::AttendVersion::name);
     REQUIRE(attend != kernels::attend_versions().end());
-    REQUIRE(attend->usable == elementwise.usable);
-    if (elementwise.usable)
-      check_random_batches({&elementwise, attend->run});
-    else
-      MESSAGE("this CPU cannot run " << name);
+    const auto readout = std::ranges::find(kernels::readout_versions(), name, &kernels::ReadoutVersion::name);
+    REQUIRE(readout != kernels::readout_versions().end());
+    const auto product = std::ranges::find(kernels::product_versions(), name, &kernels::ProductVersion::name);
+    REQUIRE(product != kernels::product_versions().end());
+    REQUIRE((attend->usable && readout->usable && product->usable) == elementwise.usable);
+    for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+      const std::string stored(format_name(format));
+      CAPTURE(stored);
+      if (elementwise.usable)
+        check_random_batches({&elementwise, attend->run, readout->run, &*product}, format);
+    }
+    if (!elementwise.usable) MESSAGE("this CPU cannot run " << name);
   }
 }
 

@@ -1,0 +1,43 @@
+#include "deploy/single_box.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+namespace troupe::deploy {
+namespace {
+
+TEST_CASE("blocks of another format, page size or kind of weights never share a name") {
+  std::set<std::string> versions;
+  std::size_t count = 0;
+  for (const std::string_view kv : kernels::kv_format_names)
+    for (const std::string_view weights : kernels::weight_format_names)
+      for (const char* page_tokens : {"4", "8"}) {
+        Config config;
+        config.set("pool.kv_format", std::string(kv));
+        config.set("model.weights", std::string(weights));
+        config.set("pool.page_tokens", page_tokens);
+        versions.insert(layout_version(decoder_options(config)));
+        ++count;
+      }
+  CHECK(versions.size() == count);
+}
+
+TEST_CASE("knobs reach the decoder's options, and no number of cores means all of them") {
+  Config config;
+  const kernels::DecoderOptions plain = decoder_options(config);
+  CHECK(plain.kv == kernels::KvFormat::f32);
+  CHECK(plain.weights == kernels::WeightFormat::f32);
+  CHECK(plain.page_tokens == 4);
+  CHECK(plain.cores >= 1);
+  config.set("pool.kv_format", "bf16");
+  config.set("model.weights", "int8");
+  config.set("inference.cores", "3");
+  const kernels::DecoderOptions changed = decoder_options(config);
+  CHECK(changed.kv == kernels::KvFormat::bf16);
+  CHECK(changed.weights == kernels::WeightFormat::int8);
+  CHECK(changed.cores == 3);
+}
+
+}  // namespace
+}  // namespace troupe::deploy

@@ -1,0 +1,68 @@
+#include "kernels/cpu/memory_nodes.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include <fstream>
+#include <thread>
+
+#include "kernels/test_folder.h"
+
+using namespace troupe::kernels;
+
+namespace {
+
+void write_node(const std::filesystem::path& nodes, int node, const std::string& cpus) {
+  const auto folder = nodes / ("node" + std::to_string(node));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "cpulist") << cpus << '\n';
+}
+
+int first_cpu() {
+  cpu_set_t set;
+  REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &set)) ++cpu;
+  return cpu;
+}
+
+TEST_CASE("lists of CPUs: numbers, ranges, and what is no number") {
+  CHECK(parse_cpu_list("0-3,8,10-11") == CpuSet{0, 1, 2, 3, 8, 10, 11});
+  CHECK(parse_cpu_list("5") == CpuSet{5});
+  CHECK(parse_cpu_list("9,1-2") == CpuSet{1, 2, 9});
+  CHECK(parse_cpu_list("").empty());
+  CHECK(parse_cpu_list("x,-,4-,7-5,2") == CpuSet{2});
+  CHECK(parse_cpu_list("0-99999999").size() == CPU_SETSIZE);
+}
+
+TEST_CASE("one node, or none that the system names, asks for nothing") {
+  const TestFolder folder;
+  CHECK(read_memory_nodes(folder.path()).empty());
+  write_node(folder.path(), 0, "0-4095");
+  CHECK(read_memory_nodes(folder.path()).empty());
+}
+
+TEST_CASE("nodes keep the CPUs that this process may use; those without any are left out") {
+  const TestFolder folder;
+  const std::string mine = std::to_string(first_cpu());
+  write_node(folder.path(), 0, mine + ",1020-1023");
+  write_node(folder.path(), 1, "1021-1023");
+  write_node(folder.path(), 2, mine);
+  const auto nodes = read_memory_nodes(folder.path());
+  REQUIRE(nodes.size() == 2);
+  CHECK(nodes[1] == CpuSet{first_cpu()});
+}
+
+TEST_CASE("a thread stays where it is told to, and an empty set says nothing") {
+  const int cpu = first_cpu();
+  std::thread([cpu] {
+    stay_on({});
+    stay_on({cpu});
+    cpu_set_t set;
+    REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
+    CHECK(CPU_COUNT(&set) == 1);
+    CHECK(CPU_ISSET(cpu, &set));
+  }).join();
+}
+
+}  // namespace

@@ -1,0 +1,126 @@
+// A forward pass that was run before allocates nothing when it is run again: all buffers are kept.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "kernels/decoder.h"
+#include "tests/allocations/allocation_count.h"
+
+using namespace troupe;
+using namespace troupe::kernels;
+
+namespace {
+
+void* volatile escaped;
+
+DecoderConfig micro_config() {
+  DecoderConfig config;
+  config.layers = 3;
+  config.hidden = 64;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 32;
+  config.intermediate = 96;
+  config.vocabulary = 500;
+  config.positions_max = 512;
+  config.qkv_bias = true;
+  config.tied_embeddings = true;
+  return config;
+}
+
+std::vector<Token> tokens(std::size_t count, Token first) {
+  std::vector<Token> run(count);
+  std::iota(run.begin(), run.end(), first);
+  return run;
+}
+
+// A history that is kept in pages, items on a cached copy of it, and a whole ranking prompt, in one batch.
+class Batch {
+ public:
+  explicit Batch(const Decoder& decoder) : layout_(decoder.layout()) {
+    plans_[0] = {{{SegmentKind::user, tokens(70, 1), 0, {}}}, {{0, 69, tokens(500, 0)}}};
+    plans_[1] = {{plans_[0].segments[0]}, {}};
+    for (std::uint32_t i = 1; i <= 12; ++i) {
+      plans_[1].segments.push_back({SegmentKind::item, tokens(5, Token(100 + i)), 70, {0}});
+      plans_[1].readouts.push_back({i, 4, {Token(i), 7}});
+    }
+    plans_[2] = {{{SegmentKind::system, tokens(9, 1), 0, {}},
+                  {SegmentKind::item, tokens(4, 30), 9, {0}},
+                  {SegmentKind::item, tokens(6, 40), 9, {0}},
+                  {SegmentKind::user, tokens(33, 50), 15, {0, 1, 2}},
+                  {SegmentKind::discriminant, tokens(2, 90), 48, {0, 1, 2, 3}}},
+                 {{4, 1, tokens(20, 100)}}};
+    requests_ = {{&plans_[0], {{Source::compute, pages(70)}}},
+                 {&plans_[1], std::vector<SegmentKv>(13)},
+                 {&plans_[2], std::vector<SegmentKv>(5)}};
+    requests_[1].kv[0] = {Source::cached, pages(70)};
+  }
+  std::span<const Request> requests() const { return requests_; }
+
+ private:
+  std::vector<std::byte*> pages(std::size_t count) {
+    std::vector<std::byte*> addresses;
+    for (std::size_t i = 0; i < layout_.pages_for(count); ++i) {
+      memory_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, layout_.page_bytes())), &std::free);
+      std::fill_n(memory_.back().get(), layout_.page_bytes(), std::byte{0});
+      addresses.push_back(memory_.back().get());
+    }
+    return addresses;
+  }
+  KvLayout layout_;
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory_;
+  Plan plans_[3];
+  std::vector<Request> requests_;
+};
+
+}  // namespace
+
+TEST_SUITE("allocations") {
+  TEST_CASE("every way to allocate is counted, on every thread, and only while the count lasts" *
+            doctest::skip(!AllocationCount::works())) {
+    std::unique_ptr<int> before = std::make_unique<int>(1);
+    AllocationCount count;
+    const std::unique_ptr<int> one = std::make_unique<int>(1);
+    escaped = one.get();
+    for (void* block : {std::malloc(10), std::aligned_alloc(64, 64)}) {
+      escaped = block;  // or the compiler leaves the pair out
+      std::free(block);
+    }
+    before.reset();
+    const Allocations three = count.stop();
+    CHECK(three.count == 3);
+    CHECK_MESSAGE(three.ours() == 3, three.text());
+    AllocationCount with_thread;
+    std::thread([] {
+      escaped = std::malloc(20);
+      std::free(escaped);
+    }).join();
+    CHECK(with_thread.stop().ours() >= 2);  // the thread itself, and in it
+    const std::vector<int> after(100);
+    CHECK(AllocationCount().stop().count == 0);
+  }
+
+  TEST_CASE("a batch that was run twice allocates nothing when it is run again" *
+            doctest::skip(!AllocationCount::works())) {
+    for (const std::uint32_t cores : {1u, 2u}) {
+      CAPTURE(cores);
+      DecoderOptions options;
+      options.cores = cores;
+      const std::unique_ptr<Decoder> decoder = make_cpu_decoder(random_decoder(micro_config(), 1), options);
+      const Batch batch(*decoder);
+      std::vector<Logits> logits;
+      for (int pass = 0; pass < 2; ++pass) decoder->forward(batch.requests(), logits);
+      AllocationCount count;
+      for (int pass = 0; pass < 3; ++pass) decoder->forward(batch.requests(), logits);
+      const Allocations found = count.stop();
+      CHECK_MESSAGE(found.ours() == 0, found.text());
+      if (found.count > found.ours()) MESSAGE("three passes, in libraries: ", found.text());
+    }
+  }
+}
