@@ -1,179 +1,62 @@
-// `troupe bench rank`: options, table and JSON; the runs themselves are in bench_rank.cc.
-#include <iostream>
-#include <nlohmann/json.hpp>
+// `troupe bench`: which benchmarks there are. `bench rank` is two: of the engine with --shape, of the whole
+// system with --data.
+#include <stdexcept>
 
-#include "deploy/bench_rank.h"
-#include "deploy/commands.h"
-#include "deploy/prompt_file.h"
-#include "deploy/single_box.h"
-#include "deploy/table.h"
+#include "deploy/command_bench.h"
 
 namespace troupe::deploy {
 
 namespace {
 
-struct BenchRankOptions {
-  BoxOptions box;
-  std::string data, evaluation, profile_tokens, json, memory;
-  std::vector<std::string> policies{"recompute", "user", "item", "bat"};
-  std::size_t requests = 0;
-  double visits_per_user = 3;
-  std::uint64_t seed = 7;
-  std::uint32_t in_flight = 4;
-};
-
-std::filesystem::path evaluation_file(const BenchRankOptions& options, const std::string& model) {
-  if (!options.evaluation.empty()) return options.evaluation;
-  for (const std::filesystem::path folder : {model, options.data})
-    for (const char* name : {"eval.tsv.gz", "requests.jsonl", "requests.jsonl.gz"})
-      if (std::filesystem::exists(folder / name)) return folder / name;
-  throw ImportError(
-      "no evaluation file; expected --evaluation FILE, or eval.tsv.gz or requests.jsonl beside the model or "
-      "the data");
+void add_engine_command(CLI::App& bench, Chosen& chosen, const char* name, const char* description,
+                        std::vector<Workload> workloads) {
+  auto options = std::make_shared<BenchEngineOptions>();
+  CLI::App* command = bench.add_subcommand(name, description);
+  options->add_to(*command);
+  command->get_option("--shape")->required();
+  command->add_option(
+      "--json", options->json,
+      "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command->callback([options, workloads = std::move(workloads), &chosen] {
+    chosen = [options, workloads] { return run_bench_engine(*options, workloads); };
+  });
 }
 
-// Evaluation rows may leave out histories that the data set's users have.
-void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::path& data) {
-  if (std::none_of(rows.begin(), rows.end(), [](auto& row) { return row.history.empty(); })) return;
-  std::map<std::string, std::vector<std::string>> histories;
-  for (PutUser& user : read_users(data, HistoryPart::before_test))
-    histories[user.user] = std::move(user.history);
-  for (EvaluationRow& row : rows)
-    if (row.history.empty()) row.history = histories[row.user];
+int run_rank(const BenchRankOptions& system, BenchEngineOptions& engine) {
+  if (system.data.empty() == engine.shapes.empty())
+    throw std::invalid_argument(
+        std::string("bench rank has ") +
+        (system.data.empty() ? "neither --shape nor --data" : "both --shape and --data") +
+        "; expected --shape for the engine alone, or --data for requests to a whole box");
+  if (!system.data.empty()) return run_bench_rank(system);
+  engine.json = system.json;
+  return run_bench_engine(engine, {Workload::rank, Workload::rank_all_logits});
 }
 
-BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
-  const std::string model = required_text(config, "model.directory");
-  BenchRank bench;
-  bench.data = options.data;
-  bench.in_flight = options.in_flight;
-  bench.rows = read_evaluation(evaluation_file(options, model));
-  if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
-  fill_histories(bench.rows, options.data);
-  const std::size_t requests =
-      options.requests > 0
-          ? options.requests
-          : static_cast<std::size_t>(options.visits_per_user * static_cast<double>(bench.rows.size()));
-  bench.visits = make_visits(bench.rows, requests, options.visits_per_user, options.seed);
-  std::size_t users = 0;
-  for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
-  if (!options.profile_tokens.empty()) {
-    const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
-    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
-    const std::size_t item_tokens = items.empty() ? 0 : items.front().tokens.size();
-    if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
-    expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
-  }
-  for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();  // never asked for
-  return bench;
-}
-
-nlohmann::json to_json(const BenchRankRun& run) {
-  return {{"policy", run.policy},
-          {"requests", run.requests},
-          {"errors", run.errors},
-          {"users", run.users},
-          {"seconds", run.seconds},
-          {"qps", run.qps},
-          {"p50_ms", run.p50_ms},
-          {"p99_ms", run.p99_ms},
-          {"tokens_total", run.tokens_total},
-          {"tokens_computed", run.tokens_computed},
-          {"tokens_reused", run.tokens_reused},
-          {"plans_user", run.plans_user},
-          {"plans_item", run.plans_item},
-          {"hit_rate", run.hit_rate},
-          {"recall_at_10", run.recall_at_10},
-          {"ndcg_at_10", run.ndcg_at_10}};
-}
-
-void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool quality) {
-  constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{{"policy"},          {"requests", right},  {"errors", right},
-                                     {"qps", right},      {"p50 ms", right},    {"p99 ms", right},
-                                     {"tokens", right},   {"computed", right},  {"reused", right},
-                                     {"hit rate", right}, {"user plans", right}};
-  if (quality) columns.insert(columns.end(), {{"recall@10", right}, {"ndcg@10", right}});
-  Table table(columns);
-  for (const BenchRankRun& r : runs) {
-    std::vector<std::string> cells{r.policy,
-                                   std::to_string(r.requests),
-                                   std::to_string(r.errors),
-                                   fixed(r.qps, 1),
-                                   fixed(r.p50_ms, 2),
-                                   fixed(r.p99_ms, 2),
-                                   std::to_string(r.tokens_total),
-                                   std::to_string(r.tokens_computed),
-                                   std::to_string(r.tokens_reused),
-                                   fixed(r.hit_rate, 3),
-                                   std::to_string(r.plans_user)};
-    if (quality) cells.insert(cells.end(), {fixed(r.recall_at_10, 4), fixed(r.ndcg_at_10, 4)});
-    table.row(std::move(cells));
-  }
-  table.print(out);
-}
-
-int run_bench_rank(const BenchRankOptions& options) {
-  const Config config = options.box.load();
-  for (Config checked = config; const std::string& policy : options.policies)
-    checked.set("router.policy", policy);  // all, before the first run
-  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
-  const BenchRank bench = make_bench(options, config);
-  BenchMemory memory = bench_memory(bench, config);
-  if (!options.memory.empty()) {
-    Config sized = config;
-    sized.set("pool.memory", options.memory);
-    memory.pool_bytes = static_cast<std::uint64_t>(sized.size_bytes("pool.memory"));
-  }
-  people << "item blocks " << memory.item_bytes / 1'000'000 << " MB, user blocks "
-         << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000
-         << " MB\n";
-  std::vector<BenchRankRun> runs;
-  nlohmann::json json{{"runs", nlohmann::json::array()},
-                      {"pool_bytes", memory.pool_bytes},
-                      {"item_bytes", memory.item_bytes},
-                      {"user_bytes", memory.user_bytes},
-                      {"seed", options.seed},
-                      {"in_flight", options.in_flight},
-                      {"profile_tokens", options.profile_tokens}};
-  for (const std::string& policy : options.policies) {
-    runs.push_back(run_policy(bench, config, memory, policy));
-    json["runs"].push_back(to_json(runs.back()));
-  }
-  print_runs(people, runs, options.profile_tokens.empty());
-  if (!options.json.empty()) write_output(options.json, json.dump(2) + "\n");
-  return 0;
+void add_rank_command(CLI::App& bench, Chosen& chosen) {
+  auto system = std::make_shared<BenchRankOptions>();
+  auto engine = std::make_shared<BenchEngineOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "rank", "With --data: real ranking requests under several policies; with --shape: the engine alone");
+  system->add_to(*command);
+  engine->add_to(*command);
+  command->callback(
+      [system, engine, &chosen] { chosen = [system, engine] { return run_rank(*system, *engine); }; });
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Chosen& chosen) {
   CLI::App* bench = app.add_subcommand("bench", "Benchmarks")->require_subcommand(1);
-  auto options = std::make_shared<BenchRankOptions>();
-  CLI::App* rank = bench->add_subcommand("rank", "Real ranking requests under several policies, in one run");
-  options->box.add_to(*rank);
-  rank->add_option("--data", options->data, "Catalog folder, as for import")->required();
-  rank->add_option("--evaluation", options->evaluation,
-                   "Evaluation file; default: beside the model or the data");
-  rank->add_option("--policy", options->policies, "Policies, separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
-  rank->add_option("--requests", options->requests, "Requests; default: visits per user × users of the file")
-      ->check(CLI::Range(1, 100'000'000));
-  rank->add_option("--visits-per-user", options->visits_per_user, "Mean visits of a user")
-      ->check(CLI::Range(1.0, 1000.0))
-      ->capture_default_str();
-  rank->add_option("--profile-tokens", options->profile_tokens,
-                   "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
-  rank->add_option("--memory", options->memory,
-                   "Key-value memory, such as 512MiB; default: items fit, users do not");
-  rank->add_option("--in-flight", options->in_flight, "Requests under way at a time")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  rank->add_option("--seed", options->seed, "Seed of the visits")->capture_default_str();
-  rank->add_option("--json", options->json,
-                   "Write runs[] to this file, or - for standard output (and the table to standard error)");
-  rank->callback([options, &chosen] { chosen = [options] { return run_bench_rank(*options); }; });
+  add_engine_command(*bench, chosen, "engine", "The forward pass alone: all workloads, one table",
+                     {Workload::prefill_512, Workload::prefill_2048, Workload::suffix, Workload::rank,
+                      Workload::rank_all_logits});
+  add_engine_command(*bench, chosen, "prefill", "The forward pass alone: prompts of 512 and 2048 tokens",
+                     {Workload::prefill_512, Workload::prefill_2048});
+  add_engine_command(*bench, chosen, "suffix", "The forward pass alone: 1000 tokens on 1500 cached",
+                     {Workload::suffix});
+  add_rank_command(*bench, chosen);
+  add_make_model(*bench, chosen);
 }
 
 }  // namespace troupe::deploy

@@ -1,0 +1,43 @@
+#pragma once
+// The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
+// suffix, rank --shape, engine), the system's ranking benchmark (rank --data), and make-model for both.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deploy/bench_engine.h"
+#include "deploy/commands.h"
+
+namespace troupe::deploy {
+
+// `bench rank --data`: real ranking requests under several policies.
+struct BenchRankOptions {
+  BoxOptions box;
+  std::string data, evaluation, profile_tokens, json, memory;
+  std::vector<std::string> policies{"recompute", "user", "item", "bat"};
+  std::size_t requests = 0;
+  double visits_per_user = 3;
+  std::uint64_t seed = 7;
+  std::uint32_t in_flight = 4;
+
+  void add_to(CLI::App& command);
+};
+int run_bench_rank(const BenchRankOptions& options);
+
+// `bench prefill|suffix|rank|engine --shape`: the forward pass alone, against the peers if `against` names
+// them.
+struct BenchEngineOptions {
+  std::vector<std::string> shapes;
+  std::vector<std::uint32_t> threads{1};
+  std::string weights = "f32", kv = "f32", against, peers, json;
+  bool all_peers = false;
+  std::uint32_t rounds = 5, page_tokens = 4;
+
+  void add_to(CLI::App& command);
+};
+int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads);
+
+void add_make_model(CLI::App& bench, Chosen& chosen);
+
+}  // namespace troupe::deploy
