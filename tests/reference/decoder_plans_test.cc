@@ -24,6 +24,7 @@ using kernels::KvLayout;
 using kernels::Plan;
 using kernels::Request;
 using kernels::Source;
+using kernels::WeightFormat;
 
 constexpr int kPoison = 0xff;  // in every byte: NaN in every format
 
@@ -39,17 +40,26 @@ constexpr int kPoison = 0xff;  // in every byte: NaN in every format
 // sqrt(head_dim), each product off by u of itself: as a random walk, u times a typical product, which is one
 // here (queries and keys have deviation near one). The weight of a key is off by its score's error less the
 // mean of the others': twice that at most. Three u for each layer.
-double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roundoff = 0) {
+// int8 weights and activations are off by up to half a step, 1/254 of the largest weight of a row and 1/510
+// of an activation row's range; the largest of normal values is some three deviations, so typically 3/254 of
+// a value on either side, uniform: divided by sqrt(3), and sqrt(2) for both. That is the error of a sum of
+// such products, too (a random walk like the sum itself). Four products for each layer.
+double tolerance(const DecoderConfig& config, std::size_t tokens, double kv_roundoff = 0,
+                 double weight_error = 0) {
   constexpr double kUnitRoundoff = 0x1p-24;
   const double n = std::max<double>({double(config.hidden), double(config.intermediate),
                                      double(config.heads * config.head_dim), double(tokens)});
   const double of_sums = kUnitRoundoff * std::sqrt(n) * (13.0 * config.layers + 2);
-  return 2 * (of_sums + kv_roundoff * 3 * config.layers);
+  return 2 * (of_sums + kv_roundoff * 3 * config.layers + weight_error * 4 * config.layers);
 }
 
 // Unit roundoff of what keys and values are rounded to beyond float32.
 double kv_roundoff(KvFormat format) {
   return format == KvFormat::f32 ? 0 : format == KvFormat::f16 ? 0x1p-11 : 0x1p-8;
+}
+
+double weight_error(WeightFormat format) {
+  return format == WeightFormat::f32 ? 0 : 3.0 / 254 * std::sqrt(2.0 / 3.0);
 }
 
 // Worst difference relative to the largest expected magnitude (at least 1); infinite for what is not a
@@ -171,16 +181,22 @@ kernels::Teams split_team() {
   return teams;
 }
 
+struct Formats {
+  KvFormat kv = KvFormat::f32;
+  WeightFormat weights = WeightFormat::f32;
+};
+
 // One random model and one batch of random plans, run twice: all computed and kept, then partly read from
 // pages.
 class RandomBatch {
  public:
-  RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels, KvFormat format)
-      : chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
+  RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels, Formats formats)
+      : formats_(formats), chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
     constexpr std::uint32_t kPageTokens[] = {1, 3, 4, 16, 32};
-    decoder_ =
-        kernels::make_cpu_decoder(model_, {.page_tokens = kPageTokens[draw(chance_, 0, 4)], .kv = format},
-                                  vector_kernels, split_team());
+    decoder_ = kernels::make_cpu_decoder(
+        model_,
+        {.page_tokens = kPageTokens[draw(chance_, 0, 4)], .kv = formats.kv, .weights = formats.weights},
+        vector_kernels, split_team());
     memory_ = std::make_unique<PageMemory>(decoder_->layout());
     const std::uint32_t count = draw(chance_, 1, 3);
     for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
@@ -212,7 +228,8 @@ class RandomBatch {
         const std::vector<double> want(before[i].readouts[r].begin(), before[i].readouts[r].end());
         worst = std::max(worst, difference(found_[i].readouts[r], want));
       }
-      CHECK(worst < tolerance(model_.config, kernels::token_count(plans_[i])) + 2 * roundoff() / 8);
+      CHECK(worst <
+            tolerance(model_.config, kernels::token_count(plans_[i])) + (2 * roundoff() + weights_off()) / 8);
     }
   }
 
@@ -250,10 +267,12 @@ class RandomBatch {
 
  private:
   double allowed(const Plan& plan) const {
-    return tolerance(model_.config, kernels::token_count(plan), roundoff());
+    return tolerance(model_.config, kernels::token_count(plan), roundoff(), weights_off());
   }
-  double roundoff() const { return kv_roundoff(decoder_->layout().format); }
+  double roundoff() const { return kv_roundoff(formats_.kv); }
+  double weights_off() const { return weight_error(formats_.weights); }
 
+  Formats formats_;
   Chance chance_;
   DecoderModel model_;
   std::unique_ptr<kernels::Decoder> decoder_;
@@ -265,11 +284,11 @@ class RandomBatch {
   std::vector<std::pair<std::vector<std::byte*>, std::string>> cached_;
 };
 
-void check_random_batches(const kernels::VectorKernels& vector_kernels, KvFormat format) {
+void check_random_batches(const kernels::VectorKernels& vector_kernels, Formats formats) {
   constexpr std::uint64_t kFirstSeed = 1, kSeeds = 60;
   for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kSeeds; ++seed) {
     CAPTURE(seed);
-    RandomBatch batch(seed, vector_kernels, format);
+    RandomBatch batch(seed, vector_kernels, formats);
     batch.check_logits();
     batch.check_pages();
     batch.choose_sources();
@@ -296,9 +315,19 @@ TEST_CASE(
       const std::string stored(format_name(format));
       CAPTURE(stored);
       if (elementwise.usable)
-        check_random_batches({&elementwise, attend->run, readout->run, &*product}, format);
+        check_random_batches({&elementwise, attend->run, readout->run, &*product}, {.kv = format});
     }
     if (!elementwise.usable) MESSAGE("this CPU cannot run " << name);
+  }
+}
+
+TEST_CASE("random plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
+  const kernels::VectorKernels best{&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
+                                    &kernels::product_version()};
+  for (const KvFormat format : {KvFormat::f32, KvFormat::bf16}) {
+    const std::string stored(format_name(format));
+    CAPTURE(stored);
+    check_random_batches(best, {.kv = format, .weights = WeightFormat::int8});
   }
 }
 
