@@ -56,6 +56,7 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   add_engine_command(*bench, chosen, "suffix", "The forward pass alone: 1000 tokens on 1500 cached",
                      {Workload::suffix});
   add_rank_command(*bench, chosen);
+  add_accuracy(*bench, chosen);
   add_make_model(*bench, chosen);
 }
 

@@ -39,5 +39,6 @@ struct BenchEngineOptions {
 int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads);
 
 void add_make_model(CLI::App& bench, Chosen& chosen);
+void add_accuracy(CLI::App& bench, Chosen& chosen);
 
 }  // namespace troupe::deploy
