@@ -65,12 +65,14 @@ kernels::DecoderOptions decoder_options(const Config& config) {
   return {.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
           .kv = kernels::find_kv_format(config.text("pool.kv_format")).value(),
           .weights = kernels::find_weight_format(config.text("model.weights")).value(),
-          .cores = count_or_cores(config, "inference.cores")};
+          .cores = count_or_cores(config, "inference.cores"),
+          .executors = count_or_cores(config, "inference.executors")};
 }
 
 std::string layout_version(const kernels::DecoderOptions& options) {
   return std::string(format_name(options.kv)) + " head-major, page_tokens " +
-         std::to_string(options.page_tokens) + ", weights " + std::string(format_name(options.weights));
+         std::to_string(options.page_tokens) + ", weights " + std::string(format_name(options.weights)) +
+         kernels::weight_variant(options.weights);
 }
 
 FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model) {

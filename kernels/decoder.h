@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/kv_layout.h"
@@ -67,7 +68,15 @@ struct DecoderOptions {
   // Cores that a decoder and those shared from it may use. A pass runs on the thread that calls forward, and is
   // split among the cores that no other pass keeps busy at the time.
   std::uint32_t cores = 1;
+  // Executors that there will be, this decoder and those shared from it. Where there are at least as many as the
+  // machine has memory nodes, each stays on one, with the threads that run its passes: a thread that calls forward
+  // is kept on the node's CPUs from then on.
+  std::uint32_t executors = 1;
 };
+
+// What else int8 weights mean on this CPU, for the names of blocks: they have 7 bits where its products of bytes
+// are summed in 16 bits. Empty for float32.
+std::string weight_variant(WeightFormat format);
 
 // CPU backend. Takes the weights (packs them once, keeps no second copy).
 std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options);

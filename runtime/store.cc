@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <mutex>
 #include <shared_mutex>
@@ -105,6 +106,8 @@ class RecoverOnWrite final : public rocksdb::EventListener {
 // Free bytes without which the database is not opened again after a failure: it first writes what is in
 // memory.
 constexpr std::uint64_t room_to_open = 4 * mebibyte;
+// Opening reads the log and keeps readers waiting, so what failed is not tried again at once.
+constexpr std::chrono::seconds between_attempts(1);
 
 // A write that failed on another thread has closed the database, and it could not be opened again.
 StoreFailure closed_failure() {
@@ -181,7 +184,9 @@ struct Store::Rocks {
   std::shared_mutex opening;  // held by all who use the database, and alone to open it again
   std::unique_ptr<rocksdb::DB> database;
   std::vector<rocksdb::ColumnFamilyHandle*> columns;  // by Column
-  std::atomic<bool> failed = false;                   // the last write did
+  std::atomic<bool> failed = false;                   // a write did since the database was opened
+  std::chrono::steady_clock::time_point not_before;   // for the next attempt to open it again
+  std::optional<StoreFailure> last_failure;           // of the last attempt
 
   ~Rocks() { close(); }
   rocksdb::ColumnFamilyHandle* column(Column c) const { return columns[static_cast<std::size_t>(c)]; }
@@ -200,15 +205,19 @@ struct Store::Rocks {
     if (!failed.load()) return {};
     const std::unique_lock alone(opening);
     if (!failed.load()) return {};
+    if (std::chrono::steady_clock::now() < not_before) return last_failure;
     if (auto failure = check_room(room_to_open)) return failure;
     close();
     const rocksdb::Status status = open();
-    if (!status.ok()) open_to_read();
-    return outcome(status);
-  }
-  std::optional<StoreFailure> outcome(const rocksdb::Status& status) {
     failed.store(!status.ok());
     if (status.ok()) return {};
+    open_to_read();
+    not_before = std::chrono::steady_clock::now() + between_attempts;
+    return last_failure = outcome(status);
+  }
+  std::optional<StoreFailure> outcome(const rocksdb::Status& status) {
+    if (status.ok()) return {};
+    failed.store(true);  // until the database is opened again, whatever other threads' writes did
     const StoreFault fault = fault_of(status);
     return StoreFailure{fault, std::string(describe(fault)) + ": " + status.ToString()};
   }

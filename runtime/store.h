@@ -63,11 +63,12 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   enum class Read : std::uint8_t { found, missing, corrupt, failed };
-  using UseValue = std::function<void(std::string_view)>;  // bytes are alive during the call
+  // `use` must not call the store. Bytes are alive during the call.
+  using UseValue = std::function<void(std::string_view)>;
   Read read(Column column, std::string_view key, const UseValue& use) const;
 
-  // Keys in [from, to) in order of bytes, until `use` returns false; `to` empty: to the end. False if the
-  // disk failed on the way.
+  // Keys in [from, to) in order of bytes, until `use` (which must not call the store) returns false; `to`
+  // empty: to the end. False if the disk failed on the way.
   using UseEntry = std::function<bool(std::string_view key, std::string_view value)>;
   bool scan(Column column, std::string_view from, std::string_view to, const UseEntry& use) const;
 

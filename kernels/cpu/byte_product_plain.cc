@@ -1,5 +1,5 @@
 // The product of bytes for machines without oneDNN: a plain loop, many times slower. It is there so that an
-// int8 model gives the same answers everywhere.
+// int8 model runs everywhere.
 #ifndef TROUPE_WITH_ONEDNN
 #include <cstring>
 #include <vector>

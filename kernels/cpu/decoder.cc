@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/cpu/byte_product.h"
 #include "kernels/cpu/cpu_decoder.h"
 #include "kernels/cpu/decoder_attention.h"
 #include "kernels/cpu/decoder_batch.h"
@@ -31,6 +32,7 @@ std::size_t chunk_rows(std::size_t rows, std::uint32_t workers) {
 }
 
 constexpr std::size_t readout_rows_at_once = 256;
+constexpr double copies_cost = 20;  // operations in the time of copying one value
 
 struct Rows {
   std::size_t begin, count;
@@ -66,6 +68,7 @@ class CpuDecoder final : public Decoder {
   void start(std::span<const Request> requests, std::uint32_t workers);
   void run_rows(Team::Pass& pass, std::uint32_t layer);
   void run_attention(Team::Pass& pass, std::uint32_t layer);
+  Workspace& workspace(std::uint32_t worker);
   void embed(Rows rows, Workspace& w);
   void make_queries_keys_values(const PackedLayer& layer, Rows rows, Workspace& w);
   void attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w);
@@ -97,7 +100,6 @@ class CpuDecoder final : public Decoder {
   BatchPlanner planner_;
   LayerKv kv_;
   RopeTable rope_;
-  std::thread::id runs_on_;
   ForwardTimes* times_ = nullptr;
 
   // The pass at hand.
@@ -125,8 +127,9 @@ void CpuDecoder::forward(std::span<const Request> requests, std::vector<Logits>&
 
 // The thread that runs passes computes beside its helpers.
 void CpuDecoder::stay_on_node() {
-  if (runs_on_ == std::this_thread::get_id()) return;
-  runs_on_ = std::this_thread::get_id();
+  thread_local const Team* beside = nullptr;
+  if (beside == &team_) return;
+  beside = &team_;
   stay_on(team_.cpus());
 }
 
@@ -141,12 +144,6 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
   state_.reserve(rows_ * c_.hidden);
   qkv_.reserve(rows_ * qkv_width());
   mixed_.reserve(rows_ * q_width());
-  const std::size_t at_once = std::min(rows_, chunk_rows_);
-  for (Workspace& w : workspaces_) {
-    w.normed.reserve(at_once * c_.hidden);
-    w.gate_up.reserve(at_once * 2 * c_.intermediate);
-    w.activated.reserve(at_once * c_.intermediate);
-  }
   kv_.reserve(batch_->rows());
   rope_.gather(batch_->positions);
 }
@@ -156,7 +153,7 @@ void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
   const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
   pass.run(chunks, static_cast<double>(rows_) * row_operations(),
            [&](std::size_t chunk, std::uint32_t worker) {
-             Workspace& w = workspaces_[worker];
+             Workspace& w = workspace(worker);
              const std::size_t begin = chunk * chunk_rows_;
              const Rows rows{begin, std::min(chunk_rows_, rows_ - begin)};
              if (layer == 0) {
@@ -174,7 +171,9 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   if (is_last(layer)) keep_read_rows();
   const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
   const std::size_t parts = attention.parts.size();
-  const double operations = 4 * attention.pairs * static_cast<double>(q_width());
+  double operations = 4 * attention.pairs * static_cast<double>(q_width());
+  for (const KeptSegment& segment : batch_->kept)
+    operations += copies_cost * static_cast<double>(segment.tokens * 2 * kv_width());
   pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     Workspace& w = workspaces_[worker];
     if (part < parts) {
@@ -184,6 +183,15 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
       kv_.keep(batch_->kept[part - parts], layer);
     }
   });
+}
+
+// Makes room for a chunk: only workers that take one need it.
+Workspace& CpuDecoder::workspace(std::uint32_t worker) {
+  Workspace& w = workspaces_[worker];
+  w.normed.reserve(chunk_rows_ * c_.hidden);
+  w.gate_up.reserve(chunk_rows_ * 2 * c_.intermediate);
+  w.activated.reserve(chunk_rows_ * c_.intermediate);
+  return w;
 }
 
 void CpuDecoder::embed(Rows rows, Workspace& w) {
@@ -299,7 +307,7 @@ void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::
   const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
   pass.run(chunks, static_cast<double>(rows_) * row_operations(),
            [&](std::size_t chunk, std::uint32_t worker) {
-             Workspace& w = workspaces_[worker];
+             Workspace& w = workspace(worker);
              const std::size_t begin = chunk * chunk_rows_;
              const Rows rows{begin, std::min(chunk_rows_, rows_ - begin)};
              add_attention(weights_->layers.back(), rows, w);
@@ -359,6 +367,11 @@ double CpuDecoder::row_operations() const {
 
 }  // namespace
 
+std::string weight_variant(WeightFormat format) {
+  if (format == WeightFormat::f32) return "";
+  return ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
+}
+
 std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
                                           const VectorKernels& vector_kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
@@ -372,7 +385,7 @@ std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptio
 std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {
   return make_cpu_decoder(std::move(model), options,
                           {&elementwise(), &attend, &readout_rows, &product_version()},
-                          make_teams(options.cores, read_memory_nodes()));
+                          make_teams(options.cores, options.executors, read_memory_nodes()));
 }
 
 }  // namespace troupe::kernels

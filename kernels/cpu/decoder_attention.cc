@@ -1,6 +1,7 @@
 #include "kernels/cpu/decoder_attention.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace troupe::kernels {
 namespace {
@@ -28,15 +29,21 @@ void cut_attention(const DecoderBatch& batch, AttendingRows attending, std::uint
     if (begin == end) continue;
     std::size_t context = 0;
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) context += batch.spans[s].tokens;
-    for (std::uint32_t r = begin; r < end; ++r)
-      out.pairs += static_cast<double>(context + ends[r] - begins[r]);
     const std::uint32_t blocks = std::clamp((end - begin) / rows_min, 1u, std::max(1u, cuts));
-    for (std::uint32_t block = blocks; block-- > 0;) {
-      const std::uint32_t from = begin + (end - begin) * block / blocks;
-      const std::uint32_t to = begin + (end - begin) * (block + 1) / blocks;
-      for (std::uint32_t head = 0; head < kv_heads; ++head) out.parts.push_back({g, head, from, to});
+    for (std::uint32_t block = 0; block < blocks; ++block) {
+      AttentionPart part{g, 0, begin + (end - begin) * block / blocks,
+                         begin + (end - begin) * (block + 1) / blocks};
+      for (std::uint32_t r = part.row_begin; r < part.row_end; ++r)
+        part.pairs += static_cast<double>(context + ends[r] - begins[r]);
+      out.pairs += part.pairs;
+      for (; part.head < kv_heads; ++part.head) out.parts.push_back(part);
     }
   }
+  // By group and rows where they are equal, so that nothing depends on the sort.
+  std::ranges::sort(out.parts, [](const AttentionPart& a, const AttentionPart& b) {
+    if (a.pairs != b.pairs) return a.pairs > b.pairs;
+    return std::tie(a.group, a.row_begin, a.head) < std::tie(b.group, b.row_begin, b.head);
+  });
 }
 
 }  // namespace troupe::kernels

@@ -11,6 +11,7 @@ namespace troupe::kernels {
 struct AttentionPart {
   std::uint32_t group = 0, head = 0;         // index into the batch's groups; key-value head
   std::uint32_t row_begin = 0, row_end = 0;  // rows of the batch, or read rows where only those are computed
+  double pairs = 0;                          // visible (row, key) pairs
 };
 
 struct AttentionParts {

@@ -63,6 +63,20 @@ TEST_CASE("the pairs are those that rows see, and in the last layer those of rea
   CHECK(cut.parts[0].row_end == 1);
 }
 
+TEST_CASE("parts of a long group come before those of a short one that is earlier") {
+  DecoderBatch batch = causal_batch(3, 0);
+  for (std::uint32_t r = 0; r < 50; ++r) {
+    batch.visible_begin.push_back(0);
+    batch.visible_end.push_back(r + 1);
+  }
+  batch.groups.push_back({.row_begin = 3, .row_end = 53, .span_begin = 1, .span_end = 1});
+  AttentionParts cut;
+  cut_attention(batch, AttendingRows::all, 2, 1, 1, cut);
+  REQUIRE(cut.parts.size() == 2);
+  CHECK(cut.parts[0].group == 1);
+  CHECK(cut.pairs == 6 + 50 * 51 / 2);
+}
+
 TEST_CASE("a batch without rows has no parts") {
   AttentionParts cut;
   cut_attention(DecoderBatch(), AttendingRows::all, 2, 1, 4, cut);

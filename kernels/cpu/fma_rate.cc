@@ -1,11 +1,12 @@
 #include "kernels/cpu/fma_rate.h"
 
-#include <time.h>
-
 #include <limits>
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "kernels/check.h"
+#include "kernels/cpu/thread_clock.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -16,13 +17,6 @@ namespace troupe::kernels {
 namespace {
 
 constexpr int chains = 12, steps = 400000;
-volatile float sink;  // keeps the sums alive
-
-double thread_cpu_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 __attribute__((target("avx512f"))) double rate_avx512() {
   __m512 sum[chains], a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
@@ -33,7 +27,7 @@ __attribute__((target("avx512f"))) double rate_avx512() {
     for (int c = 0; c < chains; ++c) sum[c] = _mm512_fmadd_ps(sum[c], a, b);
   }
   const double seconds = thread_cpu_seconds() - start;
-  for (auto& s : sum) sink = _mm512_cvtss_f32(s);
+  for (auto& s : sum) asm volatile("" ::"v"(s));
   return 2.0 * 16 * chains * steps / seconds;
 }
 
@@ -46,7 +40,7 @@ __attribute__((target("avx2,fma"))) double rate_avx2() {
     for (int c = 0; c < chains; ++c) sum[c] = _mm256_fmadd_ps(sum[c], a, b);
   }
   const double seconds = thread_cpu_seconds() - start;
-  for (auto& s : sum) sink = _mm256_cvtss_f32(s);
+  for (auto& s : sum) asm volatile("" ::"x"(s));
   return 2.0 * 8 * chains * steps / seconds;
 }
 
@@ -66,7 +60,8 @@ std::string_view widest_fma() { return "none"; }
 #endif
 
 double fma_rate_together(unsigned threads) {
-  std::vector<double> rates(threads);
+  TROUPE_CHECK(threads > 0, "a rate is of at least one thread");
+  std::vector<double> rates(threads, std::numeric_limits<double>::quiet_NaN());
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i)
     others.emplace_back([&rates, i] { rates[i] = fma_rate(widest_fma()); });

@@ -12,11 +12,12 @@ namespace troupe::kernels {
 // has none of it, or on an architecture other than x86-64.
 double fma_rate(std::string_view version);
 
-// The instruction set above with the widest vectors that this CPU has: "avx512" or "avx2".
+// The instruction set above with the widest vectors that this CPU has: "avx512", else "avx2"; "none" where
+// fma_rate knows none.
 std::string_view widest_fma();
 
-// The mean of fma_rate(widest_fma()) on `threads` threads at the same time: two that share a core's units
-// each get their part.
+// The mean of fma_rate(widest_fma()) on `threads` (at least one) threads at the same time: two that share a
+// core's units each get their part.
 double fma_rate_together(unsigned threads);
 
 }  // namespace troupe::kernels

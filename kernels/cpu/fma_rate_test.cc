@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "kernels/attend.h"
 
 using namespace troupe::kernels;
@@ -13,12 +11,12 @@ TEST_SUITE("fma rate") {
     for (const AttendVersion& version : attend_versions()) {
       if (version.name != "avx512" && version.name != "avx2") continue;
       CAPTURE(version.name);
-      CHECK(std::isfinite(fma_rate(version.name)) == version.usable);
+      CHECK((fma_rate(version.name) > 0) == version.usable);
+      if (version.usable) CHECK(widest_fma() != "none");
     }
-    CHECK(std::isfinite(fma_rate_together(1)) == std::isfinite(fma_rate(widest_fma())));
   }
 
   TEST_CASE("several threads have a rate each") {
-    CHECK(std::isfinite(fma_rate_together(3)) == std::isfinite(fma_rate(widest_fma())));
+    CHECK((fma_rate_together(3) > 0) == (fma_rate(widest_fma()) > 0));
   }
 }

@@ -20,7 +20,7 @@ namespace {
 // faster than 64).
 std::size_t int8_step_rows(std::size_t weight_bytes) { return weight_bytes <= (2u << 20) ? 64 : 256; }
 
-// The bytes and scales of one step of an int8 layer.
+// The bytes and scales of one step of an int8 layer, and its values where they are added to others.
 struct QuantizedRows {
   std::vector<std::uint8_t> bytes;
   std::vector<RowScale> scales;

@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <string>
+#include <system_error>
 
 namespace troupe::kernels {
 namespace {
 
-bool may_use(int cpu) {
-  static const cpu_set_t allowed = [] {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_ZERO(&set);
-    return set;
-  }();
-  return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed);
+// The CPUs that the calling thread may use.
+cpu_set_t own_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_ZERO(&set);
+  return set;
 }
 
 // A number at the front of `text`, which loses it; -1 if there is none.
@@ -47,24 +47,35 @@ CpuSet parse_cpu_list(std::string_view text) {
 }
 
 std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes) {
-  std::vector<CpuSet> found;
-  std::string list;
-  for (int node = 0; std::ifstream file{nodes / ("node" + std::to_string(node)) / "cpulist"}; ++node) {
-    std::getline(file, list);
+  const cpu_set_t own = own_cpus();
+  std::map<int, CpuSet> found;  // by the node's number; numbers may have gaps
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(nodes, none)) {
+    const std::string name = entry.path().filename().string();
+    std::string_view number = name;
+    if (!number.starts_with("node")) continue;
+    number.remove_prefix(4);
+    const int node = take_number(number);
+    std::string list;
+    std::getline(std::ifstream(entry.path() / "cpulist") >> std::ws, list);
     CpuSet cpus = parse_cpu_list(list);
-    std::erase_if(cpus, [](int cpu) { return !may_use(cpu); });
-    if (!cpus.empty()) found.push_back(std::move(cpus));
+    std::erase_if(cpus, [&](int cpu) { return !CPU_ISSET(cpu, &own); });
+    if (node >= 0 && number.empty() && !cpus.empty()) found[node] = std::move(cpus);
   }
-  if (found.size() < 2) found.clear();
-  return found;
+  std::vector<CpuSet> sets;
+  for (auto& [node, cpus] : found) sets.push_back(std::move(cpus));
+  if (sets.size() < 2) sets.clear();
+  return sets;
 }
 
 void stay_on(const CpuSet& cpus) {
   if (cpus.empty()) return;
+  thread_local const cpu_set_t own = own_cpus();  // as it was before the first call
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (const int cpu : cpus) CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);
+  for (const int cpu : cpus)
+    if (CPU_ISSET(cpu, &own)) CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);  // fails on an empty set
 }
 
 }  // namespace troupe::kernels

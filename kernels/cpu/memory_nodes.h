@@ -10,14 +10,15 @@ namespace troupe::kernels {
 
 using CpuSet = std::vector<int>;  // numbers of CPUs, ascending
 
-// The CPUs of each node that this process may use, nodes without any left out. Empty on a machine with one
-// node, and where the system does not say. `nodes` is the kernel's folder with node0, node1, ….
+// The CPUs of each node that the calling thread may use, nodes without any left out. Empty on a machine with
+// one node, and where the system does not say. `nodes` is the kernel's folder with node0, node1, ….
 std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes = "/sys/devices/system/node");
 
 // "0-3,8,10-11" as CPU numbers; what cannot be read is left out.
 CpuSet parse_cpu_list(std::string_view text);
 
-// Keeps the calling thread on these CPUs; an empty set, or one the system refuses, leaves it where it is.
+// Keeps the calling thread on those of these CPUs that it could use before the first call; if there are none,
+// it stays where it is.
 void stay_on(const CpuSet& cpus);
 
 }  // namespace troupe::kernels

@@ -47,22 +47,30 @@ TEST_CASE("nodes keep the CPUs that this process may use; those without any are 
   const std::string mine = std::to_string(first_cpu());
   write_node(folder.path(), 0, mine + ",1020-1023");
   write_node(folder.path(), 1, "1021-1023");
-  write_node(folder.path(), 2, mine);
+  write_node(folder.path(), 5, mine);
+  write_node(folder.path(), 12, "1023");
+  std::filesystem::create_directories(folder.path() / "node7x");
   const auto nodes = read_memory_nodes(folder.path());
   REQUIRE(nodes.size() == 2);
   CHECK(nodes[1] == CpuSet{first_cpu()});
 }
 
-TEST_CASE("a thread stays where it is told to, and an empty set says nothing") {
+TEST_CASE(
+    "a thread stays where it is told to, where it may; an empty set, or CPUs it may not use, say nothing") {
   const int cpu = first_cpu();
-  std::thread([cpu] {
-    stay_on({});
-    stay_on({cpu});
+  int before = 0, unchanged = 0, after = 0;
+  std::thread([&] {
     cpu_set_t set;
-    REQUIRE(sched_getaffinity(0, sizeof set, &set) == 0);
-    CHECK(CPU_COUNT(&set) == 1);
-    CHECK(CPU_ISSET(cpu, &set));
+    const auto count = [&] { return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1; };
+    before = count();
+    stay_on({});
+    stay_on({CPU_SETSIZE - 1});
+    unchanged = count();
+    stay_on({cpu, CPU_SETSIZE - 1});
+    after = count();
   }).join();
+  CHECK(unchanged == before);
+  CHECK(after == 1);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 // oneDNN 2.6 goes by the CPU's AMX bit and then dies of an illegal instruction where that bit is not the
 // whole truth: where a virtual machine shows the bit but no tile palette (CPUID leaf 1DH), or Linux was not
 // asked for the tiles' registers. So it is asked here, and AMX is put out of bounds where it cannot work.
-// Products in float32 do not use it; those of bytes fall back to VNNI.
+// Products of bytes then fall back to VNNI.
 void settle_instruction_sets() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr unsigned amx_tile_bit = 1u << 24;

@@ -25,14 +25,24 @@ void pause_briefly() {
 Team::Team(std::uint32_t cores, CpuSet cpus, double operations_worth_helping)
     : cores_(cores), cpus_(std::move(cpus)), operations_worth_helping_(operations_worth_helping) {
   TROUPE_CHECK(cores > 0, "a team has at least one core");
-  for (std::uint32_t worker = 1; worker < cores; ++worker)
-    helpers_.emplace_back([this, worker] { help(worker); });
+  count_idle_cores();
+  try {
+    for (std::uint32_t worker = 1; worker < cores; ++worker)
+      helpers_.emplace_back([this, worker] { help(worker); });
+  } catch (...) {  // the system gives no more threads
+    stop();
+    throw;
+  }
 }
 
 Team::~Team() {
+  TROUPE_CHECK(passes_ == 0, "no pass is under way when its team ends");
+  stop();
+}
+
+void Team::stop() {
   {
     const std::lock_guard lock(mutex_);
-    TROUPE_CHECK(passes_ == 0, "no pass is under way when its team ends");
     stopping_ = true;
     ++changes_;
   }
@@ -40,21 +50,39 @@ Team::~Team() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
-void Team::Region::take_parts(std::uint32_t worker) {
-  for (std::size_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;)
-    call(work, part, worker);
+void Team::Region::take_parts(std::uint32_t worker, const Team* gives_way) noexcept {
+  try {
+    while (gives_way == nullptr || gives_way->idle_cores_.load(std::memory_order_relaxed) >= 0) {
+      const std::size_t part = next.fetch_add(1, std::memory_order_relaxed);
+      if (part >= parts) return;
+      call(work, part, worker);
+    }
+  } catch (...) {
+    next.store(parts, std::memory_order_relaxed);
+    if (!failed.exchange(true)) failure = std::current_exception();
+  }
+}
+
+void Team::count_idle_cores() {
+  idle_cores_ = static_cast<int>(cores_) - static_cast<int>(passes_) - static_cast<int>(helping_);
 }
 
 void Team::begin_pass() {
   const std::lock_guard lock(mutex_);
   ++passes_;
-  cores_idle_ = passes_ < cores_;
+  count_idle_cores();
 }
 
 void Team::end_pass() {
-  const std::lock_guard lock(mutex_);
-  --passes_;
-  cores_idle_ = passes_ > 0 && passes_ < cores_;
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    --passes_;
+    count_idle_cores();
+    wake = !regions_.empty();
+    if (wake) ++changes_;
+  }
+  if (wake) changed_.notify_all();
 }
 
 void Team::open(Region& region) {
@@ -89,12 +117,14 @@ void Team::help(std::uint32_t worker) {
     const std::uint32_t seen = changes_;
     if (Region* region = find_region()) {
       ++helping_;
+      count_idle_cores();
       ++region->helpers;
       lock.unlock();
-      region->take_parts(worker);
+      region->take_parts(worker, this);
       region->helpers.fetch_sub(1, std::memory_order_release);  // the region may be gone from here on
       lock.lock();
       --helping_;
+      count_idle_cores();
     } else if (!await_change(lock, seen)) {
       return;
     }
@@ -111,9 +141,9 @@ Team::Region* Team::find_region() {
 
 // False when the team ends.
 bool Team::await_change(std::unique_lock<std::mutex>& lock, std::uint32_t seen) {
-  if (cores_idle_) {
+  if (passes_ > 0 && idle_cores_ > 0) {
     lock.unlock();
-    for (int looks = 0; looks < looks_before_sleep && changes_ == seen && cores_idle_; ++looks)
+    for (int looks = 0; looks < looks_before_sleep && changes_ == seen && idle_cores_ > 0; ++looks)
       pause_briefly();
     lock.lock();
   }
@@ -129,9 +159,12 @@ std::uint32_t Team::Pass::workers() const {
   return team_.cores_ - std::min(team_.cores_ - 1, team_.passes_ - 1 + team_.helping_);
 }
 
-Teams make_teams(std::uint32_t cores, const std::vector<CpuSet>& nodes) {
+Teams make_teams(std::uint32_t cores, std::uint32_t executors, const std::vector<CpuSet>& nodes) {
   Teams teams;
-  if (nodes.empty()) teams.push_back(std::make_unique<Team>(cores));
+  if (nodes.empty() || executors < nodes.size() || cores < nodes.size()) {
+    teams.push_back(std::make_unique<Team>(cores));
+    return teams;
+  }
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     const auto here = static_cast<std::uint32_t>(nodes[node].size());
     const auto share =

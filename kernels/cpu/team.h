@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -43,9 +44,16 @@ class Team {
     std::atomic<std::size_t> next = 0;
     std::atomic<std::uint32_t> helpers = 0;  // inside; none enters once the region is closed
 
-    void take_parts(std::uint32_t worker);
+    std::atomic<bool> failed = false;
+    std::exception_ptr failure = nullptr;  // the first; the parts that were not begun are left out
+
+    // Takes parts until none is left, or, with a team to give way to, until its cores are all needed by
+    // passes.
+    void take_parts(std::uint32_t worker, const Team* gives_way) noexcept;
   };
 
+  void stop();
+  void count_idle_cores();
   void begin_pass();
   void end_pass();
   void open(Region& region);
@@ -63,7 +71,7 @@ class Team {
   std::uint32_t passes_ = 0, helping_ = 0;  // cores in use: those of passes, and of helpers at work
   std::uint32_t sleeping_ = 0;
   std::atomic<std::uint32_t> changes_ = 0;
-  std::atomic<bool> cores_idle_ = false;
+  std::atomic<int> idle_cores_ = 0;  // cores that neither a pass nor a helper uses; below 0: one too many
   bool stopping_ = false;
   std::vector<std::thread> helpers_;
 };
@@ -81,17 +89,19 @@ class Team::Pass {
 
   // Calls work(part, worker) once for each part in [0, parts), in any order, and returns when all are done.
   // `worker` is below cores() and no two calls at a time have the same; the calling thread's is 0.
-  // `operations` is the cost of all parts together.
+  // `operations` is the cost of all parts together. What a part throws leaves here, once all others have
+  // ended.
   template <class Work>
   void run(std::size_t parts, double operations, Work&& work) {
     if (parts > 1 && operations >= team_.operations_worth_helping_ && team_.cores_ > 1) {
       Region region{[](void* w, std::size_t part, std::uint32_t worker) {
                       (*static_cast<std::remove_reference_t<Work>*>(w))(part, worker);
                     },
-                    &work, parts};
+                    const_cast<void*>(static_cast<const void*>(&work)), parts};
       team_.open(region);
-      region.take_parts(0);
+      region.take_parts(0, nullptr);
       team_.close(region);
+      if (region.failure) std::rethrow_exception(region.failure);
       return;
     }
     for (std::size_t part = 0; part < parts; ++part) work(part, 0u);
@@ -101,9 +111,10 @@ class Team::Pass {
   Team& team_;
 };
 
-// One team for each memory node, which share the cores evenly (each gets at least one, and no more than the
-// node has); one team that stays nowhere if there are no nodes.
+// The teams of a decoder with `executors` executors: one for each memory node, which share the cores evenly
+// (each gets at least one, and no more than the node has). One team that stays nowhere if there are no nodes,
+// or fewer executors or cores than nodes: a request is then split over all of them.
 using Teams = std::vector<std::unique_ptr<Team>>;
-Teams make_teams(std::uint32_t cores, const std::vector<CpuSet>& nodes);
+Teams make_teams(std::uint32_t cores, std::uint32_t executors, const std::vector<CpuSet>& nodes);
 
 }  // namespace troupe::kernels

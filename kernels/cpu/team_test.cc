@@ -1,10 +1,13 @@
 #include "kernels/cpu/team.h"
 
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <set>
+#include <stdexcept>
 
 using namespace troupe::kernels;
 
@@ -20,10 +23,12 @@ TEST_CASE("every part is done exactly once, for any number of parts and cores") 
       CAPTURE(cores);
       CAPTURE(parts);
       std::vector<std::atomic<int>> calls(parts);
+      std::vector<std::atomic<int>> working(cores);
       std::atomic<bool> workers_fit = true;
       pass.run(parts, worth_helping, [&](std::size_t part, std::uint32_t worker) {
+        if (worker >= cores || ++working[worker] > 1) workers_fit = false;
         ++calls[part];
-        if (worker >= cores) workers_fit = false;
+        --working[worker];
       });
       CHECK(std::ranges::all_of(calls, [](const auto& n) { return n == 1; }));
       CHECK(workers_fit);
@@ -102,15 +107,69 @@ TEST_CASE("passes on several threads at a time each see their own parts done") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("memory nodes share the cores, and helpers stay on their node") {
-  CHECK(make_teams(3, {}).size() == 1);
-  CHECK(make_teams(3, {}).front()->cores() == 3);
-  const Teams teams = make_teams(5, {{0, 1, 2}, {0, 1}, {0}});
+// Parts that wait for each other are on two threads: on the caller's, and on a helper's.
+TEST_CASE("what a part throws leaves run, from the caller's part or a helper's, and the team goes on") {
+  Team team(2);
+  Team::Pass pass(team);
+  for (const std::uint32_t thrower : {0u, 1u}) {
+    std::atomic<int> arrived = 0;
+    const auto part = [&](std::size_t, std::uint32_t worker) {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+      if (worker == thrower) throw std::runtime_error("no memory");
+    };
+    CHECK_THROWS_WITH(pass.run(2, worth_helping, part), "no memory");
+    std::atomic<int> done = 0;
+    pass.run(50, worth_helping, [&](std::size_t, std::uint32_t) { ++done; });
+    CHECK(done == 50);
+  }
+}
+
+TEST_CASE("a helper gives way as soon as passes need all cores") {
+  Team team(2);
+  std::optional<Team::Pass> first(std::in_place, team), second;
+  std::atomic<int> helped = 0, begun = 0;
+  first->run(1000, worth_helping, [&](std::size_t, std::uint32_t worker) {
+    if (worker == 1) {
+      second.emplace(team);  // the helper's own part: from now on two passes keep both cores
+      ++helped;
+    } else if (++begun == 1) {
+      while (helped == 0) std::this_thread::yield();
+    }
+  });
+  CHECK(helped == 1);
+}
+
+TEST_CASE("memory nodes share the cores, unless that leaves some of them idle") {
+  CHECK(make_teams(3, 3, {}).size() == 1);
+  CHECK(make_teams(3, 3, {}).front()->cores() == 3);
+  const std::vector<CpuSet> nodes{{0, 1, 2}, {0, 1}, {0}};
+  CHECK(make_teams(5, 2, nodes).size() == 1);
+  CHECK(make_teams(2, 5, nodes).size() == 1);
+  const Teams teams = make_teams(5, 3, nodes);
   REQUIRE(teams.size() == 3);
   CHECK(teams[0]->cores() == 1);
   CHECK(teams[1]->cores() == 2);
   CHECK(teams[2]->cores() == 1);  // a share of two, on a node with one core
   CHECK(teams[1]->cpus() == CpuSet{0, 1});
+}
+
+TEST_CASE("helpers stay on their CPUs") {
+  cpu_set_t mine;
+  REQUIRE(sched_getaffinity(0, sizeof mine, &mine) == 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &mine)) ++cpu;
+  Team team(2, {cpu});
+  Team::Pass pass(team);
+  std::atomic<int> arrived = 0, cpus = 0;
+  pass.run(2, worth_helping, [&](std::size_t, std::uint32_t worker) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+    cpu_set_t set;
+    if (worker == 1 && sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET(cpu, &set))
+      cpus = CPU_COUNT(&set);
+  });
+  CHECK(cpus == 1);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 // timed. The context lies in pages, as in a pool: items in pages of a few tokens against one run of as many
 // tokens shows what short runs cost; the three formats show what widening costs.
 //   attend_bench [--json FILE] [--rounds N] [--only VERSION] [--kv FORMAT]
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -20,17 +18,12 @@
 
 #include "kernels/attend.h"
 #include "kernels/cpu/fma_rate.h"
+#include "kernels/cpu/thread_clock.h"
 #include "kernels/float_formats.h"
 
 using namespace troupe::kernels;
 
 namespace {
-
-double cpu_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
 
 // Rows in causal segments of `segment` tokens, on `items` items of `item` tokens each in pages of `page`.
 struct Shape {
@@ -132,14 +125,15 @@ Result measure(const AttendVersion& version, const Shape& shape, KvFormat format
   Instance instance(shape, format);
   AttendScratch scratch;
   instance.attend(version.run, scratch);
-  const double first = cpu_seconds();
+  const double first = thread_cpu_seconds();
   instance.attend(version.run, scratch);
-  const int repeats = 1 + static_cast<int>(1e-3 / (cpu_seconds() - first + 1e-7));  // a millisecond at least
+  const int repeats =
+      1 + static_cast<int>(1e-3 / (thread_cpu_seconds() - first + 1e-7));  // a millisecond at least
   std::vector<double> rates, peaks, shares;
   for (int round = 0; round < rounds; ++round) {
-    const double before = fma_rate(version.name), start = cpu_seconds();
+    const double before = fma_rate(version.name), start = thread_cpu_seconds();
     for (int i = 0; i < repeats; ++i) instance.attend(version.run, scratch);
-    rates.push_back(repeats * instance.flops() / (cpu_seconds() - start) / 1e9);
+    rates.push_back(repeats * instance.flops() / (thread_cpu_seconds() - start) / 1e9);
     peaks.push_back((before + fma_rate(version.name)) / 2e9);
     shares.push_back(rates.back() / peaks.back());
   }
