@@ -31,6 +31,9 @@ std::size_t chunk_rows(std::size_t rows, std::uint32_t workers) {
   return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
 }
 
+// Up to so many rows idle cores share each product's output features instead of its rows: reading the weight
+// takes most of the time, and then everybody reads a part of it.
+constexpr std::size_t few_rows = 64;
 constexpr std::size_t readout_rows_at_once = 256;
 constexpr double copies_cost = 20;  // operations in the time of copying one value
 
@@ -66,6 +69,9 @@ class CpuDecoder final : public Decoder {
  private:
   void stay_on_node();
   void start(std::span<const Request> requests, std::uint32_t workers);
+  template <class Work>
+  void for_rows(Team::Pass& pass, Work&& work);
+  void multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add, Workspace& w);
   void run_rows(Team::Pass& pass, std::uint32_t layer);
   void run_attention(Team::Pass& pass, std::uint32_t layer);
   Workspace& workspace(std::uint32_t worker);
@@ -106,6 +112,8 @@ class CpuDecoder final : public Decoder {
   const DecoderBatch* batch_ = nullptr;
   std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
   std::size_t chunk_rows_ = 0;
+  bool shares_products_ = false;     // the pass has few rows
+  Team::Pass* sharing_ = nullptr;    // set while its products are shared
   FloatBuffer state_, qkv_, mixed_;  // [rows] × hidden, qkv_width, q_width
   AttentionParts all_rows_, read_rows_;
   std::vector<const float*> readout_states_;
@@ -138,7 +146,8 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
   PartTimer timer(timed(workspaces_[0], &ForwardTimes::planning));
   batch_ = &planner_.plan(requests);
   rows_ = batch_->rows();
-  chunk_rows_ = chunk_rows(rows_, workers);
+  shares_products_ = workers > 1 && rows_ <= few_rows && options_.weights == WeightFormat::f32;
+  chunk_rows_ = shares_products_ ? few_rows : chunk_rows(rows_, workers);
   cut_attention(*batch_, AttendingRows::all, c_.heads, c_.kv_heads, workers, all_rows_);
   cut_attention(*batch_, AttendingRows::read, c_.heads, c_.kv_heads, workers, read_rows_);
   state_.reserve(rows_ * c_.hidden);
@@ -148,22 +157,59 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
   rope_.gather(batch_->positions);
 }
 
-// From the mixed heads of the layer before (or the embedding) to this layer's queries, keys and values.
-void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
+// Does `work` for all rows: chunk by chunk, shared among idle cores, or in one chunk whose products they
+// share.
+template <class Work>
+void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
+  if (rows_ <= chunk_rows_) {
+    sharing_ = shares_products_ ? &pass : nullptr;
+    if (rows_ > 0) work(Rows{0, rows_}, workspace(0));
+    sharing_ = nullptr;
+    return;
+  }
   const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
   pass.run(chunks, static_cast<double>(rows_) * row_operations(),
            [&](std::size_t chunk, std::uint32_t worker) {
-             Workspace& w = workspace(worker);
              const std::size_t begin = chunk * chunk_rows_;
-             const Rows rows{begin, std::min(chunk_rows_, rows_ - begin)};
-             if (layer == 0) {
-               embed(rows, w);
-             } else {
-               add_attention(weights_->layers[layer - 1], rows, w);
-               add_feed_forward(weights_->layers[layer - 1], rows, w);
-             }
-             make_queries_keys_values(weights_->layers[layer], rows, w);
+             work(Rows{begin, std::min(chunk_rows_, rows_ - begin)}, workspace(worker));
            });
+}
+
+// out = linear(in), or out += linear(in), for `rows` dense rows.
+void CpuDecoder::multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add,
+                          Workspace& w) {
+  const auto product = [&](FeaturePart features, Workspace& workspace) {
+    PartTimer timer(timed(workspace, &ForwardTimes::linear));
+    if (add)
+      linear.add(in, out, rows, features);
+    else
+      linear.run(in, out, rows, features);
+  };
+  if (sharing_ == nullptr) {
+    product({}, w);
+    return;
+  }
+  // With few rows reading the weight is what takes time: as long as these many rows.
+  constexpr std::size_t rows_worth_reading = 12;
+  const double operations =
+      2.0 * linear.rows() * linear.columns() * static_cast<double>(std::max(rows, rows_worth_reading));
+  const std::size_t parts = std::min<std::size_t>(linear.parts_max(), 2 * team_.cores());
+  sharing_->run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
+    product({part, parts}, workspaces_[worker]);
+  });
+}
+
+// From the mixed heads of the layer before (or the embedding) to this layer's queries, keys and values.
+void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
+  for_rows(pass, [&](Rows rows, Workspace& w) {
+    if (layer == 0) {
+      embed(rows, w);
+    } else {
+      add_attention(weights_->layers[layer - 1], rows, w);
+      add_feed_forward(weights_->layers[layer - 1], rows, w);
+    }
+    make_queries_keys_values(weights_->layers[layer], rows, w);
+  });
 }
 
 // Keys and values that are to stay go to their pages beside attention: both only read this layer's.
@@ -212,10 +258,7 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
     PartTimer timer(timed(w, &ForwardTimes::elementwise));
     norm(state_.data() + rows.begin * c_.hidden, layer.input_norm, rows.count, w.normed.data());
   }
-  {
-    PartTimer timer(timed(w, &ForwardTimes::linear));
-    layer.qkv.run(w.normed.data(), qkv, rows.count);
-  }
+  multiply(layer.qkv, w.normed.data(), qkv, rows.count, false, w);
   {
     PartTimer timer(timed(w, &ForwardTimes::elementwise));
     for (std::size_t head = 0; c_.qk_norm && head < rotated_heads; ++head) {
@@ -273,8 +316,8 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
 }
 
 void CpuDecoder::add_attention(const PackedLayer& layer, Rows rows, Workspace& w) {
-  PartTimer timer(timed(w, &ForwardTimes::linear));
-  layer.o.add(mixed_.data() + rows.begin * q_width(), state_.data() + rows.begin * c_.hidden, rows.count);
+  multiply(layer.o, mixed_.data() + rows.begin * q_width(), state_.data() + rows.begin * c_.hidden,
+           rows.count, true, w);
 }
 
 void CpuDecoder::add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w) {
@@ -283,17 +326,13 @@ void CpuDecoder::add_feed_forward(const PackedLayer& layer, Rows rows, Workspace
     PartTimer timer(timed(w, &ForwardTimes::elementwise));
     norm(state, layer.post_attention_norm, rows.count, w.normed.data());
   }
-  {
-    PartTimer timer(timed(w, &ForwardTimes::linear));
-    layer.gate_up.run(w.normed.data(), w.gate_up.data(), rows.count);
-  }
+  multiply(layer.gate_up, w.normed.data(), w.gate_up.data(), rows.count, false, w);
   {
     PartTimer timer(timed(w, &ForwardTimes::elementwise));
     ops_.swiglu(w.gate_up.data(), 2 * c_.intermediate, w.activated.data(), c_.intermediate, rows.count,
                 c_.intermediate);
   }
-  PartTimer timer(timed(w, &ForwardTimes::linear));
-  layer.down.add(w.activated.data(), state, rows.count);
+  multiply(layer.down, w.activated.data(), state, rows.count, true, w);
 }
 
 // out = RMSNorm(in), dense rows of hidden features.
@@ -304,18 +343,13 @@ void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::si
 
 // The rest of the last layer for the rows with a readout, then their logits.
 void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::vector<Logits>& logits) {
-  const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
-  pass.run(chunks, static_cast<double>(rows_) * row_operations(),
-           [&](std::size_t chunk, std::uint32_t worker) {
-             Workspace& w = workspace(worker);
-             const std::size_t begin = chunk * chunk_rows_;
-             const Rows rows{begin, std::min(chunk_rows_, rows_ - begin)};
-             add_attention(weights_->layers.back(), rows, w);
-             add_feed_forward(weights_->layers.back(), rows, w);
-             PartTimer timer(timed(w, &ForwardTimes::elementwise));
-             float* const state = state_.data() + begin * c_.hidden;
-             norm(state, weights_->final_norm, rows.count, state);
-           });
+  for_rows(pass, [&](Rows rows, Workspace& w) {
+    add_attention(weights_->layers.back(), rows, w);
+    add_feed_forward(weights_->layers.back(), rows, w);
+    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    float* const state = state_.data() + rows.begin * c_.hidden;
+    norm(state, weights_->final_norm, rows.count, state);
+  });
   logits.resize(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i)
     logits[i].readouts.resize(requests[i].plan->readouts.size());

@@ -89,11 +89,21 @@ struct Linear::Packed {
   std::optional<PackedMatrix> f32;  // one of the two
   std::optional<Int8Layer> int8;
 
-  void run(const float* in, float* out, std::size_t m, bool add) const {
-    if (f32)
-      product(*f32, {.in = in, .in_stride = columns, .out = out, .out_stride = rows, .rows = m, .add = add});
-    else
+  void run(const float* in, float* out, std::size_t m, bool add, FeaturePart features) const {
+    if (int8) {
+      TROUPE_CHECK(features.parts == 1, "an int8 layer has one part");
       int8->run(in, out, m, add);
+      return;
+    }
+    const std::size_t panels = f32->panels();
+    product(*f32, {.in = in,
+                   .in_stride = columns,
+                   .out = out,
+                   .out_stride = rows,
+                   .rows = m,
+                   .add = add,
+                   .panel_begin = panels * features.part / features.parts,
+                   .panel_end = panels * (features.part + 1) / features.parts});
   }
 };
 
@@ -121,7 +131,13 @@ Linear::~Linear() = default;
 std::uint32_t Linear::rows() const { return packed_->rows; }
 std::uint32_t Linear::columns() const { return packed_->columns; }
 
-void Linear::run(const float* in, float* out, std::size_t m) const { packed_->run(in, out, m, false); }
-void Linear::add(const float* in, float* out, std::size_t m) const { packed_->run(in, out, m, true); }
+std::size_t Linear::parts_max() const { return packed_->f32 ? packed_->f32->panels() : 1; }
+
+void Linear::run(const float* in, float* out, std::size_t m, FeaturePart features) const {
+  packed_->run(in, out, m, false, features);
+}
+void Linear::add(const float* in, float* out, std::size_t m, FeaturePart features) const {
+  packed_->run(in, out, m, true, features);
+}
 
 }  // namespace troupe::kernels

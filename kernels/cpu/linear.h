@@ -14,6 +14,12 @@
 
 namespace troupe::kernels {
 
+// A part of a layer's output features, [part/parts, (part + 1)/parts) of them: what threads share when rows
+// are few.
+struct FeaturePart {
+  std::size_t part = 0, parts = 1;
+};
+
 class Linear {
  public:
   // How weights are packed. What float32 weights are packed for is the version that multiplies them; they lie
@@ -31,10 +37,11 @@ class Linear {
 
   std::uint32_t rows() const;
   std::uint32_t columns() const;
+  std::size_t parts_max() const;  // at most so many parts have something to do; one for int8
   // `in`: m × columns, `out`: m × rows, both dense. Safe to call from several threads at once.
-  void run(const float* in, float* out, std::size_t m) const;
+  void run(const float* in, float* out, std::size_t m, FeaturePart features = {}) const;
   // The same, added to what is in `out`: for a residual stream.
-  void add(const float* in, float* out, std::size_t m) const;
+  void add(const float* in, float* out, std::size_t m, FeaturePart features = {}) const;
 
  private:
   struct Packed;

@@ -122,6 +122,18 @@ TEST_CASE("adding gives what is there plus the layer's rows, in both formats") {
   }
 }
 
+TEST_CASE("the parts of a layer's features make the whole, bit for bit") {
+  const LinearCase layer(100, 30, true, 81);
+  REQUIRE(layer.linear.parts_max() > 1);
+  const auto in = random_values(9 * 30, 82);
+  std::vector<float> whole(9 * 100), parted(9 * 100, std::nanf(""));
+  layer.linear.run(in.data(), whole.data(), 9);
+  const std::size_t parts = layer.linear.parts_max();
+  for (std::size_t part = 0; part < parts; ++part)
+    layer.linear.run(in.data(), parted.data(), 9, {part, parts});
+  CHECK(whole == parted);
+}
+
 TEST_CASE("a linear layer can be moved") {
   LinearCase layer(13, 7, false, 21);
   Linear moved = make_linear(Matrix{1, 1, {1.0f}}, {});
