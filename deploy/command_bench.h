@@ -1,6 +1,7 @@
 #pragma once
 // The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
-// suffix, rank --shape, engine), the system's ranking benchmark (rank --data), and make-model for both.
+// suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both, and
+// accuracy.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
