@@ -17,7 +17,8 @@ namespace {
 
 using Catalogue = std::map<std::string, Path>;
 
-Catalogue read_catalogue(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary) {
+Catalogue read_catalogue(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary,
+                         const kernels::PlanLimits& limits) {
   Catalogue catalogue;
   std::size_t levels = 0;
   for (PutItem& item : read_items(data, vocabulary)) {
@@ -25,6 +26,11 @@ Catalogue read_catalogue(const std::filesystem::path& data, const kernels::Vocab
     if (item.tokens.empty() || item.tokens.size() != levels)
       throw ImportError("item " + item.item + " has " + std::to_string(item.tokens.size()) +
                         " tokens; expected as many as every other item, at least 1");
+    for (const kernels::Token token : item.tokens)
+      if (token < 0 || token >= limits.vocabulary)
+        throw ImportError("item " + item.item + " has token " + std::to_string(token) +
+                          "; expected 0 to below " + std::to_string(limits.vocabulary) +
+                          ", the model's vocabulary");
     catalogue[item.item] = std::move(item.tokens);
   }
   if (catalogue.empty()) throw ImportError(data.string() + ": no items; expected at least one");
@@ -71,7 +77,7 @@ AccuracyData read_accuracy_data(const std::filesystem::path& model, const std::f
   if (!first) throw ImportError(model.string() + ": no token <bos>; expected a vocab.json that names it");
   const kernels::PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
                                    static_cast<std::int32_t>(config.positions_max)};
-  const Catalogue catalogue = read_catalogue(data, vocabulary);
+  const Catalogue catalogue = read_catalogue(data, vocabulary, limits);
   AccuracyData read{make_trie(catalogue), {}};
   const std::vector<PutUser> users = read_users(data, HistoryPart::all);
   const std::vector<PutUser> before_test = read_users(data, HistoryPart::before_test);

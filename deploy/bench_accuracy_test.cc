@@ -74,6 +74,9 @@ TEST_SUITE("bench accuracy") {
                          "{\"id\":\"0\",\"tokens\":[1,3],\"identifier\":1}\n"
                          "{\"id\":\"1\",\"tokens\":[1],\"identifier\":1}\n");
     CHECK_THROWS_WITH_AS(world.data(), doctest::Contains("item 1 has 1 tokens"), ImportError);
+    world.folder().write("items.jsonl", "{\"id\":\"0\",\"tokens\":[1,70],\"identifier\":1}\n");
+    CHECK_THROWS_WITH_AS(world.data(), doctest::Contains("item 0 has token 70; expected 0 to below 5"),
+                         ImportError);
     world.folder().write("vocab.json", R"({"<a_0>":1})");
     CHECK_THROWS_WITH_AS(world.data(), doctest::Contains("<bos>"), ImportError);
   }

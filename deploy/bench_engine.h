@@ -30,7 +30,7 @@ enum class Workload : std::uint8_t {
   prefill_512,     // one segment; logits of all rows at its last token
   prefill_2048,    // likewise
   suffix,          // 1000 tokens on 1500 cached; logits of all rows at the last token
-  rank,            // 100 segments of 10 tokens on 1500 cached; each reads the 100 rows of the candidates
+  rank,            // 100 segments of 10 tokens on 1500 cached; each reads 2 rows, as a pointwise ranker does
   rank_all_logits  // likewise, but each reads all vocabulary rows, as the peers do
 };
 std::string_view workload_name(Workload workload);

@@ -117,6 +117,9 @@ TEST_SUITE("bench engine") {
         CHECK(round.cpu_seconds > 0);
         CHECK(round.wall_seconds > 0);
         CHECK(!(round.fma_rate <= 0));  // NaN where it is not measured
+        CHECK(round.times.linear > 0);
+        CHECK(round.times.attention > 0);
+        CHECK(round.times.linear + round.times.attention < round.cpu_seconds);
       }
     }
   }

@@ -29,6 +29,12 @@ Config BoxOptions::load() const {
   return config;
 }
 
+void check_output(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  if (!std::ofstream(path, std::ios::app))
+    throw std::runtime_error(path + ": cannot be written; expected a file in an existing folder");
+}
+
 void write_output(const std::string& path, const std::string& text) {
   if (path == "-") {
     std::cout << text << std::flush;

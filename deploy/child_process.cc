@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <thread>
 
 #include "deploy/table.h"
 
@@ -112,6 +113,26 @@ std::string last_words(const std::string& words) {
   return line;
 }
 
+// Waits for the program, which may have closed its output long before it ends. Past the deadline it is
+// killed, with all that it started, and false is returned.
+bool await_end(pid_t pid, Clock::time_point deadline, int& status) {
+  constexpr std::chrono::milliseconds between_looks(5);
+  const auto wait = [&](int flags) {
+    pid_t ended = 0;
+    while ((ended = waitpid(pid, &status, flags)) < 0 && errno == EINTR) {
+    }
+    return ended != 0;
+  };
+  while (Clock::now() < deadline) {
+    if (wait(WNOHANG)) return true;
+    std::this_thread::sleep_for(between_looks);
+  }
+  if (wait(WNOHANG)) return true;
+  kill(-pid, SIGKILL);
+  wait(0);
+  return false;
+}
+
 }  // namespace
 
 ChildResult run_child(const ChildProcess& child) {
@@ -125,12 +146,10 @@ ChildResult run_child(const ChildProcess& child) {
   out.close_writer();
   errors.close_writer();
   std::string words;
-  const bool in_time =
-      take_all(out.reader(), errors.reader(), Clock::now() + child.limit, result.output, words);
-  if (!in_time) kill(-pid, SIGKILL);
+  const Clock::time_point deadline = Clock::now() + child.limit;
+  take_all(out.reader(), errors.reader(), deadline, result.output, words);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const bool in_time = await_end(pid, deadline, status);
   if (!in_time)
     result.failure = "killed after " + fixed(std::chrono::duration<double>(child.limit).count(), 1) + " s" +
                      last_words(words);

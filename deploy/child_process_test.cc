@@ -61,6 +61,12 @@ TEST_SUITE("child process") {
     close(reader);
   }
 
+  TEST_CASE("a program that closed its output and runs on is killed in time, too") {
+    ChildProcess child{.arguments = {"sh", "-c", "exec >&- 2>&-; exec tail -f /dev/null"}, .environment = {}};
+    child.limit = std::chrono::milliseconds(200);
+    CHECK(run_child(child).failure == "killed after 0.2 s");
+  }
+
   TEST_CASE("a program that is not there is a failure, not an exception") {
     const ChildResult result = run_child({.arguments = {"troupe-no-such-program"}, .environment = {}});
     CHECK(result.failure == "troupe-no-such-program cannot be started: No such file or directory");

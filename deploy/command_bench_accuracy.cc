@@ -104,6 +104,7 @@ json to_json(const AccuracyOptions& options, const std::vector<FormatRun>& runs)
 }
 
 int run_bench_accuracy(const AccuracyOptions& options) {
+  check_output(options.json);
   std::vector<FormatRun> runs;
   for (const std::string& name : options.formats) runs.push_back({parse_formats(name), {}, {}, {}});
   AccuracyData data = read_accuracy_data(options.model, options.data, options.history_items);

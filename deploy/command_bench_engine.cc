@@ -333,6 +333,7 @@ void BenchEngineOptions::add_to(CLI::App& command) {
 }
 
 int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads) {
+  check_output(options.json);
   std::optional<PeerFolders> folders;
   if (!options.against.empty())
     folders = find_peers(options.against, options.peers.empty()

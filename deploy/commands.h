@@ -30,6 +30,10 @@ struct BoxOptions {
   Config load() const;  // throws ConfigError
 };
 
+// Throws std::runtime_error if write_output could not write there; for what takes long before it has
+// something to write. Leaves an empty file where there was none.
+void check_output(const std::string& path);
+
 // Writes `text` to a file, or to standard output if `path` is "-". Throws std::runtime_error.
 void write_output(const std::string& path, const std::string& text);
 

@@ -186,7 +186,6 @@ struct Store::Rocks {
   std::vector<rocksdb::ColumnFamilyHandle*> columns;  // by Column
   std::atomic<bool> failed = false;                   // a write did since the database was opened
   std::chrono::steady_clock::time_point not_before;   // for the next attempt to open it again
-  std::optional<StoreFailure> last_failure;           // of the last attempt
 
   ~Rocks() { close(); }
   rocksdb::ColumnFamilyHandle* column(Column c) const { return columns[static_cast<std::size_t>(c)]; }
@@ -205,15 +204,17 @@ struct Store::Rocks {
     if (!failed.load()) return {};
     const std::unique_lock alone(opening);
     if (!failed.load()) return {};
-    if (std::chrono::steady_clock::now() < not_before) return last_failure;
+    if (std::chrono::steady_clock::now() < not_before)
+      return StoreFailure{StoreFault::failed, std::string(describe(StoreFault::failed)) +
+                                                  ": it failed again right after it was opened again"};
     if (auto failure = check_room(room_to_open)) return failure;
     close();
     const rocksdb::Status status = open();
+    not_before = std::chrono::steady_clock::now() + between_attempts;
     failed.store(!status.ok());
     if (status.ok()) return {};
     open_to_read();
-    not_before = std::chrono::steady_clock::now() + between_attempts;
-    return last_failure = outcome(status);
+    return outcome(status);
   }
   std::optional<StoreFailure> outcome(const rocksdb::Status& status) {
     if (status.ok()) return {};

@@ -2,8 +2,9 @@
 // rows of one matrix; BatchPlanner says beforehand which rows belong together, LayerKv holds their keys and
 // values. Between two attentions every row is on its own: a chunk of rows goes from one layer's mixed heads
 // through its feed-forward part to the next layer's keys and values while it is in cache, and chunks are what
-// idle cores take. So a layer has two regions of parallel work, rows and attention. In the last layer only
-// rows with a readout go on past the keys and values: a ranking request has one.
+// idle cores take. So a layer has two regions of parallel work, rows and attention; where rows are few,
+// products are shared by output features instead. In the last layer only rows with a readout go on past the
+// keys and values: a ranking request has one.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -112,8 +113,7 @@ class CpuDecoder final : public Decoder {
   const DecoderBatch* batch_ = nullptr;
   std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
   std::size_t chunk_rows_ = 0;
-  bool shares_products_ = false;     // the pass has few rows
-  Team::Pass* sharing_ = nullptr;    // set while its products are shared
+  Team::Pass* sharing_ = nullptr;    // while its few rows share products
   FloatBuffer state_, qkv_, mixed_;  // [rows] × hidden, qkv_width, q_width
   AttentionParts all_rows_, read_rows_;
   std::vector<const float*> readout_states_;
@@ -135,10 +135,10 @@ void CpuDecoder::forward(std::span<const Request> requests, std::vector<Logits>&
 
 // The thread that runs passes computes beside its helpers.
 void CpuDecoder::stay_on_node() {
-  thread_local const Team* beside = nullptr;
-  if (beside == &team_) return;
-  beside = &team_;
-  stay_on(team_.cpus());
+  thread_local CpuSet beside;
+  if (beside == team_.cpus()) return;
+  beside = team_.cpus();
+  stay_on(beside);
 }
 
 // Plans the pass and makes room for it.
@@ -146,8 +146,8 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
   PartTimer timer(timed(workspaces_[0], &ForwardTimes::planning));
   batch_ = &planner_.plan(requests);
   rows_ = batch_->rows();
-  shares_products_ = workers > 1 && rows_ <= few_rows && options_.weights == WeightFormat::f32;
-  chunk_rows_ = shares_products_ ? few_rows : chunk_rows(rows_, workers);
+  chunk_rows_ =
+      rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
   cut_attention(*batch_, AttendingRows::all, c_.heads, c_.kv_heads, workers, all_rows_);
   cut_attention(*batch_, AttendingRows::read, c_.heads, c_.kv_heads, workers, read_rows_);
   state_.reserve(rows_ * c_.hidden);
@@ -162,11 +162,14 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
 template <class Work>
 void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
   if (rows_ <= chunk_rows_) {
-    sharing_ = shares_products_ ? &pass : nullptr;
+    // Few rows, in float32: idle cores share each product. A pass that ends in a throw leaves this for the
+    // next.
+    sharing_ = rows_ <= few_rows && options_.weights == WeightFormat::f32 ? &pass : nullptr;
     if (rows_ > 0) work(Rows{0, rows_}, workspace(0));
     sharing_ = nullptr;
     return;
   }
+  sharing_ = nullptr;
   const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
   pass.run(chunks, static_cast<double>(rows_) * row_operations(),
            [&](std::size_t chunk, std::uint32_t worker) {

@@ -69,13 +69,12 @@ std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes) {
 }
 
 void stay_on(const CpuSet& cpus) {
-  if (cpus.empty()) return;
   thread_local const cpu_set_t own = own_cpus();  // as it was before the first call
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int cpu : cpus)
     if (CPU_ISSET(cpu, &own)) CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);  // fails on an empty set
+  sched_setaffinity(0, sizeof set, cpus.empty() ? &own : &set);  // refuses an empty set
 }
 
 }  // namespace troupe::kernels

@@ -18,7 +18,7 @@ std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes = "/sys
 CpuSet parse_cpu_list(std::string_view text);
 
 // Keeps the calling thread on those of these CPUs that it could use before the first call; if there are none,
-// it stays where it is.
+// it stays where it is. An empty set lets it go again.
 void stay_on(const CpuSet& cpus);
 
 }  // namespace troupe::kernels

@@ -52,13 +52,13 @@ TEST_CASE("nodes keep the CPUs that this process may use; those without any are 
   std::filesystem::create_directories(folder.path() / "node7x");
   const auto nodes = read_memory_nodes(folder.path());
   REQUIRE(nodes.size() == 2);
+  CHECK(nodes[0] == CpuSet{first_cpu()});
   CHECK(nodes[1] == CpuSet{first_cpu()});
 }
 
-TEST_CASE(
-    "a thread stays where it is told to, where it may; an empty set, or CPUs it may not use, say nothing") {
+TEST_CASE("a thread stays where it is told to, where it may, until it is let go") {
   const int cpu = first_cpu();
-  int before = 0, unchanged = 0, after = 0;
+  int before = 0, unchanged = 0, after = 0, released = 0;
   std::thread([&] {
     cpu_set_t set;
     const auto count = [&] { return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1; };
@@ -68,9 +68,12 @@ TEST_CASE(
     unchanged = count();
     stay_on({cpu, CPU_SETSIZE - 1});
     after = count();
+    stay_on({});
+    released = count();
   }).join();
   CHECK(unchanged == before);
   CHECK(after == 1);
+  CHECK(released == before);
 }
 
 }  // namespace

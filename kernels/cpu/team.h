@@ -89,8 +89,8 @@ class Team::Pass {
 
   // Calls work(part, worker) once for each part in [0, parts), in any order, and returns when all are done.
   // `worker` is below cores() and no two calls at a time have the same; the calling thread's is 0.
-  // `operations` is the cost of all parts together. What a part throws leaves here, once all others have
-  // ended.
+  // `operations` is the cost of all parts together. What a part throws leaves here, once those that
+  // were begun have ended; the others are left out.
   template <class Work>
   void run(std::size_t parts, double operations, Work&& work) {
     if (parts > 1 && operations >= team_.operations_worth_helping_ && team_.cores_ > 1) {
