@@ -153,6 +153,9 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
   state_.reserve(rows_ * c_.hidden);
   qkv_.reserve(rows_ * qkv_width());
   mixed_.reserve(rows_ * q_width());
+  // Whoever may take a chunk has room for it before it comes; what is never touched is never backed.
+  const std::uint32_t working = workers > 1 ? team_.cores() : 1;
+  for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
   kv_.reserve(batch_->rows());
   rope_.gather(batch_->positions);
 }
@@ -234,7 +237,7 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   });
 }
 
-// Makes room for a chunk: only workers that take one need it.
+// Has room for a chunk.
 Workspace& CpuDecoder::workspace(std::uint32_t worker) {
   Workspace& w = workspaces_[worker];
   w.normed.reserve(chunk_rows_ * c_.hidden);
