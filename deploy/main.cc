@@ -1,14 +1,18 @@
 // The program `troupe`.
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include "deploy/commands.h"
+#include "deploy/version.h"
 
 int main(int argc, char** argv) {
   using namespace troupe::deploy;
   CLI::App app(
       "Troupe serves generative recommenders: it ranks items for users, and reuses what it computed before.",
       "troupe");
+  const std::string name = "troupe " + std::string(version()) + ", commit " + std::string(commit());
+  app.set_version_flag("--version", name);
   app.require_subcommand(1);
   Chosen chosen;
   add_serve(app, chosen);
@@ -18,6 +22,7 @@ int main(int argc, char** argv) {
   add_bench(app, chosen);
   add_logits(app, chosen);
   add_config(app, chosen);
+  add_sim(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

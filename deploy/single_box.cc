@@ -16,10 +16,10 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr std::uint32_t feature_lanes = 2, block_lanes = 2;
+constexpr std::uint32_t router_lanes = 3, cache_meta_lanes = 1, block_lanes = 2;
 
-// Ids that a process chooses begin anew at each start, far from those of the one before it.
-std::uint64_t first_id() {
+// Larger at each start, with room for the numbers that the process chooses.
+Incarnation new_incarnation() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                         std::chrono::system_clock::now().time_since_epoch())
                                         .count())
@@ -84,7 +84,9 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
 }
 
 SingleBox::SingleBox(Config config)
-    : config_(std::move(config)), executors_(count_or_cores(config_, "inference.executors")) {
+    : config_(std::move(config)),
+      executors_(count_or_cores(config_, "inference.executors")),
+      incarnation_(new_incarnation()) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config_, "model.directory");
@@ -106,8 +108,13 @@ SingleBox::SingleBox(Config config)
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
   compute_ =
-      std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), options), *arena_,
-                                            executors_, config_.boolean("pool.verify_on_read"));
+      std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), options),
+                                            names_.model_version, *arena_, executors_,
+                                            config_.boolean("pool.verify_on_read"));
+  coordination_ = std::make_unique<FileCoordination>(
+      std::filesystem::path(required_text(config_, "node.data_dir")) / "coordination");
+  router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
+  cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
 }
 
 SingleBox::~SingleBox() = default;
@@ -118,8 +125,8 @@ std::vector<Address> SingleBox::actors() const {
 }
 
 void SingleBox::add_to(Host& host) {
-  host.add({address(Role::router), make_router(), features_.get(), feature_lanes});
-  host.add({address(Role::cache_meta), make_cache_meta()});
+  host.add({address(Role::router), make_router(), router_port_.get(), router_lanes});
+  host.add({address(Role::cache_meta), make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
   host.add({address(Role::kv_worker), make_kv_worker(), blocks_.get(), block_lanes});
   host.add({address(Role::inference_worker), make_inference_worker(), compute_.get(), executors_});
   host.add({address(Role::allocator), make_allocator()});
@@ -127,9 +134,11 @@ void SingleBox::add_to(Host& host) {
 
 std::unique_ptr<Core> SingleBox::make_router() const {
   router::RouterConfig c;
-  c.node = c.cache_meta_node = c.kv_node = node;
-  c.workers = {node};
-  c.first_id = first_id();
+  c.node = node;
+  c.cache_metas = c.workers = {node};
+  c.incarnation = incarnation_;
+  c.coordinate = true;
+  c.model_version = names_.model_version;
   c.form = prompt_;
   c.names = names_;
   c.policy = router::find_policy(config_.text("router.policy")).value();
@@ -144,14 +153,17 @@ std::unique_ptr<Core> SingleBox::make_router() const {
 std::unique_ptr<Core> SingleBox::make_cache_meta() const {
   actors::CacheMetaConfig c;
   c.node = node;
-  c.kv_nodes = {node};
+  c.incarnation = incarnation_;
+  c.kv_nodes = c.routers = {node};
   c.user_popularity.window_us = c.item_popularity.window_us = config_.duration_us("router.frequency_window");
   return std::make_unique<actors::CacheMetaCore>(c);
 }
 
 std::unique_ptr<Core> SingleBox::make_kv_worker() const {
   actors::KvWorkerConfig c;
-  c.node = c.cache_meta_node = node;
+  c.node = node;
+  c.incarnation = incarnation_;
+  c.cache_metas = {node};
   c.pool.pages = static_cast<std::uint32_t>(arena_->pages());
   c.pool.page_tokens = layout_.page_tokens;
   c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
@@ -163,7 +175,9 @@ std::unique_ptr<Core> SingleBox::make_kv_worker() const {
 std::unique_ptr<Core> SingleBox::make_inference_worker() const {
   actors::InferenceConfig c;
   c.node = node;
-  c.first_id = first_id();
+  c.incarnation = incarnation_;
+  c.routers = {node};
+  c.model_version = names_.model_version;
   c.lanes = executors_;
   c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
   c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));

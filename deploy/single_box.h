@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "deploy/coordinating_port.h"
 #include "deploy/dataset.h"
 #include "kernels/decoder.h"
 #include "kernels/vocabulary.h"
 #include "router/plan.h"
 #include "runtime/config.h"
+#include "runtime/file_coordination.h"
 #include "runtime/host.h"
 #include "runtime/page_arena.h"
 #include "runtime/store_blocks.h"
@@ -67,6 +69,9 @@ class SingleBox {
   std::unique_ptr<FeaturePort> features_;
   std::unique_ptr<BlockStorePort> blocks_;
   std::unique_ptr<Port> compute_;
+  std::unique_ptr<FileCoordination> coordination_;
+  std::unique_ptr<CoordinatingPort> router_port_, cache_meta_port_;
+  const Incarnation incarnation_;
 };
 
 }  // namespace troupe::deploy

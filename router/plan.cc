@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/check.h"
+#include "runtime/planted.h"
 
 namespace troupe::router {
 namespace {
@@ -12,7 +13,10 @@ namespace {
 std::int32_t length(const std::vector<Token>& tokens) { return static_cast<std::int32_t>(tokens.size()); }
 
 // Tenants' names of blocks are never public ones, not even those of the default tenant "".
-std::string salt_of(std::string_view tenant) { return "tenant:" + std::string(tenant); }
+std::string salt_of(std::string_view tenant) {
+  if (planted(Bug::no_tenant_salt)) return "tenant:";
+  return "tenant:" + std::string(tenant);
+}
 
 // Appends segments; an empty one leaves no trace, since a plan has no empty segments.
 class Segments {
@@ -125,6 +129,27 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
                          {}};
   for (const Item& item : items) readout.rows.push_back(item.identifier);
   return {std::move(segments.list), {std::move(readout)}, history.cut};
+}
+
+Execute score_plan(const ScoreRequest& request) {
+  Execute plan;
+  std::vector<std::uint32_t> sees;
+  if (!request.query.empty()) {
+    plan.segments.push_back({SegmentKind::user, request.query});
+    sees.push_back(0);
+  }
+  for (const TokenList& item : request.items) {
+    plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()),
+                             static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens});
+    plan.segments.push_back({SegmentKind::item, item.tokens, length(request.query), sees});
+  }
+  return plan;
+}
+
+std::size_t token_count(const ScoreRequest& request) {
+  std::size_t tokens = request.query.size();
+  for (const TokenList& item : request.items) tokens += item.tokens.size();
+  return tokens;
 }
 
 }  // namespace troupe::router

@@ -55,4 +55,9 @@ BlockName user_block(const PromptForm& form, const NameContext& context, std::st
 RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix prefix, std::string_view tenant,
                    std::string_view user, const FittedHistory& history, std::span<const Item> items);
 
+// Scores of label tokens after query + item (the plan "candidates" of segments.md): the query once, each item
+// after it, read at its last token. Such blocks belong to one request only, so none has a name.
+Execute score_plan(const ScoreRequest& request);
+std::size_t token_count(const ScoreRequest& request);
+
 }  // namespace troupe::router

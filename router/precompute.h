@@ -1,10 +1,11 @@
 #pragma once
-// Computes the item-prefix blocks of the whole catalog ahead of time (BAT §5.2, step 3): waits until the
+// Computes the item-prefix blocks of the whole catalog ahead of time (BAT §5.2, step 3): waits until a
 // KV-cache worker has loaded what it had on disk, walks the catalog in order, asks the index what is missing,
-// and has that computed as background work, a few chunks at a time. Stops walking when the item area is full,
-// which shows in two chunks in a row of which nothing was kept, with a sign of life of the worker between
-// them. Items that are put later are computed the same way. Nothing waits for it and nothing is wrong without
-// it.
+// and has that computed as background work, a few chunks at a time, by one live worker after the other. A
+// worker whose KV-cache worker is not ready is passed over. One that kept nothing of two chunks in a row,
+// with a sign of life between them, is full; when all are, the walk ends. Items that are put later are
+// computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
+// without it.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -13,8 +14,10 @@
 #include <string_view>
 #include <vector>
 
+#include "router/leader_view.h"
 #include "router/plan.h"
-#include "runtime/core.h"
+#include "router/turn.h"
+#include "router/worker_table.h"
 
 namespace troupe::router {
 
@@ -24,30 +27,25 @@ struct PrecomputeConfig {
   std::uint32_t chunk_tokens = 2'000;  // per background plan; at least one item
   std::uint32_t running_max = 2;       // background plans at a time
   std::uint32_t changed_max = 4'096;   // put items that wait; more are left to be computed when asked for
-  Duration poll{200'000};              // between two looks at the KV-cache worker, and at what is overdue
+  std::uint32_t asked_max = 16;        // KV-cache workers that are asked at a time whether they are ready
+  Duration poll{200'000};              // between two looks at the KV-cache workers, and at what is overdue
   Duration pause{200'000};             // after a refusal
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
 };
 
-// What one step of the router gives its parts.
-struct Turn {
-  Instant now;
-  std::uint64_t& next_id;  // of requests and jobs of this router
-  Effects& effects;
-};
-
 class Precompute {
  public:
-  struct Peers {
-    Address kv_worker, cache_meta, inference_worker;
-  };
-  Precompute(PrecomputeConfig config, Peers peers, PromptForm form, NameContext names);
+  // The two views belong to the router and outlive this.
+  Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader, PromptForm form,
+             NameContext names);
 
   void start(Turn turn);
   void on_timer(Turn turn);  // precompute_timer
   void add(Turn turn, Item item);
   void drop(const std::string& item);  // it was deleted
+  void follow(Turn turn, const std::string& model_version, const std::string& catalog_version);
+  void lose(Turn turn, NodeId node);  // what ran there is tried elsewhere
 
   // False if the answer is to somebody else's question.
   bool on_status(Turn turn, const StatusReply& reply);
@@ -58,35 +56,50 @@ class Precompute {
 
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
+  std::string check_bounds() const;
 
  private:
-  enum class Stage : std::uint8_t { off, waiting, walking, done, full };
+  enum class Stage : std::uint8_t { off, walking, done, full };
+  // A KV-cache worker: has to say that it is ready, then takes chunks; keeps nothing: has to say so again.
+  enum class Room : std::uint8_t { unknown, ready, doubtful, doubtful_ready, full };
   struct Asked {
     std::uint64_t id = 0;
+    NodeId node = 0;  // of a chunk
     std::vector<Item> items;
     Instant deadline;
   };
 
   void work(Turn turn);
+  void ask_rooms(Turn turn);
+  bool some_room_ready() const;
+  bool takes_chunks(Instant now, NodeId node) const;
+  NodeId next_worker(Instant now);  // 0: none
+  bool nobody_has_room(Instant now) const;
+  void take_page(Turn turn, const ItemList& page);
   void look_up(Turn turn, std::vector<Item> items);
-  void compute_chunk(Turn turn);
-  void on_fruitless(Turn turn, const std::vector<Item>& items);
+  void compute_chunk(Turn turn, NodeId node);
+  void on_fruitless(Turn turn, const Asked& chunk);
   void give_back(const std::vector<Item>& items);  // they are missing still
   bool fits(const Item& item) const;
 
   PrecomputeConfig config_;
-  Peers peers_;
+  const WorkerTable& workers_;
+  const LeaderView& leader_;
   PromptForm form_;
   NameContext names_;
+  std::string catalog_version_;
+  bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours
   Stage stage_ = Stage::off;
-  std::string after_;  // the walk's place in the catalog
+  std::map<NodeId, Room> rooms_;
+  std::size_t next_asked_ = 0, next_sent_ = 0;  // in workers_.nodes()
+  std::string after_;                           // the walk's place in the catalog
   bool last_listed_ = false;
   std::uint64_t list_job_ = 0;
+  bool list_is_stale_ = false;  // it was asked before the walk began anew
   std::optional<Asked> lookup_;
   std::deque<Item> changed_;  // put; not looked up yet
   std::deque<Item> missing_;  // looked up; not computed yet
   std::map<std::uint64_t, Asked> running_;
-  bool fruitless_ = false;  // nothing of the last chunk was kept
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0;
 };

@@ -7,7 +7,6 @@
 namespace troupe::router {
 namespace {
 
-constexpr Address kv{1, Role::kv_worker}, meta{1, Role::cache_meta}, worker{1, Role::inference_worker};
 const PromptForm form{{1, 2}, {3}, {}, {4}, 10, 100};
 const NameContext names{"m", "l"};
 
@@ -19,6 +18,8 @@ Item item(int n, std::size_t tokens = 3) {
 
 // Pages of 4 items, chunks of 6 tokens, one at a time; the effects of the last call.
 struct Bench {
+  WorkerTable workers{{}, {1}};
+  LeaderView leader{{1}, {200'000}};
   Precompute precompute{{.on = true,
                          .page_items = 4,
                          .chunk_tokens = 6,
@@ -28,7 +29,8 @@ struct Bench {
                          .pause = {50},
                          .lookup_wait = {100},
                          .budget = {1'000}},
-                        {kv, meta, worker},
+                        workers,
+                        leader,
                         form,
                         names};
   std::uint64_t next_id = 5;
@@ -53,8 +55,8 @@ struct Bench {
   void list(std::int64_t us, std::vector<Item> items, bool last) {
     precompute.on_listed(at(us), listing()->first, ItemList{std::move(items), last});
   }
-  void find(std::int64_t us, std::vector<NodeId> nodes) {
-    precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, 0, std::move(nodes)});
+  void find(std::int64_t us, std::vector<std::uint8_t> counts) {
+    precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, {}, std::move(counts)});
   }
   // The running chunk ends: how many blocks were written, of segments none of which was reused, save the
   // system's if that is so.
@@ -209,8 +211,128 @@ TEST_CASE("put items wait up to a bound, the newest content counts, and a delete
   CHECK(b.sent<LookupBlocks>()->item_blocks == std::vector<BlockName>{item(7).block});
 }
 
+// Three workers, of which those named are ready; chunks of one item.
+struct Cluster {
+  WorkerTable workers{{}, {1, 2, 3}};
+  LeaderView leader{{1}, {200'000}};
+  Precompute precompute{
+      {.on = true, .chunk_tokens = 1, .running_max = 3, .poll = {10}}, workers, leader, form, names};
+  std::uint64_t next_id = 5;
+  Effects effects;
+
+  Turn at(std::int64_t us) {
+    effects = {};
+    return {{us}, next_id, effects};
+  }
+  void ready(NodeId node) { precompute.on_status(at(1), StatusReply{1, node, Role::kv_worker, true}); }
+  // Where the chunks of the last call went, and their ids.
+  std::vector<std::pair<NodeId, std::uint64_t>> chunks() const {
+    std::vector<std::pair<NodeId, std::uint64_t>> found;
+    for (const auto& effect : effects.list)
+      if (const auto* send = std::get_if<Effects::Send>(&effect))
+        if (const auto* chunk = std::get_if<Execute>(&send->message))
+          found.push_back({send->to.node, chunk->id});
+    return found;
+  }
+  void walk(std::vector<NodeId> ready_ones) {
+    precompute.start(at(0));
+    ready(ready_ones.front());
+    std::uint64_t job = 0;
+    for (const auto& effect : effects.list)
+      if (const auto* start = std::get_if<Effects::Start>(&effect)) job = start->job;
+    for (std::size_t i = 1; i < ready_ones.size(); ++i) ready(ready_ones[i]);
+    const std::uint64_t lookup = next_id;
+    precompute.on_listed(at(2), job, ItemList{{item(1), item(2), item(3), item(4)}, true});
+    precompute.on_found(at(3), BlocksFound{lookup, {}, {0, 0, 0, 0}});
+  }
+};
+
+TEST_CASE("chunks go from worker to worker, past those whose KV-cache worker is not ready") {
+  Cluster c;
+  c.walk({1, 3});
+  const auto chunks = c.chunks();
+  REQUIRE(chunks.size() == 3);
+  CHECK(chunks[0].first == 1);
+  CHECK(chunks[1].first == 3);
+  CHECK(chunks[2].first == 1);
+}
+
+TEST_CASE("what ran on a lost worker is computed elsewhere") {
+  Cluster c;
+  c.walk({1, 3});
+  c.workers.lose(3);
+  c.precompute.lose(c.at(4), 3);
+  REQUIRE(c.chunks().size() == 1);
+  CHECK(c.chunks()[0].first == 1);
+}
+
+TEST_CASE("the walk ends when every worker that lives is full, not when one is") {
+  Cluster c;
+  c.workers.lose(2);
+  c.walk({1, 3});
+  std::map<NodeId, std::vector<std::uint64_t>> running;
+  const auto take = [&] {
+    for (const auto& [node, id] : c.chunks()) running[node].push_back(id);
+  };
+  take();
+  const auto fruitless = [&](NodeId node) {
+    REQUIRE_FALSE(running[node].empty());
+    const std::uint64_t id = running[node].back();
+    running[node].pop_back();
+    c.precompute.on_executed(c.at(4), Executed{id, {}, {1, 0}, 0});
+    take();
+  };
+  std::map<NodeId, int> tried;
+  for (int round = 0; round < 10 && c.precompute.state() != "full"; ++round) {
+    for (const NodeId node : {1, 3}) {
+      c.ready(node);
+      take();
+    }
+    for (const NodeId node : {1, 3})
+      while (!running[node].empty() && c.precompute.state() != "full") ++tried[node], fruitless(node);
+  }
+  CHECK(c.precompute.state() == "full");
+  CHECK(tried[1] >= 2);
+  CHECK(tried[3] >= 2);
+}
+
+TEST_CASE("one full worker does not end the walk while another keeps what it computes") {
+  Cluster c;
+  c.workers.lose(2);
+  c.walk({1, 3});
+  auto running = c.chunks();
+  for (int i = 0; i < 40 && !running.empty(); ++i) {
+    const auto [node, id] = running.front();
+    running.erase(running.begin());
+    c.precompute.on_executed(c.at(4), Executed{id, {}, {1, 0}, node == 3 ? 1U : 0U});
+    for (const auto& chunk : c.chunks()) running.push_back(chunk);
+    c.ready(1);
+    for (const auto& chunk : c.chunks()) running.push_back(chunk);
+  }
+  CHECK(c.precompute.state() == "done");
+  CHECK(c.precompute.items_precomputed() == 4);
+}
+
+TEST_CASE("another model begins the walk anew, under its names") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1)}, true);
+  b.find(3, {1});
+  CHECK(b.precompute.state() == "done");
+  b.precompute.follow(b.at(4), "m", "");
+  CHECK(b.precompute.state() == "done");
+  b.precompute.follow(b.at(5), "m2", "");
+  CHECK(b.precompute.state() == "running");
+  b.list(6, {item(1)}, true);
+  CHECK(b.sent<LookupBlocks>()->item_blocks ==
+        std::vector<BlockName>{item_block(form, {"m2", "l"}, item(1).tokens)});
+  b.find(7, {0});
+  CHECK(b.sent<Execute>()->model_version == "m2");
+}
+
 TEST_CASE("switched off it does nothing") {
-  Precompute precompute({}, {kv, meta, worker}, form, names);
+  Bench b;
+  Precompute precompute({}, b.workers, b.leader, form, names);
   std::uint64_t next_id = 1;
   Effects effects;
   precompute.start({{0}, next_id, effects});

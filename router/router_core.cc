@@ -3,42 +3,74 @@
 #include <algorithm>
 
 #include "kernels/check.h"
+#include "router/spread.h"
 
 namespace troupe::router {
 namespace {
 
-Refusal overloaded(std::uint32_t most) {
-  return {503, "overloaded", std::to_string(most) + " requests are in flight", "router",
-          "a retry after a pause"};
+Refusal overloaded(std::string what) {
+  return {503, "overloaded", std::move(what), "router", "a retry after a pause"};
 }
 
 Refusal too_late() {
   return {504, "deadline_exceeded", "the request's time is over", "router", "a larger budget or less load"};
 }
 
+Versions initial_versions(const RouterConfig& config) {
+  const std::string& model = config.model_version.empty() ? config.names.model_version : config.model_version;
+  return {.model_version = model, .catalog_version = config.catalog_version};
+}
+
 }  // namespace
+
+Refusal too_many_requests(std::uint32_t most) {
+  return overloaded(std::to_string(most) + " requests are in flight");
+}
 
 RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
-      next_id_(config_.first_id),
-      precompute_(config_.precompute,
-                  {{config_.kv_node, Role::kv_worker},
-                   {config_.cache_meta_node, Role::cache_meta},
-                   {config_.workers.at(0), Role::inference_worker}},
-                  config_.form, config_.names) {
-  TROUPE_CHECK(next_id_ > 0, "a request's timers lie above the precomputation's");
+      next_id_(config_.incarnation),
+      workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
+      leader_(config_.cache_metas, config_.heartbeat),
+      versions_(initial_versions(config_), config_.coordinate),
+      suspects_(config_.suspects_max),
+      retry_budget_(config_.retry_share, config_.retry_burst),
+      precompute_(config_.precompute, workers_, leader_, config_.form, config_.names),
+      recent_(config_.recent_max) {
+  TROUPE_CHECK(next_id_ > 0, "a request's timers lie above those of the router");
+  TROUPE_CHECK(!config_.workers.empty(), "somebody has to do the work");
 }
 
 void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   const Turn turn{now, next_id_, effects};
   if (const auto* received = std::get_if<Received>(&event)) {
-    on_message(turn, *received);
+    if (!hold_early(turn, *received)) on_message(turn, *received);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(turn, fired->timer);
   } else if (const auto* done = std::get_if<Done>(&event)) {
     on_done(turn, *done);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
-    on_worker_lost(turn, lost->node);
+    on_peer_lost(turn, lost->node);
+  }
+  if (!early_.empty()) take_early(turn);
+}
+
+// Requests that come before it is known which versions are served wait for that, for a while.
+bool RouterCore::hold_early(Turn turn, const Received& received) {
+  const bool pins = std::holds_alternative<RankRequest>(received.message) ||
+                    std::holds_alternative<ScoreRequest>(received.message);
+  if (!pins || versions_.known() || draining_ || early_.size() >= config_.in_flight_max) return false;
+  early_.push_back({turn.now, received});
+  return true;
+}
+
+// Once it is known, or when half of the usual time is over: then they are refused.
+void RouterCore::take_early(Turn turn) {
+  while (!early_.empty() &&
+         (versions_.known() || draining_ || turn.now.us - early_.front().at.us >= config_.budget.us / 2)) {
+    const Early early = std::move(early_.front());
+    early_.pop_front();
+    on_message(turn, early.received);
   }
 }
 
@@ -57,6 +89,10 @@ void RouterCore::on_message(Turn turn, const Received& received) {
     on_write(turn, from, *put_item);
   } else if (const auto* delete_item = std::get_if<DeleteItem>(&message)) {
     on_write(turn, from, *delete_item);
+  } else if (const auto* reload = std::get_if<Reload>(&message)) {
+    on_reload(turn, from, *reload);
+  } else if (const auto* drain = std::get_if<Drain>(&message)) {
+    on_drain(turn, from, *drain);
   } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
     turn.effects.send(from, status(request->id));
   } else {
@@ -64,177 +100,181 @@ void RouterCore::on_message(Turn turn, const Received& received) {
   }
 }
 
-// Answers to what this router asked. What finds nothing is late or doubled.
+// Answers to what this router asked, and news of the cluster. What finds nothing is late or doubled.
 void RouterCore::on_answer(Turn turn, const Received& received) {
-  const auto runs_at = [&](NodeId worker) {
-    return received.from == Address{worker, Role::inference_worker};
-  };
-  if (const auto* found = std::get_if<BlocksFound>(&received.message)) {
+  const Message& message = received.message;
+  const Address from = received.from;
+  if (const auto* found = std::get_if<BlocksFound>(&message)) {
     if (!precompute_.on_found(turn, *found)) on_found(turn, *found);
-  } else if (const auto* executed = std::get_if<Executed>(&received.message)) {
-    const auto ranking = rankings_.find(executed->id);
-    const auto scoring = scorings_.find(executed->id);
-    if (ranking != rankings_.end() && runs_at(ranking->second.worker)) {
-      on_ranked(turn, executed->id, *executed);
-    } else if (scoring != scorings_.end() && runs_at(scoring->second.worker)) {
-      on_scored(turn, executed->id, *executed);
-    } else {
-      precompute_.on_executed(turn, *executed);
-    }
-  } else if (const auto* refused = std::get_if<Refused>(&received.message)) {
-    if (!precompute_.on_refused(turn, *refused)) refuse_request(turn, refused->id, refused->refusal);
-  } else if (const auto* reply = std::get_if<StatusReply>(&received.message)) {
+  } else if (const auto* executed = std::get_if<Executed>(&message)) {
+    Flight* flight = find(executed->id);
+    if (flight) return on_executed(turn, from, *flight, *executed);
+    precompute_.on_executed(turn, *executed);
+  } else if (const auto* refused = std::get_if<Refused>(&message)) {
+    if (!precompute_.on_refused(turn, *refused)) on_attempt_refused(turn, from, *refused);
+  } else if (const auto* reply = std::get_if<StatusReply>(&message)) {
     precompute_.on_status(turn, *reply);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    on_heartbeat(turn, from.node, *heartbeat);
+  } else if (const auto* beat = std::get_if<LeaderBeat>(&message)) {
+    leader_.hear(turn.now, from.node, beat->token);
+  } else if (const auto* suspect = std::get_if<Suspect>(&message)) {
+    suspects_.hear(turn.now, *suspect);
+  } else if (const auto* versions = std::get_if<Versions>(&message)) {
+    const std::uint64_t epoch = versions_.versions().epoch;
+    versions_.hear(*versions);
+    follow_versions(turn, epoch, false);
   } else {
     turn.effects.count(Metric::protocol_errors);
   }
 }
 
 void RouterCore::on_done(Turn turn, const Done& done) {
-  if (feature_jobs_.erase(done.job) > 0) return on_features(turn, done.job, done.result);
+  const std::uint64_t epoch = versions_.versions().epoch;
+  const auto answer = versions_.on_done(turn, done.job, done.result, workers_);
+  if (answer != VersionKeeper::Answer::foreign)
+    return follow_versions(turn, epoch, answer == VersionKeeper::Answer::written);
+  const auto features = feature_jobs_.extract(done.job);
+  if (!features.empty()) {
+    if (Flight* flight = find(features.mapped())) on_features(turn, *flight, done.result);
+    return;
+  }
   if (writings_.count(done.job) > 0) return on_written(turn, done.job, done.result);
   TROUPE_CHECK(precompute_.on_listed(turn, done.job, done.result), "a job that ends was started");
 }
 
-// Timer 2 · serial is a request's deadline, timer 2 · serial + 1 the end of its wait for the index.
 void RouterCore::on_timer(Turn turn, std::uint64_t timer) {
-  if (timer == start_timer) return precompute_.start(turn);
+  if (timer == start_timer) {
+    workers_.start(turn.now);
+    leader_.start(turn.now);
+    precompute_.start(turn);
+    return on_beat(turn);
+  }
   if (timer == precompute_timer) return precompute_.on_timer(turn);
-  const Serial serial = timer / 2;
-  const auto ranking = rankings_.find(serial);
-  if (timer % 2 == 1) {
-    if (ranking != rankings_.end() && ranking->second.stage == Stage::lookup)
-      execute(turn, serial, ranking->second, std::nullopt);
+  if (timer == beat_timer) return on_beat(turn);
+  const Serial serial = timer / 4;
+  const auto kind = static_cast<TimerKind>(timer % 4);
+  if (Flight* flight = find(serial)) {
+    if (kind == TimerKind::deadline) return refuse_flight(turn, *flight, too_late());
+    if (kind == TimerKind::late) return on_late(turn, *flight);
+    if (flight->stage == Stage::lookup) choose_plan(turn, *flight);
     return;
   }
   const auto writing = writings_.find(serial);
-  if (writing == writings_.end()) return refuse_request(turn, serial, too_late());
-  if (writing->second.answered) return;
-  refuse(turn, writing->second.asked, too_late());
-  writing->second.answered = true;
-}
-
-void RouterCore::on_worker_lost(Turn turn, NodeId node) {
-  std::vector<Serial> lost;
-  for (const auto& [serial, ranking] : rankings_)
-    if (ranking.worker == node) lost.push_back(serial);
-  for (const auto& [serial, scoring] : scorings_)
-    if (scoring.worker == node) lost.push_back(serial);
-  const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " is gone", "inference worker",
-                        "a retry after a pause"};
-  for (const Serial serial : lost) refuse_request(turn, serial, refusal);
-}
-
-// ---- writes ----
-
-template <class Request>
-void RouterCore::on_write(Turn turn, Address from, const Request& request) {
-  if (open_.count({from, request.id}) > 0) return;
-  const Asked asked{from, request.id, turn.now, turn.now + config_.budget};
-  if (const auto fault = find_fault(request, config_.form, config_.limits))
-    return refuse(turn, asked, *fault);
-  if (writings_.size() >= config_.writes_in_flight_max)
-    return refuse(turn, asked, overloaded(config_.writes_in_flight_max));
-  const Serial serial = next_id_++;
-  open_.insert({from, request.id});
-  writings_[serial] = {asked, Write{request}};
-  turn.effects.set_timer(serial * 2, asked.deadline);
-  turn.effects.start(serial, Write{request});
-}
-
-void RouterCore::on_written(Turn turn, Serial serial, const JobResult& result) {
-  const Writing writing = std::move(writings_.at(serial));
-  writings_.erase(serial);
-  const auto* written = std::get_if<Written>(&result);
-  if (written) spread_news(turn, writing.write);
-  if (writing.answered) return;
-  if (!written) return refuse(turn, writing.asked, std::get<Refusal>(result));
-  open_.erase({writing.asked.from, writing.asked.id});
-  turn.effects.send(writing.asked.from, Stored{writing.asked.id, written->version});
-}
-
-// Blocks of the old content are never asked for again, since they have another name; telling the cache frees
-// their pages. A new item is computed ahead like the rest of the catalog.
-void RouterCore::spread_news(Turn turn, const Write& write) {
-  if (const auto* put = std::get_if<PutUser>(&write.what)) {
-    turn.effects.send(cache_meta(), Forget{SegmentKind::user, user_key(put->tenant, put->user)});
-  } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
-    turn.effects.send(cache_meta(), Forget{SegmentKind::user, user_key(remove->tenant, remove->user)});
-  } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
-    turn.effects.send(cache_meta(), Forget{SegmentKind::item, item->item});
-    precompute_.add(turn, {item->item, item->title, item->tokens, item->identifier,
-                           item_block(config_.form, config_.names, item->tokens)});
-  } else if (const auto* gone = std::get_if<DeleteItem>(&write.what)) {
-    turn.effects.send(cache_meta(), Forget{SegmentKind::item, gone->item});
-    precompute_.drop(gone->item);
-  }
+  if (writing != writings_.end() && !std::exchange(writing->second.answered, true))
+    refuse(turn, writing->second.asked, too_late());
 }
 
 // ---- admission and ends ----
 
-bool RouterCore::admit(Turn turn, Address from, RequestId id, const std::optional<Refusal>& fault) {
-  if (open_.count({from, id}) > 0) return false;  // doubled
-  const Asked asked{from, id, turn.now, turn.now};
-  if (fault) {
-    refuse(turn, asked, *fault);
-  } else if (rankings_.size() + scorings_.size() >= config_.in_flight_max ||
-             feature_jobs_.size() >= config_.in_flight_max) {
-    refuse(turn, asked, overloaded(config_.in_flight_max));
-  } else {
-    return true;
-  }
-  return false;
+bool RouterCore::is_copy(Address from, RequestId id) const {
+  return open_.count({from, id}) > 0 || recent_.contains(from, id);
 }
 
-RouterCore::Asked RouterCore::ask(Turn turn, Address from, RequestId id, Serial serial,
-                                  std::int64_t budget_us) {
-  const Asked asked{from, id, turn.now, turn.now + budget_of(budget_us)};
-  open_.insert({from, id});
-  turn.effects.set_timer(serial * 2, asked.deadline);
-  return asked;
+// Why nothing new is taken.
+std::optional<Refusal> RouterCore::find_obstacle() const {
+  if (draining_) return Refusal{503, "draining", "the router takes nothing new", "router", "another router"};
+  if (!versions_.known())
+    return Refusal{503, "starting", "it is not known yet which versions are served", "router",
+                   "a retry after a pause"};
+  const bool full = flights_.size() >= config_.in_flight_max || feature_jobs_.size() >= config_.in_flight_max;
+  if (full) return too_many_requests(config_.in_flight_max);
+  return std::nullopt;
+}
+
+// The new flight, or null if it was refused or is a copy.
+Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home,
+                          const std::optional<Refusal>& fault) {
+  if (is_copy(asked.from, asked.id)) return nullptr;
+  std::optional<Refusal> refusal = fault ? fault : find_obstacle();
+  Flight flight{.serial = next_id_, .asked = asked};
+  flight.pinned = {versions().model_version, versions().catalog_version};
+  if (!refusal) {
+    flight.candidates = workers_.candidates(
+        turn.now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
+    double wait_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
+    for (const NodeId node : flight.candidates) wait_us = std::min(wait_us, workers_.wait_us(node));
+    if (flight.candidates.empty()) {
+      refusal = Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version,
+                        "router", "a retry after a pause"};
+    } else if (wait_us > static_cast<double>((asked.deadline - asked.received).us)) {
+      refusal = overloaded("no worker can begin before the request's time is over");
+    }
+  }
+  if (refusal) {
+    refuse(turn, asked, *refusal);
+    return nullptr;
+  }
+  ++next_id_;
+  ++admitted_;
+  retry_budget_.earn();
+  open_.insert({asked.from, asked.id});
+  turn.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), asked.deadline);
+  Flight& admitted = flights_[flight.serial] = std::move(flight);
+  count_in_flight(turn);
+  return &admitted;
 }
 
 Duration RouterCore::budget_of(std::int64_t budget_us) const {
   return {std::min(budget_us > 0 ? budget_us : config_.budget.us, config_.budget_max.us)};
 }
 
+void RouterCore::settle(const Asked& asked) {
+  open_.erase({asked.from, asked.id});
+  recent_.add(asked.from, asked.id);
+}
+
 void RouterCore::refuse(Turn turn, const Asked& asked, Refusal refusal) {
   turn.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
   ++refused_;
-  open_.erase({asked.from, asked.id});
+  settle(asked);
   turn.effects.send(asked.from, Refused{asked.id, std::move(refusal)});
 }
 
-void RouterCore::refuse_request(Turn turn, Serial serial, const Refusal& refusal) {
-  const auto ranking = rankings_.find(serial);
-  const auto scoring = scorings_.find(serial);
-  if (ranking != rankings_.end()) {
-    refuse(turn, ranking->second.asked, refusal);
-  } else if (scoring != scorings_.end()) {
-    refuse(turn, scoring->second.asked, refusal);
-  } else {
-    return;  // it has its outcome
-  }
-  rankings_.erase(serial);
-  scorings_.erase(serial);
+void RouterCore::refuse_flight(Turn turn, const Flight& flight, const Refusal& refusal) {
+  refuse(turn, flight.asked, refusal);
+  drop(turn, flight);
+}
+
+void RouterCore::close(Turn turn, const Flight& flight) {
+  ++answered_;
+  turn.effects.count(Metric::request_seconds,
+                     static_cast<double>((turn.now - flight.asked.received).us) * 1e-6);
+  settle(flight.asked);
+  drop(turn, flight);
+}
+
+void RouterCore::drop(Turn turn, const Flight& flight) {
+  for (const Attempt& attempt : flight.attempts)
+    if (attempt.open()) workers_.forget(attempt.ticket);
+  flights_.erase(Serial{flight.serial});
   count_in_flight(turn);
 }
 
-// After its answer was sent.
-void RouterCore::close(Turn turn, const Asked& asked, Serial serial) {
-  ++answered_;
-  turn.effects.count(Metric::request_seconds, static_cast<double>((turn.now - asked.received).us) * 1e-6);
-  open_.erase({asked.from, asked.id});
-  rankings_.erase(serial);
-  scorings_.erase(serial);
-  count_in_flight(turn);
+Flight* RouterCore::find(Serial serial) {
+  const auto at = flights_.find(serial);
+  return at != flights_.end() ? &at->second : nullptr;
 }
+
+// ---- counts ----
 
 void RouterCore::count_in_flight(Turn turn) const {
-  turn.effects.count(Metric::requests_in_flight, static_cast<double>(rankings_.size() + scorings_.size()));
+  turn.effects.count(Metric::requests_in_flight, static_cast<double>(flights_.size()));
 }
 
-std::vector<RouterCore::SentSegment> RouterCore::remember(const std::vector<PlannedSegment>& segments) {
+std::size_t RouterCore::count(Stage stage) const {
+  return static_cast<std::size_t>(
+      std::count_if(flights_.begin(), flights_.end(),
+                    [stage](const auto& flight) { return flight.second.stage == stage; }));
+}
+
+std::size_t RouterCore::retries_in_flight() const {
+  return static_cast<std::size_t>(std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
+    return flight.second.attempts.size() > 1;
+  }));
+}
+
+std::vector<SentSegment> RouterCore::remember(const std::vector<PlannedSegment>& segments) {
   std::vector<SentSegment> sent;
   for (const PlannedSegment& segment : segments)
     sent.push_back(
@@ -247,7 +287,7 @@ TokenCount RouterCore::count_tokens(Turn turn, const std::vector<SentSegment>& s
   TokenCount count;
   double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
   for (std::size_t i = 0; i < sent.size(); ++i) {
-    const bool reused = executed.reused[i] != 0;
+    const bool reused = i < executed.reused.size() && executed.reused[i] != 0;
     count.total += sent[i].tokens;
     (reused ? count.reused : count.computed) += sent[i].tokens;
     count.blocks_reused += reused;
@@ -261,23 +301,6 @@ TokenCount RouterCore::count_tokens(Turn turn, const std::vector<SentSegment>& s
   turn.effects.count(Metric::blocks_computed_item, misses[0]);
   turn.effects.count(Metric::blocks_computed_user, misses[1]);
   return count;
-}
-
-StatusReply RouterCore::status(RequestId id) const {
-  StatusReply reply{id, config_.node, Role::router, true, {}};
-  const auto field = [&](const char* name, std::string value) {
-    reply.fields.push_back({name, std::move(value)});
-  };
-  field("model_version", config_.names.model_version);
-  field("catalog_version", catalog_version_);
-  field("policy", std::string(name_of(config_.policy)));
-  field("requests_in_flight", std::to_string(rankings_.size() + scorings_.size()));
-  field("writes_in_flight", std::to_string(writings_.size()));
-  field("requests_answered", std::to_string(answered_));
-  field("requests_refused", std::to_string(refused_));
-  field("precompute", std::string(precompute_.state()));
-  field("items_precomputed", std::to_string(precompute_.items_precomputed()));
-  return reply;
 }
 
 }  // namespace troupe::router

@@ -2,8 +2,11 @@
 #include <algorithm>
 
 #include "kernels/check.h"
+#include "router/answer_check.h"
+#include "router/fingerprint.h"
 #include "router/ranking.h"
 #include "router/router_core.h"
+#include "runtime/planted.h"
 
 namespace troupe::router {
 namespace {
@@ -14,60 +17,59 @@ std::uint32_t sum(const std::vector<Item>& items) {
   return static_cast<std::uint32_t>(tokens);
 }
 
-Refusal bad_output(std::string what) {
-  return {500, "bad_model_output", std::move(what), "inference worker", "one finite logit per candidate"};
-}
+RankWork& rank_of(Flight& flight) { return std::get<RankWork>(flight.work); }
 
 }  // namespace
 
-NodeId choose_node(Prefix prefix, const std::optional<BlocksFound>& found,
-                   const std::vector<NodeId>& workers) {
-  NodeId best = workers.at(0);
-  if (!found) return best;
-  const auto blocks_at = [&](NodeId node) -> std::ptrdiff_t {
-    if (prefix == Prefix::user) return found->user_node == node;
-    if (prefix == Prefix::item) return std::count(found->item_nodes.begin(), found->item_nodes.end(), node);
-    return 0;
-  };
-  for (const NodeId node : workers)
-    if (blocks_at(node) > blocks_at(best)) best = node;
-  return best;
-}
-
 void RouterCore::on_rank(Turn turn, Address from, const RankRequest& request) {
   turn.effects.count(Metric::requests_rank);
-  if (!admit(turn, from, request.id, find_fault(request, config_.limits))) return;
-  const Serial serial = next_id_++;
-  Ranking& ranking = rankings_[serial];
-  ranking.asked = ask(turn, from, request.id, serial, request.budget_us);
-  ranking.request = request;
-  ranking.policy = request.policy.empty() ? config_.policy : *find_policy(request.policy);
-  ranking.stage_began = turn.now;
-  feature_jobs_.insert(serial);
-  turn.effects.start(serial, FindFeatures{request.tenant, request.user, request.candidates});
-  count_in_flight(turn);
+  const Asked asked{from, request.id, turn.now, turn.now + budget_of(request.budget_us)};
+  Flight* flight =
+      admit(turn, asked, user_hash(request.tenant, request.user), find_fault(request, config_.limits));
+  if (!flight) return;
+  const Policy policy = request.policy.empty() ? config_.policy : *find_policy(request.policy);
+  flight->work = RankWork{.request = request, .policy = policy};
+  flight->stage_began = turn.now;
+  find_features(turn, *flight);
 }
 
 // ---- features ----
 
-void RouterCore::on_features(Turn turn, Serial serial, const JobResult& result) {
-  const auto at = rankings_.find(serial);
-  if (at == rankings_.end()) return;
-  Ranking& ranking = at->second;
-  if (const auto* refusal = std::get_if<Refusal>(&result)) return refuse_request(turn, serial, *refusal);
-  const auto& features = std::get<Features>(result);
-  catalog_version_ = features.catalog_version;
-  if (const auto refusal = take_features(ranking, features)) return refuse_request(turn, serial, *refusal);
-  ranking.reply.timings.features = (turn.now - ranking.stage_began).us;
-  if (ranking.policy == Policy::recompute) return execute(turn, serial, ranking, std::nullopt);
-  look_up(turn, serial, ranking);
+void RouterCore::find_features(Turn turn, const Flight& flight) {
+  const RankRequest& request = std::get<RankWork>(flight.work).request;
+  const std::uint64_t job = next_id_++;
+  feature_jobs_[job] = flight.serial;
+  turn.effects.start(job, FindFeatures{request.tenant, request.user, request.candidates,
+                                       flight.pinned.model_version, flight.pinned.catalog_version});
 }
 
-std::optional<Refusal> RouterCore::take_features(Ranking& ranking, const Features& features) const {
-  const std::vector<std::string>& candidates = ranking.request.candidates;
+void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result) {
+  RankWork& work = rank_of(flight);
+  if (const auto* refusal = std::get_if<Refusal>(&result)) {
+    const Pinned present{versions().model_version, versions().catalog_version};
+    // The versions were flipped while the request was here, and nothing was done for it yet.
+    if (refusal->code != "wrong_catalog" || present == flight.pinned ||
+        std::exchange(work.pinned_again, true))
+      return refuse_flight(turn, flight, *refusal);
+    flight.pinned = present;
+    return find_features(turn, flight);
+  }
+  const auto& features = std::get<Features>(result);
+  catalog_version_ = features.catalog_version;
+  if (const auto refusal = take_features(work, features)) return refuse_flight(turn, flight, *refusal);
+  work.reply.timings.features = (turn.now - flight.stage_began).us;
+  flight.fingerprint = fingerprint(work.request, features.user->version);
+  if (refuse_poison(turn, flight)) return;
+  const NodeId leader = work.policy == Policy::recompute ? 0 : leader_.leader(turn.now);
+  if (leader == 0) return choose_plan(turn, flight);
+  look_up(turn, flight, leader);
+}
+
+std::optional<Refusal> RouterCore::take_features(RankWork& work, const Features& features) const {
+  const std::vector<std::string>& candidates = work.request.candidates;
   TROUPE_CHECK(features.items.size() == candidates.size(), "the feature port answers for each item");
   if (!features.user)
-    return Refusal{404, "unknown_user", "user \"" + ranking.request.user + "\" has no profile", "user",
+    return Refusal{404, "unknown_user", "user \"" + work.request.user + "\" has no profile", "user",
                    "a user that was put or imported"};
   std::size_t unknown = 0, first = 0;
   for (std::size_t i = candidates.size(); i-- > 0;)
@@ -77,105 +79,125 @@ std::optional<Refusal> RouterCore::take_features(Ranking& ranking, const Feature
                    "item \"" + candidates[first] + "\" is not in the catalog (unknown items: " +
                        std::to_string(unknown) + " of " + std::to_string(candidates.size()) + ")",
                    "candidates[" + std::to_string(first) + "]", "items of the catalog"};
-  for (const auto& item : features.items) ranking.items.push_back(*item);
+  for (const auto& item : features.items) work.items.push_back(*item);
 
-  const std::size_t longest = item_tokens_max(ranking.items);
+  const std::size_t longest = item_tokens_max(work.items);
   const std::size_t least = positions_without_history(config_.form, longest);
   if (least > config_.form.positions_max)
     return Refusal{422, "too_long",
                    "the longest candidate alone makes a prompt of " + std::to_string(least) + " positions",
                    "candidates", "at most " + std::to_string(config_.form.positions_max)};
-  ranking.history = fit_history(config_.form, *features.user, longest);
-  const std::uint64_t total = std::uint64_t{sum(ranking.items)} + ranking.history.tokens.size();
+  work.history = fit_history(config_.form, *features.user, longest);
+  const std::uint64_t total = std::uint64_t{sum(work.items)} + work.history.tokens.size();
   if (total > config_.limits.request_tokens_max)
     return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
                    "candidates", "at most " + std::to_string(config_.limits.request_tokens_max)};
-  ranking.reply.profile_version = features.user->version;
-  ranking.reply.catalog_version = features.catalog_version;
+  work.reply.profile_version = features.user->version;
+  work.reply.catalog_version = features.catalog_version;
   return std::nullopt;
 }
 
 // ---- index ----
 
-void RouterCore::look_up(Turn turn, Serial serial, Ranking& ranking) {
-  const RankRequest& request = ranking.request;
-  const std::vector<Token>& user = ranking.history.tokens;
-  LookupBlocks lookup{.id = serial, .user = user_key(request.tenant, request.user)};
-  if (!user.empty()) lookup.user_block = user_block(config_.form, config_.names, request.tenant, user);
+void RouterCore::look_up(Turn turn, Flight& flight, NodeId leader) {
+  const RankWork& work = rank_of(flight);
+  const RankRequest& request = work.request;
+  const std::vector<Token>& user = work.history.tokens;
+  LookupBlocks lookup{.id = flight.serial, .user = user_key(request.tenant, request.user)};
+  if (!user.empty()) lookup.user_block = user_block(config_.form, names_of(flight), request.tenant, user);
   lookup.user_tokens = static_cast<std::uint32_t>(user.size());
-  for (const Item& item : ranking.items) lookup.item_blocks.push_back(item.block);
-  ranking.stage = Stage::lookup;
-  ranking.stage_began = turn.now;
-  turn.effects.send(cache_meta(), std::move(lookup));
-  const Duration budget = ranking.asked.deadline - ranking.asked.received;
+  for (const Item& item : work.items) lookup.item_blocks.push_back(item.block);
+  lookup.prefer = flight.candidates;
+  flight.stage = Stage::lookup;
+  flight.stage_began = turn.now;
+  turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
+  const Duration budget = flight.asked.deadline - flight.asked.received;
   const Duration wait{std::max(budget.us / 10, config_.lookup_wait_min.us)};
-  turn.effects.set_timer(serial * 2 + 1, turn.now + wait);
+  if (!planted(Bug::wait_for_index))
+    turn.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), turn.now + wait);
 }
 
 void RouterCore::on_found(Turn turn, const BlocksFound& found) {
-  const auto at = rankings_.find(found.id);
-  if (at == rankings_.end() || at->second.stage != Stage::lookup) return;
-  execute(turn, found.id, at->second, found);
+  Flight* flight = find(found.id);
+  if (!flight || flight->stage != Stage::lookup) return;
+  RankWork& work = rank_of(*flight);
+  work.held = HeldBlocks::of(found, work.items.size());
+  if (!work.held) turn.effects.count(Metric::protocol_errors);
+  choose_plan(turn, *flight);
 }
 
 // ---- plan and answer ----
 
-void RouterCore::execute(Turn turn, Serial serial, Ranking& ranking,
-                         const std::optional<BlocksFound>& found) {
-  if (ranking.stage == Stage::lookup) ranking.reply.timings.lookup = (turn.now - ranking.stage_began).us;
+// With what the index said, or without it.
+void RouterCore::choose_plan(Turn turn, Flight& flight) {
+  RankWork& work = rank_of(flight);
+  if (flight.stage == Stage::lookup) work.reply.timings.lookup = (turn.now - flight.stage_began).us;
   std::optional<Hotness> hotness;
-  if (found) hotness = {found->user_frequency, found->coldest_frequency};
-  const auto user_tokens = static_cast<std::uint32_t>(ranking.history.tokens.size());
-  ranking.prefix = choose_prefix(ranking.policy, user_tokens, sum(ranking.items), hotness);
-  ranking.worker = choose_node(ranking.prefix, found, config_.workers);
-
-  RankPlan plan = rank_plan(config_.form, config_.names, ranking.prefix, ranking.request.tenant,
-                            ranking.request.user, ranking.history, ranking.items);
-  ranking.sent = remember(plan.segments);
-  ranking.reply.history_cut = plan.history_cut;
-  ranking.stage = Stage::executing;
-  Execute execute{serial,
-                  Priority::serving,
-                  (ranking.asked.deadline - turn.now).us,
-                  std::move(plan.segments),
-                  std::move(plan.readouts),
-                  {}};
-  const bool evicts_by_hotness = ranking.policy == Policy::bat && ranking.prefix == Prefix::user;
-  if (found && evicts_by_hotness) execute.evict_first = found->coldest;
-  turn.effects.send({ranking.worker, Role::inference_worker}, std::move(execute));
+  if (work.held) hotness = {work.held->found().user_frequency, work.held->found().coldest_frequency};
+  const auto user_tokens = static_cast<std::uint32_t>(work.history.tokens.size());
+  work.prefix = choose_prefix(work.policy, user_tokens, sum(work.items), hotness);
+  execute(turn, flight);
 }
 
-void RouterCore::on_ranked(Turn turn, Serial serial, const Executed& executed) {
-  Ranking& ranking = rankings_.at(serial);
-  if (executed.readouts.size() != 1 || executed.readouts[0].scores.size() != ranking.items.size() ||
-      executed.reused.size() != ranking.sent.size())
-    return refuse_request(turn, serial, bad_output("the answer has another shape than the plan"));
-  const std::vector<double>& scores = executed.readouts[0].scores;
-  if (!all_finite(scores)) return refuse_request(turn, serial, bad_output("a logit is not a finite number"));
+NameContext RouterCore::names_of(const Flight& flight) const {
+  return {flight.pinned.model_version, config_.names.layout_version};
+}
 
-  RankReply reply = std::move(ranking.reply);
-  const TokenCount tokens = count_tokens(turn, ranking.sent, executed);
-  const Asked asked = ranking.asked;
-  reply.id = asked.id;
-  reply.user = ranking.request.user;
-  reply.items = rank_items(ranking.items, scores, ranking.request.top_k);
-  reply.policy = name_of(ranking.policy);
-  reply.plan = ranking.prefix == Prefix::item ? "item" : "user";
+// Says of each block that the node lacks where else it is.
+void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
+                              std::vector<PlannedSegment>& segments) const {
+  const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
+    if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;
+    const auto at = std::find_if(holders.begin(), holders.end(), [&](NodeId holder) {
+      return workers_.alive(now, holder) || !workers_.has(holder);
+    });
+    return at != holders.end() ? *at : 0;
+  };
+  std::size_t item = 0;
+  for (PlannedSegment& segment : segments) {
+    if (segment.kind == SegmentKind::user && segment.block) segment.at = other_holder(held.user_holders());
+    if (segment.kind != SegmentKind::item) continue;
+    while (item < items.size() && items[item].tokens.empty()) ++item;  // has no segment
+    if (segment.block) segment.at = other_holder(held.item_holders(item));
+    ++item;
+  }
+}
+
+Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const {
+  RankPlan plan = rank_plan(config_.form, names_of(flight), work.prefix, work.request.tenant,
+                            work.request.user, work.history, work.items);
+  if (work.held) name_holders(now, *work.held, node, work.items, plan.segments);
+  Execute execute{.segments = std::move(plan.segments), .readouts = std::move(plan.readouts)};
+  const bool evicts_by_hotness = work.policy == Policy::bat && work.prefix == Prefix::user;
+  if (work.held && evicts_by_hotness) execute.evict_first = work.held->found().coldest;
+  return execute;
+}
+
+void RouterCore::on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed) {
+  RankWork& work = rank_of(flight);
+  RankReply reply = std::move(work.reply);
+  const TokenCount tokens = count_tokens(turn, flight.sent, executed);
+  reply.id = flight.asked.id;
+  reply.user = work.request.user;
+  reply.items = rank_items(work.items, scores_of(executed, 0, work.items.size()), work.request.top_k);
+  reply.policy = name_of(work.policy);
+  reply.plan = work.prefix == Prefix::item ? "item" : "user";
   reply.tokens_total = tokens.total;
   reply.tokens_computed = tokens.computed;
   reply.tokens_reused = tokens.reused;
   reply.blocks_reused = tokens.blocks_reused;
   reply.blocks_written = executed.blocks_written;
-  reply.model_version = config_.names.model_version;
-  reply.node = ranking.worker;
+  reply.history_cut = work.history.cut;
+  reply.model_version = flight.pinned.model_version;
+  reply.node = node;
   reply.timings.blocks = executed.blocks_us;
   reply.timings.queue = executed.queue_us;
   reply.timings.compute = executed.compute_us;
-  reply.timings.total = (turn.now - asked.received).us;
+  reply.timings.total = (turn.now - flight.asked.received).us;
   const Metric plans[] = {Metric::plans_recompute, Metric::plans_user, Metric::plans_item};
-  turn.effects.count(plans[static_cast<std::size_t>(ranking.prefix)]);
-  turn.effects.send(asked.from, std::move(reply));
-  close(turn, asked, serial);
+  turn.effects.count(plans[static_cast<std::size_t>(work.prefix)]);
+  turn.effects.send(flight.asked.from, std::move(reply));
+  close(turn, flight);
 }
 
 }  // namespace troupe::router

@@ -1,67 +1,41 @@
-// Scores of label tokens after query + item (the plan "candidates" of segments.md): the query once, each item
-// after it, read at its last token. Such blocks belong to one request only, so none has a name.
+// The way of a score request: no features and no index, so it is sent at once.
+#include "router/answer_check.h"
+#include "router/fingerprint.h"
 #include "router/ranking.h"
 #include "router/router_core.h"
+#include "router/spread.h"
 
 namespace troupe::router {
 
 void RouterCore::on_score(Turn turn, Address from, const ScoreRequest& request) {
   turn.effects.count(Metric::requests_score);
-  if (!admit(turn, from, request.id, find_fault(request, config_.form, config_.limits))) return;
-  const Serial serial = next_id_++;
-  Execute plan = score_plan(request);
-  plan.id = serial;
-  plan.budget_us = budget_of(request.budget_us).us;
-  scorings_[serial] = {ask(turn, from, request.id, serial, request.budget_us),
-                       request.items.size(),
-                       request.label_tokens.size(),
-                       request.apply_softmax,
-                       config_.workers.front(),
-                       remember(plan.segments)};
-  turn.effects.send({config_.workers.front(), Role::inference_worker}, std::move(plan));
-  count_in_flight(turn);
+  const Asked asked{from, request.id, turn.now, turn.now + budget_of(request.budget_us)};
+  const std::uint64_t print = fingerprint(request);
+  Flight* flight = admit(turn, asked, print, find_fault(request, config_.form, config_.limits));
+  if (!flight) return;
+  flight->work = ScoreWork{request};
+  flight->fingerprint = print;
+  if (!refuse_poison(turn, *flight)) execute(turn, *flight);
 }
 
-Execute RouterCore::score_plan(const ScoreRequest& request) const {
-  Execute plan;
-  std::vector<std::uint32_t> sees;
-  if (!request.query.empty()) {
-    plan.segments.push_back({SegmentKind::user, request.query});
-    sees.push_back(0);
+void RouterCore::on_scored(Turn turn, Flight& flight, const Executed& executed) {
+  const ScoreRequest& request = std::get<ScoreWork>(flight.work).request;
+  ScoreReply reply{.id = flight.asked.id};
+  for (std::size_t i = 0; i < request.items.size(); ++i) {
+    std::vector<double> scores = scores_of(executed, i, request.label_tokens.size());
+    reply.items.push_back({request.apply_softmax ? softmax(scores) : std::move(scores)});
   }
-  const auto start = static_cast<std::int32_t>(request.query.size());
-  for (const TokenList& item : request.items) {
-    plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()),
-                             static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens});
-    plan.segments.push_back({SegmentKind::item, item.tokens, start, sees});
-  }
-  return plan;
-}
-
-void RouterCore::on_scored(Turn turn, Serial serial, const Executed& executed) {
-  const Scoring& scoring = scorings_.at(serial);
-  bool sound = executed.readouts.size() == scoring.items && executed.reused.size() == scoring.sent.size();
-  for (const ScoreRow& row : executed.readouts)
-    sound = sound && row.scores.size() == scoring.labels && all_finite(row.scores);
-  if (!sound)
-    return refuse_request(turn, serial,
-                          {500, "bad_model_output", "the logits are not one finite number per item and label",
-                           "inference worker", "finite logits in the plan's shape"});
-  const Asked asked = scoring.asked;
-  ScoreReply reply{.id = asked.id, .items = executed.readouts};
-  if (scoring.apply_softmax)
-    for (ScoreRow& row : reply.items) row.scores = softmax(row.scores);
-  const TokenCount tokens = count_tokens(turn, scoring.sent, executed);
+  const TokenCount tokens = count_tokens(turn, flight.sent, executed);
   reply.tokens_total = tokens.total;
   reply.tokens_computed = tokens.computed;
   reply.tokens_reused = tokens.reused;
-  reply.model_version = config_.names.model_version;
+  reply.model_version = flight.pinned.model_version;
   reply.timings.blocks = executed.blocks_us;
   reply.timings.queue = executed.queue_us;
   reply.timings.compute = executed.compute_us;
-  reply.timings.total = (turn.now - asked.received).us;
-  turn.effects.send(asked.from, std::move(reply));
-  close(turn, asked, serial);
+  reply.timings.total = (turn.now - flight.asked.received).us;
+  turn.effects.send(flight.asked.from, std::move(reply));
+  close(turn, flight);
 }
 
 }  // namespace troupe::router

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "runtime/planted.h"
+
 namespace troupe {
 namespace {
 
@@ -55,12 +57,22 @@ class NameHasher {
 
 std::vector<BlockName> as_set(std::span<const BlockName> names) {
   std::vector<BlockName> set(names.begin(), names.end());
-  std::sort(set.begin(), set.end());
-  set.erase(std::unique(set.begin(), set.end()), set.end());
+  std::ranges::sort(set, {}, &BlockName::bytes);  // the whole names, also in the build that cuts them
+  set.erase(std::unique(set.begin(), set.end(), identical), set.end());
   return set;
 }
 
 }  // namespace
+
+#ifdef TROUPE_PLANTED
+std::strong_ordering BlockName::operator<=>(const BlockName& other) const {
+  const int whole = planting::name_bits / 8, rest = planting::name_bits % 8;
+  for (int i = 0; i < whole; ++i)
+    if (bytes[i] != other.bytes[i]) return bytes[i] <=> other.bytes[i];
+  if (rest == 0) return std::strong_ordering::equal;
+  return (bytes[whole] >> (8 - rest)) <=> (other.bytes[whole] >> (8 - rest));
+}
+#endif
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
                      std::int32_t start, std::span<const BlockName> sees) {

@@ -4,36 +4,43 @@
 #include <capnp/serialize.h>
 
 #include <cstring>
+#include <iterator>
 
 #include "runtime/codec_fields.h"
 #include "runtime/schema/envelope.capnp.h"
 
 // The alternatives of Message, in its order: type, member of the envelope's union.
-#define TROUPE_FOR_EACH_MESSAGE(X)   \
-  X(RankRequest, RANK_REQUEST)       \
-  X(RankReply, RANK_REPLY)           \
-  X(ScoreRequest, SCORE_REQUEST)     \
-  X(ScoreReply, SCORE_REPLY)         \
-  X(PutUser, PUT_USER)               \
-  X(DeleteUser, DELETE_USER)         \
-  X(PutItem, PUT_ITEM)               \
-  X(DeleteItem, DELETE_ITEM)         \
-  X(Stored, STORED)                  \
-  X(Refused, REFUSED)                \
-  X(Execute, EXECUTE)                \
-  X(Executed, EXECUTED)              \
-  X(LookupBlocks, LOOKUP_BLOCKS)     \
-  X(BlocksFound, BLOCKS_FOUND)       \
-  X(AcquireBlocks, ACQUIRE_BLOCKS)   \
-  X(BlocksAcquired, BLOCKS_ACQUIRED) \
-  X(ReleaseBlocks, RELEASE_BLOCKS)   \
-  X(BlockAdded, BLOCK_ADDED)         \
-  X(BlockRemoved, BLOCK_REMOVED)     \
-  X(UserArea, USER_AREA)             \
-  X(Forget, FORGET)                  \
-  X(SetSplit, SET_SPLIT)             \
-  X(PoolReport, POOL_REPORT)         \
-  X(StatusRequest, STATUS_REQUEST)   \
+#define TROUPE_FOR_EACH_MESSAGE(X)       \
+  X(RankRequest, RANK_REQUEST)           \
+  X(RankReply, RANK_REPLY)               \
+  X(ScoreRequest, SCORE_REQUEST)         \
+  X(ScoreReply, SCORE_REPLY)             \
+  X(PutUser, PUT_USER)                   \
+  X(DeleteUser, DELETE_USER)             \
+  X(PutItem, PUT_ITEM)                   \
+  X(DeleteItem, DELETE_ITEM)             \
+  X(Reload, RELOAD)                      \
+  X(Stored, STORED)                      \
+  X(Refused, REFUSED)                    \
+  X(Execute, EXECUTE)                    \
+  X(Executed, EXECUTED)                  \
+  X(LookupBlocks, LOOKUP_BLOCKS)         \
+  X(BlocksFound, BLOCKS_FOUND)           \
+  X(AcquireBlocks, ACQUIRE_BLOCKS)       \
+  X(BlocksAcquired, BLOCKS_ACQUIRED)     \
+  X(ReleaseBlocks, RELEASE_BLOCKS)       \
+  X(CacheChanges, CACHE_CHANGES)         \
+  X(InventoryRequest, INVENTORY_REQUEST) \
+  X(InventoryPart, INVENTORY_PART)       \
+  X(Forget, FORGET)                      \
+  X(SetSplit, SET_SPLIT)                 \
+  X(PoolReport, POOL_REPORT)             \
+  X(Heartbeat, HEARTBEAT)                \
+  X(Versions, VERSIONS)                  \
+  X(Suspect, SUSPECT)                    \
+  X(LeaderBeat, LEADER_BEAT)             \
+  X(Drain, DRAIN)                        \
+  X(StatusRequest, STATUS_REQUEST)       \
   X(StatusReply, STATUS_REPLY)
 
 namespace troupe {
@@ -89,14 +96,17 @@ Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
 }  // namespace
 
 Bytes encode(const Envelope& envelope) {
-  capnp::MallocMessageBuilder builder;
+  // The builder writes into this, and leaves it zero again; what has no room is allocated.
+  static thread_local capnp::word scratch[capnp::SUGGESTED_FIRST_SEGMENT_WORDS];
+  capnp::MallocMessageBuilder builder{kj::arrayPtr(scratch, std::size(scratch))};
   auto to = builder.initRoot<schema::Envelope>();
   to.setFromNode(envelope.from.node);
   to.setFromRole(codec::wire<schema::Role>(envelope.from.role));
   std::visit([&](const auto& m) { put_message(m, to); }, envelope.message);
-  const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
-  const auto bytes = words.asBytes();
-  return Bytes(bytes.begin(), bytes.end());
+  Bytes bytes(capnp::computeSerializedSizeInWords(builder) * sizeof(capnp::word));
+  kj::ArrayOutputStream out(kj::arrayPtr(bytes.data(), bytes.size()));
+  capnp::writeMessage(out, builder);
+  return bytes;
 }
 
 std::variant<Envelope, std::string> decode(std::span<const std::uint8_t> bytes) {

@@ -17,6 +17,7 @@ void put(const LookupBlocks& m, schema::LookupBlocks::Builder to) {
   to.setUserBlock(wire(m.user_block));
   to.setUserTokens(m.user_tokens);
   put_list(m.item_blocks, to.initItemBlocks(m.item_blocks.size()));
+  put_list(m.prefer, to.initPrefer(m.prefer.size()));
   to.setCountAccess(m.count_access);
 }
 void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
@@ -25,21 +26,24 @@ void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
   get(from.getUserBlock(), m.user_block);
   m.user_tokens = from.getUserTokens();
   get_list(from.getItemBlocks(), m.item_blocks);
+  get_list(from.getPrefer(), m.prefer);
   m.count_access = from.getCountAccess();
 }
 
 void put(const BlocksFound& m, schema::BlocksFound::Builder to) {
   to.setId(m.id);
-  to.setUserNode(m.user_node);
-  put_list(m.item_nodes, to.initItemNodes(m.item_nodes.size()));
+  put_list(m.user_holders, to.initUserHolders(m.user_holders.size()));
+  put_list(m.item_counts, to.initItemCounts(m.item_counts.size()));
+  put_list(m.item_holders, to.initItemHolders(m.item_holders.size()));
   to.setUserFrequency(m.user_frequency);
   to.setColdestFrequency(m.coldest_frequency);
   put_list(m.coldest, to.initColdest(m.coldest.size()));
 }
 void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   m.id = from.getId();
-  m.user_node = from.getUserNode();
-  get_list(from.getItemNodes(), m.item_nodes);
+  get_list(from.getUserHolders(), m.user_holders);
+  get_list(from.getItemCounts(), m.item_counts);
+  get_list(from.getItemHolders(), m.item_holders);
   m.user_frequency = from.getUserFrequency();
   m.coldest_frequency = from.getColdestFrequency();
   get_list(from.getColdest(), m.coldest);
@@ -50,12 +54,14 @@ void put(const BlockWant& m, schema::BlockWant::Builder to) {
   to.setKind(wire<schema::SegmentKind>(m.kind));
   to.setOwner(wire(m.owner));
   to.setTokens(m.tokens);
+  to.setAt(m.at);
 }
 void get(schema::BlockWant::Reader from, BlockWant& m) {
   get(from.getName(), m.name);
   get(from.getKind(), m.kind);
   get(from.getOwner(), m.owner);
   m.tokens = from.getTokens();
+  m.at = from.getAt();
 }
 
 void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
@@ -64,6 +70,7 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   put_list(m.wants, to.initWants(m.wants.size()));
   put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
   to.setMayEvict(m.may_evict);
+  to.setReadOnly(m.read_only);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   m.id = from.getId();
@@ -71,6 +78,7 @@ void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   get_list(from.getWants(), m.wants);
   get_list(from.getEvictFirst(), m.evict_first);
   m.may_evict = from.getMayEvict();
+  m.read_only = from.getReadOnly();
 }
 
 void put(const BlockGrant& m, schema::BlockGrant::Builder to) {
@@ -88,10 +96,14 @@ void get(schema::BlockGrant::Reader from, BlockGrant& m) {
 
 void put(const BlocksAcquired& m, schema::BlocksAcquired::Builder to) {
   to.setId(m.id);
+  to.setIncarnation(m.incarnation);
+  to.setLeaseUs(m.lease_us);
   put_list(m.grants, to.initGrants(m.grants.size()));
 }
 void get(schema::BlocksAcquired::Reader from, BlocksAcquired& m) {
   m.id = from.getId();
+  m.incarnation = from.getIncarnation();
+  m.lease_us = from.getLeaseUs();
   get_list(from.getGrants(), m.grants);
 }
 
@@ -117,14 +129,14 @@ void get(schema::ReleaseBlocks::Reader from, ReleaseBlocks& m) {
   get_list(from.getOutcomes(), m.outcomes);
 }
 
-void put(const BlockAdded& m, schema::BlockAdded::Builder to) {
+void put(const BlockEntry& m, schema::BlockEntry::Builder to) {
   to.setName(wire(m.name));
   to.setKind(wire<schema::SegmentKind>(m.kind));
   to.setOwner(wire(m.owner));
   to.setTokens(m.tokens);
   to.setGeneration(m.generation);
 }
-void get(schema::BlockAdded::Reader from, BlockAdded& m) {
+void get(schema::BlockEntry::Reader from, BlockEntry& m) {
   get(from.getName(), m.name);
   get(from.getKind(), m.kind);
   get(from.getOwner(), m.owner);
@@ -132,31 +144,65 @@ void get(schema::BlockAdded::Reader from, BlockAdded& m) {
   m.generation = from.getGeneration();
 }
 
-void put(const BlockRemoved& m, schema::BlockRemoved::Builder to) {
+void put(const BlockVersion& m, schema::BlockVersion::Builder to) {
   to.setName(wire(m.name));
   to.setGeneration(m.generation);
 }
-void get(schema::BlockRemoved::Reader from, BlockRemoved& m) {
+void get(schema::BlockVersion::Reader from, BlockVersion& m) {
   get(from.getName(), m.name);
   m.generation = from.getGeneration();
 }
 
-void put(const UserArea& m, schema::UserArea::Builder to) {
-  to.setFreeTokens(m.free_tokens);
-  to.setTotalTokens(m.total_tokens);
+void put(const CacheChanges& m, schema::CacheChanges::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setSequence(m.sequence);
+  put_list(m.added, to.initAdded(m.added.size()));
+  put_list(m.removed, to.initRemoved(m.removed.size()));
+  to.setUserFreeTokens(m.user_free_tokens);
+  to.setUserTotalTokens(m.user_total_tokens);
 }
-void get(schema::UserArea::Reader from, UserArea& m) {
-  m.free_tokens = from.getFreeTokens();
-  m.total_tokens = from.getTotalTokens();
+void get(schema::CacheChanges::Reader from, CacheChanges& m) {
+  m.incarnation = from.getIncarnation();
+  m.sequence = from.getSequence();
+  get_list(from.getAdded(), m.added);
+  get_list(from.getRemoved(), m.removed);
+  m.user_free_tokens = from.getUserFreeTokens();
+  m.user_total_tokens = from.getUserTotalTokens();
+}
+
+void put(const InventoryRequest& m, schema::InventoryRequest::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setAfter(m.after);
+}
+void get(schema::InventoryRequest::Reader from, InventoryRequest& m) {
+  m.incarnation = from.getIncarnation();
+  m.after = from.getAfter();
+}
+
+void put(const InventoryPart& m, schema::InventoryPart::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setAfter(m.after);
+  to.setSequence(m.sequence);
+  put_list(m.blocks, to.initBlocks(m.blocks.size()));
+  to.setLast(m.last);
+}
+void get(schema::InventoryPart::Reader from, InventoryPart& m) {
+  m.incarnation = from.getIncarnation();
+  m.after = from.getAfter();
+  m.sequence = from.getSequence();
+  get_list(from.getBlocks(), m.blocks);
+  m.last = from.getLast();
 }
 
 void put(const Forget& m, schema::Forget::Builder to) {
   to.setKind(wire<schema::SegmentKind>(m.kind));
   to.setOwner(wire(m.owner));
+  to.setToken(m.token);
 }
 void get(schema::Forget::Reader from, Forget& m) {
   get(from.getKind(), m.kind);
   get(from.getOwner(), m.owner);
+  m.token = from.getToken();
 }
 
 }  // namespace troupe::codec

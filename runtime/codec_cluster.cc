@@ -1,4 +1,4 @@
-// schema/cluster.capnp: the split of each node's memory, and how an actor is doing.
+// schema/cluster.capnp: the split of each node's memory, liveness, versions, and how an actor is doing.
 #include "runtime/codec_fields.h"
 
 namespace troupe::codec {
@@ -11,17 +11,20 @@ static_assert(static_cast<int>(schema::Role::INFERENCE_WORKER) == static_cast<in
 static_assert(static_cast<int>(schema::Role::ALLOCATOR) == static_cast<int>(Role::allocator));
 
 void put(const SetSplit& m, schema::SetSplit::Builder to) {
+  to.setIncarnation(m.incarnation);
   to.setEpoch(m.epoch);
   to.setItemPages(m.item_pages);
   to.setUserPages(m.user_pages);
 }
 void get(schema::SetSplit::Reader from, SetSplit& m) {
+  m.incarnation = from.getIncarnation();
   m.epoch = from.getEpoch();
   m.item_pages = from.getItemPages();
   m.user_pages = from.getUserPages();
 }
 
 void put(const PoolReport& m, schema::PoolReport::Builder to) {
+  to.setIncarnation(m.incarnation);
   to.setEpoch(m.epoch);
   to.setItemPagesUsed(m.item_pages_used);
   to.setUserPagesUsed(m.user_pages_used);
@@ -29,11 +32,75 @@ void put(const PoolReport& m, schema::PoolReport::Builder to) {
   to.setUserPages(m.user_pages);
 }
 void get(schema::PoolReport::Reader from, PoolReport& m) {
+  m.incarnation = from.getIncarnation();
   m.epoch = from.getEpoch();
   m.item_pages_used = from.getItemPagesUsed();
   m.user_pages_used = from.getUserPagesUsed();
   m.item_pages = from.getItemPages();
   m.user_pages = from.getUserPages();
+}
+
+void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setDraining(m.draining);
+  to.setLanes(m.lanes);
+  to.setLanesBusy(m.lanes_busy);
+  to.setPlansWaiting(m.plans_waiting);
+  to.setTokensWaiting(m.tokens_waiting);
+  to.setUsPerToken(m.us_per_token);
+  to.setPlansExecuted(m.plans_executed);
+  to.setVersionsEpoch(m.versions_epoch);
+  put_list(m.models, to.initModels(m.models.size()));
+}
+void get(schema::Heartbeat::Reader from, Heartbeat& m) {
+  m.incarnation = from.getIncarnation();
+  m.draining = from.getDraining();
+  m.lanes = from.getLanes();
+  m.lanes_busy = from.getLanesBusy();
+  m.plans_waiting = from.getPlansWaiting();
+  m.tokens_waiting = from.getTokensWaiting();
+  m.us_per_token = from.getUsPerToken();
+  m.plans_executed = from.getPlansExecuted();
+  m.versions_epoch = from.getVersionsEpoch();
+  get_list(from.getModels(), m.models);
+}
+
+void put(const Versions& m, schema::Versions::Builder to) {
+  to.setEpoch(m.epoch);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+  to.setNextModel(wire(m.next_model));
+}
+void get(schema::Versions::Reader from, Versions& m) {
+  m.epoch = from.getEpoch();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+  get(from.getNextModel(), m.next_model);
+}
+
+void put(const Suspect& m, schema::Suspect::Builder to) {
+  to.setFingerprint(m.fingerprint);
+  to.setStrikes(m.strikes);
+}
+void get(schema::Suspect::Reader from, Suspect& m) {
+  m.fingerprint = from.getFingerprint();
+  m.strikes = from.getStrikes();
+}
+
+void put(const LeaderBeat& m, schema::LeaderBeat::Builder to) {
+  to.setToken(m.token);
+}
+void get(schema::LeaderBeat::Reader from, LeaderBeat& m) {
+  m.token = from.getToken();
+}
+
+void put(const Drain& m, schema::Drain::Builder to) {
+  to.setId(m.id);
+  to.setOn(m.on);
+}
+void get(schema::Drain::Reader from, Drain& m) {
+  m.id = from.getId();
+  m.on = from.getOn();
 }
 
 void put(const StatusRequest& m, schema::StatusRequest::Builder to) { to.setId(m.id); }

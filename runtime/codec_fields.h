@@ -39,6 +39,7 @@ TROUPE_CODEC_OF(PutUser)
 TROUPE_CODEC_OF(DeleteUser)
 TROUPE_CODEC_OF(PutItem)
 TROUPE_CODEC_OF(DeleteItem)
+TROUPE_CODEC_OF(Reload)
 TROUPE_CODEC_OF(Stored)
 TROUPE_CODEC_OF(PlannedSegment)
 TROUPE_CODEC_OF(PlannedReadout)
@@ -52,12 +53,19 @@ TROUPE_CODEC_OF(BlockGrant)
 TROUPE_CODEC_OF(BlocksAcquired)
 TROUPE_CODEC_OF(BlockOutcome)
 TROUPE_CODEC_OF(ReleaseBlocks)
-TROUPE_CODEC_OF(BlockAdded)
-TROUPE_CODEC_OF(BlockRemoved)
-TROUPE_CODEC_OF(UserArea)
+TROUPE_CODEC_OF(BlockEntry)
+TROUPE_CODEC_OF(BlockVersion)
+TROUPE_CODEC_OF(CacheChanges)
+TROUPE_CODEC_OF(InventoryRequest)
+TROUPE_CODEC_OF(InventoryPart)
 TROUPE_CODEC_OF(Forget)
 TROUPE_CODEC_OF(SetSplit)
 TROUPE_CODEC_OF(PoolReport)
+TROUPE_CODEC_OF(Heartbeat)
+TROUPE_CODEC_OF(Versions)
+TROUPE_CODEC_OF(Suspect)
+TROUPE_CODEC_OF(LeaderBeat)
+TROUPE_CODEC_OF(Drain)
 TROUPE_CODEC_OF(StatusRequest)
 TROUPE_CODEC_OF(StatusField)
 TROUPE_CODEC_OF(StatusReply)
@@ -84,9 +92,9 @@ template <class Wire, class E>
 requires std::is_enum_v<Wire> && std::is_enum_v<E>
 void get(Wire value, E& out) {
   const auto number = static_cast<std::uint16_t>(value);
-  const capnp::EnumSchema known = capnp::Schema::from<Wire>();
-  KJ_REQUIRE(number < known.getEnumerants().size(), "an enumerator is out of range",
-             known.getShortDisplayName(), number);
+  static const capnp::EnumSchema known = capnp::Schema::from<Wire>();
+  static const std::uint32_t count = known.getEnumerants().size();
+  KJ_REQUIRE(number < count, "an enumerator is out of range", known.getShortDisplayName(), number);
   out = static_cast<E>(number);
 }
 

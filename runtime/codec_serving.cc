@@ -226,6 +226,17 @@ void get(schema::DeleteItem::Reader from, DeleteItem& m) {
   get(from.getItem(), m.item);
 }
 
+void put(const Reload& m, schema::Reload::Builder to) {
+  to.setId(m.id);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+}
+void get(schema::Reload::Reader from, Reload& m) {
+  m.id = from.getId();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+}
+
 void put(const Stored& m, schema::Stored::Builder to) {
   to.setId(m.id);
   to.setVersion(m.version);
@@ -251,6 +262,7 @@ void put(const PlannedSegment& m, schema::PlannedSegment::Builder to) {
   put_list(m.sees, to.initSees(m.sees.size()));
   to.setBlock(wire(m.block));
   to.setOwner(wire(m.owner));
+  to.setAt(m.at);
 }
 void get(schema::PlannedSegment::Reader from, PlannedSegment& m) {
   get(from.getKind(), m.kind);
@@ -259,6 +271,7 @@ void get(schema::PlannedSegment::Reader from, PlannedSegment& m) {
   get_list(from.getSees(), m.sees);
   get(from.getBlock(), m.block);
   get(from.getOwner(), m.owner);
+  m.at = from.getAt();
 }
 
 void put(const PlannedReadout& m, schema::PlannedReadout::Builder to) {
@@ -279,6 +292,8 @@ void put(const Execute& m, schema::Execute::Builder to) {
   put_list(m.segments, to.initSegments(m.segments.size()));
   put_list(m.readouts, to.initReadouts(m.readouts.size()));
   put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  to.setModelVersion(wire(m.model_version));
+  to.setAlone(m.alone);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -287,6 +302,8 @@ void get(schema::Execute::Reader from, Execute& m) {
   get_list(from.getSegments(), m.segments);
   get_list(from.getReadouts(), m.readouts);
   get_list(from.getEvictFirst(), m.evict_first);
+  get(from.getModelVersion(), m.model_version);
+  m.alone = from.getAlone();
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {
@@ -297,6 +314,7 @@ void put(const Executed& m, schema::Executed::Builder to) {
   to.setBlocksUs(m.blocks_us);
   to.setQueueUs(m.queue_us);
   to.setComputeUs(m.compute_us);
+  to.setModelVersion(wire(m.model_version));
 }
 void get(schema::Executed::Reader from, Executed& m) {
   m.id = from.getId();
@@ -306,6 +324,7 @@ void get(schema::Executed::Reader from, Executed& m) {
   m.blocks_us = from.getBlocksUs();
   m.queue_us = from.getQueueUs();
   m.compute_us = from.getComputeUs();
+  get(from.getModelVersion(), m.model_version);
 }
 
 }  // namespace troupe::codec

@@ -143,7 +143,8 @@ TEST_CASE("an unknown message, enumerator or length of name is refused") {
   CHECK(says(
       error_of(forged([](auto to) { to.initForget().setKind(static_cast<schema::SegmentKind>(65535)); })),
       "an enumerator is out of range"));
-  CHECK(says(error_of(forged([](auto to) { to.initBlockRemoved().initName(31); })), "wrong length"));
+  CHECK(says(error_of(forged([](auto to) { to.initReleaseBlocks().initOutcomes(1)[0].initName(31); })),
+             "wrong length"));
   CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initUserBlock(33); })), "wrong length"));
   CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initItemBlocks(1).set(0, nullptr); })),
              "wrong length"));

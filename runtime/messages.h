@@ -16,6 +16,9 @@ using Bytes = std::vector<std::uint8_t>;
 using Token = std::int32_t;
 using NodeId = std::uint32_t;        // 0 is "no node"
 using RequestId = std::uint64_t;     // chosen by whoever asks; unique per asker
+// Of a process: every start of a node has a larger one than those before it. It is the first of all numbers that the
+// process chooses (ids, generations), so that whatever was meant for an earlier process is recognised. 0 is "none".
+using Incarnation = std::uint64_t;
 
 enum class Role : std::uint8_t { door, router, cache_meta, kv_worker, inference_worker, allocator };
 struct Address {
@@ -24,11 +27,19 @@ struct Address {
   auto operator<=>(const Address&) const = default;
 };
 
-// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/block_name.h).
+// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/block_name.h). Containers find
+// blocks by name; whoever uses what it found checks `identical` first. The two are the same thing, except in the build
+// whose names collide on purpose (runtime/planted.h), where only `identical` sees the whole name.
 struct BlockName {
   std::array<std::uint8_t, 32> bytes{};
+#ifdef TROUPE_PLANTED
+  std::strong_ordering operator<=>(const BlockName& other) const;
+  bool operator==(const BlockName& other) const { return (*this <=> other) == 0; }
+#else
   auto operator<=>(const BlockName&) const = default;
+#endif
 };
+inline bool identical(const BlockName& a, const BlockName& b) { return a.bytes == b.bytes; }
 
 enum class SegmentKind : std::uint8_t { system, user, item, instruction, discriminant, beam };
 
@@ -137,9 +148,16 @@ struct DeleteItem {
   std::string item;
   bool operator==(const DeleteItem&) const = default;
 };
-struct Stored {                          // answer to the four above
+// An operator's wish: serve another model or catalog from now on; "" keeps the present one. Answered when every worker
+// that is alive has it and no request of this router runs on the old one any more (promise 4).
+struct Reload {
   RequestId id = 0;
-  std::uint64_t version = 0;             // of the profile, or of the catalog
+  std::string model_version, catalog_version;
+  bool operator==(const Reload&) const = default;
+};
+struct Stored {                          // answer to the five above
+  RequestId id = 0;
+  std::uint64_t version = 0;             // of the profile, of the catalog, or (Reload) the epoch of the versions
   bool operator==(const Stored&) const = default;
 };
 
@@ -157,6 +175,7 @@ struct PlannedSegment {
   std::vector<std::uint32_t> sees;
   std::optional<BlockName> block;        // absent: never reused, never kept
   std::string owner;                     // user or item id that the block belongs to; "" for system
+  NodeId at = 0;                         // another node that is said to hold the block; 0: none is known
   bool operator==(const PlannedSegment&) const = default;
 };
 struct PlannedReadout {
@@ -172,6 +191,8 @@ struct Execute {
   RequestId id = 0;
   Priority priority = Priority::serving;
   std::int64_t budget_us = 0;
+  std::string model_version;             // the one that the request is pinned to; a worker without it refuses
+  bool alone = false;                    // in a batch of its own: a worker was lost while it ran (promise 12)
   std::vector<PlannedSegment> segments;
   std::vector<PlannedReadout> readouts;
   std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
@@ -183,10 +204,12 @@ struct Executed {
   std::vector<std::uint8_t> reused;      // per segment: 1 if its block was reused
   std::uint32_t blocks_written = 0;
   std::int64_t blocks_us = 0, queue_us = 0, compute_us = 0;
+  std::string model_version;             // that computed it
   bool operator==(const Executed&) const = default;
 };
 
-// ---- cache.capnp: router ↔ cache-meta, inference worker ↔ KV-cache worker, KV-cache worker → cache-meta -----
+// ---- cache.capnp: router ↔ cache-meta, inference worker ↔ KV-cache worker, KV-cache worker ↔ cache-meta and
+// ---- each other ------------------------------------------------------------------------------------------------
 
 // BAT's "read": which of these exist, and how hot is the user? Counts one access of the user and of each item if
 // `count_access` (background precomputation only asks).
@@ -196,25 +219,32 @@ struct LookupBlocks {
   std::optional<BlockName> user_block;
   std::uint32_t user_tokens = 0;
   std::vector<BlockName> item_blocks;
+  std::vector<NodeId> prefer;            // nodes where the plan may run: of many holders these are named first
   bool count_access = true;
   bool operator==(const LookupBlocks&) const = default;
 };
 struct BlocksFound {
   RequestId id = 0;
-  NodeId user_node = 0;                  // 0: not cached
-  std::vector<NodeId> item_nodes;        // parallel to LookupBlocks::item_blocks
+  std::vector<NodeId> user_holders;      // empty: not cached
+  // Holders of all item blocks, one after the other: the first item_counts[0] are those of item_blocks[0], and so on.
+  std::vector<std::uint8_t> item_counts; // parallel to LookupBlocks::item_blocks
+  std::vector<NodeId> item_holders;
   double user_frequency = 0;             // accesses in the sliding window, this one included
   double coldest_frequency = 0;          // of the cached user blocks; 0 while the user area has room for this one
   std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for `user_tokens`
   bool operator==(const BlocksFound&) const = default;
 };
 
-// Inference worker → KV-cache worker: pin what is there, reserve what will be written. All or nothing per block.
+// Inference worker → KV-cache worker of the same node: pin what is there, reserve what will be written. All or nothing
+// per block. The grants last until they are released: both are one process.
+// KV-cache worker → KV-cache worker of another node, with `read_only`: pin what is there, so that it can be pulled.
+// Those grants end after BlocksAcquired::lease_us, which the asker counts from the moment it asked.
 struct BlockWant {
   BlockName name;
   SegmentKind kind = SegmentKind::item;
   std::string owner;
   std::uint32_t tokens = 0;
+  NodeId at = 0;                         // as PlannedSegment::at
   bool operator==(const BlockWant&) const = default;
 };
 struct AcquireBlocks {
@@ -223,6 +253,7 @@ struct AcquireBlocks {
   std::vector<BlockWant> wants;
   std::vector<BlockName> evict_first;
   bool may_evict = true;                 // false: only free room is taken (background precomputation)
+  bool read_only = false;                // nothing is reserved, nothing waited for
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {
@@ -239,6 +270,8 @@ struct BlockGrant {
 };
 struct BlocksAcquired {
   RequestId id = 0;
+  Incarnation incarnation = 0;           // of the owner of the pages
+  std::int64_t lease_us = 0;             // 0: until released
   std::vector<BlockGrant> grants;        // parallel to AcquireBlocks::wants
   bool operator==(const BlocksAcquired&) const = default;
 };
@@ -256,43 +289,106 @@ struct ReleaseBlocks {                   // no answer
   bool operator==(const ReleaseBlocks&) const = default;
 };
 
-// KV-cache worker → cache-meta (BAT's "write"): the index follows the owner. No answer.
-struct BlockAdded {
+// KV-cache worker → every cache-meta (BAT's "write"): the index follows the owner. No answer. `sequence` counts these
+// messages from 1 within an incarnation; one is sent at every change and, with no change, on a timer. Whoever sees a
+// gap or a new incarnation asks for the inventory.
+struct BlockEntry {
   BlockName name;
   SegmentKind kind = SegmentKind::item;
   std::string owner;
   std::uint32_t tokens = 0;
   std::uint64_t generation = 0;
-  bool operator==(const BlockAdded&) const = default;
+  bool operator==(const BlockEntry&) const = default;
 };
-struct BlockRemoved {
+struct BlockVersion {
   BlockName name;
   std::uint64_t generation = 0;
-  bool operator==(const BlockRemoved&) const = default;
+  bool operator==(const BlockVersion&) const = default;
 };
-// How much room the user area has, so that cache-meta can answer `coldest_frequency`. Sent when it changes.
-struct UserArea {
-  std::uint64_t free_tokens = 0, total_tokens = 0;
-  bool operator==(const UserArea&) const = default;
+struct CacheChanges {
+  Incarnation incarnation = 0;
+  std::uint64_t sequence = 0;
+  std::vector<BlockEntry> added;         // in order of generation; applied before `removed`
+  std::vector<BlockVersion> removed;
+  std::uint64_t user_free_tokens = 0, user_total_tokens = 0;   // room of the user area, for `coldest_frequency`
+  bool operator==(const CacheChanges&) const = default;
 };
-// Router → cache-meta → KV-cache workers: the content of this owner changed; its blocks will never be asked for.
+// Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order of it.
+struct InventoryRequest {
+  Incarnation incarnation = 0;           // of the worker, as far as known; 0: any
+  std::uint64_t after = 0;
+  bool operator==(const InventoryRequest&) const = default;
+};
+struct InventoryPart {
+  Incarnation incarnation = 0;
+  std::uint64_t after = 0;               // of the request
+  std::uint64_t sequence = 0;            // of the last CacheChanges before this part
+  std::vector<BlockEntry> blocks;
+  bool last = false;
+  bool operator==(const InventoryPart&) const = default;
+};
+// Router → leading cache-meta → KV-cache workers: the content of this owner changed; its blocks will never be asked
+// for. Workers obey the highest token that they have seen and refuse lower ones (promise 5).
 struct Forget {
   SegmentKind kind = SegmentKind::user;
   std::string owner;
+  std::uint64_t token = 0;               // the leader's; 0 from a router
   bool operator==(const Forget&) const = default;
 };
 
 // ---- cluster.capnp: allocator agent ↔ KV-cache worker; anyone → anyone -------------------------------------
 
 struct SetSplit {                        // allocator agent → KV-cache worker
+  Incarnation incarnation = 0;           // of the worker that is meant
   std::uint64_t epoch = 0;
   std::uint64_t item_pages = 0, user_pages = 0;
   bool operator==(const SetSplit&) const = default;
 };
 struct PoolReport {                      // KV-cache worker → allocator agent, after each SetSplit and on a timer
+  Incarnation incarnation = 0;
   std::uint64_t epoch = 0;
   std::uint64_t item_pages_used = 0, user_pages_used = 0, item_pages = 0, user_pages = 0;
   bool operator==(const PoolReport&) const = default;
+};
+
+// Inference worker → every router, once per heartbeat and whenever it starts or stops draining. No answer.
+struct Heartbeat {
+  Incarnation incarnation = 0;
+  bool draining = false;                 // takes no new plans
+  std::uint32_t lanes = 0, lanes_busy = 0;
+  std::uint32_t plans_waiting = 0;       // that do not run yet
+  std::uint64_t tokens_waiting = 0;      // new tokens of those, as far as known
+  double us_per_token = 0;               // lane time per newly computed token, lately; 0: nothing computed yet
+  std::uint64_t plans_executed = 0;      // since its start: progress
+  std::uint64_t versions_epoch = 0;      // of the Versions it follows
+  std::vector<std::string> models;       // loaded, in order of version
+  bool operator==(const Heartbeat&) const = default;
+};
+// Which model and catalog new requests are pinned to. Hard state: `epoch` is its revision in the Coordination; whoever
+// hears of a higher one follows it. Router → inference workers whose heartbeat shows an older epoch. No answer.
+struct Versions {
+  std::uint64_t epoch = 0;
+  std::string model_version, catalog_version;
+  std::string next_model;                // to be loaded beside the present one; "" if none
+  bool operator==(const Versions&) const = default;
+};
+// Router → routers: a request of this content was running on workers that were lost (promise 12). No answer.
+struct Suspect {
+  std::uint64_t fingerprint = 0;         // of tenant, user, profile version and candidates
+  std::uint32_t strikes = 0;
+  bool operator==(const Suspect&) const = default;
+};
+// Leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.
+struct LeaderBeat {
+  std::uint64_t token = 0;               // fencing token: the revision at which it became leader
+  bool operator==(const LeaderBeat&) const = default;
+};
+// Operator → router or inference worker: take nothing new, end what runs (or, with `on` false, serve again). Answered
+// by StatusReply, whose field "drained" says "yes" when nothing is left; asked again until it does (promise 13).
+struct Drain {
+  RequestId id = 0;
+  bool on = true;
+  bool operator==(const Drain&) const = default;
 };
 struct StatusRequest {
   RequestId id = 0;
@@ -312,8 +408,9 @@ struct StatusReply {
 };
 
 using Message =
-    std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser, PutItem, DeleteItem, Stored,
-                 Refused, Execute, Executed, LookupBlocks, BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks,
-                 BlockAdded, BlockRemoved, UserArea, Forget, SetSplit, PoolReport, StatusRequest, StatusReply>;
+    std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser, PutItem, DeleteItem, Reload,
+                 Stored, Refused, Execute, Executed, LookupBlocks, BlocksFound, AcquireBlocks, BlocksAcquired,
+                 ReleaseBlocks, CacheChanges, InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
+                 Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply>;
 
 }  // namespace troupe

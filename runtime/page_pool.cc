@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/planted.h"
+
 namespace troupe {
 namespace {
 
@@ -23,12 +25,20 @@ std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(b
 PoolArea area_of(SegmentKind kind) { return kind == SegmentKind::user ? PoolArea::user : PoolArea::item; }
 
 std::size_t PagePool::NameHash::operator()(const BlockName& name) const {
-  std::size_t head;  // names are cryptographic hashes: any bytes of them are as good as all
-  std::memcpy(&head, name.bytes.data(), sizeof head);
+  // Names are cryptographic hashes: any bytes of them are as good as all. Equal names have equal hashes.
+  std::size_t head = 0;
+#ifdef TROUPE_PLANTED
+  const std::size_t size = std::min<std::size_t>(sizeof head, planting::name_bits / 8);
+#else
+  constexpr std::size_t size = sizeof head;
+#endif
+  std::memcpy(&head, name.bytes.data(), size);
   return head;
 }
 
-PagePool::PagePool(const PagePoolSizes& sizes) : sizes_(sizes) {
+PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
+    : sizes_(sizes), last_generation_(first_generation - 1) {
+  check(first_generation > 0, "generations start at 1 or above");
   check(sizes.page_tokens > 0, "a page holds at least one token");
   set_split(sizes.item_pages, sizes.user_pages);
   free_.resize(sizes.pages);
@@ -58,7 +68,8 @@ std::uint32_t PagePool::room(PoolArea area) const {
 // ---- making room ----
 
 bool PagePool::may_evict(const PoolBlock& block) {
-  return block.state == BlockState::ready && block.pins == 0 && !block.removed;
+  const bool held = block.pins > 0 && !planted(Bug::free_pinned_page);
+  return block.state == BlockState::ready && !held && !block.removed;
 }
 
 // Evicting this area down to cap − need, and the other one as far as it is above its own cap, must leave
@@ -123,12 +134,20 @@ const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> 
 
 PoolBlock* PagePool::find_held(const BlockName& name, std::uint64_t generation) {
   const auto at = blocks_.find(generation);
-  return at == blocks_.end() || at->second.name != name ? nullptr : &at->second;
+  return at == blocks_.end() || !identical(at->second.name, name) ? nullptr : &at->second;
+}
+
+// The block that this writer was given, while it is not ready.
+PoolBlock* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
+  PoolBlock* block = find_held(name, generation);
+  if (planted(Bug::skip_generation_check) && !block)
+    if (const auto at = by_name_.find(name); at != by_name_.end()) block = &blocks_.at(at->second);
+  return block && block->state != BlockState::ready ? block : nullptr;
 }
 
 bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum) {
-  PoolBlock* block = find_held(name, generation);
-  if (!block || block->state == BlockState::ready) return false;
+  PoolBlock* block = find_unfinished(name, generation);
+  if (!block) return false;
   if (block->removed) {
     give_back(*block);
     return false;
@@ -141,8 +160,8 @@ bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint
 }
 
 bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
-  PoolBlock* block = find_held(name, generation);
-  if (!block || block->state == BlockState::ready) return false;
+  PoolBlock* block = find_unfinished(name, generation);
+  if (!block) return false;
   if (!block->removed) forget_name(*block, false);
   give_back(*block);
   return true;
@@ -153,19 +172,21 @@ const PoolBlock* PagePool::pin(const BlockName& name) {
   if (at == by_name_.end()) return nullptr;
   PoolBlock& block = blocks_.at(at->second);
   if (block.state != BlockState::ready) return nullptr;
-  if (block.pins == 0) stop_evictable(block);
+  if (may_evict(block)) stop_evictable(block);
   ++block.pins;
   block.last_use = ++last_use_;
+  if (may_evict(block)) start_evictable(block);  // only with a planted bug
   return &block;
 }
 
 bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
   PoolBlock* block = find_held(name, generation);
   if (!block || block->pins == 0) return false;
+  const bool was_evictable = may_evict(*block);  // only with a planted bug
   if (--block->pins > 0) return true;
   if (block->removed) {
     give_back(*block);
-  } else {
+  } else if (!was_evictable) {
     start_evictable(*block);
   }
   return true;
@@ -202,7 +223,8 @@ void PagePool::forget_name(PoolBlock& block, bool evicted) {
 }
 
 void PagePool::give_back(PoolBlock& block) {
-  check(block.removed && block.pins == 0, "pages are given back only by a removed block that nobody reads");
+  const bool held = block.pins > 0 && !planted(Bug::free_pinned_page);
+  check(block.removed && !held, "pages are given back only by a removed block that nobody reads");
   area(block).used -= size(block);
   free_.insert(free_.end(), block.pages.rbegin(), block.pages.rend());
   blocks_.erase(block.generation);
@@ -230,10 +252,10 @@ std::vector<BlockName> PagePool::names_of(SegmentKind kind, const std::string& o
   return names;
 }
 
-std::vector<const PoolBlock*> PagePool::ready_blocks() const {
+std::vector<const PoolBlock*> PagePool::ready_after(std::uint64_t generation, std::size_t count) const {
   std::vector<const PoolBlock*> ready;
-  for (const auto& [generation, block] : blocks_)
-    if (block.state == BlockState::ready && !block.removed) ready.push_back(&block);
+  for (auto at = blocks_.upper_bound(generation); at != blocks_.end() && ready.size() < count; ++at)
+    if (at->second.state == BlockState::ready && !at->second.removed) ready.push_back(&at->second);
   return ready;
 }
 

@@ -7,6 +7,9 @@
 //
 // A block goes reserve → writing or loading → commit → ready → evicted or removed. Every reservation has its
 // own generation, so whatever arrives late about an older one is recognised and ignored.
+//
+// The pool finds by name as containers do. Whoever uses a block that it found checks `identical` (messages.h)
+// first, and does not reserve a name that finds another block.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,7 +35,7 @@ struct PoolBlock {
   std::string owner;
   std::uint32_t tokens = 0;
   std::vector<std::uint32_t> pages;  // in token order
-  std::uint64_t generation = 0;      // from 1, rising, never used twice by one pool
+  std::uint64_t generation = 0;      // rising, never used twice by one pool
   BlockState state = BlockState::writing;
   std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
   std::uint64_t checksum = 0;  // of the bytes, once ready
@@ -60,7 +63,9 @@ struct PagePoolSizes {
 // pages and blocks that it touches.
 class PagePool {
  public:
-  explicit PagePool(const PagePoolSizes& sizes);
+  // Generations start at `first_generation`, from 1: an owner passes its incarnation, so that those of
+  // earlier processes are recognised too.
+  explicit PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation = 1);
 
   // Null if there is no such block; its state may be any.
   const PoolBlock* find(const BlockName& name) const;
@@ -97,8 +102,9 @@ class PagePool {
 
   // Names of the owner's blocks in any state, oldest reservation first.
   std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
-  // Every ready block, oldest reservation first: the inventory that an empty index learns from.
-  std::vector<const PoolBlock*> ready_blocks() const;
+  // The first `count` ready blocks with a generation above this one, in order of it: a part of the inventory
+  // that an empty index learns from.
+  std::vector<const PoolBlock*> ready_after(std::uint64_t generation, std::size_t count) const;
 
   // Together at most the arena's pages. Nothing is evicted now.
   void set_split(std::uint32_t item_pages, std::uint32_t user_pages);
@@ -129,6 +135,7 @@ class PagePool {
   Area& area(const PoolBlock& block) { return areas_[index(area_of(block.kind))]; }
   static bool may_evict(const PoolBlock& block);
   PoolBlock* find_held(const BlockName& name, std::uint64_t generation);
+  PoolBlock* find_unfinished(const BlockName& name, std::uint64_t generation);
   bool fits(PoolArea area, std::uint64_t need) const;
   void make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
   void evict(PoolBlock& block);
@@ -147,7 +154,7 @@ class PagePool {
   std::unordered_map<BlockName, std::uint64_t, NameHash> by_name_;  // never iterated
   std::map<std::pair<SegmentKind, std::string>, std::set<std::uint64_t>> by_owner_;
   std::vector<BlockGone> gone_;
-  std::uint64_t last_generation_ = 0, last_use_ = 0;
+  std::uint64_t last_generation_, last_use_ = 0;
 };
 
 }  // namespace troupe

@@ -225,6 +225,13 @@ struct Pair {
       REQUIRE((block == nullptr) == (expected == nullptr));
       if (block) REQUIRE(block->generation == expected->generation);
     }
+    const std::uint64_t after = naive.generations > 10 ? naive.generations - 10 : 0;
+    std::vector<std::uint64_t> listed, ready;
+    for (const PoolBlock* block : pool.ready_after(after, 3)) listed.push_back(block->generation);
+    for (const NaivePool::Block& block : naive.blocks)
+      if (block.ready && !block.removed && block.generation > after && ready.size() < 3)
+        ready.push_back(block.generation);
+    REQUIRE(listed == ready);
   }
 };
 

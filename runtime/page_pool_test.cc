@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/planted.h"
+
 using namespace troupe;
 
 namespace {
@@ -189,13 +191,84 @@ TEST_CASE_FIXTURE(SmallPool, "pages above the cap that are pinned are not to be 
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "an owner's blocks and the inventory are listed oldest first") {
+TEST_CASE_FIXTURE(SmallPool, "an owner's blocks are listed oldest first") {
   put(5, 4), put(3, 4), put(4, 4, SegmentKind::user);
   reserve(1, 4);
   CHECK(pool.names_of(SegmentKind::item, "owner") == Names{named(5), named(3), named(1)});
   CHECK(pool.names_of(SegmentKind::user, "owner") == Names{named(4)});
   CHECK(pool.names_of(SegmentKind::item, "nobody").empty());
-  Names ready;
-  for (const PoolBlock* block : pool.ready_blocks()) ready.push_back(block->name);
-  CHECK(ready == Names{named(5), named(3), named(4)});
 }
+
+TEST_CASE_FIXTURE(SmallPool,
+                  "the inventory comes in parts: ready blocks above a generation, in order of it") {
+  put(5, 4), reserve(1, 4), put(3, 4), put(4, 4, SegmentKind::user);
+  const auto part = [&](std::uint64_t after, std::size_t count) {
+    Names ready;
+    for (const PoolBlock* block : pool.ready_after(after, count)) ready.push_back(block->name);
+    return ready;
+  };
+  CHECK(part(0, 10) == Names{named(5), named(3), named(4)});
+  CHECK(part(0, 2) == Names{named(5), named(3)});
+  const std::uint64_t third = pool.find(named(3))->generation;
+  CHECK(part(third, 2) == Names{named(4)});
+  pool.pin(named(4));
+  CHECK(part(third - 1, 2) == Names{named(3), named(4)});
+  pool.remove(named(4));  // gone by name, though its pages are still read
+  CHECK(part(third, 2).empty());
+}
+
+TEST_CASE("generations start where the owner says, so that those of an earlier process are unknown") {
+  PagePool before({4, 4, 4, 0}), after({4, 4, 4, 0}, 1000);
+  const std::uint64_t old = before.reserve({named(1), SegmentKind::item, "", 4})->generation;
+  CHECK(after.reserve({named(1), SegmentKind::item, "", 4})->generation == 1000);
+  CHECK_FALSE(after.commit(named(1), old, 7));
+  CHECK(after.reserve({named(2), SegmentKind::item, "", 4})->generation == 1001);
+}
+
+#ifdef TROUPE_PLANTED
+namespace {
+
+struct Planted {
+  explicit Planted(Bug bug, int name_bits = 256) {
+    planting::bug = bug;
+    planting::name_bits = name_bits;
+  }
+  ~Planted() {
+    planting::bug = Bug::none;
+    planting::name_bits = 256;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(SmallPool, "names that are cut find another block, which is not identical") {
+  const Planted cut(Bug::none, 8);
+  put(1, 4);
+  REQUIRE(pool.find(named(0x0101)));
+  CHECK_FALSE(identical(pool.find(named(0x0101))->name, named(0x0101)));
+  CHECK_FALSE(pool.find(named(2)));
+}
+
+TEST_CASE_FIXTURE(SmallPool, "with the planted bug a pinned block is evicted, and the pool stays whole") {
+  const Planted bug(Bug::free_pinned_page);
+  const std::uint64_t old = put(1, 24);
+  CHECK(pool.pin(named(1)));
+  CHECK(pool.pin(named(1)));
+  CHECK(pool.unpin(named(1), old));
+  CHECK(sound());
+  CHECK(reserve(2, 24));
+  CHECK(gone() == Names{named(1)});
+  CHECK_FALSE(pool.unpin(named(1), old));
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "with the planted bug an old writer finishes the new reservation") {
+  const Planted bug(Bug::skip_generation_check);
+  const std::uint64_t old = reserve(1, 4)->generation;
+  CHECK(pool.abandon(named(1), old));
+  CHECK(reserve(1, 4));
+  CHECK(pool.commit(named(1), old, 5));
+  CHECK(pool.pin(named(1)));
+  CHECK(sound());
+}
+#endif

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/coordination.h"
 #include "runtime/messages.h"
 
 namespace troupe {
@@ -31,7 +32,10 @@ struct Item {
 struct FindFeatures {
   std::string tenant, user;
   std::vector<std::string> items;
+  std::string model_version;             // whose block names the items carry; "": the port's own
+  std::string catalog_version;           // that the request is pinned to; "": the present one
 };
+// One consistent state of the profile and of the catalog (promise 4).
 struct Features {
   std::optional<Profile> user;
   std::vector<std::optional<Item>> items;   // parallel to FindFeatures::items
@@ -65,6 +69,7 @@ struct BatchRequest {
   std::vector<PlannedSegment> segments;
   std::vector<PlannedReadout> readouts;
   std::vector<BatchSegmentKv> kv;        // one per segment
+  std::string model_version;             // "": the port's own
 };
 struct RunBatch {
   std::vector<BatchRequest> requests;
@@ -78,6 +83,37 @@ struct BatchReply {
 struct BatchDone {
   std::vector<BatchReply> replies;       // parallel to RunBatch::requests
   std::int64_t compute_us = 0;
+};
+
+// Answered by ModelChanged, or by Refusal if there is no such model or no room for it. A model that is dropped is not
+// in use by a running batch; dropping an unknown one does nothing.
+struct LoadModel {
+  std::string model_version;
+};
+struct DropModel {
+  std::string model_version;
+};
+struct ModelChanged {};
+
+// ---- transfer (KV-cache worker): pages of other nodes --------------------------------------------------------
+
+// Copies pages that their owner has pinned for this node into reserved local pages. A block is good only if its bytes
+// match the checksum after they have arrived. Refusal: the peer cannot be reached, or is another incarnation.
+struct PullBlocks {
+  struct One {
+    BlockName name;
+    std::uint64_t generation = 0;        // at the owner
+    std::uint64_t checksum = 0;
+    std::uint32_t tokens = 0;
+    std::vector<std::uint32_t> from, to; // pages there and here
+  };
+  NodeId node = 0;
+  Incarnation incarnation = 0;
+  std::int64_t budget_us = 0;            // the lease: pages may be somebody else's after that
+  std::vector<One> blocks;
+};
+struct Pulled {
+  std::vector<std::uint8_t> ok;          // parallel to PullBlocks::blocks
 };
 
 // ---- block store (KV-cache worker): the persistent tier -----------------------------------------------------
@@ -113,9 +149,11 @@ struct EraseBlocks {
 };
 struct Erased {};
 
-using Job = std::variant<FindFeatures, Write, ListItems, RunBatch, ListStored, SaveBlock, LoadBlocks, EraseBlocks>;
+using Job = std::variant<FindFeatures, Write, ListItems, RunBatch, LoadModel, DropModel, PullBlocks, ListStored,
+                         SaveBlock, LoadBlocks, EraseBlocks, Coordinate>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using JobResult = std::variant<Features, Written, ItemList, BatchDone, StoredList, Saved, Loaded, Erased, Refusal>;
+using JobResult = std::variant<Features, Written, ItemList, BatchDone, ModelChanged, Pulled, StoredList, Saved, Loaded,
+                               Erased, Coordinated, Refusal>;
 
 class Port {
  public:

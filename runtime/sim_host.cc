@@ -3,169 +3,244 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <initializer_list>
-#include <optional>
 
 #include "kernels/check.h"
 
 namespace troupe {
+namespace {
+
+// Streams of the run's seed that belong to no node.
+constexpr std::uint64_t network_stream = std::uint64_t{1} << 40, outside_stream = network_stream + 1;
+
+// While a core, a port or a trace is on the stack, no process may go.
+class Inside {
+ public:
+  explicit Inside(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  ~Inside() { flag_ = before_; }
+
+ private:
+  bool& flag_;
+  const bool before_;
+};
+
+}  // namespace
 
 SimHost::SimHost(MetricRegistry& metrics, LogSink log, SimOptions options)
-    : journal_(metrics, std::move(log)), options_(std::move(options)), random_(options_.seed) {
-  TROUPE_CHECK(Duration{0} <= options_.latency_min && options_.latency_min <= options_.latency_max,
-               "latency_min and latency_max are a range that starts at 0 or later");
+    : journal_(metrics, std::move(log)),
+      options_(std::move(options)),
+      network_(SimRandom(options_.seed, network_stream).next()),
+      outside_(options_.seed, outside_stream) {
+  for (auto [min, max] : {std::pair(options_.latency_min, options_.latency_max),
+                          std::pair(options_.local_min, options_.local_max)})
+    TROUPE_CHECK(Duration{0} <= min && min <= max, "latencies are a range that starts at 0 or later");
   if (!options_.job_cost) options_.job_cost = [](auto&&...) { return Duration{100}; };
+  network_.set_default({.latency_min = options_.latency_min, .latency_max = options_.latency_max});
 }
 
-void SimHost::add(ActorSpec actor) {
-  TROUPE_CHECK(state_ == State::building, "actors are added before start()");
-  const Address address = actor.address;
-  TROUPE_CHECK(actor.core && !actors_.contains(address) && !doors_.contains(address),
-               "one core for each address");
-  TROUPE_CHECK(!actor.port || actor.lanes > 0, "a port needs at least one lane");
-  Actor& added = actors_[address];
-  for (std::uint32_t lane = 0; lane < actor.lanes; ++lane) added.free_lanes.insert(lane);
-  added.spec = std::move(actor);
-}
+// ---- what is put into the queue ----
 
-void SimHost::set_door(Address address, Door door) {
-  TROUPE_CHECK(state_ == State::building, "doors are set before start()");
-  TROUPE_CHECK(door && !actors_.contains(address) && !doors_.contains(address), "one door for each address");
-  doors_[address] = std::move(door);
-}
-
-void SimHost::start() {
-  TROUPE_CHECK(state_ == State::building, "a host starts once");
-  state_ = State::running;
-  for (auto& [address, actor] : actors_) schedule(now_, {address, TimerFired{start_timer}}, true);
+void SimHost::schedule(Instant at, Item item, Class order) {
+  const bool by_chance = order == Class::start || order == Class::event;
+  const std::uint64_t within = by_chance ? item.node->random.next() >> 2 : ordered_++;
+  queue_.push(at, static_cast<std::uint64_t>(order) << 62 | within, std::move(item));
 }
 
 void SimHost::post_encoded(Address to, Bytes envelope) {
   TROUPE_CHECK(state_ != State::building, "messages are posted after start()");
-  if (state_ == State::running) carry(to, std::move(envelope));
+  if (state_ != State::running) return;
+  Node* node = find(to.node);
+  if (!node) return journal_.nobody_at(to);
+  const Duration latency = outside_.between(options_.latency_min, options_.latency_max);
+  schedule(now_ + latency, {node, anybody, to.role, std::move(envelope)});
 }
 
-void SimHost::stop() {
-  state_ = State::stopped;
-  queue_.clear();
-  for (auto& [address, actor] : actors_) actor.waiting.clear();
+void SimHost::post_from(Address from, Address to, Message message) {
+  TROUPE_CHECK(state_ != State::building, "messages are posted after start()");
+  if (state_ == State::running) carry(from, to, encode(Envelope{from, std::move(message)}));
 }
 
-void SimHost::announce_lost(NodeId node) {
-  for (auto& [address, actor] : actors_)
-    if (address.node != node) schedule(now_ + draw_latency(), {address, PeerLost{node}});
+// The one way of every message of a core or client.
+void SimHost::carry(Address from, Address to, Bytes envelope) {
+  Node* node = find(to.node);
+  if (!node) return journal_.nobody_at(to);
+  if (from.node == to.node) {
+    if (node->has_process && !node->alive) return;
+    const Duration latency = node->random.between(options_.local_min, options_.local_max);
+    return schedule(now_ + latency, {node, node->life, to.role, std::move(envelope)});
+  }
+  network_.carry(now_, from.node, to.node, envelope.size(), arrivals_);
+  for (std::size_t i = 1; i < arrivals_.size(); ++i)
+    schedule(arrivals_[i], {node, anybody, to.role, envelope});
+  if (!arrivals_.empty()) schedule(arrivals_[0], {node, anybody, to.role, std::move(envelope)});
 }
+
+void SimHost::tell(Node& node, NodeId lost) {
+  for (auto& actor : node.actors) {
+    if (!actor) continue;
+    const Duration latency = node.random.between(options_.latency_min, options_.latency_max);
+    schedule(now_ + latency, {&node, node.life, actor->spec.address.role, PeerLost{lost}});
+  }
+}
+
+void SimHost::announce_lost(NodeId lost) {
+  for (Node& node : nodes_)
+    if (node.id != lost) tell(node, lost);
+}
+
+void SimHost::announce_lost(NodeId observer, NodeId lost) { tell(known(observer), lost); }
+
+void SimHost::at(Instant when, std::function<void()> action) {
+  TROUPE_CHECK(action, "an action to run");
+  if (state_ == State::stopped) return;
+  Item item;
+  item.what = std::make_unique<std::function<void()>>(std::move(action));
+  schedule(std::max(now_, when), std::move(item), Class::action);
+}
+
+// ---- what is taken out ----
 
 std::uint64_t SimHost::run_until(Instant end) {
   std::uint64_t delivered = 0;
-  for (; !queue_.empty() && std::get<Instant>(queue_.begin()->first) <= end; ++delivered) deliver_next();
+  while (!queue_.empty() && queue_.next_at() <= end) delivered += deliver_next();
   now_ = std::max(now_, end);
   return delivered;
 }
 
 std::uint64_t SimHost::run_until_idle(std::uint64_t events_max) {
   std::uint64_t delivered = 0;
-  for (; !queue_.empty() && delivered < events_max; ++delivered) deliver_next();
+  while (!queue_.empty() && delivered < events_max) delivered += deliver_next();
   return delivered;
 }
 
-// The one way of every message, also of those from outside: a model of loss, doubling or partition sits here.
-void SimHost::carry(Address to, Bytes envelope) {
-  if (!actors_.contains(to) && !doors_.contains(to)) return journal_.nobody_at(to);
-  schedule(now_ + draw_latency(), {to, std::move(envelope)});
+// False: it was for a process that is gone or stopped.
+bool SimHost::deliver_next() {
+  now_ = queue_.next_at();
+  Item item = queue_.pop();
+  if (Node* node = item.node) {
+    if (item.life != anybody && item.life != node->life) return false;
+    if (node->has_process && !node->alive) return false;
+    if (node->paused) {
+      node->held.push_back(std::move(item));
+      return false;
+    }
+  }
+  std::visit([&](auto& what) { deliver(item, what); }, item.what);
+  return true;
 }
 
-void SimHost::schedule(Instant at, Item item, bool start) {
-  queue_.emplace(Key{at, !start, draw(), scheduled_++}, std::move(item));
-}
+void SimHost::deliver(Item&, Action& action) { (*action)(); }
 
-void SimHost::deliver_next() {
-  auto node = queue_.extract(queue_.begin());
-  now_ = std::get<Instant>(node.key());
-  Item& item = node.mapped();
-  digest_item(item);
-  std::visit([&](auto& what) { deliver(item.to, what); }, item.what);
-}
-
-void SimHost::deliver(Address to, Bytes& bytes) {
+void SimHost::deliver(Item& item, Bytes& bytes) {
+  digest(item, {XXH3_64bits(bytes.data(), bytes.size())});
+  const Address to = address_of(item);
+  Actor* actor = actor_of(item);
+  const Door& door = item.node->doors[static_cast<std::size_t>(item.role)];
+  if (!actor && !door) return journal_.nobody_at(to);
   auto envelope = journal_.open(to, bytes);
   if (!envelope) return;
-  if (auto door = doors_.find(to); door != doors_.end())
-    door->second(envelope->from, std::move(envelope->message));
-  else
-    step(actors_.at(to), Received{envelope->from, std::move(envelope->message)});
+  Event event = Received{envelope->from, std::move(envelope->message)};
+  if (actor) return step(*item.node, *actor, event);
+  trace(to, event);
+  auto& [from, message] = std::get<Received>(event);
+  door(from, std::move(message));
 }
 
-void SimHost::deliver(Address to, JobEnd& end) {
-  Actor& actor = actors_.at(to);
-  actor.free_lanes.insert(end.lane);
-  run_waiting_jobs(actor);
-  step(actor, std::move(end.done));
+void SimHost::deliver(Item& item, Timer& timer) {
+  digest(item, {timer.id});
+  step(*item.node, *actor_of(item), TimerFired{timer.id});
 }
 
-void SimHost::step(Actor& actor, Event event) {
-  Effects effects;
-  actor.spec.core->step(now_, event, effects);
-  for (auto& effect : effects.list) std::visit([&](auto& one) { apply(actor, one); }, effect);
+void SimHost::deliver(Item& item, PeerLost& lost) {
+  digest(item, {lost.node});
+  step(*item.node, *actor_of(item), lost);
 }
 
-void SimHost::apply(Actor& actor, Effects::Send& effect) {
-  carry(effect.to, encode(Envelope{actor.spec.address, std::move(effect.message)}));
+void SimHost::deliver(Item& item, std::unique_ptr<JobEnd>& end) {
+  Actor& actor = *actor_of(item);
+  if (auto* job = std::get_if<Job>(&end->what)) {
+    const Inside inside(in_core_);
+    end->what = actor.sim_port->run(*job, end->lane);
+  }
+  auto& result = std::get<JobResult>(end->what);
+  digest(item, {end->lane, end->job, result.index()});
+  if (end->lane != no_lane) actor.busy[end->lane] = 0;
+  start_waiting_jobs(*item.node, actor);
+  step(*item.node, actor, Done{end->job, std::move(result)});
 }
 
-void SimHost::apply(Actor& actor, Effects::SetTimer& effect) {
-  schedule(std::max(now_, effect.at), {actor.spec.address, TimerFired{effect.timer}});
+void SimHost::trace(Address to, const Event& event) {
+  if (!trace_ && !event_trace_) return;
+  const Inside inside(in_core_);
+  if (auto* received = std::get_if<Received>(&event); received && trace_)
+    trace_(now_, received->from, to, received->message);
+  if (event_trace_) event_trace_(now_, to, event);
 }
 
-void SimHost::apply(Actor& actor, Effects::Start& effect) {
+void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> content) {
+  ++events_;
+  std::uint64_t numbers[8] = {static_cast<std::uint64_t>(now_.us), item.node->id,
+                              static_cast<std::uint64_t>(item.role), item.what.index()};
+  std::ranges::copy(content, numbers + 4);
+  digest_ = XXH3_64bits_withSeed(numbers, sizeof numbers, digest_);
+}
+
+// ---- what a core asks for ----
+
+void SimHost::step(Node& node, Actor& actor, const Event& event) {
+  trace(actor.spec.address, event);
+  const Inside inside(in_core_);
+  effects_.list.clear();
+  actor.spec.core->step(clock(node), event, effects_);
+  for (auto& effect : effects_.list) std::visit([&](auto& one) { apply(node, actor, one); }, effect);
+}
+
+void SimHost::apply(Node&, Actor& actor, Effects::Send& effect) {
+  const Address from = actor.spec.address;
+  carry(from, effect.to, encode(Envelope{from, std::move(effect.message)}));
+}
+
+void SimHost::apply(Node& node, Actor& actor, Effects::SetTimer& effect) {
+  schedule(when(node, effect.at),
+           {&node, node.life, actor.spec.address.role, Timer{effect.timer, effect.at}});
+}
+
+void SimHost::apply(Node& node, Actor& actor, Effects::Start& effect) {
   TROUPE_CHECK(actor.spec.port, "a core without a port started a job");
-  if (actor.free_lanes.empty() && actor.waiting.size() >= actor.spec.jobs_waiting_max) {
-    schedule(now_, {actor.spec.address, Done{effect.job, too_many_jobs(actor.spec)}});
+  const bool all_busy = std::ranges::find(actor.busy, 0) == actor.busy.end();
+  if (all_busy && actor.waiting.size() >= actor.spec.jobs_waiting_max)
+    return schedule_end(now_, node, actor, {no_lane, effect.job, JobResult(too_many_jobs(actor.spec))});
+  actor.waiting.push_back(std::move(effect));
+  start_waiting_jobs(node, actor);
+}
+
+void SimHost::apply(Node&, Actor&, Effects::Count& effect) { journal_.record(effect); }
+void SimHost::apply(Node&, Actor& actor, Effects::Log& effect) { journal_.write(actor.spec.address, effect); }
+
+void SimHost::schedule_end(Instant at, Node& node, Actor& actor, JobEnd end) {
+  schedule(at, {&node, node.life, actor.spec.address.role, std::make_unique<JobEnd>(std::move(end))});
+}
+
+void SimHost::start_waiting_jobs(Node& node, Actor& actor) {
+  while (!actor.waiting.empty()) {
+    const auto idle = std::ranges::find(actor.busy, 0);
+    if (idle == actor.busy.end()) return;
+    *idle = 1;
+    Effects::Start start = std::move(actor.waiting.front());
+    actor.waiting.pop_front();
+    start_job(node, actor, static_cast<std::uint32_t>(idle - actor.busy.begin()), std::move(start));
+  }
+}
+
+void SimHost::start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::Start start) {
+  const Inside inside(in_core_);
+  if (actor.sim_port) {
+    if (const auto takes = actor.sim_port->begin(now_, start.work, lane))
+      schedule_end(now_ + *takes, node, actor, {lane, start.job, std::move(start.work)});
     return;
   }
-  actor.waiting.push_back(std::move(effect));
-  run_waiting_jobs(actor);
-}
-
-void SimHost::apply(Actor&, Effects::Count& effect) { journal_.record(effect); }
-void SimHost::apply(Actor& actor, Effects::Log& effect) { journal_.write(actor.spec.address, effect); }
-
-void SimHost::run_waiting_jobs(Actor& actor) {
-  while (!actor.waiting.empty() && !actor.free_lanes.empty()) {
-    const Effects::Start start = std::move(actor.waiting.front());
-    actor.waiting.pop_front();
-    const std::uint32_t lane = actor.free_lanes.extract(actor.free_lanes.begin()).value();
-    JobResult result = actor.spec.port->run(start.work, lane);
-    const Instant end = now_ + options_.job_cost(actor.spec.address, start.work, result);
-    schedule(end, {actor.spec.address, JobEnd{lane, Done{start.job, std::move(result)}}});
-  }
-}
-
-void SimHost::digest_item(const Item& item) {
-  auto mix = [this](const void* data, std::size_t size) {
-    digest_ = XXH3_64bits_withSeed(data, size, digest_);
-  };
-  auto mix_numbers = [&](std::initializer_list<std::uint64_t> list) { mix(list.begin(), list.size() * 8); };
-  mix_numbers({static_cast<std::uint64_t>(now_.us), item.to.node, static_cast<std::uint64_t>(item.to.role),
-               item.what.index()});
-  if (auto* bytes = std::get_if<Bytes>(&item.what)) mix(bytes->data(), bytes->size());
-  if (auto* fired = std::get_if<TimerFired>(&item.what)) mix_numbers({fired->timer});
-  if (auto* lost = std::get_if<PeerLost>(&item.what)) mix_numbers({lost->node});
-  if (auto* end = std::get_if<JobEnd>(&item.what))
-    mix_numbers({end->lane, end->done.job, end->done.result.index()});
-  if (auto* done = std::get_if<Done>(&item.what)) mix_numbers({done->job, done->result.index()});
-}
-
-std::uint64_t SimHost::draw() {
-  std::uint64_t z = (random_ += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-Duration SimHost::draw_latency() {
-  const auto span = static_cast<std::uint64_t>(options_.latency_max.us - options_.latency_min.us) + 1;
-  return {options_.latency_min.us + static_cast<std::int64_t>(draw() % span)};
+  JobResult result = actor.spec.port->run(start.work, lane);
+  const Duration takes = options_.job_cost(actor.spec.address, start.work, result);
+  schedule_end(now_ + takes, node, actor, {lane, start.job, std::move(result)});
 }
 
 }  // namespace troupe

@@ -18,6 +18,11 @@ Refusal catalog_full(const FeatureLimits& limits) {
           "at most " + std::to_string(limits.items_max) + " items"};
 }
 
+Refusal wrong_version(const char* code, const char* where, const std::string& asked,
+                      const std::string& present) {
+  return {503, code, "version \"" + asked + "\" is not served here", where, "\"" + present + "\""};
+}
+
 Change counter_change(std::string_view key, std::uint64_t value) {
   return {Column::meta, std::string(key), encode_counter(value, key)};
 }
@@ -37,8 +42,12 @@ std::string version_text(std::uint64_t catalog) { return "c" + std::to_string(ca
 
 }  // namespace
 
-FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item)
-    : store_(store), limits_(limits), name_item_(std::move(name_item)) {
+FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
+                         std::string model_version)
+    : store_(store),
+      limits_(limits),
+      name_item_(std::move(name_item)),
+      model_version_(std::move(model_version)) {
   const std::uint64_t newest_item = load_catalog();
   catalog_written_ = load_counter(catalog_key, [&] { return newest_item; });
   profiles_written_ = load_counter(profiles_key, [&] { return newest_profile(); });
@@ -109,16 +118,21 @@ Store::Read FeaturePort::read_profile(const std::string& key, std::optional<Prof
 
 JobResult FeaturePort::find(const FindFeatures& wanted) const {
   Features found;
+  const std::string& model = wanted.model_version;
+  if (!model.empty() && !model_version_.empty() && model != model_version_)
+    return wrong_version("wrong_model", "model_version", model, model_version_);
   if (!wanted.user.empty() &&
       read_profile(user_key(wanted.tenant, wanted.user), found.user) == Store::Read::failed)
     return storage_failed(StoreFault::failed);
   found.items.reserve(wanted.items.size());
   const std::shared_lock lock(catalog_mutex_);
+  found.catalog_version = version_text(catalog_written_);
+  if (!wanted.catalog_version.empty() && wanted.catalog_version != found.catalog_version)
+    return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, found.catalog_version);
   for (const std::string& id : wanted.items) {
     const auto at = catalog_.find(id);
     found.items.push_back(at == catalog_.end() ? std::nullopt : std::optional(at->second));
   }
-  found.catalog_version = version_text(catalog_written_);
   return found;
 }
 

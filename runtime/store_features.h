@@ -24,9 +24,12 @@ class FeaturePort final : public Port {
   using NameItem = std::function<BlockName(std::span<const Token>)>;  // of an item's item-prefix block
 
   // Loads the catalog; rows that cannot be read are left out and counted. `store` must outlive the port.
-  FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item);
+  // `model_version` is the one that `name_item` names for; "": whatever is asked for.
+  FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item, std::string model_version = "");
 
-  // FindFeatures, Write and ListItems. A refusal of a write names the field as the HTTP body does.
+  // FindFeatures, Write and ListItems. A refusal of a write names the field as the HTTP body does; features
+  // of another model or catalog version than the present one are refused (503 `wrong_model`,
+  // `wrong_catalog`).
   JobResult run(const Job& job, std::uint32_t lane) override;
 
   // In one go, durable at the end; a later row with the same id wins. All rows are checked before the first
@@ -61,6 +64,7 @@ class FeaturePort final : public Port {
   Store& store_;
   const FeatureLimits limits_;
   const NameItem name_item_;
+  const std::string model_version_;
   mutable std::atomic<std::uint64_t> bad_records_ = 0;
 
   std::mutex writing_;                       // one writer at a time: versions rise in the order of the store

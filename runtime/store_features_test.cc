@@ -102,6 +102,23 @@ TEST_CASE_FIXTURE(Shop, "a profile keeps the tokens that its items had; a new hi
   CHECK(find("t", "ann").user->tokens == std::vector<Token>{2, 3});
 }
 
+TEST_CASE_FIXTURE(Shop, "features of another catalog or model version than the present one are refused") {
+  version(item("a", {1}));
+  const auto refused = [&](const FindFeatures& wanted) {
+    const JobResult result = port->run(wanted, 0);
+    const Refusal* refusal = std::get_if<Refusal>(&result);
+    return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->expected : "";
+  };
+  const std::string now = find("", "", {"a"}).catalog_version;
+  CHECK(refused({.items = {"a"}, .catalog_version = now}) == "");
+  version(item("a", {2}));
+  CHECK(refused({.items = {"a"}, .catalog_version = now}) == "503 wrong_catalog \"c2\"");
+  CHECK(refused({.items = {"a"}, .model_version = "any"}) == "");  // this port does not know its own
+  port = std::make_unique<FeaturePort>(*store, limits, name_item, "m");
+  CHECK(refused({.items = {"a"}, .model_version = "m", .catalog_version = "c2"}) == "");
+  CHECK(refused({.items = {"a"}, .model_version = "m2"}) == "503 wrong_model \"m\"");
+}
+
 TEST_CASE_FIXTURE(Shop, "tenants do not see each other's users") {
   version(PutUser{0, "a", "bc", {}, {1}});
   version(PutUser{0, "ab", "c", {}, {2}});

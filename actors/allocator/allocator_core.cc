@@ -22,7 +22,7 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(config) {
 void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {
   if (const auto* fired = std::get_if<TimerFired>(&event)) {
     if (fired->timer == retry_timer) retrying_ = false;
-    if (!settled()) set_split(now, effects);
+    if (!settled() && !retrying_) set_split(now, effects);
   } else if (const auto* received = std::get_if<Received>(&event)) {
     if (const auto* report = std::get_if<PoolReport>(&received->message)) {
       on_report(now, received->from, *report, effects);
@@ -36,14 +36,17 @@ void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {
 
 void AllocatorCore::on_report(Instant now, Address from, const PoolReport& report, Effects& effects) {
   if (from != worker()) return effects.count(Metric::protocol_errors);
+  if (report_ && report.incarnation < report_->incarnation) return;  // late, from an earlier process
+  const bool restarted = !report_ || report.incarnation > report_->incarnation;
   report_ = report;
-  if (!settled()) set_split(now, effects);
+  if (!settled() && (restarted || !retrying_)) set_split(now, effects);
 }
 
+// Before the first report it names nobody: the worker does not obey, but reports.
 void AllocatorCore::set_split(Instant now, Effects& effects) {
-  if (retrying_) return;
+  split_.incarnation = report_ ? report_->incarnation : 0;
   effects.send(worker(), split_);
-  effects.set_timer(retry_timer, now + config_.retry);
+  if (!retrying_) effects.set_timer(retry_timer, now + config_.retry);
   retrying_ = true;
 }
 

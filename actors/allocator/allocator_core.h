@@ -2,7 +2,8 @@
 // The allocator agent of one node decides how the node's page pool is split between item and user blocks (BAT
 // §5.1: the item area is sized first, users get the rest). The split is fixed by the configuration; the agent
 // tells its KV-cache worker until the worker reports that split, and again whenever a restarted worker
-// reports an older one.
+// reports an older one. It names the worker's incarnation, which it learns from the worker's reports, so that
+// what it said to an earlier process has no power over the next (promise 5).
 #include <cstdint>
 #include <optional>
 
@@ -31,7 +32,7 @@ class AllocatorCore final : public Core {
 
   AllocatorConfig config_;
   SetSplit split_;
-  std::optional<PoolReport> report_;  // the worker's last one
+  std::optional<PoolReport> report_;  // the last one of the worker's latest incarnation
   bool retrying_ = false;             // a retry timer is running
 };
 

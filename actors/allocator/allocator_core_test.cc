@@ -22,8 +22,16 @@ TEST_CASE("the item area is sized first and users get the rest") {
   Bench b;
   b.probe.start();
   REQUIRE(b.probe.sent<SetSplit>().size() == 1);
-  CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{1, 25, 76});
+  CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{0, 1, 25, 76});
   CHECK(b.probe.recipients().at(0) == worker);
+}
+
+TEST_CASE("the split names the worker's incarnation as soon as a report has told it") {
+  Bench b;
+  b.probe.start();
+  b.probe.receive(1, worker, PoolReport{70, 0});
+  REQUIRE(b.probe.sent<SetSplit>().size() == 1);
+  CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{70, 1, 25, 76});
 }
 
 TEST_CASE("the split is repeated until the worker reports it") {
@@ -32,27 +40,40 @@ TEST_CASE("the split is repeated until the worker reports it") {
   b.probe.run_until(250);
   CHECK(b.probe.sent<SetSplit>().size() == 2);
   CHECK_FALSE(b.ready(260));
-  b.probe.receive(270, worker, PoolReport{1, 3, 4, 25, 76});
+  b.probe.receive(270, worker, PoolReport{70, 1, 3, 4, 25, 76});
   b.probe.run_until(1'000);
   CHECK(b.probe.sent<SetSplit>().empty());
   CHECK(b.ready(1'001));
 }
 
-TEST_CASE("a restarted worker is told again") {
+TEST_CASE("a restarted worker is told again, once in a while, under its new name") {
   Bench b;
   b.probe.start();
-  b.probe.receive(50, worker, PoolReport{1});
+  b.probe.receive(50, worker, PoolReport{70, 1});
   b.probe.run_until(100);
-  b.probe.receive(500, worker, PoolReport{0});
-  CHECK(b.probe.sent<SetSplit>().size() == 1);
-  b.probe.receive(501, worker, PoolReport{0});  // told a moment ago: the retry timer runs
+  b.probe.receive(500, worker, PoolReport{80, 0});
+  REQUIRE(b.probe.sent<SetSplit>().size() == 1);
+  CHECK(b.probe.sent<SetSplit>()[0].incarnation == 80);
+  b.probe.receive(501, worker, PoolReport{80, 0});  // told a moment ago: the retry timer runs
   CHECK(b.probe.sent<SetSplit>().empty());
+  b.probe.run_until(600);
+  CHECK(b.probe.sent<SetSplit>().size() == 1);
+}
+
+TEST_CASE("a late report of an earlier worker changes nothing") {
+  Bench b;
+  b.probe.start();
+  b.probe.receive(50, worker, PoolReport{80, 1});
+  b.probe.run_until(100);
+  b.probe.receive(200, worker, PoolReport{70, 0});
+  CHECK(b.probe.effects.list.empty());
+  CHECK(b.ready(201));
 }
 
 TEST_CASE("another node's report and a message for somebody else are counted and ignored") {
   Bench b;
   b.probe.start();
-  b.probe.receive(10, {2, Role::kv_worker}, PoolReport{1});
+  b.probe.receive(10, {2, Role::kv_worker}, PoolReport{70, 1});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
   b.probe.receive(11, worker, BlocksFound{});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);

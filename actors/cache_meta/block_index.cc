@@ -1,79 +1,226 @@
 #include "actors/cache_meta/block_index.h"
 
-#include <iterator>
+#include <algorithm>
+#include <cstring>
 
 namespace troupe::actors {
+namespace {
 
-bool BlockIndex::add(NodeId node, const BlockAdded& block, double frequency) {
-  const auto known = blocks_.find(block.name);
+template <class Holders>
+auto holder_on(Holders& holders, NodeId node) {
+  const auto at = std::lower_bound(holders.begin(), holders.end(), node,
+                                   [](const auto& holder, NodeId wanted) { return holder.node < wanted; });
+  return at != holders.end() && at->node == node ? at : holders.end();
+}
+
+bool same_entry(const BlockIndex::Named& known, const BlockEntry& told) {
+  return identical(known.first, told.name) && known.second.kind == told.kind &&
+         known.second.owner->first == told.owner;
+}
+
+}  // namespace
+
+// A name is a hash already. Names that are equal must hash alike, also where they are cut to as little as 8
+// bits.
+std::size_t BlockIndex::NameHash::operator()(const BlockName& name) const {
+#ifdef TROUPE_PLANTED
+  return name.bytes[0];
+#else
+  std::size_t hash;
+  std::memcpy(&hash, name.bytes.data(), sizeof hash);
+  return hash;
+#endif
+}
+
+// ---- what comes and goes ----
+
+bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
+  auto known = blocks_.find(entry.name);
   if (known != blocks_.end()) {
-    if (known->second.node == node && known->second.generation > block.generation) return false;
-    erase(known);
-  } else if (blocks_.size() >= blocks_max_) {
-    return false;
+    const auto holder = holder_on(known->second.holders, node);
+    if (holder != known->second.holders.end()) {
+      if (holder->generation > entry.generation) return false;
+      if (same_entry(*known, entry)) {
+        holder->generation = entry.generation;
+        Node& at = nodes_[node];
+        at.held[holder->place].walk = at.walk;
+        return true;
+      }
+      erase_holding(*holder);
+      known = blocks_.find(entry.name);
+    }
   }
-  const bool is_user = block.kind == SegmentKind::user;
-  blocks_[block.name] = {node,         block.kind,       block.owner,
-                         block.tokens, block.generation, is_user ? frequency : 0};
-  owners(block.kind)[block.owner].insert(block.name);
-  if (is_user) coldest_.insert({frequency, block.name});
+  if (holdings_ >= holdings_max_) return false;
+  add_holding(node, known != blocks_.end() ? *known : make_block(entry), entry.generation);
   return true;
 }
 
-bool BlockIndex::remove(NodeId node, const BlockRemoved& block) {
-  const auto at = blocks_.find(block.name);
-  if (at == blocks_.end() || at->second.node != node || at->second.generation != block.generation)
-    return false;
-  erase(at);
+bool BlockIndex::remove(NodeId node, const BlockVersion& block) {
+  const auto known = blocks_.find(block.name);
+  if (known == blocks_.end()) return false;
+  const auto holder = holder_on(known->second.holders, node);
+  if (holder == known->second.holders.end() || holder->generation > block.generation) return false;
+  erase_holding(*holder);
   return true;
-}
-
-void BlockIndex::erase(std::map<BlockName, IndexedBlock>::iterator at) {
-  const IndexedBlock& block = at->second;
-  auto& owned = owners(block.kind);
-  const auto owner = owned.find(block.owner);
-  owner->second.erase(at->first);
-  if (owner->second.empty()) owned.erase(owner);
-  if (block.kind == SegmentKind::user) coldest_.erase({block.frequency, at->first});
-  blocks_.erase(at);
-}
-
-void BlockIndex::forget(SegmentKind kind, const std::string& owner) {
-  const auto owned = owners(kind).find(owner);
-  if (owned == owners(kind).end()) return;
-  const Names names = owned->second;  // a copy: erasing the last block erases the owner
-  for (const BlockName& name : names) erase(blocks_.find(name));
 }
 
 void BlockIndex::forget_node(NodeId node) {
-  for (auto at = blocks_.begin(); at != blocks_.end();) {
-    const auto next = std::next(at);
-    if (at->second.node == node) erase(at);
-    at = next;
-  }
+  Node& at = nodes_[node];
+  while (!at.held.empty()) erase_holding(at, node, at.held.size() - 1);
 }
 
-const IndexedBlock* BlockIndex::find(const BlockName& name) const {
-  const auto at = blocks_.find(name);
-  return at == blocks_.end() ? nullptr : &at->second;
+// From the back: the holding that fills a gap has been looked at already.
+void BlockIndex::end_walk(NodeId node) {
+  Node& at = nodes_[node];
+  for (std::size_t place = at.held.size(); place-- > 0;)
+    if (at.held[place].walk != at.walk) erase_holding(at, node, place);
+}
+
+BlockIndex::Named& BlockIndex::make_block(const BlockEntry& entry) {
+  Named& named = *blocks_.try_emplace(entry.name).first;
+  Owner& owner = *owners(entry.kind).try_emplace(entry.owner, nullptr).first;
+  Block& block = named.second;
+  block.owner = &owner;
+  block.next = owner.second;
+  if (block.next != nullptr) block.next->second.previous = &named;
+  owner.second = &named;
+  block.ordinal = ++ordinals_;
+  block.tokens = entry.tokens;
+  block.kind = entry.kind;
+  // Where a cache-meta learns anew everybody is as cold, and the newest goes last.
+  if (entry.kind == SegmentKind::user) coldest_.insert(coldest_.end(), {0, block.ordinal, &named});
+  return named;
+}
+
+void BlockIndex::erase_block(Named& named) {
+  const Block& block = named.second;
+  if (block.kind == SegmentKind::user) coldest_.erase({block.frequency, block.ordinal, &named});
+  if (block.next != nullptr) block.next->second.previous = block.previous;
+  (block.previous != nullptr ? block.previous->second.next : block.owner->second) = block.next;
+  if (block.owner->second == nullptr) {
+    if (block.kind == SegmentKind::user) warm_users_.erase(block.owner->first);
+    Owners& all = owners(block.kind);
+    all.erase(all.find(block.owner->first));
+  }
+  blocks_.erase(blocks_.find(named.first));
+}
+
+void BlockIndex::add_holding(NodeId node, Named& block, std::uint64_t generation) {
+  Node& at = nodes_[node];
+  Holders& holders = block.second.holders;
+  const auto after =
+      std::lower_bound(holders.begin(), holders.end(), node,
+                       [](const Holder& holder, NodeId wanted) { return holder.node < wanted; });
+  holders.insert(after, {generation, node, static_cast<std::uint32_t>(at.held.size())});
+  at.held.push_back({&block, at.walk});
+  ++holdings_;
+}
+
+void BlockIndex::erase_holding(Holder holder) {
+  erase_holding(nodes_[holder.node], holder.node, holder.place);
+}
+
+void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t place) {
+  Named& block = *node.held[place].block;
+  const Held filler = node.held.back();
+  node.held[place] = filler;
+  holder_on(filler.block->second.holders, id)->place = static_cast<std::uint32_t>(place);
+  node.held.pop_back();
+  Holders& holders = block.second.holders;
+  holders.erase(holder_on(holders, id));
+  --holdings_;
+  if (holders.empty()) erase_block(block);
+}
+
+// ---- what is asked ----
+
+const BlockIndex::Named* BlockIndex::find(const BlockName& name) const {
+  const auto known = blocks_.find(name);
+  return known == blocks_.end() ? nullptr : &*known;
+}
+
+bool BlockIndex::named(NodeId node) const {
+  const auto at = nodes_.find(node);
+  return at != nodes_.end() && at->second.named;
+}
+
+std::vector<NodeId> BlockIndex::holders(const BlockName& name, std::span<const NodeId> prefer,
+                                        std::uint64_t rotation, std::size_t count) const {
+  std::vector<NodeId> chosen;
+  const Named* known = find(name);
+  if (!known) return chosen;
+  const Holders& all = known->second.holders;
+  const auto choose = [&](NodeId node) {
+    if (named(node) && std::find(chosen.begin(), chosen.end(), node) == chosen.end()) chosen.push_back(node);
+  };
+  for (std::size_t i = 0; i < prefer.size() && chosen.size() < std::min(count, all.size()); ++i)
+    if (holder_on(all, prefer[i]) != all.end()) choose(prefer[i]);
+  for (std::size_t i = 0; i < all.size() && chosen.size() < count; ++i)
+    choose(all[(rotation + i) % all.size()].node);
+  return chosen;
+}
+
+bool BlockIndex::held_by_any(const BlockName& name, std::span<const NodeId> nodes) const {
+  const Named* known = find(name);
+  return known && std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+           return holder_on(known->second.holders, node) != known->second.holders.end() && named(node);
+         });
+}
+
+const std::string* BlockIndex::owner_of(const BlockName& name) const {
+  const Named* known = find(name);
+  return known ? &known->second.owner->first : nullptr;
+}
+
+std::uint64_t BlockIndex::generation_of(const BlockName& name, NodeId node) const {
+  const Named* known = find(name);
+  if (!known) return 0;
+  const auto holder = holder_on(known->second.holders, node);
+  return holder == known->second.holders.end() ? 0 : holder->generation;
 }
 
 void BlockIndex::set_frequency(const std::string& user, double frequency) {
   const auto owned = users_.find(user);
   if (owned == users_.end()) return;
-  for (const BlockName& name : owned->second) {
-    IndexedBlock& block = blocks_.at(name);
+  for (Named* named = owned->second; named != nullptr; named = named->second.next) {
+    Block& block = named->second;
     if (block.frequency == frequency) continue;
-    coldest_.erase({block.frequency, name});
-    coldest_.insert({frequency, name});
+    coldest_.erase({block.frequency, block.ordinal, named});
+    coldest_.insert({frequency, block.ordinal, named});
     block.frequency = frequency;
+  }
+  if (frequency > 0) {
+    warm_users_.insert(owned->first);
+  } else {
+    warm_users_.erase(owned->first);
   }
 }
 
 std::optional<std::string> BlockIndex::user_after(const std::string& user) const {
-  if (users_.empty()) return std::nullopt;
-  const auto next = users_.upper_bound(user);
-  return (next == users_.end() ? users_.begin() : next)->first;
+  if (warm_users_.empty()) return std::nullopt;
+  const auto next = warm_users_.upper_bound(user);
+  return std::string(next == warm_users_.end() ? *warm_users_.begin() : *next);
+}
+
+std::size_t BlockIndex::holdings(NodeId node) const {
+  const auto at = nodes_.find(node);
+  return at == nodes_.end() ? 0 : at->second.held.size();
+}
+
+std::string BlockIndex::check_bounds() const {
+  std::size_t held = 0;
+  for (const auto& [id, node] : nodes_) held += node.held.size();
+  if (held != holdings_)
+    return "the nodes hold " + std::to_string(held) + " blocks, not " + std::to_string(holdings_);
+  if (holdings_ > holdings_max_)
+    return std::to_string(holdings_) + " holdings, at most " + std::to_string(holdings_max_);
+  for (const auto& [what, size] : {std::pair{"blocks", blocks_.size()},
+                                   {"owners", users_.size() + others_.size()},
+                                   {"cold blocks", coldest_.size()},
+                                   {"warm users", warm_users_.size()}})
+    if (size > holdings_)
+      return std::to_string(size) + " " + what + " for " + std::to_string(holdings_) + " holdings";
+  return "";
 }
 
 }  // namespace troupe::actors

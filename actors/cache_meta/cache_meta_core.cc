@@ -9,8 +9,9 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint64_t refresh_timer = 1;
+constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
+constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
 
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.end()}; }
 
@@ -20,60 +21,95 @@ BlockName name_of(const std::string& key) {
   return name;
 }
 
+FollowConfig follow_config(const CacheMetaConfig& c) {
+  return {.nodes = c.kv_nodes,
+          .silent_after = {3 * c.heartbeat.us},
+          .forget_after = c.silent_keep,
+          .inventory_retry = c.inventory_retry};
+}
+
 }  // namespace
 
 CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
     : config_(std::move(config)),
       index_(config_.index_blocks_max),
+      workers_(follow_config(config_), index_),
+      leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
       users_(config_.user_popularity),
-      items_(config_.item_popularity) {}
+      items_(config_.item_popularity) {
+  config_.holders_max = std::min<std::size_t>(config_.holders_max, 255);  // counted in a byte
+}
 
 void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {
   if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, *received, effects);
-  } else if (std::holds_alternative<TimerFired>(event)) {
-    on_refresh(now, effects);
+  } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
+    on_timer(now, fired->timer, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
-    index_.forget_node(lost->node);
-    areas_.erase(lost->node);
-    count_sizes(effects);
+    workers_.on_lost(lost->node);
+  } else if (const auto* done = std::get_if<Done>(&event)) {
+    const bool led = leadership_.leads(now);
+    leadership_.on_done(now, *done, effects);
+    if (!led) beat(now, effects);  // the news does not wait for the timer
   }
+}
+
+void CacheMetaCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) {
+  if (timer == start_timer) workers_.start(now, effects);
+  if (timer == start_timer || timer == heartbeat_timer) on_heartbeat(now, effects);
+  if (timer == start_timer || timer == refresh_timer) on_refresh(now, effects);
 }
 
 void CacheMetaCore::on_message(Instant now, const Received& received, Effects& effects) {
   if (const auto* lookup = std::get_if<LookupBlocks>(&received.message)) {
     on_lookup(now, received.from, *lookup, effects);
   } else if (const auto* forget = std::get_if<Forget>(&received.message)) {
-    on_forget(*forget, effects);
+    on_forget(now, received.from, *forget, effects);
   } else if (const auto* request = std::get_if<StatusRequest>(&received.message)) {
     effects.send(received.from, status(request->id, now));
-  } else if (is_worker(received.from)) {
+  } else if (const auto* drain = std::get_if<Drain>(&received.message)) {
+    leadership_.drain(drain->on, now, effects);
+    effects.send(received.from, status(drain->id, now));
+  } else if (received.from.role == Role::kv_worker && workers_.knows(received.from.node)) {
     on_worker(now, received, effects);
   } else {
     effects.count(Metric::protocol_errors);
   }
 }
 
-bool CacheMetaCore::is_worker(Address address) const {
-  return address.role == Role::kv_worker &&
-         std::find(config_.kv_nodes.begin(), config_.kv_nodes.end(), address.node) != config_.kv_nodes.end();
-}
-
 // BAT's "write": the index follows the owners of the blocks.
 void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& effects) {
   const NodeId node = received.from.node;
-  if (const auto* added = std::get_if<BlockAdded>(&received.message)) {
-    const bool is_user = added->kind == SegmentKind::user;
-    index_.add(node, *added, is_user ? users_.frequency(added->owner, now.us) : 0);
+  const auto warm = [&](const std::vector<BlockEntry>& blocks) {
+    for (const BlockEntry& block : blocks) {
+      const double frequency = block.kind == SegmentKind::user ? users_.frequency(block.owner, now.us) : 0;
+      if (frequency > 0) index_.set_frequency(block.owner, frequency);
+    }
     count_sizes(effects);
-  } else if (const auto* removed = std::get_if<BlockRemoved>(&received.message)) {
-    index_.remove(node, *removed);
-    count_sizes(effects);
-  } else if (const auto* area = std::get_if<UserArea>(&received.message)) {
-    areas_[node] = *area;
-  } else {
-    effects.count(Metric::protocol_errors);
+  };
+  bool understood = false;
+  if (const auto* changes = std::get_if<CacheChanges>(&received.message)) {
+    understood = workers_.on_changes(now, node, *changes, effects);
+    warm(changes->added);
+  } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
+    understood = workers_.on_part(now, node, *part, effects);
+    warm(part->blocks);
   }
+  if (!understood) effects.count(Metric::protocol_errors);
+}
+
+void CacheMetaCore::on_heartbeat(Instant now, Effects& effects) {
+  workers_.on_tick(now, effects);
+  leadership_.on_heartbeat(now, effects);
+  beat(now, effects);
+  effects.set_timer(heartbeat_timer, now + config_.heartbeat);
+}
+
+void CacheMetaCore::beat(Instant now, Effects& effects) {
+  if (!leadership_.leads(now)) return;
+  const LeaderBeat beat{leadership_.token()};
+  for (const NodeId node : config_.routers) effects.send({node, Role::router}, beat);
+  for (const NodeId node : config_.kv_nodes) effects.send({node, Role::kv_worker}, beat);
 }
 
 // ---- BAT's "read" ----
@@ -82,15 +118,19 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   ++lookups_;
   if (lookup.count_access) count_access(now, lookup);
 
-  BlocksFound found{lookup.id, 0, {}, 0, 0, {}};
-  const auto node_of = [&](const BlockName& name) {
-    const IndexedBlock* block = index_.find(name);
-    return block ? block->node : 0;
+  BlocksFound found;
+  found.id = lookup.id;
+  const auto holders_of = [&](const BlockName& name) {
+    return index_.holders(name, lookup.prefer, lookup.id, config_.holders_max);
   };
-  for (const BlockName& name : lookup.item_blocks) found.item_nodes.push_back(node_of(name));
+  for (const BlockName& name : lookup.item_blocks) {
+    const std::vector<NodeId> holders = holders_of(name);
+    found.item_counts.push_back(static_cast<std::uint8_t>(holders.size()));
+    found.item_holders.insert(found.item_holders.end(), holders.begin(), holders.end());
+  }
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   if (lookup.user_block) {
-    found.user_node = node_of(*lookup.user_block);
+    found.user_holders = holders_of(*lookup.user_block);
     find_coldest(now, lookup, found);
   }
   effects.send(from, std::move(found));
@@ -105,41 +145,58 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 
 // Who would have to go for this user? Nobody (0) if it is cached already or if there is room: BAT compares
 // with min f_p only because a new block displaces another. If its block is larger than the whole area
-// nobody's leaving helps, which is told as the largest number, so that no frequency exceeds it.
+// nobody's leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that
+// of the roomiest node among those where the plan may run.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
-  if (found.user_node != 0 || areas_.empty()) return;
+  const std::vector<NodeId>& prefer = lookup.prefer;
   std::uint64_t free = 0, total = 0;
-  for (const auto& [node, area] : areas_) {
+  for (const FollowedWorkers::UserArea& area : workers_.areas()) {
+    if (!prefer.empty() && std::find(prefer.begin(), prefer.end(), area.node) == prefer.end()) continue;
     free = std::max(free, area.free_tokens);
     total = std::max(total, area.total_tokens);
   }
-  if (free >= lookup.user_tokens) return;
+  if (!found.user_holders.empty() || total == 0 || free >= lookup.user_tokens) return;
   if (total < lookup.user_tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
     return;
   }
+  refresh_coldest(now);
+  name_coldest(lookup, free, found);
+}
+
+void CacheMetaCore::refresh_coldest(Instant now) {
   std::vector<std::string> stale;
-  for (const auto& [frequency, name] : index_.coldest()) {
+  for (const auto& cold : index_.coldest()) {
     if (stale.size() == config_.refresh_per_read) break;
-    stale.push_back(index_.find(name)->owner);
+    stale.push_back(cold.block->second.owner->first);
   }
   for (const std::string& user : stale) refresh(user, now);
+}
 
-  if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->first;
-  for (const auto& [frequency, name] : index_.coldest()) {
-    if (free >= lookup.user_tokens || found.coldest.size() == config_.coldest_max) break;
-    found.coldest.push_back(name);
-    free += index_.find(name)->tokens;
+// Blocks on nodes where the plan may run, as far as they are among the coldest of all.
+void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens,
+                                 BlocksFound& found) const {
+  std::size_t left = coldest_looked_at * config_.coldest_max;
+  if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->frequency;
+  for (const auto& [frequency, ordinal, block] : index_.coldest()) {
+    if (free_tokens >= lookup.user_tokens || found.coldest.size() == config_.coldest_max || left-- == 0)
+      break;
+    if (!lookup.prefer.empty() && !index_.held_by_any(block->first, lookup.prefer)) continue;
+    if (found.coldest.empty()) found.coldest_frequency = frequency;
+    found.coldest.push_back(block->first);
+    free_tokens += block->second.tokens;
   }
 }
 
 // ---- the rest ----
 
-// Every worker is told, not only those in the index: one may hold the owner's blocks on disk only.
-void CacheMetaCore::on_forget(const Forget& forget, Effects& effects) {
-  index_.forget(forget.kind, forget.owner);
+// Every worker is told, not only those in the index: one may hold the owner's blocks on disk only. The index follows
+// when they say that the blocks are gone.
+void CacheMetaCore::on_forget(Instant now, Address from, Forget forget, Effects& effects) {
+  if (from.role != Role::router) return effects.count(Metric::protocol_errors);
+  if (!leadership_.leads(now)) return;
+  forget.token = leadership_.token();
   for (const NodeId node : config_.kv_nodes) effects.send({node, Role::kv_worker}, forget);
-  count_sizes(effects);
 }
 
 void CacheMetaCore::refresh(const std::string& user, Instant now) {
@@ -149,7 +206,9 @@ void CacheMetaCore::refresh(const std::string& user, Instant now) {
 void CacheMetaCore::on_refresh(Instant now, Effects& effects) {
   const std::size_t count = std::min<std::size_t>(config_.refresh_per_timer, index_.users());
   for (std::size_t i = 0; i < count; ++i) {
-    refreshed_ = *index_.user_after(refreshed_);
+    const auto user = index_.user_after(refreshed_);
+    if (!user) break;
+    refreshed_ = *user;
     refresh(refreshed_, now);
   }
   effects.set_timer(refresh_timer, now + config_.refresh);
@@ -170,6 +229,10 @@ StatusReply CacheMetaCore::status(RequestId id, Instant now) const {
   field("users_tracked", users_.keys());
   field("items_tracked", items_.keys());
   field("lookups", lookups_);
+  field("syncing", workers_.syncing());
+  field("token", leadership_.token());
+  reply.fields.push_back({"leader", leadership_.leads(now) ? "yes" : "no"});
+  reply.fields.push_back({"drained", leadership_.drained() ? "yes" : "no"});
   reply.fields.push_back({"hottest_items", hottest_items(now)});
   return reply;
 }
@@ -179,12 +242,20 @@ std::string CacheMetaCore::hottest_items(Instant now) const {
   std::string text;
   for (const auto& [key, frequency] : items_.hottest(hottest_items_shown, hottest_items_among, now.us)) {
     const BlockName name = name_of(key);
-    const IndexedBlock* block = index_.find(name);
+    const std::string* owner = index_.owner_of(name);
     char uses[32];
     std::snprintf(uses, sizeof uses, " %.1f", frequency);
-    text += (text.empty() ? "" : ", ") + (block ? block->owner : to_hex(name).substr(0, 12)) + uses;
+    text += (text.empty() ? "" : ", ") + (owner ? *owner : to_hex(name).substr(0, 12)) + uses;
   }
   return text;
+}
+
+std::string CacheMetaCore::check_bounds() const {
+  for (const auto& [keys, most] : {std::pair{users_.keys(), config_.user_popularity.keys_max},
+                                   {items_.keys(), config_.item_popularity.keys_max}})
+    if (keys > std::max<std::size_t>(most, 1)) return std::to_string(keys) + " keys are tracked";
+  const std::string index = index_.check_bounds();
+  return index.empty() ? workers_.check_bounds() : index;
 }
 
 }  // namespace troupe::actors

@@ -2,16 +2,19 @@
 // Cache-meta answers one question per request (BAT §5.1, "read"): which of these blocks exist and where, how
 // hot is this user, and how hot is the coldest user who would have to make room. It learns from KV-cache
 // workers what comes and goes. All of it is soft state: an empty cache-meta answers "miss" and learns again.
+// Every cache-meta follows every worker and answers anybody; the one that leads (leadership.h) also relays
+// what changes workers.
 //
 // Hotness is the sliding-window frequency of BAT §5.3. A cached user's place in the order of hotness is
 // refreshed when it is used, when it is read as one of the coldest, and by a timer a few at a time, so that
 // an estimate decays without anyone waiting for it.
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "actors/cache_meta/block_index.h"
+#include "actors/cache_meta/followed_workers.h"
+#include "actors/cache_meta/leadership.h"
 #include "placement/popularity.h"
 #include "runtime/core.h"
 
@@ -19,12 +22,19 @@ namespace troupe::actors {
 
 struct CacheMetaConfig {
   NodeId node = 1;
-  std::vector<NodeId> kv_nodes{1};  // where KV-cache workers run; nobody else is believed
-  std::size_t index_blocks_max = 4'000'000;
-  std::size_t coldest_max = 256;        // user blocks named in one answer
-  std::uint32_t refresh_per_read = 16;  // coldest users whose frequency is taken anew for one answer
+  Incarnation incarnation = 1;
+  std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run; nobody else is believed
+  std::vector<NodeId> routers{1};            // they and the workers hear who leads
+  std::size_t index_blocks_max = 4'000'000;  // a block counts once on each node that holds it
+  std::size_t holders_max = 4;               // named of one block in an answer; at most 255
+  std::size_t coldest_max = 256;             // user blocks named in one answer
+  std::uint32_t refresh_per_read = 16;       // coldest users whose frequency is taken anew for one answer
   std::uint32_t refresh_per_timer = 256;
   Duration refresh{100'000};  // between two refresh timers
+  Duration heartbeat{200'000};
+  Duration leader_lease{1'000'000};
+  Duration inventory_retry{400'000};
+  Duration silent_keep{30'000'000};  // how long the blocks of a silent worker are kept
   placement::PopularityConfig user_popularity;
   placement::PopularityConfig item_popularity;
 };
@@ -34,24 +44,35 @@ class CacheMetaCore final : public Core {
   explicit CacheMetaCore(CacheMetaConfig config);
   void step(Instant now, const Event& event, Effects& effects) override;
 
+  bool leads(Instant now) const { return leadership_.leads(now); }
+  std::uint64_t token() const { return leadership_.token(); }
+  std::size_t syncing() const { return workers_.syncing(); }  // workers whose inventory is being learned
+  const BlockIndex& index() const { return index_; }
+  std::string check_bounds() const;  // "" or what is wrong
+
  private:
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_worker(Instant now, const Received& received, Effects& effects);
+  void on_timer(Instant now, std::uint64_t timer, Effects& effects);
+  void on_heartbeat(Instant now, Effects& effects);
   void on_lookup(Instant now, Address from, const LookupBlocks& lookup, Effects& effects);
-  void on_forget(const Forget& forget, Effects& effects);
+  void on_forget(Instant now, Address from, Forget forget, Effects& effects);
   void on_refresh(Instant now, Effects& effects);
+  void beat(Instant now, Effects& effects);
   void count_access(Instant now, const LookupBlocks& lookup);
   void find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found);
+  void name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens, BlocksFound& found) const;
+  void refresh_coldest(Instant now);
   void refresh(const std::string& user, Instant now);
   void count_sizes(Effects& effects) const;
   StatusReply status(RequestId id, Instant now) const;
   std::string hottest_items(Instant now) const;
-  bool is_worker(Address address) const;
 
   CacheMetaConfig config_;
   BlockIndex index_;
+  FollowedWorkers workers_;
+  Leadership leadership_;
   placement::Popularity users_, items_;  // by user key; by block name's bytes
-  std::map<NodeId, UserArea> areas_;     // as last reported
   std::string refreshed_;                // user who was refreshed last by the timer
   std::uint64_t lookups_ = 0;
 };

@@ -3,14 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <map>
 #include <random>
 
+#include "runtime/coordination_state.h"
 #include "runtime/core_probe.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr Address router{1, Role::router}, worker{1, Role::kv_worker};
+constexpr Address router{1, Role::router}, worker{1, Role::kv_worker}, other{2, Role::kv_worker};
+using Nodes = std::vector<NodeId>;
 
 BlockName name(std::uint8_t n) {
   BlockName result;
@@ -18,52 +21,91 @@ BlockName name(std::uint8_t n) {
   return result;
 }
 
-// Windows of 1,000 us in 10 buckets; the user area has 100 tokens.
+// Windows of 1,000 us in 10 buckets; the user area has 100 tokens; heartbeats of 200 us.
 struct Bench {
-  CacheMetaCore core{{.coldest_max = 4,
+  CacheMetaCore core{{.node = 3,
+                      .kv_nodes = {1, 2},
+                      .routers = {1, 4},
+                      .coldest_max = 4,
                       .refresh = {50},
+                      .heartbeat = {200},
+                      .leader_lease = {1'000},
                       .user_popularity = {1'000, 10, 100},
                       .item_popularity = {1'000, 10, 100}}};
   CoreProbe probe{core};
+  CoordinationState state;
+  std::map<NodeId, CacheChanges> told;  // the last of each worker
 
-  BlocksFound ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40) {
-    probe.receive(us, router, LookupBlocks{5, user, name(block), tokens, {name(100), name(101)}});
+  BlocksFound ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40,
+                  Nodes prefer = {}) {
+    probe.receive(us, router,
+                  LookupBlocks{5, user, name(block), tokens, {name(100), name(101)}, std::move(prefer)});
     return probe.sent<BlocksFound>().at(0);
   }
-  void add_user(std::int64_t us, const std::string& user, std::uint8_t block, std::uint64_t generation = 1) {
-    probe.receive(us, worker, BlockAdded{name(block), SegmentKind::user, user, 40, generation});
+  void tell(std::int64_t us, std::vector<BlockEntry> added, std::vector<BlockVersion> removed = {},
+            NodeId node = 1) {
+    CacheChanges& changes = told[node];
+    changes = {1, changes.sequence + 1, std::move(added), std::move(removed), changes.user_free_tokens, 100};
+    probe.receive(us, {node, Role::kv_worker}, changes);
   }
-  void area(std::uint64_t free) { probe.receive(0, worker, UserArea{free, 100}); }
+  void add_user(std::int64_t us, const std::string& user, std::uint8_t block, std::uint64_t generation = 1,
+                NodeId node = 1) {
+    tell(us, {{name(block), SegmentKind::user, user, 40, generation}}, {}, node);
+  }
+  void add_item(std::int64_t us, const std::string& item, std::uint8_t block, NodeId node = 1) {
+    tell(us, {{name(block), SegmentKind::item, item, 4, 7}}, {}, node);
+  }
+  void area(std::uint64_t free, NodeId node = 1) {
+    told[node].user_free_tokens = free;
+    tell(0, {}, {}, node);
+  }
+  // Answers what the core asks of the Coordination, until it asks nothing more. What else it did is in `did`.
+  CoreProbe did{core};
+  void coordinate(std::int64_t us) {
+    did.effects = {};
+    for (auto asked = probe.started<Coordinate>(); !asked.empty(); asked = probe.started<Coordinate>()) {
+      probe.done(us, asked[0].first, std::get<Coordinated>(state.ask(us, asked[0].second)));
+      did.effects.list.insert(did.effects.list.end(), probe.effects.list.begin(), probe.effects.list.end());
+    }
+  }
+  void lead() {
+    probe.start();
+    coordinate(0);
+  }
 };
 
 TEST_CASE("an empty index answers with misses at once") {
   Bench b;
   const BlocksFound found = b.ask(10, "ann", 1);
   CHECK(found.id == 5);
-  CHECK(found.user_node == 0);
-  CHECK(found.item_nodes == std::vector<NodeId>{0, 0});
+  CHECK(found.user_holders.empty());
+  CHECK(found.item_counts == std::vector<std::uint8_t>{0, 0});
   CHECK(found.user_frequency == 1);
   CHECK(found.coldest_frequency == 0);
 }
 
-TEST_CASE("blocks are found where their worker says, until it says that they are gone") {
+TEST_CASE("blocks are found where their workers say, until they say that they are gone") {
   Bench b;
   b.add_user(0, "ann", 1);
-  b.probe.receive(0, worker, BlockAdded{name(101), SegmentKind::item, "game", 4, 7});
+  b.add_item(0, "game", 101);
+  b.add_item(0, "game", 101, 2);
   BlocksFound found = b.ask(10, "ann", 1);
-  CHECK(found.user_node == 1);
-  CHECK(found.item_nodes == std::vector<NodeId>{0, 1});
-  b.probe.receive(20, worker, BlockRemoved{name(101), 7});
-  CHECK(b.ask(30, "ann", 1).item_nodes == std::vector<NodeId>{0, 0});
+  CHECK(found.user_holders == Nodes{1});
+  CHECK(found.item_counts == std::vector<std::uint8_t>{0, 2});
+  CHECK(found.item_holders == Nodes{2, 1});  // request 5 turns them by 5
+  CHECK(b.ask(10, "ann", 1, 40, {1}).item_holders == Nodes{1, 2});
+  b.tell(20, {}, {{name(101), 7}});
+  CHECK(b.ask(30, "ann", 1).item_holders == Nodes{2});
 }
 
-TEST_CASE("a late word about an older generation changes nothing") {
-  Bench b;
-  b.add_user(0, "ann", 1, 9);
-  b.probe.receive(1, worker, BlockRemoved{name(1), 8});
-  b.add_user(2, "ann", 1, 8);
-  b.probe.receive(3, worker, BlockRemoved{name(1), 8});
-  CHECK(b.ask(10, "ann", 1).user_node == 1);
+TEST_CASE("of many holders few are named") {
+  CacheMetaCore core{{.kv_nodes = {1, 2, 3, 4}, .holders_max = 2}};
+  CoreProbe probe{core};
+  for (NodeId node = 1; node <= 4; ++node)
+    probe.receive(0, {node, Role::kv_worker},
+                  CacheChanges{1, 1, {{name(1), SegmentKind::item, "a", 4, 1}}, {}});
+  probe.receive(1, router, LookupBlocks{4, "", {}, 0, {name(1), name(1)}, {3}});
+  CHECK(probe.sent<BlocksFound>().at(0).item_holders == Nodes{3, 1, 3, 1});
 }
 
 TEST_CASE("one lookup is one access, and one that only asks is none") {
@@ -71,7 +113,7 @@ TEST_CASE("one lookup is one access, and one that only asks is none") {
   b.ask(0, "ann", 1);
   b.ask(1, "ann", 1);
   CHECK(b.ask(2, "ann", 1).user_frequency == 3);
-  b.probe.receive(3, router, LookupBlocks{6, "ann", name(1), 40, {}, false});
+  b.probe.receive(3, router, LookupBlocks{6, "ann", name(1), 40, {}, {}, false});
   CHECK(b.probe.sent<BlocksFound>().at(0).user_frequency == 3);
   CHECK(b.ask(1'150, "ann", 1).user_frequency == 1);  // the window has moved on
 }
@@ -126,74 +168,139 @@ TEST_CASE("a user who stops coming becomes the coldest, without being asked for"
   CHECK(found.coldest_frequency == 0);
 }
 
-TEST_CASE("a forgotten owner leaves the index, and every worker is told") {
+TEST_CASE("room is that of the nodes where the plan may run, and so are the users who would go") {
+  Bench b;
+  b.area(0, 1);
+  b.area(50, 2);
+  b.add_user(1, "here", 1, 1, 1);
+  b.add_user(1, "there", 2, 1, 2);
+  CHECK(b.ask(2, "new", 4, 40).coldest.empty());
+  CHECK(b.ask(2, "new", 4, 40, {1}).coldest == std::vector<BlockName>{name(1)});
+  CHECK(b.ask(2, "new", 4, 60, {2}).coldest == std::vector<BlockName>{name(2)});
+}
+
+TEST_CASE("at its start it asks all workers for their inventories, and learns users as hot as they are") {
+  Bench b;
+  b.ask(0, "ann", 1);
+  b.probe.start(1);
+  CHECK(b.probe.sent<InventoryRequest>().size() == 2);
+  CHECK(b.core.syncing() == 2);
+  b.probe.receive(2, worker, InventoryPart{1, 0, 0, {{name(1), SegmentKind::user, "ann", 40, 1}}, true});
+  CHECK(b.core.syncing() == 1);
+  CHECK(b.core.index().coldest().begin()->frequency == 1);
+  b.probe.run_until(400'001);
+  CHECK(b.probe.sent<InventoryRequest>().size() >= 1);  // node 2 again
+}
+
+TEST_CASE("only the leader relays what an owner's change means, with its token; every worker is told") {
   Bench b;
   b.add_user(0, "ann", 1);
   b.add_user(0, "ann", 2);
   b.probe.receive(1, router, Forget{SegmentKind::user, "ann"});
-  CHECK(b.probe.sent<Forget>().size() == 1);
-  CHECK(b.probe.recipients().at(0) == worker);
-  CHECK(b.ask(2, "ann", 1).user_node == 0);
-  b.probe.receive(3, router, Forget{SegmentKind::item, "unknown"});
-  CHECK(b.probe.sent<Forget>().size() == 1);  // it may be on a disk
+  CHECK(b.probe.sent<Forget>().empty());
+  CHECK(b.ask(2, "ann", 1).user_holders == Nodes{1});
+  b.lead();
+  b.probe.receive(3, router, Forget{SegmentKind::user, "ann"});
+  CHECK(b.probe.sent<Forget>() == std::vector<Forget>(2, {SegmentKind::user, "ann", b.core.token()}));
+  CHECK(b.probe.recipients() == std::vector<Address>{worker, other});
+  CHECK(b.ask(4, "ann", 1).user_holders == Nodes{1});  // until the worker says that it is gone
+  b.probe.receive(5, router, Forget{SegmentKind::item, "unknown"});
+  CHECK(b.probe.sent<Forget>().size() == 2);  // it may be on a disk
+  b.probe.receive(6, worker, Forget{SegmentKind::item, "unknown"});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("a lost node takes its blocks along") {
+TEST_CASE("the leader says so at once and with every heartbeat, to routers and workers, while it leads") {
+  Bench b;
+  b.lead();
+  CHECK(b.core.leads({0}));
+  CHECK(b.did.sent<LeaderBeat>() == std::vector<LeaderBeat>(4, {b.core.token()}));
+  CHECK(b.did.recipients() == std::vector<Address>{router, {4, Role::router}, worker, other});
+  b.probe.run_until(200);
+  CHECK(b.probe.sent<LeaderBeat>().size() == 4);
+  b.probe.run_until(799);  // the Coordination does not answer any more
+  CHECK(b.core.leads({799}));
+  b.probe.run_until(1'000);
+  CHECK(!b.core.leads({800}));
+  CHECK(b.probe.sent<LeaderBeat>().empty());
+}
+
+TEST_CASE("draining ends the lead, and lookups go on") {
+  Bench b;
+  b.lead();
+  b.probe.receive(1, {9, Role::door}, Drain{4, true});
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "no");
+  CHECK(!b.core.leads({1}));
+  b.coordinate(1);
+  b.probe.receive(2, {9, Role::door}, Drain{4, true});
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "yes");
+  CHECK(b.ask(3, "ann", 1).id == 5);
+}
+
+TEST_CASE("a lost node is not named until it speaks again") {
   Bench b;
   b.add_user(0, "ann", 1);
   b.probe.lose(1, 2);
-  CHECK(b.ask(2, "ann", 1).user_node == 1);
+  CHECK(b.ask(2, "ann", 1).user_holders == Nodes{1});
   b.probe.lose(3, 1);
-  CHECK(b.ask(4, "ann", 1).user_node == 0);
+  CHECK(b.ask(4, "ann", 1).user_holders.empty());
+  b.tell(5, {});
+  CHECK(b.ask(6, "ann", 1).user_holders == Nodes{1});
 }
 
-TEST_CASE("a full index refuses newcomers, and a stranger's word counts for nothing") {
-  CacheMetaCore core{{.index_blocks_max = 1}};
-  CoreProbe probe{core};
-  probe.receive(0, {2, Role::kv_worker}, BlockAdded{name(9)});
-  CHECK(probe.counted(Metric::protocol_errors) == 1);
-  probe.receive(0, worker, BlockAdded{name(1), SegmentKind::item, "a", 4, 1});
-  probe.receive(0, worker, BlockAdded{name(2), SegmentKind::item, "b", 4, 2});
-  probe.receive(0, worker, BlockAdded{name(1), SegmentKind::item, "a", 4, 3});  // replaces itself
-  probe.receive(1, router, LookupBlocks{1, "", {}, 0, {name(1), name(2), name(9)}});
-  CHECK(probe.sent<BlocksFound>().at(0).item_nodes == std::vector<NodeId>{1, 0, 0});
-}
-
-TEST_CASE("status names the hottest items by their owners") {
+TEST_CASE("a stranger's word counts for nothing") {
   Bench b;
-  b.probe.receive(0, worker, BlockAdded{name(101), SegmentKind::item, "game", 4, 7});
+  b.probe.receive(0, {9, Role::kv_worker}, CacheChanges{1, 1, {{name(1)}}, {}});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  b.probe.receive(0, worker, CacheChanges{0, 1, {{name(1)}}, {}});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  b.probe.receive(0, worker, Executed{});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  CHECK(b.core.index().blocks() == 0);
+}
+
+TEST_CASE("status names the hottest items by their owners, and who leads") {
+  Bench b;
+  b.lead();
+  b.add_item(0, "game", 101);
   b.ask(1, "ann", 1);
   b.probe.receive(2, router, LookupBlocks{6, "", {}, 0, {name(101)}});
   b.probe.receive(3, router, StatusRequest{8});
   const StatusReply reply = b.probe.sent<StatusReply>().at(0);
   CHECK(reply.ready);
+  CHECK(reply.node == 3);
   CHECK(field_of(reply, "index_blocks") == "1");
+  CHECK(field_of(reply, "syncing") == "2");
+  CHECK(field_of(reply, "leader") == "yes");
+  CHECK(field_of(reply, "token") == std::to_string(b.core.token()));
   CHECK(field_of(reply, "hottest_items").substr(0, 8) == "game 2.0");
 }
 
-TEST_CASE("after any news the index agrees with a plain list of what the worker holds") {
+TEST_CASE("after any news answers agree with a plain list of what the workers hold") {
   const unsigned seed = 7;
   CAPTURE(seed);
   std::mt19937 random(seed);
   Bench b;
-  b.area(0);
-  std::map<std::uint8_t, std::uint64_t> held;  // block → generation; block n belongs to user n mod 5
+  b.area(0, 1);
+  b.area(0, 2);
+  std::map<std::pair<std::uint8_t, NodeId>, std::uint64_t>
+      held;  // generation; block n belongs to user n mod 5
   for (std::uint64_t generation = 1; generation < 2'000; ++generation) {
     const auto block = static_cast<std::uint8_t>(random() % 20);
+    const NodeId node = 1 + random() % 2;
     const auto us = static_cast<std::int64_t>(generation);
-    if (held.count(block) == 0) {
-      b.add_user(us, std::to_string(block % 5), block, held[block] = generation);
-    } else if (random() % 8 == 0) {
-      b.probe.receive(us, router, Forget{SegmentKind::user, std::to_string(block % 5)});
-      std::erase_if(held, [&](const auto& entry) { return entry.first % 5 == block % 5; });
+    if (!held.contains({block, node})) {
+      b.add_user(us, std::to_string(block % 5), block, held[{block, node}] = generation, node);
     } else {
-      b.probe.receive(us, worker, BlockRemoved{name(block), held[block]});
-      held.erase(block);
+      b.tell(us, {}, {{name(block), held[{block, node}]}}, node);
+      held.erase({block, node});
     }
     const auto probe = static_cast<std::uint8_t>(random() % 20);
     const BlocksFound found = b.ask(us, "asker", probe);
-    REQUIRE(found.user_node == held.count(probe));
-    for (const BlockName& cold : found.coldest) REQUIRE(held.count(cold.bytes[0]) == 1);
+    REQUIRE(found.user_holders.size() == held.count({probe, 1}) + held.count({probe, 2}));
+    for (const BlockName& cold : found.coldest)
+      REQUIRE(held.count({cold.bytes[0], 1}) + held.count({cold.bytes[0], 2}) > 0);
+    REQUIRE(b.core.check_bounds() == "");
   }
 }
 

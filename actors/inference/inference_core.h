@@ -1,39 +1,51 @@
 #pragma once
 // The inference worker takes plans, gets hold of the blocks that they may reuse, and runs them on its device
-// in batches. A plan that has to wait for blocks does not hold up one that has not; a plan whose time is over
-// is refused before it costs anything.
+// in batches. A plan that has to wait for blocks does not hold up one that has not; a plan that cannot be
+// done in its time is refused before it costs anything. Each plan has one outcome, however often it arrives.
 //
 // A batch is formed when a lane is free, of plans that are ready, first come first, serving before
 // background:
 //   - at most ⌈ready / free lanes⌉ plans, so that idle lanes share what waits (one plan each while lanes are
 //   idle);
 //   - at most `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens), but at least one plan;
+//   - plans of one model; a plan that may be poison runs alone;
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
 //   blocks whose writer waits for them to pass.
+//
+// Its models follow the cluster's versions (model_set.h). Its heartbeats tell the routers how it fares.
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/inference/model_set.h"
 #include "runtime/core.h"
+#include "runtime/recent_ids.h"
 
 namespace troupe::actors {
 
 struct InferenceConfig {
   NodeId node = 1;
-  std::uint64_t first_id = 1;        // of its requests; another one at each start of the process
-  std::uint32_t lanes = 1;           // executors of the compute port
+  Incarnation incarnation = 1;     // the first number of its requests and jobs
+  std::vector<NodeId> routers{1};  // that hear its heartbeats
+  Duration heartbeat{200'000};
+  std::uint32_t lanes = 1;  // batches at a time; the port needs one lane more to change models meanwhile
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 256;     // serving plans that are not running yet; more are refused
   std::uint32_t background_queue_max = 16;
   std::uint32_t batch_tokens_max = 4'000;
   std::uint32_t batch_requests_max = 32;
-  Duration block_wait{100'000};    // for blocks that others compute; at most half of a plan's time
-  Duration acquire_grace{20'000};  // beyond that, for the KV-cache worker's answer
-  Duration lease{30'000'000};      // the KV-cache worker's: grants are not used past half of it
+  Duration block_wait{100'000};     // for blocks that others compute; at most half of a plan's time
+  Duration acquire_grace{20'000};   // beyond that, for the KV-cache worker's answer
+  std::string model_version;        // loaded at start
+  Duration model_keep{12'000'000};  // of a model, after the versions that no longer name it
+  std::size_t models_max = 4;       // loaded at the same time
+  std::size_t recent_max = 4'096;   // plans that are remembered after their end
 };
 
 class InferenceCore final : public Core {
@@ -41,8 +53,17 @@ class InferenceCore final : public Core {
   explicit InferenceCore(InferenceConfig config);
   void step(Instant now, const Event& event, Effects& effects) override;
 
+  // What exceeds its bound; "" if nothing does.
+  std::string check_bounds() const;
+  std::size_t tasks() const { return tasks_.size(); }
+  std::uint64_t executed() const { return executed_; }
+  std::size_t acquiring() const { return count(State::acquiring); }
+  std::size_t running() const { return count(State::running); }
+  std::size_t waiting() const { return tasks() - acquiring() - running(); }
+
  private:
   using Serial = std::uint64_t;
+  static constexpr std::uint64_t heartbeat_timer = 1;
   enum class State : std::uint8_t { arrived, acquiring, ready, running };
   struct Task {
     Address from;
@@ -54,48 +75,87 @@ class InferenceCore final : public Core {
     std::vector<std::optional<std::size_t>> want_of;  // per segment
     std::vector<std::size_t> writer_of;               // per want: the first segment of that name
     std::vector<BlockGrant> grants;                   // per want
-    std::uint32_t new_tokens = 0;                     // that are computed, given the grants
+    std::uint64_t new_tokens = 0;  // that are computed, given the grants; all until they are known
   };
-  using Queue = std::deque<Serial>;  // may name tasks that have ended
+  using Queue = std::deque<Serial>;
+  struct Batch {
+    std::vector<Serial> tasks;
+    Instant started;
+  };
+  struct Waiting {  // tasks that are not running yet
+    std::uint32_t plans = 0;
+    std::uint64_t tokens = 0;  // new ones
+  };
+  // Lane time over newly computed tokens: older batches count for less and less.
+  struct Pace {
+    double us = 0, tokens = 0;
+    void add(double batch_us, double batch_tokens);
+    double us_per_token() const { return tokens > 0 ? us / tokens : 0; }
+  };
 
+  // inference_core.cc: events, and a plan's way to its blocks and to its end
   void on_message(Instant now, const Received& received, Effects& effects);
+  void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
+  std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
+  bool cannot_finish(const Execute& plan) const;
+  void accept(Instant now, Address from, const Execute& plan, Effects& effects);
   static void collect_wants(Task& task);
   void begin(Instant now, Serial serial, Task& task, Effects& effects);
   void acquire(Instant now, Serial serial, Task& task, Effects& effects);
   void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);
-  void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void make_ready(Instant now, Serial serial, Task& task);
   static bool is_reused(const Task& task, std::size_t segment);
-
-  void run_ready(Instant now, Effects& effects);
-  bool begin_background(Instant now, Effects& effects);
-  std::vector<Serial> take_batch(Instant now, Queue& queue, Effects& effects);
-  void drop_ended(Instant now, Queue& queue, Effects& effects);
-  void start_batch(Instant now, const std::vector<Serial>& batch, Effects& effects);
-  BatchRequest batch_request(Task& task) const;
-  void on_batch_done(Instant now, const Done& done, Effects& effects);
-  void finish(Instant now, Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
-
   void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
   void release(Serial serial, Task& task, std::vector<BlockOutcome> outcomes, Effects& effects);
   void end(Serial serial);
-  void lose(NodeId node, Effects& effects);
-  std::uint32_t& waiting(Priority priority) { return waiting_[priority == Priority::background]; }
-  StatusReply status(RequestId id) const;
+  void drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects);
+
+  // inference_batches.cc: from ready plans to their results
+  void run_ready(Instant now, Effects& effects);
+  bool begin_background(Instant now, Effects& effects);
+  std::vector<Serial> take_batch(Queue& queue);
+  void refuse_expired(Instant now, const Queue& queue, Effects& effects);
+  void start_batch(Instant now, std::vector<Serial> batch, Effects& effects);
+  BatchRequest batch_request(Task& task) const;
+  void on_batch_done(Instant now, const Done& done, Effects& effects);
+  void finish(Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
+  static std::vector<BlockOutcome> outcomes_of(const Task& task, const BatchReply& reply);
+
+  // inference_cluster.cc: heartbeats, versions, drain, status
+  void on_heartbeat(Instant now, Effects& effects);
+  void send_heartbeat(Instant now, Effects& effects) const;
+  void on_versions(Instant now, Address from, const Versions& versions, Effects& effects);
+  void change_models(Instant now, Effects& effects);
+  void on_model_changed(Instant now, const Done& done, Effects& effects);
+  void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
+  StatusReply status(Instant now, RequestId id) const;
+
+  static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
+  Waiting& waiting_with(const Execute& plan) { return waiting_[is_background(plan)]; }
+  std::uint32_t queue_max(const Execute& plan) const;
+  const std::string& model_of(const Execute& plan) const;
+  std::size_t count(State state) const;
   Address kv_worker() const { return {config_.node, Role::kv_worker}; }
 
   InferenceConfig config_;
   Serial next_serial_;  // of a task or a job
   std::map<Serial, Task> tasks_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
-  Queue serving_, background_;                     // ready tasks
-  Queue background_arrived_;                       // that have not begun
-  std::uint32_t background_begun_ = 0;             // and not ended
-  std::map<Serial, std::vector<Serial>> batches_;  // running jobs
-  std::uint32_t waiting_[2] = {0, 0};              // tasks not running yet: serving, background
-  std::uint32_t told_depth_ = 0;                   // of the serving queue, as last counted
+  RecentIds recent_;                    // plans that have had their outcome
+  Queue serving_, background_;          // ready tasks
+  Queue background_arrived_;            // that have not begun
+  std::uint32_t background_begun_ = 0;  // and not ended
+  std::map<Serial, Batch> batches_;     // running jobs
+  Waiting waiting_[2];                  // serving, background
+  std::uint32_t told_depth_ = 0;        // of the serving queue, as last counted
   std::uint64_t executed_ = 0;
+  Pace pace_;
+  ModelSet models_;
+  Serial model_job_ = 0;      // that runs; 0: none
+  std::string told_refusal_;  // of a change of models, as last logged
+  Instant next_heartbeat_;
+  bool draining_ = false;
 };
 
 }  // namespace troupe::actors

@@ -1,16 +1,21 @@
 #pragma once
 // The KV-cache worker of one node owns the node's pages: it pins what a request may reuse, reserves what the
-// request will compute, evicts to make room, and keeps item blocks in a persistent tier. It also tells
-// cache-meta what comes and goes. Start with `on_acquire` and `on_release`.
+// request will compute, pulls what another node has, evicts to make room, and keeps item blocks in a
+// persistent tier. It also tells every cache-meta what comes and goes. Start with `on_acquire` and
+// `on_release`.
 //
 // A block is computed by one request at a time. Whoever else asks for it waits until it is there, until the
 // writer gives up (then the first who waits becomes the writer), or until its own patience ends (then it
 // computes for itself). All blocks of a request are decided in the one step in which it arrives, so whoever
 // waits does so for a request that arrived earlier; and a writer's heir is the earliest of those who waited,
-// so this stays true. The earliest of all waits for nobody: there is no circle, hence no deadlock.
+// so this stays true. The earliest of all waits for nobody: there is no circle, hence no deadlock. A pull
+// waits for another node's worker, which answers at once, and only for a time.
 //
-// A grant ends with the request's release, or with its lease: the holder has to stop using its pages before
-// that, judged by its own clock (promise 3), so that a lost release costs pages for a while but never bytes.
+// Grants to the inference worker of this node last until they are released: both are one process. Other
+// nodes' KV-cache workers get pins with a lease. They count it from their question, this worker from its
+// receipt and a tenth longer: as long as clocks run within 10 % of each other, no page changes hands under a
+// reader (promise 3), whatever is lost on the way. A lost node keeps its pins until then: it may only be cut
+// off.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -27,13 +32,19 @@ namespace troupe::actors {
 
 struct KvWorkerConfig {
   NodeId node = 1;
-  NodeId cache_meta_node = 1;
+  Incarnation incarnation = 1;
+  std::vector<NodeId> cache_metas{1};  // all are told of every change; any of them may lead
   PagePoolSizes pool;
-  std::size_t requests_max = 4'096;          // that hold grants or wait; more are granted nothing
-  Duration lease{30'000'000};                // added to a request's patience; see above
-  Duration report{1'000'000};                // between two reports
-  std::size_t announced_per_report = 4'096;  // blocks told to cache-meta again, in turn, in case it lost them
-  bool store = false;                        // is there a persistent tier?
+  std::size_t requests_max = 4'096;      // that hold grants or wait; more are granted nothing
+  std::size_t remote_reads_max = 1'024;  // of those, the ones of other nodes
+  Duration read_lease{5'000'000};        // of other nodes' reads
+  Duration heartbeat{200'000};           // cache-metas hear from this worker at least so often
+  Duration report{1'000'000};            // between two reports to the allocator
+  std::size_t inventory_part = 4'096;    // blocks in one message
+  bool pulls = false;                    // is there a port that pulls from other nodes?
+  std::size_t pulls_running_max = 16;    // jobs
+  std::size_t pulls_max = 256;           // those, and the ones that wait for an owner's answer or for a job
+  bool store = false;                    // is there a persistent tier?
   std::size_t stored_blocks_max = 4'000'000;
   std::size_t saves_waiting_max = 65'536;
   std::size_t saves_running_max = 2;
@@ -47,24 +58,33 @@ class KvWorkerCore final : public Core {
   explicit KvWorkerCore(KvWorkerConfig config);
   void step(Instant now, const Event& event, Effects& effects) override;
 
-  const PagePool& pool() const { return pool_; }  // for tests: the invariants
+  // For tests and the simulation's checkers.
+  const PagePool& pool() const { return pool_; }
+  std::string check_bounds() const;  // empty, or what exceeds its bound
+  std::size_t waiting() const;       // requests that are not decided yet
+  std::size_t making() const { return making_.size(); }
+  std::size_t remote_reads() const { return remote_reads_; }  // requests of other nodes that hold pins
+  std::size_t pulls_running() const;
+  std::size_t loads_running() const { return loads_.size(); }
 
  private:
-  using Serial = std::uint64_t;  // of a request or a job, in order of arrival
+  using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
   struct Request {
     Address from;
     AcquireBlocks ask;
     std::vector<BlockGrant> grants;  // parallel to ask.wants
     std::vector<bool> waiting;       // for each want: not decided yet
     std::size_t undecided = 0;
-    Instant patience_ends, lease_ends;
+    Instant patience_ends;
+    Instant lease_ends;  // of a remote one
     bool answered = false;
+    bool remote() const { return from.role == Role::kv_worker; }
   };
   struct Waiter {
     Serial request = 0;
     std::size_t want = 0;
   };
-  struct Making {  // a block that is being written or loaded
+  struct Making {  // a block that is being written, loaded or pulled
     std::uint64_t generation = 0;
     std::deque<Waiter> waiters;  // earliest first; some may have given up
   };
@@ -72,43 +92,87 @@ class KvWorkerCore final : public Core {
     StoredBlock block;
     std::uint64_t generation = 0;
   };
+  struct Coming {  // from another node
+    BlockName name;
+    std::uint32_t tokens = 0;
+    std::uint64_t generation = 0;  // of the reservation here
+    BlockGrant there;
+  };
+  struct Pull {  // some blocks from one node; its serial is also the id of the question and of the job
+    enum class Stage { asked, granted, running };
+    NodeId node = 0;
+    Stage stage = Stage::asked;
+    Instant asked;
+    Instant patience_ends;  // until the job starts
+    Instant lease_ends;     // once granted
+    Incarnation incarnation = 0;
+    std::vector<Coming> blocks;
+  };
 
-  // kv_worker_core.cc: the conversation
+  // kv_worker_core.cc: what arrives, reports, bounds
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
+  void on_start(Instant now, Effects& effects);
+  void on_request_timer(Instant now, Serial serial, Effects& effects);
+  void on_done(Instant now, const Done& done, Effects& effects);
+  void on_split(const SetSplit& split, Effects& effects);
+  void on_report_timer(Instant now, Effects& effects);
+  void on_heartbeat_timer(Instant now, Effects& effects);
+  PoolReport report() const;
+  StatusReply status(Instant now, RequestId id) const;
+
+  // kv_worker_grants.cc: who reads, writes or waits
   void on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects);
+  void refuse(Address from, const AcquireBlocks& ask, Effects& effects) const;
   void decide_present(Serial serial, Request& request, Effects& effects);
   void decide_absent(Instant now, Serial serial, Request& request, Effects& effects);
   const PoolBlock* reserve(const Request& request, std::size_t want, bool loading, Effects& effects);
+  void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);
   bool waits(const Waiter& waiter) const;
+  void send_grants(const Request& request, Effects& effects) const;
   void answer(Serial serial, Effects& effects);
   void decide(Waiter waiter, BlockGrant grant, Effects& effects);
   void end_patience(Serial serial, Effects& effects);
   void on_release(Address from, const ReleaseBlocks& release, Effects& effects);
+  Request take(Serial serial);
   void end_request(Serial serial, const ReleaseBlocks& release, Effects& effects);
-  void end_read(const BlockName& name, const BlockGrant& grant, const BlockOutcome* outcome,
-                Effects& effects);
-  void end_write(const BlockWant& want, const BlockGrant& grant, const BlockOutcome* outcome,
-                 Effects& effects);
+  void end_read(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
+  void end_write(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
   void made(const BlockName& name, std::uint64_t generation, Effects& effects);
   void not_made(const BlockName& name, std::uint64_t generation, Effects& effects);
   std::deque<Waiter> stop_making(const BlockName& name, std::uint64_t generation);
-  void on_forget(const Forget& forget, Effects& effects);
-  void on_split(const SetSplit& split, Effects& effects);
-  void on_report_timer(Instant now, Effects& effects);
+  const PoolBlock* find(const BlockName& name) const;
+
+  // kv_worker_pull.cc: blocks of other nodes
+  bool may_pull(const BlockWant& want, std::size_t pulls_more) const;
+  void ask_owner(Instant now, const Request& request, NodeId node,
+                 const std::vector<const PoolBlock*>& blocks, Effects& effects);
+  void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);
+  void keep_granted(Pull& pull, const BlocksAcquired& acquired, Effects& effects);
+  void keep_awaited(Pull& pull, Effects& effects);
+  void run_pulls(Instant now, Effects& effects);
+  void run_pull(Instant now, Serial serial, Effects& effects);
+  void on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result, Effects& effects);
+  void end_coming(const Coming& coming, bool arrived, Effects& effects);
+  void give_up(Serial serial, Effects& effects);
+  void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(NodeId node, Effects& effects);
-  void announce(const PoolBlock& block, Effects& effects) const;
-  void announce_again(Effects& effects);
-  void tell_changes(Effects& effects);
-  PoolReport report() const;
-  UserArea user_area() const;
-  StatusReply status(Instant now, RequestId id) const;
+
+  // kv_worker_index.cc: cache-metas
+  void on_cache_meta(const Received& received, Effects& effects);
+  void on_inventory(Address from, const InventoryRequest& request, Effects& effects) const;
+  void on_forget(Address from, const Forget& forget, Effects& effects);
+  void tell_changes(Instant now, Effects& effects);
+  CacheChanges take_changes(Effects& effects);
+  void tell_pages(Effects& effects);
+  bool is_cache_meta(Address address) const;
 
   // kv_worker_store.cc: the persistent tier
-  void on_done(Instant now, const Done& done, Effects& effects);
+  void on_store_done(Instant now, const Done& done, Effects& effects);
   void on_listed(Instant now, const JobResult& result, Effects& effects);
   void on_loaded(Instant now, const std::vector<Moving>& loads, const JobResult& result, Effects& effects);
   void on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects);
+  bool is_stored(Instant now, const BlockWant& want) const;
   Serial load(const std::vector<const PoolBlock*>& blocks, Effects& effects);
   void load_warm(Effects& effects);
   std::vector<const PoolBlock*> reserve_warm();
@@ -117,16 +181,19 @@ class KvWorkerCore final : public Core {
   void rest_store(Instant now, const std::string& why, Effects& effects);
   void tell_rest(Instant now, const std::string& why, Effects& effects);
 
-  Address cache_meta() const { return {config_.cache_meta_node, Role::cache_meta}; }
   Address allocator() const { return {config_.node, Role::allocator}; }
+  Address inference_worker() const { return {config_.node, Role::inference_worker}; }
 
   KvWorkerConfig config_;
   PagePool pool_;
   StoredBlocks stored_;
-  Serial next_serial_ = 16;  // below are the timers with a name
+  Serial next_serial_;  // below are the timers with a name
   std::map<Serial, Request> requests_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
+  std::size_t remote_reads_ = 0;  // of requests_
   std::map<BlockName, Making> making_;
+  std::map<Serial, Pull> pulls_;
+  std::uint64_t blocks_pulled_ = 0;
   std::map<Serial, std::vector<Moving>> loads_;  // running jobs
   std::map<Serial, Moving> saves_;               // running jobs; the block is pinned
   std::set<Serial> warm_loads_;                  // those of `loads_` that belong to the warm start
@@ -134,9 +201,12 @@ class KvWorkerCore final : public Core {
   std::deque<BlockName> warm_;                   // stored blocks that the warm start has still to load
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
-  std::vector<BlockName> inventory_;  // what is still to be announced again, from the back
-  UserArea told_area_;                // as last sent
-  PoolReport told_pages_;             // as last counted
+  std::uint64_t leader_token_ = 0;  // the highest heard of
+  std::vector<BlockEntry> added_;   // in this step
+  CacheChanges told_;               // the last one, without its blocks
+  Instant told_at_;
+  bool beat_due_ = false;
+  PoolReport told_pages_;  // as last counted
 };
 
 }  // namespace troupe::actors

@@ -1,48 +1,11 @@
 #include "actors/kv_worker/kv_worker_core.h"
 
-#include <doctest/doctest.h>
-
-#include "runtime/core_probe.h"
+#include "actors/kv_worker/kv_worker_test.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr Address meta{1, Role::cache_meta}, allocator{1, Role::allocator}, worker{1, Role::inference_worker};
-
-BlockName name(std::uint8_t n) {
-  BlockName result;
-  result.bytes[0] = n;
-  return result;
-}
-BlockWant item(std::uint8_t n, std::uint32_t tokens = 4) {
-  return {name(n), SegmentKind::item, "item " + std::to_string(n), tokens};
-}
-BlockWant user(std::uint8_t n, std::uint32_t tokens = 4) {
-  return {name(n), SegmentKind::user, "user " + std::to_string(n), tokens};
-}
-
-// Four pages for items and three for users, of four tokens each; a wait of 100 us, a lease of 1,000 us.
-struct Bench {
-  KvWorkerCore core{{.pool = {7, 4, 4, 3}, .lease = {1'000}, .report = {1'000'000}}};
-  CoreProbe probe{core};
-  RequestId last = 0;
-
-  ~Bench() { CHECK(core.pool().check_invariants() == ""); }
-  std::vector<BlockGrant> acquire(std::int64_t us, std::vector<BlockWant> wants,
-                                  std::vector<BlockName> evict_first = {}, bool may_evict = true) {
-    probe.receive(us, worker, AcquireBlocks{++last, 100, wants, evict_first, may_evict});
-    const auto answers = probe.sent<BlocksAcquired>();
-    return answers.empty() ? std::vector<BlockGrant>{} : answers[0].grants;  // empty: it waits
-  }
-  void release(std::int64_t us, RequestId id, std::uint8_t block, const BlockGrant& grant, Outcome outcome) {
-    probe.receive(us, worker, ReleaseBlocks{id, {{name(block), grant.generation, outcome, 77}}});
-  }
-  void write(std::int64_t us, const BlockWant& want) {  // acquired and written at once
-    const auto grants = acquire(us, {want});
-    REQUIRE(grants.at(0).grant == Grant::write);
-    release(us, last, want.name.bytes[0], grants[0], Outcome::written);
-  }
-};
+using namespace kv_worker_test;
 
 TEST_CASE("an absent block is granted for writing, and once written everybody reads it") {
   Bench b;
@@ -51,9 +14,8 @@ TEST_CASE("an absent block is granted for writing, and once written everybody re
   CHECK(first[0].grant == Grant::write);
   CHECK(first[0].pages.size() == 2);
   b.release(1, 1, 1, first[0], Outcome::written);
-  REQUIRE(b.probe.sent<BlockAdded>().size() == 1);
-  CHECK(b.probe.sent<BlockAdded>()[0] ==
-        BlockAdded{name(1), SegmentKind::item, "item 1", 5, first[0].generation});
+  REQUIRE(b.told().added.size() == 1);
+  CHECK(b.told().added[0] == BlockEntry{name(1), SegmentKind::item, "item 1", 5, first[0].generation});
   const auto second = b.acquire(2, {item(1, 5)});
   CHECK(second.at(0).grant == Grant::read);
   CHECK(second[0].checksum == 77);
@@ -126,8 +88,8 @@ TEST_CASE("a full area gives up the hinted block, and says so") {
   for (std::uint8_t n : {1, 2, 3}) b.write(n, user(n));
   const auto grants = b.acquire(10, {user(4)}, {name(2)});
   CHECK(grants.at(0).grant == Grant::write);
-  REQUIRE(b.probe.sent<BlockRemoved>().size() == 1);
-  CHECK(b.probe.sent<BlockRemoved>()[0].name == name(2));
+  REQUIRE(b.told().removed.size() == 1);
+  CHECK(b.told().removed[0].name == name(2));
   CHECK(b.probe.counted(Metric::blocks_evicted_user) == 1);
   CHECK(b.acquire(11, {user(1)}).at(0).grant == Grant::read);
 }
@@ -147,7 +109,7 @@ TEST_CASE("background work takes free room only") {
   const auto grants = b.acquire(10, {item(4), item(5)}, {}, false);
   CHECK(grants.at(0).grant == Grant::write);
   CHECK(grants.at(1).grant == Grant::none);
-  CHECK(b.probe.sent<BlockRemoved>().empty());
+  CHECK(b.told().removed.empty());
 }
 
 TEST_CASE("a doubled request gets the same grants, a doubled or stale release changes nothing") {
@@ -164,26 +126,53 @@ TEST_CASE("a doubled request gets the same grants, a doubled or stale release ch
   const auto other = b.acquire(5, {item(2)});
   b.probe.receive(6, worker,
                   ReleaseBlocks{b.last, {{name(2), other[0].generation - 1, Outcome::written, 5}}});
-  CHECK(b.probe.sent<BlockAdded>().empty());
+  CHECK(b.told().added.empty());
   CHECK(b.acquire(7, {item(2)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("a release that never comes costs the pages until the lease ends") {
+TEST_CASE("a release counts for the block that it names in full") {
   Bench b;
-  b.acquire(0, {user(1, 12)});
-  CHECK(b.acquire(1, {user(2)}).at(0).grant == Grant::none);
-  b.probe.run_until(1'099);
-  CHECK(b.acquire(1'099, {user(2)}).at(0).grant == Grant::none);
-  b.probe.run_until(1'100);
-  CHECK(b.acquire(1'100, {user(2)}).at(0).grant == Grant::write);
+  const auto grants = b.acquire(0, {item(1)});
+  b.release(1, 1, 2, grants.at(0), Outcome::written);  // this generation, another name
+  CHECK(b.told().added.empty());
+  CHECK(b.core.pool().free_pages() == 7);
 }
 
-TEST_CASE("a lost node's grants end at once") {
+TEST_CASE("grants of this node last until they are released, whoever is lost meanwhile") {
   Bench b;
-  b.probe.receive(0, {2, Role::inference_worker}, AcquireBlocks{1, 100, {item(1)}});
-  CHECK(b.acquire(1, {item(1)}).empty());
-  b.probe.lose(2, 2);
-  CHECK(b.probe.sent<BlocksAcquired>().at(0).grants.at(0).grant == Grant::write);
+  const auto held = b.acquire(0, {user(1, 12)});
+  b.probe.lose(1, 2);
+  b.probe.run_until(3'600'000'000);
+  CHECK(b.acquire(3'600'000'000, {user(2)}).at(0).grant == Grant::none);
+  b.release(3'600'000'001, 1, 1, held.at(0), Outcome::abandoned);
+  CHECK(b.acquire(3'600'000'002, {user(2)}).at(0).grant == Grant::write);
+}
+
+TEST_CASE("nobody but this node's inference worker is granted anything to write") {
+  Bench b;
+  AcquireBlocks ask{1, 100, {item(1)}};
+  b.probe.receive(0, {2, Role::inference_worker}, ask);
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  b.probe.receive(1, far, ask);
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  ask.read_only = true;
+  b.probe.receive(2, {1, Role::kv_worker}, ask);
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  CHECK(b.probe.sent<BlocksAcquired>().empty());
+  CHECK(b.core.pool().free_pages() == 7);
+}
+
+TEST_CASE("waits that ended long ago do not pile up behind a block that is never finished") {
+  KvWorkerConfig config = Bench::small();
+  config.requests_max = 3;
+  Bench b(config);
+  b.acquire(0, {item(1)});
+  for (std::int64_t us = 1; us < 2'000; us += 150) {
+    CHECK(b.acquire(us, {item(1)}).empty());
+    b.probe.run_until(us + 100);
+    CHECK(b.granted().at(0).grant == Grant::none);
+    CHECK(b.core.check_bounds() == "");
+  }
 }
 
 TEST_CASE("a corrupt block is gone for everybody, once its other readers are done") {
@@ -193,7 +182,7 @@ TEST_CASE("a corrupt block is gone for everybody, once its other readers are don
   const auto two = b.acquire(2, {item(1)});
   b.release(3, 2, 1, one[0], Outcome::corrupt);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
-  CHECK(b.probe.sent<BlockRemoved>().size() == 1);
+  CHECK(b.told().removed.size() == 1);
   const auto again = b.acquire(4, {item(1)});
   CHECK(again.at(0).grant == Grant::write);
   CHECK(again[0].pages != two[0].pages);
@@ -203,7 +192,7 @@ TEST_CASE("forgetting an owner removes its blocks, and hands one in the making t
   Bench b;
   b.write(0, item(1));
   b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1"});
-  CHECK(b.probe.sent<BlockRemoved>().size() == 1);
+  CHECK(b.told().removed.size() == 1);
   const auto first = b.acquire(2, {item(1)});
   b.acquire(3, {item(1)});
   b.probe.receive(4, meta, Forget{SegmentKind::item, "item 1"});
@@ -212,7 +201,7 @@ TEST_CASE("forgetting an owner removes its blocks, and hands one in the making t
   CHECK(answers[0].grants[0].grant == Grant::write);
   CHECK(answers[0].grants[0].pages != first[0].pages);
   b.release(5, 2, 1, first[0], Outcome::written);  // the forgotten one
-  CHECK(b.probe.sent<BlockAdded>().empty());
+  CHECK(b.told().added.empty());
   b.probe.receive(6, worker, Forget{SegmentKind::item, "item 1"});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
@@ -232,36 +221,31 @@ TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks 
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }
 
-TEST_CASE("a lost node's requests end, also one that another of them leaves without anything") {
+TEST_CASE("a split is for this process, taken once per epoch and reported; an impossible one is not") {
   Bench b;
-  const Address far{2, Role::inference_worker};
-  b.probe.receive(0, far, AcquireBlocks{1, 100, {item(1)}});
-  b.probe.receive(1, far, AcquireBlocks{2, 100, {item(1)}, {}, false});
-  b.probe.receive(2, allocator, SetSplit{1, 0, 7});  // no room for items any more
-  b.probe.lose(3, 2);
-  CHECK(b.core.pool().used(PoolArea::item) == 0);
-}
-
-TEST_CASE("the user area's room is told when it changes, and the inventory again and again") {
-  Bench b;
-  b.probe.start(0);
-  CHECK(b.probe.sent<UserArea>().at(0) == UserArea{12, 12});
-  b.acquire(1, {user(1, 5)});
-  CHECK(b.probe.sent<UserArea>().at(0) == UserArea{4, 12});
-  b.write(2, item(2));
-  b.probe.run_until(1'000'000);
-  CHECK(b.probe.sent<BlockAdded>().size() == 1);
-  CHECK(b.probe.sent<PoolReport>().size() == 1);
-}
-
-TEST_CASE("a split is taken once per epoch and reported; an impossible one is not") {
-  Bench b;
-  b.probe.receive(0, allocator, SetSplit{1, 6, 1});
-  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 0, 0, 6, 1});
-  b.probe.receive(1, allocator, SetSplit{1, 2, 2});
-  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 0, 0, 6, 1});
-  b.probe.receive(2, allocator, SetSplit{2, 7, ~std::uint64_t{0}});
+  b.probe.receive(0, allocator, SetSplit{1, 1, 6, 1});
+  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, 0, 0, 6, 1});
+  b.probe.receive(1, allocator, SetSplit{1, 1, 2, 2});
+  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, 0, 0, 6, 1});
+  b.probe.receive(2, allocator, SetSplit{0, 2, 2, 2});
+  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, 0, 0, 6, 1});
+  b.probe.receive(3, allocator, SetSplit{1, 2, 7, ~std::uint64_t{0}});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("a release for an earlier process matches nothing of the next") {
+  Bench old;
+  KvWorkerConfig config = Bench::small();
+  config.incarnation = 1'000;
+  Bench b(config);
+  const auto before = old.acquire(0, {item(1)});
+  const auto after = b.acquire(0, {item(1)});
+  CHECK(b.probe.sent<BlocksAcquired>().at(0).incarnation == 1'000);
+  CHECK(after.at(0).generation >= 1'000);
+  b.release(1, 1, 1, before.at(0), Outcome::written);
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+  b.acquire(2, {at(2, item(2))});
+  CHECK(b.probe.sent<AcquireBlocks>().at(0).id >= 1'000);
 }
 
 }  // namespace

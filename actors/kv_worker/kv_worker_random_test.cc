@@ -1,165 +1,318 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 
-#include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/core_probe.h"
+#include "actors/kv_worker/kv_worker_test.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint8_t blocks = 12;
+using namespace kv_worker_test;
 
-BlockName name(std::uint8_t n) {
+constexpr std::uint8_t blocks = 12;
+constexpr std::uint32_t pages = 20;
+constexpr int garbage = -1;
+constexpr Incarnation incarnation = 5'000;
+
+// In a build that cuts names to their first byte these are five names for twelve blocks.
+BlockName block_of(std::uint8_t n) {
   BlockName result;
-  result.bytes[0] = n;
+  result.bytes[0] = n % 5;
+  result.bytes[31] = n;
   return result;
 }
 
-// Inference workers on three nodes that ask for random blocks, hold what they get for a while and release it,
-// sometimes without having written. Messages are doubled now and then; owners are forgotten, nodes are lost
-// and the split moves.
-class Clients {
+// A worker and all whom it deals with: its own inference worker, two nodes that read from it and that it
+// pulls from, an allocator and a cache-meta. Messages are late, doubled and lost as far as they may be. Pages
+// hold the number of the block whose bytes they would hold; an index follows what the cache-meta is told.
+class World {
  public:
-  explicit Clients(unsigned seed) : random_(seed) {}
+  explicit World(unsigned seed) : random_(seed) {
+    probe_.start();
+    follow_effects();
+  }
 
   void run(int steps) {
     for (int i = 0; i < steps; ++i) {
-      now_ += 1 + random_() % 40;
-      probe_.run_until(now_);
-      take_answers();
-      if (random_() % 10 == 0) disturb();
-      if (random_() % 2 == 0 && asked_.size() < 8) {
-        ask();
-      } else if (!held_.empty()) {
-        release();
+      move_on(1 + random_() % 40);
+      switch (random_() % 8) {
+        case 0:
+          disturb();
+          break;
+        case 1:
+          ask({2 + static_cast<NodeId>(random_() % 2), Role::kv_worker});
+          break;
+        case 2:
+        case 3:
+          if (!held_.empty()) release();
+          break;
+        default:
+          if (asked_.size() < 8) ask(worker);
       }
-      REQUIRE(core_.pool().check_invariants() == "");
+      check();
     }
   }
-  // Everybody releases; then nobody may be left waiting.
+
+  // Everybody lets go and what is lost runs out; then nobody waits and nothing is held.
   void finish() {
-    for (int i = 0; i < 1'000 && !held_.empty(); ++i) release();
-    CHECK(held_.empty());
+    while (!held_.empty()) release();
+    for (int i = 0; i < 200; ++i) {
+      move_on(100);
+      while (!held_.empty()) release();
+    }
+    check();
     CHECK(asked_.empty());
-    CHECK(answers_ + lost_ == asks_);
+    CHECK(core_.waiting() + core_.making() + core_.remote_reads() + core_.pulls_running() == 0);
+    for (const PoolArea area : {PoolArea::item, PoolArea::user})
+      CHECK(core_.pool().used(area) == core_.pool().evictable(area));
   }
+
+  std::uint64_t pulled = 0, read_elsewhere = 0;  // that these happened at all
 
  private:
   using Key = std::pair<Address, RequestId>;
-  struct Grants {
+  struct Held {
     AcquireBlocks ask;
     std::vector<BlockGrant> grants;
+    std::int64_t until = 0;  // on the reader's clock
   };
 
-  void ask() {
-    AcquireBlocks ask{++asks_, 1'000'000, {}, {}, random_() % 4 != 0};
-    for (std::uint8_t n = 0; n < blocks; ++n) {
-      const bool is_user = n % 3 == 0;
-      if (random_() % 3 == 0)
-        ask.wants.push_back({name(n), is_user ? SegmentKind::user : SegmentKind::item, "", 1U + n});
+  bool chance(unsigned one_in) { return random_() % one_in == 0; }
+  void later(std::int64_t us_max, std::function<void()> action) {
+    agenda_.emplace(now_ + 1 + static_cast<std::int64_t>(random_() % us_max), std::move(action));
+  }
+  void move_on(std::int64_t us) {
+    const std::int64_t until = now_ + us;
+    while (!agenda_.empty() && agenda_.begin()->first <= until) {
+      now_ = std::max(now_, agenda_.begin()->first);
+      const auto action = agenda_.extract(agenda_.begin());
+      fire_timers();
+      action.mapped()();
     }
+    now_ = until;
+    fire_timers();
+  }
+  void fire_timers() {
+    probe_.run_until(now_);
+    follow_effects();
+  }
+  void send(Address from, const Message& message) {
+    fire_timers();
+    probe_.receive(now_, from, message);
+    follow_effects();
+    if (chance(5)) later(300, [=, this] { probe_.receive(now_, from, message), follow_effects(); });
+  }
+
+  void ask(Address from) {
+    AcquireBlocks ask{++asks_, static_cast<std::int64_t>(50 + random_() % 400)};
+    ask.may_evict = !chance(4);
+    ask.read_only = from != worker;
+    for (std::uint8_t n = 0; n < blocks; ++n)
+      if (chance(3))
+        ask.wants.push_back({block_of(n), n % 3 == 0 ? SegmentKind::user : SegmentKind::item, "", 1U + n,
+                             static_cast<NodeId>(random_() % 4)});
     std::shuffle(ask.wants.begin(), ask.wants.end(), random_);
-    if (random_() % 2 == 0) ask.evict_first = {name(0), name(6)};
-    const Address from{1U + static_cast<NodeId>(random_() % 3), Role::inference_worker};
-    asked_[{from, ask.id}] = ask;
-    send(from, ask);
+    if (chance(2)) ask.evict_first = {block_of(0), block_of(6)};
+    asked_[{from, ask.id}] = {ask, {}, now_ + 2'000};
+    if (from == worker) return send(from, ask);
+    const Key key{from, ask.id};
+    later(100, [=, this] { send(from, ask); });
+    later(1'000, [=, this] { asked_.erase(key); });  // its patience
   }
 
   void disturb() {
-    const std::uint64_t what = random_() % 3;
-    if (what == 0) {
-      const SegmentKind kind = random_() % 2 == 0 ? SegmentKind::user : SegmentKind::item;
-      probe_.receive(now_, {1, Role::cache_meta}, Forget{kind, ""});
-    } else if (what == 1) {
-      const std::uint64_t item_pages = random_() % 21;
-      probe_.receive(now_, {1, Role::allocator}, SetSplit{++split_, item_pages, 20 - item_pages});
-    } else {
-      const NodeId node = 1U + static_cast<NodeId>(random_() % 3);
-      const auto theirs = [&](const auto& entry) { return entry.first.first.node == node; };
-      std::erase_if(held_, theirs);
-      lost_ += std::erase_if(asked_, theirs);
-      probe_.lose(now_, node);
+    const SegmentKind kind = chance(2) ? SegmentKind::user : SegmentKind::item;
+    const std::uint64_t item_pages = random_() % (pages + 1);
+    switch (random_() % 4) {
+      case 0:
+        return send(meta, Forget{kind, "", ++token_});
+      case 1:
+        return send(allocator, SetSplit{incarnation, ++split_, item_pages, pages - item_pages});
+      case 2:
+        probe_.lose(now_, 2 + static_cast<NodeId>(random_() % 2));
+        return follow_effects();
+      default:
+        check_inventory();
     }
-    take_answers();
   }
 
   void release() {
     auto at = held_.begin();
     std::advance(at, random_() % held_.size());
-    ReleaseBlocks release{at->second.ask.id, {}};
-    for (std::size_t i = 0; i < at->second.grants.size(); ++i) {
-      const BlockGrant& grant = at->second.grants[i];
-      const BlockName& which = at->second.ask.wants[i].name;
-      if (grant.grant == Grant::none) continue;
-      Outcome outcome = random_() % 20 == 0 ? Outcome::corrupt : Outcome::done;
-      if (grant.grant == Grant::write) outcome = random_() % 4 == 0 ? Outcome::abandoned : Outcome::written;
-      release.outcomes.push_back({which, grant.generation, outcome, grant.generation});
-    }
-    const Address from = at->first.first;
+    const auto [key, held] = *at;
     held_.erase(at);
-    send(from, release);
-  }
-
-  void send(Address from, const Message& message) {
-    probe_.receive(now_, from, message);
-    take_answers();
-    if (random_() % 5 != 0) return;
-    probe_.receive(now_, from, message);  // doubled
-    take_answers();
-  }
-
-  void take_answers() {
-    for (const auto& effect : probe_.effects.list) {
-      const auto* sent = std::get_if<Effects::Send>(&effect);
-      const auto* answer = sent ? std::get_if<BlocksAcquired>(&sent->message) : nullptr;
-      if (!answer) continue;
-      const auto asked = asked_.find({sent->to, answer->id});
-      if (asked == asked_.end()) continue;  // the answer to a doubled request
-      ++answers_;
-      REQUIRE(answer->grants.size() == asked->second.wants.size());
-      held_[asked->first] = {asked->second, answer->grants};
-      asked_.erase(asked);
+    ReleaseBlocks release{held.ask.id, {}};
+    for (std::size_t i = 0; i < held.grants.size(); ++i) {
+      const BlockGrant& grant = held.grants[i];
+      if (grant.grant == Grant::none) continue;
+      Outcome outcome = chance(20) ? Outcome::corrupt : Outcome::done;
+      if (grant.grant == Grant::write) {
+        outcome = chance(4) ? Outcome::abandoned : Outcome::written;
+        fill(grant.pages, outcome == Outcome::written ? number(held.ask.wants[i].name) : garbage);
+      }
+      release.outcomes.push_back({held.ask.wants[i].name, grant.generation, outcome, grant.generation});
     }
-    probe_.effects = {};
-    check_writers();
+    if (key.first == worker || !chance(4)) send(key.first, release);  // of other nodes it may be lost
   }
 
-  // One writer per reservation (a forgotten block may be written once more beside the old one), and no page
-  // in two hands unless all of them read it as the same block.
-  void check_writers() const {
-    std::map<std::uint64_t, int> writers;
+  // ---- what the worker does ----
+
+  void follow_effects() {
+    const Effects effects = std::exchange(probe_.effects, {});
+    for (const auto& effect : effects.list) {
+      if (const auto* start = std::get_if<Effects::Start>(&effect))
+        on_pull(start->job, std::get<PullBlocks>(start->work));
+      const auto* sent = std::get_if<Effects::Send>(&effect);
+      if (!sent) continue;
+      if (const auto* answer = std::get_if<BlocksAcquired>(&sent->message)) on_answer(sent->to, *answer);
+      if (const auto* question = std::get_if<AcquireBlocks>(&sent->message)) on_question(sent->to, *question);
+      if (const auto* changes = std::get_if<CacheChanges>(&sent->message)) on_changes(*changes);
+    }
+  }
+
+  void on_answer(Address to, const BlocksAcquired& answer) {
+    const auto asked = asked_.extract({to, answer.id});
+    if (asked.empty()) {  // to a doubled request, or too late
+      if (held_.count({to, answer.id}) == 0) later(50, [=, this] { send(to, ReleaseBlocks{answer.id, {}}); });
+      return;
+    }
+    Held held = asked.mapped();
+    held.grants = answer.grants;
+    REQUIRE(held.grants.size() == held.ask.wants.size());
+    REQUIRE((answer.lease_us == 0) == (to == worker));
+    for (const BlockGrant& grant : held.grants) {
+      if (grant.grant == Grant::write) fill(grant.pages, garbage);
+      read_elsewhere += to != worker && grant.grant == Grant::read;
+    }
+    held_[asked.key()] = held;
+  }
+
+  // Another node is asked to pin blocks. It may say nothing, have some, be late, and say it twice.
+  void on_question(Address to, const AcquireBlocks& question) {
+    REQUIRE(question.read_only);
+    if (chance(6)) return;
+    BlocksAcquired answer{question.id, 9, 2'000, {}};
+    for (const BlockWant& want : question.wants)
+      answer.grants.push_back(
+          chance(4) ? BlockGrant{}
+                    : BlockGrant{Grant::read, 1, 8, std::vector<std::uint32_t>((want.tokens + 3) / 4)});
+    later(150, [=, this] { send(to, answer); });
+  }
+
+  // Copies that end after the lease have read pages that are somebody else's by then.
+  void on_pull(std::uint64_t job, const PullBlocks& work) {
+    const std::int64_t lease_ends = now_ + work.budget_us;
+    for (const auto& one : work.blocks) fill(one.to, garbage);
+    later(chance(4) ? 4'000 : 200, [=, this] {
+      Pulled result;
+      for (const auto& one : work.blocks) {
+        result.ok.push_back(!chance(6));
+        if (result.ok.back() && now_ < lease_ends) fill(one.to, number(one.name));
+      }
+      pulled += now_ < lease_ends;
+      probe_.done(now_, job, chance(5) ? JobResult{Refusal{503, "away"}} : JobResult{result});
+      follow_effects();
+    });
+  }
+
+  void on_changes(const CacheChanges& changes) {
+    REQUIRE(changes.sequence == ++sequence_);
+    for (const BlockEntry& block : changes.added)
+      REQUIRE(index_.emplace(block.generation, block.name).second);
+    for (const BlockVersion& block : changes.removed) REQUIRE(index_.erase(block.generation) == 1);
+  }
+
+  // ---- checks ----
+
+  static int number(const BlockName& which) { return which.bytes[31]; }
+  void fill(const std::vector<std::uint32_t>& which, int content) {
+    for (const std::uint32_t page : which) content_[page] = content;
+  }
+
+  // Whoever reads reads the block that it asked for, one writes each block, and the index is right.
+  void check() {
+    REQUIRE(core_.pool().check_invariants() == "");
+    REQUIRE(core_.check_bounds() == "");
     std::map<std::uint32_t, std::uint64_t> page_generation;
+    std::map<std::uint64_t, int> writers;
     for (const auto& [key, held] : held_)
       for (std::size_t i = 0; i < held.grants.size(); ++i) {
         const BlockGrant& grant = held.grants[i];
+        if (key.first != worker && now_ >= held.until) continue;
         if (grant.grant == Grant::write) REQUIRE(++writers[grant.generation] == 1);
-        for (const std::uint32_t page : grant.pages)
+        for (const std::uint32_t page : grant.pages) {
           REQUIRE(page_generation.emplace(page, grant.generation).first->second == grant.generation);
-        if (grant.grant == Grant::read) REQUIRE(grant.checksum != 0);
+          if (grant.grant == Grant::read) REQUIRE(content_[page] == number(held.ask.wants[i].name));
+        }
       }
+    const auto ready = core_.pool().ready_after(0, pages);
+    REQUIRE(ready.size() == index_.size());
+    for (const PoolBlock* block : ready) REQUIRE(identical(index_.at(block->generation), block->name));
+  }
+
+  void check_inventory() {
+    std::size_t found = 0;
+    InventoryPart part;
+    while (!part.last) {
+      const std::uint64_t after = part.blocks.empty() ? 0 : part.blocks.back().generation;
+      probe_.receive(now_, meta, InventoryRequest{incarnation, after});
+      part = probe_.sent<InventoryPart>().at(0);
+      follow_effects();
+      REQUIRE(part.sequence == sequence_);
+      REQUIRE((part.last || part.blocks.size() == 3));
+      for (const BlockEntry& block : part.blocks) REQUIRE(index_.count(block.generation) == 1);
+      found += part.blocks.size();
+    }
+    REQUIRE(found == index_.size());
   }
 
   std::mt19937 random_;
-  KvWorkerCore core_{{.pool = {20, 4, 13, 7}, .lease = {1'000'000'000}}};
+  KvWorkerCore core_{{.incarnation = incarnation,
+                      .pool = {pages, 4, 13, 7},
+                      .requests_max = 12,
+                      .remote_reads_max = 4,
+                      .read_lease = {2'000},
+                      .heartbeat = {500},
+                      .inventory_part = 3,
+                      .pulls = true,
+                      .pulls_running_max = 2,
+                      .pulls_max = 3}};
   CoreProbe probe_{core_};
   std::int64_t now_ = 0;
-  RequestId asks_ = 0, answers_ = 0, lost_ = 0;  // lost: asked, but their node was lost before the answer
-  std::uint64_t split_ = 0;
-  std::map<Key, AcquireBlocks> asked_;  // not answered yet
-  std::map<Key, Grants> held_;
+  std::multimap<std::int64_t, std::function<void()>> agenda_;
+  RequestId asks_ = 0;
+  std::uint64_t split_ = 0, token_ = 0, sequence_ = 0;
+  std::map<Key, Held> asked_;  // not answered yet
+  std::map<Key, Held> held_;
+  std::vector<int> content_ = std::vector<int>(pages, garbage);
+  std::map<std::uint64_t, BlockName> index_;  // by generation
 };
 
-TEST_CASE("in any order of events no block has two writers, and when all release all are answered") {
-  for (unsigned seed = 1; seed <= 40; ++seed) {
+void run_seeds(unsigned seeds) {
+  std::uint64_t pulled = 0, read_elsewhere = 0;
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
     CAPTURE(seed);
-    Clients clients(seed);
-    clients.run(400);
-    clients.finish();
+    World world(seed);
+    world.run(400);
+    world.finish();
+    pulled += world.pulled;
+    read_elsewhere += world.read_elsewhere;
   }
+  CHECK(pulled > seeds);
+  CHECK(read_elsewhere > seeds);
 }
+
+TEST_CASE("in any order of events readers read their block, and when all let go nothing is held") {
+  run_seeds(60);
+}
+
+#ifdef TROUPE_PLANTED
+TEST_CASE("the same when the names of blocks collide all the time") {
+  const CutNames cut;
+  run_seeds(60);
+}
+#endif
 
 }  // namespace
 }  // namespace troupe::actors

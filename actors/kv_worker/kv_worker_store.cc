@@ -13,7 +13,7 @@ constexpr std::uint64_t store_timer = 2;
 
 }  // namespace
 
-void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
+void KvWorkerCore::on_store_done(Instant now, const Done& done, Effects& effects) {
   if (done.job == list_job_) {
     list_job_ = 0;
     on_listed(now, done.result, effects);
@@ -75,6 +75,11 @@ std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
   return blocks;
 }
 
+bool KvWorkerCore::is_stored(Instant now, const BlockWant& want) const {
+  const StoredBlock* stored = stored_.loads_rest(now) ? nullptr : stored_.find(want.name);
+  return stored && stored->tokens == want.tokens && stored->kind == want.kind;
+}
+
 // Blocks that are reserved for loading and known to be stored.
 KvWorkerCore::Serial KvWorkerCore::load(const std::vector<const PoolBlock*>& blocks, Effects& effects) {
   const Serial job = next_serial_++;
@@ -105,8 +110,7 @@ void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, cons
       continue;
     }
     if (loaded && !loaded->ok[i]) bad.push_back(name);
-    pool_.abandon(name, loads[i].generation);
-    not_made(name, loads[i].generation, effects);
+    if (pool_.abandon(name, loads[i].generation)) not_made(name, loads[i].generation, effects);
   }
   if (bad.empty()) return;
   effects.count(Metric::blocks_corrupt, static_cast<double>(bad.size()));
@@ -122,7 +126,7 @@ void KvWorkerCore::save_more(Instant now, Effects& effects) {
   while (config_.store && !stored_.saves_rest(now) && saves_.size() < config_.saves_running_max &&
          stored_.next_save(name)) {
     if (stored_.find(name) || stored_.full()) continue;
-    const PoolBlock* block = pool_.pin(name);
+    const PoolBlock* block = find(name) ? pool_.pin(name) : nullptr;
     if (!block) continue;  // evicted or forgotten meanwhile
     const Serial job = next_serial_++;
     const StoredBlock stored{name, block->kind, block->owner, block->tokens, block->checksum};
@@ -133,7 +137,7 @@ void KvWorkerCore::save_more(Instant now, Effects& effects) {
 
 void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects) {
   const BlockName& name = save.block.name;
-  const bool wanted = pool_.find(name) != nullptr;  // else it was forgotten, or found to be corrupt
+  const bool wanted = find(name) != nullptr;  // else it was forgotten, or found to be corrupt
   TROUPE_CHECK(pool_.unpin(name, save.generation), "a block is pinned while it is saved");
   const auto* saved = std::get_if<Saved>(&result);
   if (saved && saved->ok) {

@@ -2,16 +2,18 @@
 
 namespace troupe::actors {
 
+// Of two blocks whose names collide the later one is known; the other is a miss.
 void StoredBlocks::add(const StoredBlock& block) {
-  if (full() && !find(block.name)) return;
-  erase(block.name);
+  const auto at = blocks_.find(block.name);
+  if (at != blocks_.end()) erase(at->second.name);
+  if (full()) return;
   blocks_.emplace(block.name, block);
   owners_[{block.kind, block.owner}].insert(block.name);
 }
 
 void StoredBlocks::erase(const BlockName& name) {
   const auto at = blocks_.find(name);
-  if (at == blocks_.end()) return;
+  if (at == blocks_.end() || !identical(at->second.name, name)) return;
   const auto owner = owners_.find({at->second.kind, at->second.owner});
   owner->second.erase(name);
   if (owner->second.empty()) owners_.erase(owner);
@@ -20,7 +22,7 @@ void StoredBlocks::erase(const BlockName& name) {
 
 const StoredBlock* StoredBlocks::find(const BlockName& name) const {
   const auto at = blocks_.find(name);
-  return at == blocks_.end() ? nullptr : &at->second;
+  return at == blocks_.end() || !same_block(at->second.name, name) ? nullptr : &at->second;
 }
 
 std::vector<BlockName> StoredBlocks::names_of(SegmentKind kind, const std::string& owner) const {

@@ -12,9 +12,15 @@
 
 #include "runtime/core.h"
 #include "runtime/messages.h"
+#include "runtime/planted.h"
 #include "runtime/ports.h"
 
 namespace troupe::actors {
+
+// Is what was found by a name the block of that name? Containers may not see the whole of it.
+inline bool same_block(const BlockName& found, const BlockName& name) {
+  return identical(found, name) || planted(Bug::skip_identity_check);
+}
 
 class StoredBlocks {
  public:
@@ -26,7 +32,8 @@ class StoredBlocks {
 
   void add(const StoredBlock& block);  // without effect if there is no room for one more
   void erase(const BlockName& name);
-  const StoredBlock* find(const BlockName& name) const;  // null if unknown
+  const StoredBlock* find(
+      const BlockName& name) const;  // null if unknown; the same block, not only its place
   std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
   std::size_t blocks() const { return blocks_.size(); }
   bool full() const { return blocks_.size() >= bounds_.blocks_max; }

@@ -3,13 +3,14 @@
 #
 # Who talks to whom
 #   router → cache-meta                 LookupBlocks, answered by BlocksFound; Forget, no answer
-#   inference worker → KV-cache worker  AcquireBlocks, answered by BlocksAcquired; ReleaseBlocks, no answer
-#   KV-cache worker → cache-meta        BlockAdded, BlockRemoved, UserArea, no answers
-#   cache-meta → KV-cache workers       Forget, no answer
+#   inference worker → KV-cache worker  of its node: AcquireBlocks, answered by BlocksAcquired; ReleaseBlocks, no answer
+#   KV-cache worker → KV-cache worker   the same with `readOnly`, around a pull of pages
+#   KV-cache worker → every cache-meta  CacheChanges, no answer
+#   cache-meta → KV-cache workers       InventoryRequest, answered by InventoryPart; Forget, no answer
 #
-# Order: an AcquireBlocks comes before the ReleaseBlocks of the same id, but the release may be lost (the worker's
-# pins end by themselves) or doubled. The index is soft: BlockAdded and BlockRemoved of one block may arrive in any
-# order, and `generation` says which is newer. A wrong index costs a miss, never a wrong block.
+# Order: an AcquireBlocks comes before the ReleaseBlocks of the same id. Between nodes the release may be lost (the
+# lease ends by itself), late or doubled. CacheChanges carry a sequence number within an incarnation; a gap is mended
+# by the inventory. The index is soft: a wrong one costs a miss, never a wrong block.
 #
 # Mirrors runtime/messages.h one to one.
 
@@ -27,17 +28,19 @@ struct LookupBlocks {
   userBlock @2 :BlockName;                        # empty: not asked for
   userTokens @3 :UInt32;                          # room that the user's block would need
   itemBlocks @4 :List(BlockName);
-  countAccess @5 :Bool = true;                    # counts one access of the user and of each item
+  prefer @5 :List(UInt32);                        # nodes where the plan may run: of many holders these come first
+  countAccess @6 :Bool = true;                    # counts one access of the user and of each item
 }
 
 struct BlocksFound {
   # cache-meta → router.
   id @0 :UInt64;
-  userNode @1 :UInt32;                            # 0: not cached
-  itemNodes @2 :List(UInt32);                     # parallel to LookupBlocks.itemBlocks
-  userFrequency @3 :Float64;                      # accesses in the sliding window, this one included
-  coldestFrequency @4 :Float64;                   # of the cached user blocks; 0 while there is room
-  coldest @5 :List(BlockName);                    # user blocks to give up, coldest first
+  userHolders @1 :List(UInt32);                   # empty: not cached
+  itemCounts @2 :List(UInt8);                     # how many of `itemHolders` belong to each of LookupBlocks.itemBlocks
+  itemHolders @3 :List(UInt32);
+  userFrequency @4 :Float64;                      # accesses in the sliding window, this one included
+  coldestFrequency @5 :Float64;                   # of the cached user blocks; 0 while there is room
+  coldest @6 :List(BlockName);                    # user blocks to give up, coldest first
 }
 
 struct BlockWant {
@@ -45,15 +48,18 @@ struct BlockWant {
   kind @1 :Serving.SegmentKind;
   owner @2 :Text;
   tokens @3 :UInt32;
+  at @4 :UInt32;                                  # another node that is said to hold it; 0: none is known
 }
 
 struct AcquireBlocks {
-  # inference worker → KV-cache worker. Answered by BlocksAcquired. All or nothing per block.
+  # inference worker or another node's KV-cache worker → KV-cache worker. Answered by BlocksAcquired. All or nothing
+  # per block.
   id @0 :UInt64;
   budgetUs @1 :Int64;                             # how long to wait for a block that another request is computing
   wants @2 :List(BlockWant);
   evictFirst @3 :List(BlockName);
   mayEvict @4 :Bool = true;                       # false: only free room is taken
+  readOnly @5 :Bool;                              # nothing is reserved, nothing waited for
 }
 
 enum Grant {
@@ -70,9 +76,11 @@ struct BlockGrant {
 }
 
 struct BlocksAcquired {
-  # KV-cache worker → inference worker.
+  # KV-cache worker → whoever asked.
   id @0 :UInt64;
-  grants @1 :List(BlockGrant);                    # parallel to AcquireBlocks.wants
+  incarnation @1 :UInt64;                         # of the owner of the pages
+  leaseUs @2 :Int64;                              # from the moment of asking; 0: until released
+  grants @3 :List(BlockGrant);                    # parallel to AcquireBlocks.wants
 }
 
 enum Outcome {
@@ -95,8 +103,8 @@ struct ReleaseBlocks {
   outcomes @1 :List(BlockOutcome);
 }
 
-struct BlockAdded {
-  # KV-cache worker → cache-meta. No answer.
+struct BlockEntry {
+  # A ready block, as the index knows it.
   name @0 :BlockName;
   kind @1 :Serving.SegmentKind;
   owner @2 :Text;
@@ -104,20 +112,39 @@ struct BlockAdded {
   generation @4 :UInt64;
 }
 
-struct BlockRemoved {
-  # KV-cache worker → cache-meta. No answer.
+struct BlockVersion {
   name @0 :BlockName;
   generation @1 :UInt64;
 }
 
-struct UserArea {
-  # KV-cache worker → cache-meta, when it changes. No answer.
-  freeTokens @0 :UInt64;
-  totalTokens @1 :UInt64;
+struct CacheChanges {
+  # KV-cache worker → every cache-meta, at every change and on a timer. No answer.
+  incarnation @0 :UInt64;
+  sequence @1 :UInt64;                            # counts these messages from 1 within the incarnation
+  added @2 :List(BlockEntry);                     # in order of generation; applied before `removed`
+  removed @3 :List(BlockVersion);
+  userFreeTokens @4 :UInt64;                      # room of the user area
+  userTotalTokens @5 :UInt64;
+}
+
+struct InventoryRequest {
+  # cache-meta → KV-cache worker. Answered by InventoryPart.
+  incarnation @0 :UInt64;                         # of the worker, as far as known; 0: any
+  after @1 :UInt64;                               # generation; 0: from the beginning
+}
+
+struct InventoryPart {
+  # KV-cache worker → cache-meta.
+  incarnation @0 :UInt64;
+  after @1 :UInt64;                               # of the request
+  sequence @2 :UInt64;                            # of the last CacheChanges before this part
+  blocks @3 :List(BlockEntry);                    # ready, in order of generation
+  last @4 :Bool;
 }
 
 struct Forget {
-  # router → cache-meta → KV-cache workers. No answer. The owner's content changed.
+  # router → leading cache-meta → KV-cache workers. No answer. The owner's content changed.
   kind @0 :Serving.SegmentKind = user;
   owner @1 :Text;
+  token @2 :UInt64;                               # fencing token of the leader; 0 from a router
 }

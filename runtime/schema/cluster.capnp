@@ -1,13 +1,21 @@
 @0xd091301b3f3ba1c6;
-# The cluster: how each node's memory is split, and how any actor is doing.
+# The cluster: who is alive and how busy, who leads, which versions are served, how each node's memory is split.
 #
 # Who talks to whom
+#   inference worker → routers          Heartbeat, no answer
+#   router → inference worker           Versions, no answer; to those whose heartbeat shows an older epoch
+#   router → routers                    Versions and Suspect, no answers
+#   leading cache-meta → routers,
+#     KV-cache workers                  LeaderBeat, no answer
 #   allocator agent → KV-cache worker   SetSplit, answered by PoolReport
 #   KV-cache worker → allocator agent   PoolReport, also on a timer
+#   operator → router, inference worker Drain, answered by StatusReply
 #   anyone → anyone                     StatusRequest, answered by StatusReply
 #
-# Order: `epoch` orders the splits. A worker ignores a SetSplit whose epoch is not above the last it applied; an
-# agent ignores a PoolReport of an older epoch.
+# Order: none is assumed. `epoch` orders the splits of one incarnation of a worker, and the versions; a lower one than
+# the last is ignored. `token` orders the leaders. A silence of three heartbeats is taken for a loss, so a Heartbeat or
+# LeaderBeat may get lost. An `incarnation` that differs from the known one is another process: what the old one had
+# is gone.
 #
 # GET /v1/cluster shows StatusReply as JSON. Mirrors runtime/messages.h one to one.
 
@@ -27,18 +35,59 @@ enum Role {
 
 struct SetSplit {
   # allocator agent → KV-cache worker. Answered by PoolReport.
-  epoch @0 :UInt64;
-  itemPages @1 :UInt64;
-  userPages @2 :UInt64;
+  incarnation @0 :UInt64;                         # of the worker that is meant
+  epoch @1 :UInt64;
+  itemPages @2 :UInt64;
+  userPages @3 :UInt64;
 }
 
 struct PoolReport {
   # KV-cache worker → allocator agent.
-  epoch @0 :UInt64;                               # of the split that is in force
-  itemPagesUsed @1 :UInt64;
-  userPagesUsed @2 :UInt64;
-  itemPages @3 :UInt64;
-  userPages @4 :UInt64;
+  incarnation @0 :UInt64;
+  epoch @1 :UInt64;                               # of the split that is in force
+  itemPagesUsed @2 :UInt64;
+  userPagesUsed @3 :UInt64;
+  itemPages @4 :UInt64;
+  userPages @5 :UInt64;
+}
+
+struct Heartbeat {
+  # inference worker → every router, once per heartbeat. No answer.
+  incarnation @0 :UInt64;
+  draining @1 :Bool;                              # takes no new plans
+  lanes @2 :UInt32;
+  lanesBusy @3 :UInt32;
+  plansWaiting @4 :UInt32;
+  tokensWaiting @5 :UInt64;                       # new tokens of those
+  usPerToken @6 :Float64;                         # lane time per new token, lately; 0: nothing computed yet
+  plansExecuted @7 :UInt64;                       # since its start: progress
+  versionsEpoch @8 :UInt64;                       # of the Versions it follows
+  models @9 :List(Text);                          # loaded
+}
+
+struct Versions {
+  # router → inference workers and routers. No answer.
+  epoch @0 :UInt64;                               # revision of the hard state
+  modelVersion @1 :Text;
+  catalogVersion @2 :Text;
+  nextModel @3 :Text;                             # to be loaded beside the present one; "" if none
+}
+
+struct Suspect {
+  # router → routers. No answer.
+  fingerprint @0 :UInt64;                         # of tenant, user, profile version and candidates
+  strikes @1 :UInt32;                             # workers lost while they ran it
+}
+
+struct LeaderBeat {
+  # leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.
+  token @0 :UInt64;                               # fencing token
+}
+
+struct Drain {
+  # operator → router or inference worker. Answered by StatusReply.
+  id @0 :UInt64;
+  on @1 :Bool = true;                             # false: serve again
 }
 
 struct StatusRequest {

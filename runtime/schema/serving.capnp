@@ -2,7 +2,7 @@
 # Serving: what the front door asks of the router, what the router asks of an inference worker, and the answers.
 #
 # Who talks to whom
-#   door → router             RankRequest, ScoreRequest, PutUser, DeleteUser, PutItem, DeleteItem
+#   door → router             RankRequest, ScoreRequest, PutUser, DeleteUser, PutItem, DeleteItem, Reload
 #   router → door             RankReply, ScoreReply, Stored, or Refused instead of any of them
 #   router → inference worker Execute, answered by Executed or Refused
 #
@@ -153,10 +153,17 @@ struct DeleteItem {
   item @1 :Text;
 }
 
+struct Reload {
+  # door → router. Answered by Stored when the new versions serve and the old ones have ended, or by Refused.
+  id @0 :UInt64 $internal;
+  modelVersion @1 :Text $Json.name("model_version");      # "" keeps the present one
+  catalogVersion @2 :Text $Json.name("catalog_version");  # "" keeps the present one
+}
+
 struct Stored {
   # router → door.
   id @0 :UInt64 $internal;
-  version @1 :UInt64;                             # of the profile, or of the catalog
+  version @1 :UInt64;                             # of the profile, of the catalog, or the epoch of the versions
 }
 
 # ---- Execution ---------------------------------------------------------------------------------------------
@@ -182,6 +189,7 @@ struct PlannedSegment {
   sees @3 :List(UInt32);                          # indices of earlier segments, attended to in full
   block @4 :BlockName;                            # empty: never reused, never kept
   owner @5 :Text;                                 # user or item id that the block belongs to
+  at @6 :UInt32;                                  # another node that is said to hold the block; 0: none is known
 }
 
 struct PlannedReadout {
@@ -198,6 +206,8 @@ struct Execute {
   segments @3 :List(PlannedSegment);
   readouts @4 :List(PlannedReadout);
   evictFirst @5 :List(BlockName);                 # coldest user blocks, if room must be made
+  modelVersion @6 :Text;                          # that the request is pinned to
+  alone @7 :Bool;                                 # in a batch of its own
 }
 
 struct Executed {
@@ -209,4 +219,5 @@ struct Executed {
   blocksUs @4 :Int64;                             # waiting for blocks
   queueUs @5 :Int64;
   computeUs @6 :Int64;
+  modelVersion @7 :Text;                          # that computed it
 }

@@ -1,0 +1,188 @@
+#include "actors/cache_meta/block_index.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <random>
+
+#include "runtime/planted.h"
+
+namespace troupe::actors {
+namespace {
+
+using Nodes = std::vector<NodeId>;
+
+BlockName name(std::uint8_t n, std::uint8_t last = 0) {
+  BlockName result;
+  result.bytes[0] = n;
+  result.bytes[31] = last;
+  return result;
+}
+BlockEntry item(std::uint8_t n, std::uint64_t generation = 1) {
+  return {name(n), SegmentKind::item, "item " + std::to_string(n), 4, generation};
+}
+BlockEntry user(std::uint8_t n, const std::string& owner, std::uint64_t generation = 1) {
+  return {name(n), SegmentKind::user, owner, 40, generation};
+}
+Nodes all(const BlockIndex& index, std::uint8_t n) { return index.holders(name(n), {}, 0, 99); }
+
+TEST_CASE("a block has several holders, each with its own generation") {
+  BlockIndex index(10);
+  for (const NodeId node : {3, 1, 2}) CHECK(index.add(node, item(1, 10 * node)));
+  CHECK(all(index, 1) == Nodes{1, 2, 3});
+  CHECK(index.generation_of(name(1), 2) == 20);
+  CHECK(index.blocks() == 1);
+  CHECK(index.holdings() == 3);
+  CHECK(!index.add(2, item(1, 19)));  // older
+  CHECK(!index.remove(2, {name(1), 19}));
+  CHECK(!index.remove(4, {name(1), 99}));
+  CHECK(index.remove(2, {name(1), 20}));
+  CHECK(all(index, 1) == Nodes{1, 3});
+  CHECK(index.check_bounds() == "");
+}
+
+TEST_CASE("preferred holders come first in their order, the others in a turn that the request gives") {
+  BlockIndex index(10);
+  for (NodeId node = 1; node <= 5; ++node) index.add(node, item(1));
+  CHECK(index.holders(name(1), Nodes{4, 9, 2, 4}, 0, 4) == Nodes{4, 2, 1, 3});
+  CHECK(index.holders(name(1), {}, 7, 3) == Nodes{3, 4, 5});
+  CHECK(index.holders(name(1), {}, 9, 3) == Nodes{5, 1, 2});
+  CHECK(index.holders(name(1), Nodes{1, 2, 3}, 0, 2) == Nodes{1, 2});
+  CHECK(index.holders(name(1), Nodes{1}, 0, 0).empty());
+  index.set_named(4, false);
+  CHECK(index.holders(name(1), Nodes{4, 2}, 3, 9) == Nodes{2, 5, 1, 3});
+  CHECK(!index.held_by_any(name(1), Nodes{4, 9}));
+  CHECK(index.held_by_any(name(1), Nodes{4, 5}));
+  index.set_named(4, true);
+  CHECK(index.holders(name(1), {}, 3, 1) == Nodes{4});
+}
+
+TEST_CASE("a walk sweeps what it has not confirmed, on its node only") {
+  BlockIndex index(10);
+  for (std::uint8_t n = 1; n <= 4; ++n) index.add(1, item(n, n));
+  index.add(2, item(1));
+  index.begin_walk(1);
+  index.add(1, item(2, 2));
+  index.add(1, item(4, 9));  // again, as a younger one
+  index.add(1, item(5, 7));
+  index.end_walk(1);
+  CHECK(all(index, 1) == Nodes{2});
+  CHECK(all(index, 2) == Nodes{1});
+  CHECK(all(index, 3).empty());
+  CHECK(index.generation_of(name(4), 1) == 9);
+  CHECK(index.holdings(1) == 3);
+  CHECK(index.check_bounds() == "");
+}
+
+TEST_CASE("a node is forgotten with all its blocks") {
+  BlockIndex index(10);
+  for (const NodeId node : {1, 2}) {
+    index.add(node, user(1, "ann"));
+    index.add(node, user(2, "ann"));
+    index.add(node, user(3, "bob"));
+  }
+  index.forget_node(1);
+  CHECK(index.users() == 2);
+  CHECK(all(index, 3) == Nodes{2});
+  index.forget_node(2);
+  CHECK(index.blocks() == 0);
+  CHECK(index.coldest().empty());
+  CHECK(index.check_bounds() == "");
+}
+
+TEST_CASE("a full index refuses newcomers and still follows what it knows") {
+  BlockIndex index(2);
+  CHECK(index.add(1, item(1)));
+  CHECK(index.add(2, item(1)));
+  CHECK(!index.add(3, item(1)));
+  CHECK(!index.add(1, item(2)));
+  CHECK(index.add(2, item(1, 5)));
+  CHECK(index.remove(1, {name(1), 1}));
+  CHECK(index.add(1, item(2)));
+}
+
+TEST_CASE("users are in order of hotness; of equally cold ones who is known longest comes first") {
+  BlockIndex index(10);
+  index.add(1, user(9, "ann"));
+  index.add(1, user(1, "bob"));
+  index.add(1, user(5, "cid"));
+  index.set_frequency("ann", 2);
+  index.set_frequency("nobody", 2);
+  std::string order;
+  for (const auto& cold : index.coldest()) order += cold.block->second.owner->first + " ";
+  CHECK(order == "bob cid ann ");
+  CHECK(*index.user_after("") == "ann");
+  CHECK(*index.user_after("ann") == "ann");
+  index.set_frequency("cid", 1);
+  CHECK(*index.user_after("ann") == "cid");
+  CHECK(*index.user_after("cid") == "ann");
+  index.remove(1, {name(5), 1});
+  CHECK(*index.user_after("ann") == "ann");
+  index.set_frequency("ann", 0);
+  CHECK(!index.user_after("ann"));
+}
+
+TEST_CASE("a node that tells another owner of the same name is believed when it is the only holder") {
+  BlockIndex index(10);
+  index.add(1, user(1, "ann", 1));
+  index.add(1, user(1, "bob", 2));
+  CHECK(*index.owner_of(name(1)) == "bob");
+  CHECK(index.users() == 1);
+  index.add(2, user(1, "ann", 1));
+  CHECK(*index.owner_of(name(1)) == "bob");
+  CHECK(index.holdings() == 2);
+}
+
+#ifdef TROUPE_PLANTED
+TEST_CASE("names that collide share an entry that keeps a full name") {
+  planting::name_bits = 8;
+  BlockIndex index(10);
+  BlockEntry one = item(1), other = item(1, 2);
+  other.name = name(1, 77);
+  index.add(1, one);
+  index.add(2, other);
+  CHECK(index.blocks() == 1);
+  CHECK(index.holders(name(1, 99), {}, 0, 9) == Nodes{1, 2});
+  index.add(1, {name(1, 55), SegmentKind::user, "ann", 4, 3});
+  CHECK(*index.owner_of(name(1)) == one.owner);
+  index.remove(1, {name(1), 3});
+  index.remove(2, {name(1), 2});
+  CHECK(index.blocks() == 0);
+  CHECK(index.check_bounds() == "");
+  planting::name_bits = 256;
+}
+#endif
+
+TEST_CASE("whatever comes and goes, the index agrees with a plain list") {
+  const unsigned seed = 5;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  BlockIndex index(60);
+  std::map<std::pair<std::uint8_t, NodeId>, std::uint64_t> held;
+  for (std::uint64_t generation = 1; generation < 20'000; ++generation) {
+    const auto n = static_cast<std::uint8_t>(random() % 20);
+    const NodeId node = 1 + random() % 5;
+    const auto what = random() % 100;
+    const std::string owner = std::to_string(n % 7);
+    if (what < 50) {
+      if (index.add(node, user(n, owner, generation))) held[{n, node}] = generation;
+    } else if (what < 90) {
+      const auto at = held.find({n, node});
+      REQUIRE(index.remove(node, {name(n), generation}) == (at != held.end()));
+      if (at != held.end()) held.erase(at);
+    } else if (what < 95) {
+      index.set_frequency(owner, static_cast<double>(random() % 3));
+    } else if (what >= 98) {
+      index.forget_node(node);
+      std::erase_if(held, [&](const auto& entry) { return entry.first.second == node; });
+    }
+    REQUIRE(index.check_bounds() == "");
+    REQUIRE(index.holdings() == held.size());
+    REQUIRE(index.coldest().size() == index.blocks());
+    const auto at = held.find({n, node});
+    REQUIRE(index.generation_of(name(n), node) == (at == held.end() ? 0 : at->second));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,189 @@
+#include "actors/cache_meta/followed_workers.h"
+
+#include <algorithm>
+
+#include "runtime/planted.h"
+
+namespace troupe::actors {
+
+FollowedWorkers::FollowedWorkers(FollowConfig config, BlockIndex& index)
+    : config_(std::move(config)), index_(index) {
+  for (const NodeId node : config_.nodes) workers_[node].area.node = node;
+}
+
+void FollowedWorkers::start(Instant now, Effects& effects) {
+  for (auto& [node, worker] : workers_) {
+    worker.heard = now;
+    walk(now, node, worker, effects);
+  }
+}
+
+// ---- messages ----
+
+bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects) {
+  if (changes.incarnation == 0 || changes.sequence == 0) return false;
+  Worker& worker = workers_.at(node);
+  if (changes.incarnation < worker.incarnation) return true;  // of a process that is gone
+  hear(now, node, worker);
+  const bool met = worker.followed && changes.incarnation == worker.incarnation;
+  if (met && changes.sequence <= worker.applied) return true;
+  const bool gap = met && changes.sequence != worker.applied + 1;
+  if (!met) meet(node, worker, changes.incarnation, changes.sequence);
+  if (gap) {
+    worker.complete_from = changes.sequence;
+    worker.removals.clear();
+  }
+  apply(node, worker, changes);
+  if (gap && worker.walking) worker.walk_again = true;
+  if (!met || (gap && !worker.walking)) walk(now, node, worker, effects);
+  return true;
+}
+
+bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects) {
+  Worker& worker = workers_.at(node);
+  if (part.incarnation == 0) return false;
+  if (part.incarnation < worker.incarnation) return true;
+  hear(now, node, worker);
+  if (!worker.followed || part.incarnation != worker.incarnation) {
+    const bool first_answer = worker.incarnation == 0 && worker.walking && part.after == worker.after;
+    meet(node, worker, part.incarnation, part.sequence);
+    if (!first_answer) {
+      walk(now, node, worker, effects);
+      return true;
+    }
+  }
+  if (!worker.walking || part.after != worker.after) return true;  // late, or twice
+  if (part.sequence < worker.complete_from) return true;           // asked for again by the timer
+  const std::uint64_t reached = part.blocks.empty() ? part.after : part.blocks.back().generation;
+  if (!part.last && reached <= part.after) return false;
+  take_part(node, worker, part);
+  if (part.last) {
+    end_walk(now, node, worker, effects);
+  } else {
+    worker.after = reached;
+    ask(now, node, worker, effects);
+  }
+  return true;
+}
+
+// What an earlier process had is gone with it.
+void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence) {
+  if (incarnation != worker.incarnation) index_.forget_node(node);
+  worker.followed = true;
+  worker.incarnation = incarnation;
+  worker.applied = worker.complete_from = sequence;
+  worker.removals.clear();
+}
+
+void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
+  worker.applied = changes.sequence;
+  worker.area = {node, changes.user_free_tokens, changes.user_total_tokens};
+  for (const BlockEntry& block : changes.added) index_.add(node, block);
+  for (const BlockVersion& block : changes.removed) {
+    index_.remove(node, block);
+    if (!worker.walking) continue;
+    worker.removals.push_back({changes.sequence, block});
+    if (worker.removals.size() <= config_.removals_max) continue;
+    worker.complete_from = worker.removals.front().sequence;
+    worker.removals.pop_front();
+  }
+}
+
+void FollowedWorkers::take_part(NodeId node, const Worker& worker, const InventoryPart& part) {
+  std::vector<std::uint64_t> gone;  // generations that were removed after this part was written
+  for (const Removal& removal : worker.removals)
+    if (removal.sequence > part.sequence) gone.push_back(removal.block.generation);
+  std::sort(gone.begin(), gone.end());
+  for (const BlockEntry& block : part.blocks)
+    if (!std::binary_search(gone.begin(), gone.end(), block.generation)) index_.add(node, block);
+}
+
+// ---- the walk ----
+
+// A first question that is still open will do.
+void FollowedWorkers::walk(Instant now, NodeId node, Worker& worker, Effects& effects) {
+  const bool open = worker.walking && worker.after == 0 && now < worker.asked + config_.inventory_retry &&
+                    (worker.asked_of == 0 || worker.asked_of == worker.incarnation);
+  if (!worker.walking) {
+    worker.complete_from = worker.applied;
+    worker.removals.clear();
+  }
+  worker.walking = true;
+  worker.walk_again = false;
+  worker.after = 0;
+  index_.begin_walk(node);
+  if (!open) ask(now, node, worker, effects);
+}
+
+void FollowedWorkers::end_walk(Instant now, NodeId node, Worker& worker, Effects& effects) {
+  index_.end_walk(node);
+  worker.walking = false;
+  worker.removals.clear();
+  if (worker.walk_again) walk(now, node, worker, effects);
+}
+
+void FollowedWorkers::ask(Instant now, NodeId node, Worker& worker, Effects& effects) {
+  worker.asked = now;
+  worker.asked_of = worker.incarnation;
+  if (planted(Bug::no_inventory)) return;
+  effects.send({node, Role::kv_worker}, InventoryRequest{worker.incarnation, worker.after});
+}
+
+// ---- silence ----
+
+void FollowedWorkers::hear(Instant now, NodeId node, Worker& worker) {
+  worker.heard = now;
+  worker.lost = false;
+  index_.set_named(node, true);
+}
+
+void FollowedWorkers::on_lost(NodeId node) {
+  const auto worker = workers_.find(node);
+  if (worker == workers_.end()) return;
+  worker->second.lost = true;
+  index_.set_named(node, false);
+}
+
+void FollowedWorkers::on_tick(Instant now, Effects& effects) {
+  for (auto& [node, worker] : workers_) {
+    const Duration silent = now - worker.heard;
+    index_.set_named(node, !worker.lost && silent <= config_.silent_after);
+    if (silent > config_.forget_after) {
+      forget(node, worker);
+    } else if (worker.walking && now - worker.asked >= config_.inventory_retry) {
+      ask(now, node, worker, effects);
+    }
+  }
+}
+
+// Its incarnation is remembered, so that an earlier process stays stale.
+void FollowedWorkers::forget(NodeId node, Worker& worker) {
+  if (!worker.followed && !worker.walking) return;
+  index_.forget_node(node);
+  worker.followed = worker.walking = worker.walk_again = false;
+  worker.removals.clear();
+}
+
+// ---- observers ----
+
+std::vector<FollowedWorkers::UserArea> FollowedWorkers::areas() const {
+  std::vector<UserArea> areas;
+  for (const auto& [node, worker] : workers_)
+    if (worker.followed && worker.area.total_tokens > 0 && index_.named(node)) areas.push_back(worker.area);
+  return areas;
+}
+
+std::size_t FollowedWorkers::syncing() const {
+  return static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(),
+                                                [](const auto& entry) { return entry.second.walking; }));
+}
+
+std::string FollowedWorkers::check_bounds() const {
+  for (const auto& [node, worker] : workers_)
+    if (worker.removals.size() > config_.removals_max)
+      return "node " + std::to_string(node) + ": " + std::to_string(worker.removals.size()) +
+             " removals kept";
+  return "";
+}
+
+}  // namespace troupe::actors

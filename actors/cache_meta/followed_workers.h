@@ -1,0 +1,87 @@
+#pragma once
+// How the index keeps up with the KV-cache workers. Each worker numbers its CacheChanges; as long as none is
+// missing they are simply applied. After a gap, a new incarnation or a first meeting the worker's inventory
+// is walked, a part at a time, while changes are applied on; what neither a part nor a change has shown since
+// the walk began is swept when it ends.
+//
+// Messages may overtake each other. A change that is older than one applied is ignored: a gap was seen then,
+// and a walk follows. A part that is older than changes applied is taken without what those removed; if what
+// they removed is not known any more it is asked for again.
+//
+// A worker that is silent for 3 heartbeats, or said to be lost, is not named in answers; its blocks are kept
+// for a while, so that a short pause costs nothing.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/cache_meta/block_index.h"
+#include "runtime/core.h"
+
+namespace troupe::actors {
+
+struct FollowConfig {
+  std::vector<NodeId> nodes;  // nobody else is believed
+  Duration silent_after{600'000};
+  Duration forget_after{30'000'000};  // of silence
+  Duration inventory_retry{400'000};  // a request without an answer is repeated
+  std::size_t removals_max = 1'024;   // remembered per walk
+};
+
+class FollowedWorkers {
+ public:
+  struct UserArea {
+    NodeId node = 0;
+    std::uint64_t free_tokens = 0, total_tokens = 0;
+  };
+
+  FollowedWorkers(FollowConfig config, BlockIndex& index);
+
+  void start(Instant now, Effects& effects);  // asks everybody for the inventory
+  bool knows(NodeId node) const { return workers_.contains(node); }
+  // From nodes that are known only. False if the message makes no sense.
+  bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);
+  bool on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects);
+  void on_lost(NodeId node);
+  void on_tick(Instant now, Effects& effects);  // at least once per heartbeat: retries, silence
+
+  std::vector<UserArea> areas() const;  // of workers that are named, by node
+  std::size_t syncing() const;          // workers whose inventory is being walked
+  std::string check_bounds() const;
+
+ private:
+  struct Removal {
+    std::uint64_t sequence = 0;
+    BlockVersion block;
+  };
+  struct Worker {
+    bool followed = false;  // `incarnation` and `applied` are those of a message
+    Incarnation incarnation = 0;
+    std::uint64_t applied = 0;        // the highest sequence
+    std::uint64_t complete_from = 0;  // all removals after this sequence are in `removals`, while walking
+    std::deque<Removal> removals;
+    bool walking = false, walk_again = false;
+    std::uint64_t after = 0;  // what the walk asked for last
+    Instant asked;
+    Incarnation asked_of = 0;  // 0: any
+    bool lost = false;         // said to be, and not heard since
+    Instant heard;
+    UserArea area;
+  };
+
+  void meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
+  void apply(NodeId node, Worker& worker, const CacheChanges& changes);
+  void take_part(NodeId node, const Worker& worker, const InventoryPart& part);
+  void walk(Instant now, NodeId node, Worker& worker, Effects& effects);
+  void end_walk(Instant now, NodeId node, Worker& worker, Effects& effects);
+  void ask(Instant now, NodeId node, Worker& worker, Effects& effects);
+  void hear(Instant now, NodeId node, Worker& worker);
+  void forget(NodeId node, Worker& worker);
+
+  FollowConfig config_;
+  BlockIndex& index_;
+  std::map<NodeId, Worker> workers_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,358 @@
+#include "actors/cache_meta/followed_workers.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <random>
+
+#include "runtime/planted.h"
+
+namespace troupe::actors {
+namespace {
+
+BlockName name(std::uint8_t n) {
+  BlockName result;
+  result.bytes[0] = n;
+  return result;
+}
+BlockEntry entry(std::uint8_t n, std::uint64_t generation) {
+  return {name(n), SegmentKind::item, "item " + std::to_string(n), 4, generation};
+}
+
+// One worker on node 1. Heartbeat 100 us, retry 200 us, blocks of the silent are kept for 5,000 us.
+struct Bench {
+  BlockIndex index{1'000};
+  FollowedWorkers workers{{.nodes = {1, 2},
+                           .silent_after = {300},
+                           .forget_after = {5'000},
+                           .inventory_retry = {200},
+                           .removals_max = 4},
+                          index};
+  std::vector<InventoryRequest> asked;  // node 1, by the last call
+
+  template <class Call>
+  void call(const Call& on) {
+    Effects effects;
+    on(effects);
+    asked.clear();
+    for (const auto& effect : effects.list)
+      if (const auto* send = std::get_if<Effects::Send>(&effect); send && send->to.node == 1)
+        asked.push_back(std::get<InventoryRequest>(send->message));
+  }
+  void changes(std::int64_t us, Incarnation incarnation, std::uint64_t sequence,
+               std::vector<BlockEntry> added = {}, std::vector<BlockVersion> removed = {}) {
+    const CacheChanges message{incarnation, sequence, std::move(added), std::move(removed), 10, 100};
+    call([&](Effects& effects) { CHECK(workers.on_changes({us}, 1, message, effects)); });
+  }
+  void part(std::int64_t us, Incarnation incarnation, std::uint64_t after, std::uint64_t sequence,
+            std::vector<BlockEntry> blocks, bool last) {
+    const InventoryPart message{incarnation, after, sequence, std::move(blocks), last};
+    call([&](Effects& effects) { CHECK(workers.on_part({us}, 1, message, effects)); });
+  }
+  void start() {
+    call([&](Effects& effects) { workers.start({0}, effects); });
+  }
+  void tick(std::int64_t us) {
+    call([&](Effects& effects) { workers.on_tick({us}, effects); });
+  }
+  void follow() {  // incarnation 5, block 1, sequence 3
+    start();
+    part(1, 5, 0, 3, {entry(1, 50)}, true);
+  }
+  bool has(std::uint8_t n) const { return index.generation_of(name(n), 1) != 0; }
+};
+using Requests = std::vector<InventoryRequest>;
+
+TEST_CASE("at its start a cache-meta asks every worker, a part at a time, until the last") {
+  Bench b;
+  b.start();
+  CHECK(b.asked == Requests{{0, 0}});
+  CHECK(b.workers.syncing() == 2);
+  b.part(1, 5, 0, 3, {entry(1, 50), entry(2, 60)}, false);
+  CHECK(b.asked == Requests{{5, 60}});
+  b.part(2, 5, 60, 3, {}, true);
+  CHECK(b.asked.empty());
+  CHECK(b.workers.syncing() == 1);
+  CHECK(b.has(1));
+  CHECK(b.has(2));
+}
+
+TEST_CASE("changes in sequence are applied, older ones are not") {
+  Bench b;
+  b.follow();
+  b.changes(2, 5, 4, {entry(2, 60)}, {{name(1), 50}});
+  CHECK(b.asked.empty());
+  CHECK(b.has(2));
+  CHECK(!b.has(1));
+  b.changes(3, 5, 4, {entry(3, 55)});
+  b.changes(3, 5, 2, {entry(3, 55)});
+  CHECK(!b.has(3));
+  CHECK(b.workers.areas().at(0).free_tokens == 10);
+}
+
+TEST_CASE("a gap is walked after, and what nobody confirms is swept") {
+  Bench b;
+  b.follow();
+  b.changes(2, 5, 6, {entry(2, 60)});  // 4 and 5 are missing: block 1 went, block 3 came
+  CHECK(b.asked == Requests{{5, 0}});
+  CHECK(b.has(1));
+  b.part(3, 5, 0, 6, {entry(3, 55)}, true);  // block 2 was told by a change before the walk began
+  CHECK(!b.has(1));
+  CHECK(b.has(3));
+  CHECK(b.workers.syncing() == 1);
+}
+
+TEST_CASE("what a change told during the walk needs no part") {
+  Bench b;
+  b.follow();
+  b.changes(2, 5, 6);
+  b.changes(3, 5, 7, {entry(4, 70)});
+  b.part(4, 5, 0, 6, {}, true);
+  CHECK(b.has(4));
+  CHECK(!b.has(1));
+}
+
+TEST_CASE("a gap during a walk walks again when it has ended") {
+  Bench b;
+  b.follow();
+  b.changes(2, 5, 6);
+  b.changes(3, 5, 9);
+  CHECK(b.asked.empty());
+  b.part(4, 5, 0, 8, {entry(1, 50)}, true);  // written before the second gap: not believed
+  CHECK(b.workers.syncing() == 2);
+  b.part(5, 5, 0, 9, {entry(1, 50)}, true);
+  CHECK(b.asked == Requests{{5, 0}});
+  b.part(6, 5, 0, 9, {entry(1, 50)}, true);
+  CHECK(b.workers.syncing() == 1);
+  CHECK(b.has(1));
+}
+
+TEST_CASE("a part that a removal has overtaken does not bring the block back") {
+  Bench b;
+  b.follow();
+  b.changes(2, 5, 5);
+  b.changes(3, 5, 6, {}, {{name(1), 50}});
+  b.part(4, 5, 0, 5, {entry(1, 50), entry(2, 60)}, true);
+  CHECK(!b.has(1));
+  CHECK(b.has(2));
+}
+
+TEST_CASE("a part that too many removals have overtaken is asked for again") {
+  Bench b;
+  b.follow();
+  b.changes(2, 5, 5);
+  for (std::uint8_t i = 0; i < 5; ++i) b.changes(3, 5, 6 + i, {}, {{name(1), 50}});
+  CHECK(b.workers.check_bounds() == "");
+  b.part(4, 5, 0, 5, {entry(1, 50)}, true);
+  CHECK(!b.has(1));
+  CHECK(b.workers.syncing() == 2);
+  b.tick(202);
+  CHECK(b.asked == Requests{{5, 0}});
+}
+
+TEST_CASE("a new incarnation starts from nothing, a smaller one is stale") {
+  Bench b;
+  b.follow();
+  b.changes(2, 9, 2, {entry(2, 90)});
+  CHECK(b.asked == Requests{{9, 0}});
+  CHECK(!b.has(1));
+  CHECK(b.has(2));
+  b.changes(3, 5, 4, {entry(3, 51)});
+  b.part(3, 5, 0, 4, {entry(3, 51)}, true);
+  CHECK(!b.has(3));
+  CHECK(b.workers.syncing() == 2);
+  b.part(4, 9, 0, 2, {entry(2, 90)}, true);
+  CHECK(b.workers.syncing() == 1);
+  b.part(5, 12, 0, 1, {entry(7, 120)}, true);  // told by a late answer: ask, do not believe it
+  CHECK(b.asked == Requests{{12, 0}});
+  CHECK(!b.has(2));
+  CHECK(!b.has(7));
+}
+
+TEST_CASE("a restart during the first question asks the new process") {
+  Bench b;
+  b.start();
+  b.part(1, 5, 0, 3, {entry(1, 50)}, false);
+  b.changes(2, 9, 1);
+  CHECK(b.asked == Requests{{9, 0}});
+  b.part(3, 9, 50, 1, {}, true);  // of the old question, by whoever
+  CHECK(b.workers.syncing() == 2);
+}
+
+TEST_CASE("a question without an answer is repeated, answers that come twice are ignored") {
+  Bench b;
+  b.start();
+  b.tick(199);
+  CHECK(b.asked.empty());
+  b.tick(200);
+  CHECK(b.asked == Requests{{0, 0}});
+  b.part(250, 5, 0, 3, {entry(1, 50)}, false);
+  b.part(251, 5, 0, 3, {entry(1, 50)}, false);
+  CHECK(b.asked.empty());
+  b.tick(450);
+  CHECK(b.asked == Requests{{5, 50}});
+}
+
+TEST_CASE("words that make no sense are told apart and change nothing") {
+  Bench b;
+  b.follow();
+  Effects effects;
+  CHECK(!b.workers.on_changes({2}, 1, CacheChanges{0, 4, {entry(9, 1)}, {}}, effects));
+  CHECK(!b.workers.on_changes({2}, 1, CacheChanges{5, 0, {entry(9, 1)}, {}}, effects));
+  CHECK(!b.workers.on_part({2}, 1, InventoryPart{}, effects));
+  b.changes(3, 5, 9);
+  CHECK(!b.workers.on_part({4}, 1, InventoryPart{5, 0, 9, {}, false}, effects));  // would go on for ever
+  CHECK(effects.list.empty());
+  CHECK(!b.has(9));
+}
+
+TEST_CASE("the silent and the lost are not named, keep their blocks for a while, and are then forgotten") {
+  Bench b;
+  b.follow();
+  const auto named = [&] { return !b.index.holders(name(1), {}, 0, 1).empty(); };
+  b.tick(301);
+  CHECK(named());
+  b.tick(302);
+  CHECK(!named());
+  CHECK(b.workers.areas().empty());
+  b.changes(400, 5, 4);
+  CHECK(named());
+  b.workers.on_lost(1);
+  CHECK(!named());
+  b.workers.on_lost(77);
+  b.changes(401, 5, 5);
+  CHECK(named());
+  b.tick(5'401);
+  CHECK(b.has(1));
+  b.tick(5'402);
+  CHECK(!b.has(1));
+  CHECK(b.workers.syncing() == 0);  // nor is node 2 asked any more
+  b.changes(6'000, 5, 6);
+  CHECK(b.asked == Requests{{5, 0}});
+}
+
+#ifdef TROUPE_PLANTED
+TEST_CASE("the planted bug never asks") {
+  planting::bug = Bug::no_inventory;
+  Bench b;
+  b.start();
+  CHECK(b.asked.empty());
+  b.changes(1, 5, 4);
+  CHECK(b.asked.empty());
+  planting::bug = Bug::none;
+}
+#endif
+
+// A KV-cache worker, and a network that loses, doubles and delays.
+class World {
+ public:
+  explicit World(unsigned seed) : random_(seed) {
+    bench_.start();
+    deliver();
+  }
+
+  void run(std::int64_t us, bool calm) {
+    calm_ = calm;
+    for (const std::int64_t end = now_ + us; now_ < end; ++now_) {
+      arrive();
+      if (!calm && random_() % 10 == 0) change();
+      if (!calm && random_() % 3'000 == 0) restart();
+      if (now_ % 100 == 0) {
+        send_changes({}, {});
+        bench_.tick(now_);
+        deliver();
+      }
+      REQUIRE(bench_.index.check_bounds() == "");
+      REQUIRE(bench_.workers.check_bounds() == "");
+    }
+  }
+  void compare() const {
+    CHECK(bench_.workers.syncing() <= 1);  // there is no node 2
+    REQUIRE(bench_.index.holdings(1) == held_.size());
+    for (const auto& [generation, n] : held_) CHECK(bench_.index.generation_of(name(n), 1) == generation);
+  }
+
+ private:
+  using Letter = std::variant<CacheChanges, InventoryPart, InventoryRequest>;
+
+  void send(const Letter& letter) {
+    const auto delay = [&] { return 1 + static_cast<std::int64_t>(random_() % (calm_ ? 3 : 60)); };
+    if (calm_ || random_() % 10 != 0) mail_.emplace(now_ + delay(), letter);
+    if (!calm_ && random_() % 10 == 0) mail_.emplace(now_ + delay(), letter);
+  }
+  void deliver() {
+    for (const InventoryRequest& request : bench_.asked) send(request);
+    bench_.asked.clear();
+  }
+  void send_changes(std::vector<BlockEntry> added, std::vector<BlockVersion> removed) {
+    send(CacheChanges{incarnation_, ++sequence_, std::move(added), std::move(removed), 1, 1});
+  }
+  void change() {
+    const auto n = static_cast<std::uint8_t>(random_() % 12);
+    std::vector<BlockVersion> removed;
+    for (auto at = held_.begin(); at != held_.end(); ++at)
+      if (at->second == n) {
+        removed.push_back({name(n), at->first});
+        held_.erase(at);
+        break;
+      }
+    std::vector<BlockEntry> added;
+    if (removed.empty() || random_() % 2 == 0) {
+      added.push_back(entry(n, ++generation_));
+      held_[generation_] = n;
+    }
+    send_changes(added, removed);
+  }
+  void restart() {
+    incarnation_ += 10'000;
+    generation_ = incarnation_;
+    sequence_ = 0;
+    held_.clear();
+  }
+  void answer(const InventoryRequest& request) {
+    InventoryPart part{incarnation_, request.after, sequence_, {}, true};
+    for (auto at = held_.upper_bound(request.after); at != held_.end() && part.last; ++at) {
+      part.last = part.blocks.size() < 3;
+      if (part.last) part.blocks.push_back(entry(at->second, at->first));
+    }
+    send(part);
+  }
+  void arrive() {
+    while (!mail_.empty() && mail_.begin()->first <= now_) {
+      const Letter letter = mail_.begin()->second;
+      mail_.erase(mail_.begin());
+      if (const auto* request = std::get_if<InventoryRequest>(&letter)) answer(*request);
+      bench_.call([&](Effects& effects) {
+        if (const auto* changes = std::get_if<CacheChanges>(&letter))
+          bench_.workers.on_changes({now_}, 1, *changes, effects);
+        if (const auto* part = std::get_if<InventoryPart>(&letter))
+          bench_.workers.on_part({now_}, 1, *part, effects);
+      });
+      deliver();
+    }
+  }
+
+  Bench bench_;
+  std::mt19937 random_;
+  std::multimap<std::int64_t, Letter> mail_;
+  std::map<std::uint64_t, std::uint8_t> held_;  // generation → block
+  std::int64_t now_ = 0;
+  bool calm_ = false;
+  Incarnation incarnation_ = 10'000;
+  std::uint64_t generation_ = 10'000, sequence_ = 0;
+};
+
+TEST_CASE("after loss, doubles, overtaking and restarts the index is what the worker holds") {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    CAPTURE(seed);
+    World world(seed);
+    for (int round = 0; round < 3; ++round) {
+      world.run(2'000, false);
+      world.run(2'000, true);
+      world.compare();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,89 @@
+#include "actors/cache_meta/leadership.h"
+
+#include <algorithm>
+
+namespace troupe::actors {
+
+Leadership::Leadership(NodeId node, Incarnation incarnation, Duration lease, std::uint64_t first_job)
+    : name_(std::to_string(node) + " " + std::to_string(incarnation)),
+      lease_length_(lease),
+      next_job_(std::max<std::uint64_t>(first_job, 1)) {}
+
+void Leadership::ask(Instant now, decltype(Coordinate::what) what, Effects& effects) {
+  asked_ = what;
+  asked_at_ = now;
+  job_asked_ = next_job_++;
+  effects.start(job_asked_, Coordinate{std::move(what)});
+}
+
+void Leadership::on_heartbeat(Instant now, Effects& effects) {
+  if (job_asked_ != 0) return;
+  if (draining_) {
+    give_up(now, effects);
+  } else if (lease_ != 0) {
+    ask(now, KeepLease{lease_}, effects);
+  } else {
+    ask(now, ReadKey{leader_key}, effects);
+  }
+}
+
+void Leadership::on_done(Instant now, const Done& done, Effects& effects) {
+  if (job_asked_ == 0 || done.job != job_asked_) return;
+  job_asked_ = 0;
+  if (const auto* answer = std::get_if<Coordinated>(&done.result)) on_answer(now, *answer, effects);
+  const bool refused = std::holds_alternative<Refusal>(done.result);  // asked again with the next heartbeat
+  if (draining_ && !refused && job_asked_ == 0) give_up(now, effects);
+}
+
+void Leadership::on_answer(Instant now, const Coordinated& answer, Effects& effects) {
+  if (std::holds_alternative<OpenLease>(asked_) || std::holds_alternative<KeepLease>(asked_)) {
+    on_lease(now, answer, effects);
+  } else if (std::holds_alternative<ReadKey>(asked_)) {
+    on_read(now, answer, effects);
+  } else if (std::holds_alternative<WriteKey>(asked_)) {
+    on_write(answer);
+  } else {
+    token_ = 0;  // erased, or not ours any more
+  }
+}
+
+// A lease that has ended took the key along.
+void Leadership::on_lease(Instant now, const Coordinated& answer, Effects& effects) {
+  lease_ = answer.ok ? answer.lease : 0;
+  if (!answer.ok) token_ = 0;
+  if (answer.ok) leads_until_ = asked_at_ + Duration{lease_length_.us - lease_length_.us / 5};
+  if (!draining_) ask(now, ReadKey{leader_key}, effects);
+}
+
+// The key may be ours without our knowing, if the answer to our write was lost. It is bound to the lease that
+// we hold: with any earlier one it would have gone.
+void Leadership::on_read(Instant now, const Coordinated& answer, Effects& effects) {
+  const bool ours = answer.revision != 0 && lease_ != 0 && answer.value == name_;
+  token_ = ours ? answer.revision : 0;
+  if (ours || draining_) return;
+  if (answer.revision != 0) {
+    lease_ = 0;  // another leads: ours may end
+  } else if (lease_ == 0) {
+    ask(now, OpenLease{lease_length_.us}, effects);
+  } else {
+    ask(now, WriteKey{leader_key, name_, 0, lease_}, effects);
+  }
+}
+
+void Leadership::on_write(const Coordinated& answer) {
+  token_ = answer.ok ? answer.revision : 0;
+  if (!answer.ok) lease_ = 0;
+}
+
+void Leadership::drain(bool on, Instant now, Effects& effects) {
+  draining_ = on;
+  if (on && job_asked_ == 0) give_up(now, effects);
+}
+
+void Leadership::give_up(Instant now, Effects& effects) {
+  lease_ = 0;
+  leads_until_ = now;
+  if (token_ != 0) ask(now, EraseKey{leader_key, token_}, effects);
+}
+
+}  // namespace troupe::actors

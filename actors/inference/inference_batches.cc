@@ -1,0 +1,165 @@
+// From ready plans to their results.
+#include <algorithm>
+
+#include "actors/inference/inference_core.h"
+#include "actors/inference/inference_refusals.h"
+#include "kernels/check.h"
+#include "runtime/planted.h"
+
+namespace troupe::actors {
+
+void InferenceCore::Pace::add(double batch_us, double batch_tokens) {
+  constexpr double kept = 7.0 / 8;
+  us = kept * us + batch_us;
+  tokens = kept * tokens + batch_tokens;
+}
+
+// ---- batches are formed ----
+
+void InferenceCore::run_ready(Instant now, Effects& effects) {
+  while (batches_.size() < config_.lanes) {
+    for (Queue* queue : {&serving_, &background_, &background_arrived_}) refuse_expired(now, *queue, effects);
+    Queue& next = background_.empty() ? serving_ : background_;
+    if (!next.empty()) {
+      start_batch(now, take_batch(next), effects);
+    } else if (!begin_background(now, effects)) {
+      break;
+    }
+  }
+  if (waiting_[0].plans == told_depth_) return;
+  told_depth_ = waiting_[0].plans;
+  effects.count(Metric::queue_depth, told_depth_);
+}
+
+// False if there is none, or if enough of them have begun.
+bool InferenceCore::begin_background(Instant now, Effects& effects) {
+  if (background_arrived_.empty() || background_begun_ >= config_.background_max) return false;
+  const Serial serial = background_arrived_.front();
+  background_arrived_.pop_front();
+  begin(now, serial, tasks_.at(serial), effects);
+  return true;
+}
+
+void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& effects) {
+  if (planted(Bug::unbounded_queue)) return;
+  Queue expired;
+  for (const Serial serial : queue)
+    if (now >= tasks_.at(serial).deadline) expired.push_back(serial);
+  for (const Serial serial : expired) refuse(serial, too_late(), effects);
+}
+
+// The first of a queue that is not empty, and what may run with it, in order. The others keep their places.
+std::vector<InferenceCore::Serial> InferenceCore::take_batch(Queue& queue) {
+  const std::size_t free_lanes = config_.lanes - batches_.size();
+  const std::size_t share = (queue.size() + free_lanes - 1) / free_lanes;
+  const std::size_t most = std::clamp<std::size_t>(share, 1, std::max(config_.batch_requests_max, 1U));
+  const Task& first = tasks_.at(queue.front());
+  std::vector<Serial> batch{queue.front()};
+  std::uint64_t tokens = first.new_tokens;
+  for (std::size_t i = 1; i < queue.size() && batch.size() < most && !first.plan.alone; ++i) {
+    const Task& task = tasks_.at(queue[i]);
+    if (task.plan.alone || model_of(task.plan) != model_of(first.plan)) continue;
+    if (tokens + task.new_tokens > config_.batch_tokens_max) break;
+    tokens += task.new_tokens;
+    batch.push_back(queue[i]);
+  }
+  std::erase_if(queue,
+                [&](Serial serial) { return std::find(batch.begin(), batch.end(), serial) != batch.end(); });
+  return batch;
+}
+
+void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects& effects) {
+  RunBatch work;
+  double tokens = 0;
+  for (const Serial serial : batch) {
+    Task& task = tasks_.at(serial);
+    task.state = State::running;
+    task.started = now;
+    Waiting& waiting = waiting_with(task.plan);
+    --waiting.plans;
+    waiting.tokens -= task.new_tokens;
+    tokens += static_cast<double>(task.new_tokens);
+    work.requests.push_back(batch_request(task));
+  }
+  effects.count(Metric::batch_tokens, tokens);
+  effects.count(Metric::batch_requests, static_cast<double>(batch.size()));
+  const Serial job = next_serial_++;
+  batches_[job] = {std::move(batch), now};
+  effects.start(job, std::move(work));
+}
+
+BatchRequest InferenceCore::batch_request(Task& task) const {
+  BatchRequest request;
+  request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
+  for (std::size_t i = 0; i < task.plan.segments.size(); ++i) {
+    BatchSegmentKv& kv = request.kv.emplace_back();
+    if (!task.want_of[i]) continue;
+    const BlockGrant& grant = task.grants[*task.want_of[i]];
+    const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
+    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages};
+  }
+  request.segments = std::move(task.plan.segments);
+  request.readouts = std::move(task.plan.readouts);
+  return request;
+}
+
+// ---- and end ----
+
+void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effects) {
+  const auto node = batches_.extract(done.job);
+  TROUPE_CHECK(!node.empty(), "a job that ends was started");
+  const Batch& batch = node.mapped();
+  if (const auto* refusal = std::get_if<Refusal>(&done.result)) {
+    for (const Serial serial : batch.tasks) refuse(serial, *refusal, effects);
+    return;
+  }
+  const auto& result = std::get<BatchDone>(done.result);
+  TROUPE_CHECK(result.replies.size() == batch.tasks.size(), "the device answers for each plan");
+  effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
+    if (!result.replies[i].refusal) tokens += tasks_.at(batch.tasks[i]).new_tokens;
+    finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
+  }
+  if (tokens > 0) pace_.add(static_cast<double>((now - batch.started).us), static_cast<double>(tokens));
+}
+
+void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t compute_us,
+                           Effects& effects) {
+  if (reply.refusal) return refuse(serial, *reply.refusal, effects);
+  Task& task = tasks_.at(serial);
+  Executed executed{task.plan.id, reply.readouts};
+  for (std::size_t i = 0; i < task.want_of.size(); ++i) executed.reused.push_back(is_reused(task, i));
+  for (const std::uint32_t segment : reply.corrupt) executed.reused.at(segment) = 0;
+  std::vector<BlockOutcome> outcomes = outcomes_of(task, reply);
+  executed.blocks_written = static_cast<std::uint32_t>(std::count_if(
+      outcomes.begin(), outcomes.end(), [](const BlockOutcome& o) { return o.outcome == Outcome::written; }));
+  executed.blocks_us = (task.ready_at - task.received).us;
+  executed.queue_us = (task.started - task.ready_at).us;
+  executed.compute_us = compute_us;
+  executed.model_version = model_of(task.plan);
+  effects.send(task.from, std::move(executed));
+  ++executed_;
+  release(serial, task, std::move(outcomes), effects);
+  end(serial);
+}
+
+// One per grant.
+std::vector<BlockOutcome> InferenceCore::outcomes_of(const Task& task, const BatchReply& reply) {
+  std::vector<BlockOutcome> outcomes;
+  for (std::size_t w = 0; w < task.wants.size(); ++w) {
+    const BlockGrant& grant = task.grants[w];
+    const auto segment = static_cast<std::uint32_t>(task.writer_of[w]);
+    if (grant.grant == Grant::none) continue;
+    BlockOutcome& outcome = outcomes.emplace_back(BlockOutcome{task.wants[w].name, grant.generation});
+    if (grant.grant == Grant::write) {
+      outcome.outcome = Outcome::written;
+      outcome.checksum = reply.checksums.at(segment);
+    } else if (std::find(reply.corrupt.begin(), reply.corrupt.end(), segment) != reply.corrupt.end()) {
+      outcome.outcome = Outcome::corrupt;
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,98 @@
+// The worker as a part of the cluster: its heartbeats, the versions that it follows, drain and status.
+#include <algorithm>
+
+#include "actors/inference/inference_core.h"
+#include "runtime/planted.h"
+
+namespace troupe::actors {
+
+void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
+  if (now < next_heartbeat_) return;
+  next_heartbeat_ = now + config_.heartbeat;
+  effects.set_timer(heartbeat_timer, next_heartbeat_);
+  models_.retry();
+  send_heartbeat(now, effects);
+}
+
+// Plans in the background are left out of what waits: they pass nobody, and the router asks how long its own
+// request would take.
+void InferenceCore::send_heartbeat(Instant now, Effects& effects) const {
+  Heartbeat beat;
+  beat.incarnation = config_.incarnation;
+  beat.draining = draining_;
+  beat.lanes = config_.lanes;
+  beat.lanes_busy = static_cast<std::uint32_t>(batches_.size());
+  beat.plans_waiting = waiting_[0].plans;
+  beat.tokens_waiting = waiting_[0].tokens;
+  beat.us_per_token = pace_.us_per_token();
+  beat.plans_executed = executed_;
+  beat.versions_epoch = models_.epoch();
+  beat.models = models_.served(now);
+  for (const NodeId router : config_.routers) effects.send({router, Role::router}, beat);
+}
+
+void InferenceCore::on_versions(Instant now, Address from, const Versions& versions, Effects& effects) {
+  if (from.role != Role::router) return effects.count(Metric::protocol_errors);
+  models_.follow(now, versions);
+}
+
+void InferenceCore::change_models(Instant now, Effects& effects) {
+  const auto needed = [this](const std::string& model) {
+    return std::any_of(tasks_.begin(), tasks_.end(),
+                       [&](const auto& entry) { return model_of(entry.second.plan) == model; });
+  };
+  auto change = models_.next_change(now, needed);
+  if (!change) return;
+  model_job_ = next_serial_++;
+  effects.start(model_job_, std::move(*change));
+}
+
+void InferenceCore::on_model_changed(Instant now, const Done& done, Effects& effects) {
+  const auto* refusal = std::get_if<Refusal>(&done.result);
+  const std::string model = models_.end_change(now, refusal == nullptr);
+  model_job_ = 0;
+  if (!refusal) {
+    told_refusal_.clear();
+    const char* event = models_.has(model) ? "model_loaded" : "model_dropped";
+    return effects.log(LogLevel::info, event, {{"model", model}});
+  }
+  const std::string told = model + ": " + refusal->what;
+  if (told == told_refusal_) return;  // it is tried again at every heartbeat
+  told_refusal_ = told;
+  effects.log(
+      LogLevel::warning, "model_change_failed",
+      {{"model", model}, {"code", refusal->code}, {"what", refusal->what}, {"expected", refusal->expected}});
+}
+
+void InferenceCore::on_drain(Instant now, Address from, const Drain& drain, Effects& effects) {
+  const bool is_news = drain.on != draining_;
+  draining_ = drain.on;
+  if (draining_ && planted(Bug::drop_on_drain)) drop_waiting([](const Task&) { return true; }, effects);
+  if (is_news) {
+    send_heartbeat(now, effects);
+    effects.log(LogLevel::info, draining_ ? "drain_begins" : "drain_ends");
+  }
+  effects.send(from, status(now, drain.id));
+}
+
+StatusReply InferenceCore::status(Instant now, RequestId id) const {
+  StatusReply reply{id, config_.node, Role::inference_worker, !draining_ && models_.ready(now), {}};
+  const auto field = [&](const char* name, std::uint64_t value) {
+    reply.fields.push_back({name, std::to_string(value)});
+  };
+  field("incarnation", config_.incarnation);
+  field("lanes", config_.lanes);
+  field("lanes_busy", batches_.size());
+  field("plans_waiting", waiting_[0].plans);
+  field("background_plans_waiting", waiting_[1].plans);
+  field("plans_executed", executed_);
+  field("versions_epoch", models_.epoch());
+  std::string models;
+  for (const std::string& model : models_.served(now)) models += (models.empty() ? "" : " ") + model;
+  reply.fields.push_back({"models", models});
+  reply.fields.push_back({"draining", draining_ ? "yes" : "no"});
+  reply.fields.push_back({"drained", draining_ && tasks_.empty() ? "yes" : "no"});
+  return reply;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,36 @@
+#pragma once
+// What the inference worker says no with. All of these may be answered otherwise by another worker, or later.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/messages.h"
+
+namespace troupe::actors {
+
+inline Refusal too_late() {
+  return {504, "deadline_exceeded", "the plan's time was over before it could run", "inference worker",
+          "a larger budget or less load"};
+}
+
+inline Refusal queue_full(std::uint32_t queue_max) {
+  return {503, "overloaded", std::to_string(queue_max) + " plans are waiting", "inference worker",
+          "a retry after a pause"};
+}
+
+inline Refusal no_time(std::int64_t budget_us) {
+  return {503, "overloaded", "what waits already takes longer than " + std::to_string(budget_us) + " us",
+          "inference worker", "a retry after a pause, or a larger budget"};
+}
+
+inline Refusal drains() {
+  return {503, "draining", "this worker takes nothing new", "inference worker", "another worker"};
+}
+
+inline Refusal wrong_model(const std::string& model, const std::vector<std::string>& served) {
+  std::string all;
+  for (const std::string& name : served) all += (all.empty() ? "" : ", ") + name;
+  return {503, "wrong_model", "model " + model + " is not loaded", "inference worker", "one of: " + all};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,175 @@
+#include "actors/inference/model_set.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <set>
+
+namespace troupe::actors {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// A model is kept for 100 us after it was named last; three may be loaded.
+struct Bench {
+  ModelSet set{"a", {100}, 3};
+  std::set<std::string> needed;
+
+  std::string next(std::int64_t us) {  // "+b": b is to be loaded, "-b": dropped; "": nothing is to be done
+    const auto job = set.next_change({us}, [this](const std::string& m) { return needed.contains(m); });
+    if (!job) return "";
+    if (const auto* load = std::get_if<LoadModel>(&*job)) return "+" + load->model_version;
+    return "-" + std::get<DropModel>(*job).model_version;
+  }
+  void follow(std::int64_t us, std::uint64_t epoch, std::string active, std::string next_model = "") {
+    set.follow({us}, {epoch, std::move(active), "catalog", std::move(next_model)});
+  }
+  void end(std::int64_t us, bool ok = true) { set.end_change({us}, ok); }
+};
+
+TEST_CASE("the next model is loaded beside the active one, one change at a time") {
+  Bench b;
+  CHECK(b.next(0) == "");
+  b.follow(1, 5, "a", "b");
+  CHECK(b.next(1) == "+b");
+  CHECK(b.next(2) == "");
+  CHECK_FALSE(b.set.serves({2}, "b"));
+  b.end(3);
+  CHECK(b.set.served({3}) == Names{"a", "b"});
+  CHECK(b.set.newest() == "b");
+  CHECK(b.next(4) == "");
+}
+
+TEST_CASE("older versions and the same ones again change nothing") {
+  Bench b;
+  b.follow(1, 5, "a", "b");
+  CHECK_FALSE(b.set.follow({2}, {5, "c", "", "d"}));
+  CHECK_FALSE(b.set.follow({2}, {4, "c", "", "d"}));
+  CHECK(b.set.epoch() == 5);
+  CHECK(b.next(2) == "+b");
+  b.end(3);
+  CHECK(b.next(4) == "");
+}
+
+TEST_CASE("a model that is named no longer takes plans for a while, and goes when none is left") {
+  Bench b;
+  b.follow(1, 1, "a", "b");
+  CHECK(b.next(1) == "+b");
+  b.end(2);
+  b.follow(10, 2, "b");
+  b.follow(50, 3, "b");  // does not begin the time again
+  b.needed = {"a"};
+  CHECK(b.set.serves({109}, "a"));
+  CHECK(b.next(109) == "");
+  CHECK_FALSE(b.set.serves({110}, "a"));
+  CHECK(b.next(110) == "");
+  b.needed = {};
+  CHECK(b.next(111) == "-a");
+  b.end(112);
+  CHECK_FALSE(b.set.has("a"));
+  CHECK(b.set.served({112}) == Names{"b"});
+}
+
+TEST_CASE("a model that is named again in time stays, and one that goes is loaded again afterwards") {
+  Bench b;
+  b.follow(0, 1, "a", "b");
+  CHECK(b.next(0) == "+b");
+  b.end(1);
+  b.follow(2, 2, "b");
+  b.follow(50, 3, "a", "b");
+  CHECK(b.next(500) == "");
+  b.follow(500, 4, "b");
+  CHECK(b.next(600) == "-a");
+  b.follow(601, 5, "a", "b");
+  CHECK(b.next(602) == "");
+  b.end(603);
+  CHECK(b.next(604) == "+a");
+}
+
+TEST_CASE("an active model that was missed as the next one is loaded") {
+  Bench b;
+  b.follow(0, 9, "c");
+  CHECK_FALSE(b.set.ready({0}));
+  CHECK(b.next(0) == "+c");
+  b.end(1);
+  CHECK(b.set.ready({1}));
+}
+
+TEST_CASE("after a change that failed the set rests, and then tries the other model first") {
+  Bench b;
+  b.follow(0, 1, "b", "c");
+  CHECK(b.next(0) == "+b");
+  b.end(1, false);
+  CHECK(b.next(2) == "");
+  b.set.retry();
+  CHECK(b.next(3) == "+c");
+  b.end(4);
+  CHECK(b.next(5) == "+b");
+  b.end(6, false);
+  b.set.retry();
+  CHECK(b.next(7) == "+b");
+}
+
+TEST_CASE("no more models are loaded than there is room for; a drop makes room") {
+  Bench b;
+  b.follow(0, 1, "a", "b");
+  CHECK(b.next(0) == "+b");
+  b.end(0);
+  b.follow(0, 2, "b", "c");
+  CHECK(b.next(0) == "+c");
+  b.end(0);
+  b.follow(0, 3, "c", "d");
+  CHECK(b.next(99) == "");
+  CHECK(b.next(100) == "-a");
+  b.end(100);
+  CHECK(b.next(100) == "-b");
+  b.end(100);
+  CHECK(b.next(100) == "+d");
+}
+
+TEST_CASE("versions without a model keep the present one") {
+  Bench b;
+  b.follow(0, 1, "");
+  CHECK(b.set.epoch() == 1);
+  CHECK(b.next(1'000) == "");
+  CHECK(b.set.ready({1'000}));
+}
+
+TEST_CASE(
+    "whatever the versions do, needed models stay, and when they settle the two that are named are there") {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    Bench b;
+    std::int64_t now = 0;
+    std::uint64_t epoch = 0;
+    std::string running;
+    const auto tend = [&](bool ok) {
+      if (!running.empty()) b.end(now, ok);
+      running = b.next(now);
+      if (running.starts_with("-")) CHECK_FALSE(b.needed.contains(running.substr(1)));
+      CHECK(b.set.size() <= 3);
+    };
+    const auto any = [&] { return std::string(1, static_cast<char>('a' + random() % 5)); };
+    for (int i = 0; i < 200; ++i) {
+      now += random() % 40;
+      if (random() % 4 == 0) b.follow(now, epoch + random() % 3, any(), random() % 2 ? any() : "");
+      epoch = b.set.epoch();
+      if (random() % 3 == 0) b.set.retry();
+      b.needed = random() % 2 ? std::set<std::string>{any()} : std::set<std::string>{};
+      if (random() % 2) tend(random() % 3 != 0);
+    }
+    b.needed = {};
+    b.follow(now, epoch + 1, "x", "y");
+    for (int i = 0; i < 12; ++i) {
+      now += 100;
+      b.set.retry();
+      tend(true);
+    }
+    CHECK(b.set.served({now}) == Names{"x", "y"});
+    CHECK(b.set.size() == 2);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,108 @@
+// The KV-cache worker and its cache-metas: they are told what comes and goes, read the inventory a part at a
+// time when they have missed something, and whoever leads says which owners' blocks are to be forgotten.
+#include <algorithm>
+
+#include "actors/kv_worker/kv_worker_core.h"
+#include "runtime/planted.h"
+
+namespace troupe::actors {
+
+bool KvWorkerCore::is_cache_meta(Address address) const {
+  return address.role == Role::cache_meta && std::find(config_.cache_metas.begin(), config_.cache_metas.end(),
+                                                       address.node) != config_.cache_metas.end();
+}
+
+void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
+  if (!is_cache_meta(received.from)) return effects.count(Metric::protocol_errors);
+  if (const auto* request = std::get_if<InventoryRequest>(&received.message)) {
+    on_inventory(received.from, *request, effects);
+  } else if (const auto* forget = std::get_if<Forget>(&received.message)) {
+    on_forget(received.from, *forget, effects);
+  } else if (const auto* beat = std::get_if<LeaderBeat>(&received.message)) {
+    leader_token_ = std::max(leader_token_, beat->token);
+  } else {
+    effects.count(Metric::protocol_errors);
+  }
+}
+
+// A question about an earlier process has no answer; the next CacheChanges tells of this one.
+void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, Effects& effects) const {
+  if (request.incarnation != 0 && request.incarnation != config_.incarnation) return;
+  InventoryPart part{config_.incarnation, request.after, told_.sequence};
+  for (const PoolBlock* block : pool_.ready_after(request.after, config_.inventory_part + 1))
+    part.blocks.push_back({block->name, block->kind, block->owner, block->tokens, block->generation});
+  part.last = part.blocks.size() <= config_.inventory_part;
+  if (!part.last) part.blocks.pop_back();
+  effects.send(from, std::move(part));
+}
+
+void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effects) {
+  if (forget.token < leader_token_ && !planted(Bug::ignore_fencing_token)) {
+    effects.count(Metric::protocol_errors);
+    return effects.log(LogLevel::warning, "stale_leader",
+                       {{"node", std::to_string(from.node)},
+                        {"token", std::to_string(forget.token)},
+                        {"expected", std::to_string(leader_token_)}});
+  }
+  leader_token_ = std::max(leader_token_, forget.token);
+  for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
+    const PoolBlock* block = find(name);
+    if (!block) continue;  // evicted for the heir of one before it
+    const std::uint64_t generation = block->generation;
+    pool_.remove(name);
+    not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now
+  }
+  const std::vector<BlockName> stored = stored_.names_of(forget.kind, forget.owner);
+  if (!stored.empty()) erase_stored(stored, effects);
+}
+
+// ---- changes ----
+
+void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
+  CacheChanges changes = take_changes(effects);
+  tell_pages(effects);
+  const bool changed = !changes.added.empty() || !changes.removed.empty() ||
+                       changes.user_free_tokens != told_.user_free_tokens ||
+                       changes.user_total_tokens != told_.user_total_tokens;
+  if (!changed && !beat_due_) return;
+  beat_due_ = false;
+  told_at_ = now;
+  changes.sequence = told_.sequence + 1;
+  for (const NodeId node : config_.cache_metas) effects.send({node, Role::cache_meta}, changes);
+  changes.added.clear();
+  changes.removed.clear();
+  told_ = std::move(changes);
+}
+
+// A block that came and went in one step was never there.
+CacheChanges KvWorkerCore::take_changes(Effects& effects) {
+  CacheChanges changes{config_.incarnation, 0};
+  std::set<std::uint64_t> came, gone;  // generations
+  for (const BlockEntry& block : added_) came.insert(block.generation);
+  for (const BlockGone& block : pool_.take_gone()) {
+    gone.insert(block.generation);
+    if (came.count(block.generation) == 0) changes.removed.push_back({block.name, block.generation});
+    const bool is_user = block.kind == SegmentKind::user;
+    if (block.evicted) effects.count(is_user ? Metric::blocks_evicted_user : Metric::blocks_evicted_item);
+  }
+  std::erase_if(added_, [&](const BlockEntry& block) { return gone.count(block.generation) > 0; });
+  changes.added.swap(added_);
+  std::sort(changes.added.begin(), changes.added.end(),
+            [](const BlockEntry& a, const BlockEntry& b) { return a.generation < b.generation; });
+  const std::uint64_t page_tokens = pool_.page_tokens();
+  changes.user_free_tokens = pool_.room(PoolArea::user) * page_tokens;
+  changes.user_total_tokens = pool_.cap(PoolArea::user) * page_tokens;
+  return changes;
+}
+
+void KvWorkerCore::tell_pages(Effects& effects) {
+  const PoolReport pages = report();
+  if (pages == told_pages_) return;
+  told_pages_ = pages;
+  effects.count(Metric::item_pages, static_cast<double>(pages.item_pages));
+  effects.count(Metric::item_pages_used, static_cast<double>(pages.item_pages_used));
+  effects.count(Metric::user_pages, static_cast<double>(pages.user_pages));
+  effects.count(Metric::user_pages_used, static_cast<double>(pages.user_pages_used));
+}
+
+}  // namespace troupe::actors

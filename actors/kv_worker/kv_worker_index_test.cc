@@ -1,0 +1,122 @@
+#include "actors/kv_worker/kv_worker_test.h"
+
+namespace troupe::actors {
+namespace {
+
+using namespace kv_worker_test;
+
+InventoryPart inventory(Bench& b, std::int64_t us, std::uint64_t after, Incarnation incarnation = 0) {
+  b.probe.receive(us, {2, Role::cache_meta}, InventoryRequest{incarnation, after});
+  const auto parts = b.probe.sent<InventoryPart>();
+  return parts.empty() ? InventoryPart{} : parts[0];
+}
+
+TEST_CASE("every cache-meta hears of each change, and without one of the worker itself") {
+  Bench b;
+  b.probe.start();
+  CHECK(b.probe.sent<CacheChanges>().size() == 2);
+  CHECK(b.told() == CacheChanges{1, 1, {}, {}, 12, 12});
+  b.acquire(1, {user(1, 5)});
+  CHECK(b.told() == CacheChanges{1, 2, {}, {}, 4, 12});
+  b.acquire(2, {item(1)});
+  CHECK(b.probe.sent<CacheChanges>().empty());
+  b.probe.run_until(200'000);
+  CHECK(b.probe.sent<CacheChanges>().empty());
+  b.probe.run_until(200'001);
+  CHECK(b.probe.sent<CacheChanges>().size() == 2);
+  CHECK(b.told().sequence == 3);
+  b.probe.run_until(1'000'001);
+  CHECK(b.probe.sent<CacheChanges>().size() == 8);
+}
+
+TEST_CASE("a block that comes and goes in one step is not mentioned") {
+  Bench b;
+  const auto held = b.acquire(0, {user(1), user(2, 8)});
+  b.acquire(1, {user(2, 8)});
+  b.probe.receive(2, allocator, SetSplit{1, 1, 5, 2});  // the heir of the second needs the first one's page
+  b.probe.receive(3, worker, ReleaseBlocks{1, {{name(1), held.at(0).generation, Outcome::written, 77}}});
+  CHECK(b.granted().at(0).grant == Grant::write);
+  CHECK(b.probe.counted(Metric::blocks_evicted_user) == 1);
+  CHECK(b.told().added.empty());
+  CHECK(b.told().removed.empty());
+}
+
+TEST_CASE("an inventory is walked in parts while blocks come and go") {
+  KvWorkerConfig config = Bench::small();
+  config.inventory_part = 2;
+  Bench b(config);
+  b.probe.start();
+  for (std::uint8_t n : {1, 2, 3, 4}) b.write(n, item(n));
+  const InventoryPart first = inventory(b, 10, 0);
+  REQUIRE(first.blocks.size() == 2);
+  CHECK(first.blocks[0].name == name(1));
+  CHECK_FALSE(first.last);
+  CHECK(b.acquire(11, {item(5)}).at(0).grant == Grant::write);  // the first one's place
+  CHECK(b.told().removed.size() == 1);
+  b.release(11, b.last, 5, b.granted().at(0), Outcome::written);
+  const std::uint64_t sequence = b.told().sequence;
+  const InventoryPart second = inventory(b, 12, first.blocks[1].generation);
+  CHECK(second.after == first.blocks[1].generation);
+  CHECK(second.sequence == sequence);
+  REQUIRE(second.blocks.size() == 2);
+  CHECK(second.blocks[1].name == name(4));
+  CHECK_FALSE(second.last);
+  const InventoryPart third = inventory(b, 13, second.blocks[1].generation, 1);
+  REQUIRE(third.blocks.size() == 1);
+  CHECK(third.blocks[0].name == name(5));
+  CHECK(third.last);
+  CHECK(inventory(b, 14, third.blocks[0].generation).last);
+}
+
+TEST_CASE("an inventory of an earlier process does not exist, and strangers get none") {
+  Bench b;
+  b.probe.receive(0, meta, InventoryRequest{9, 0});
+  CHECK(b.probe.sent<InventoryPart>().empty());
+  b.probe.receive(1, {3, Role::cache_meta}, InventoryRequest{});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor became known") {
+  Bench b;
+  b.write(0, item(1));
+  b.probe.receive(1, {2, Role::cache_meta}, LeaderBeat{7});
+  b.probe.receive(2, meta, LeaderBeat{5});
+  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 6});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+  b.probe.receive(4, {2, Role::cache_meta}, Forget{SegmentKind::item, "item 1", 9});
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+  b.write(5, item(2));
+  b.probe.receive(6, {2, Role::cache_meta}, Forget{SegmentKind::item, "item 2", 8});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  b.probe.receive(7, {3, Role::cache_meta}, LeaderBeat{20});  // nobody we know
+  b.probe.receive(8, meta, Forget{SegmentKind::item, "item 2", 9});
+  CHECK(b.core.pool().find(name(2)) == nullptr);
+}
+
+#ifdef TROUPE_PLANTED
+TEST_CASE("a block of a colliding name is a miss, also for those who would wait for it") {
+  const CutNames cut;
+  Bench b;
+  const auto first = b.acquire(0, {item(1)});
+  CHECK(b.acquire(1, {twin(item(1))}).at(0).grant == Grant::none);  // at once
+  b.release(2, 1, 1, first.at(0), Outcome::written);
+  CHECK(b.acquire(3, {twin(item(1))}).at(0).grant == Grant::none);
+  AcquireBlocks ask{9, 0, {twin(item(1)), item(1)}};
+  ask.read_only = true;
+  b.probe.receive(4, far, ask);
+  CHECK(b.granted().at(0).grant == Grant::none);
+}
+
+TEST_CASE("with the planted bug the wrong block is granted") {
+  const CutNames cut;
+  Bench b;
+  b.write(0, item(1));
+  planting::bug = Bug::skip_identity_check;
+  CHECK(b.acquire(1, {twin(item(1))}).at(0).grant == Grant::read);
+  planting::bug = Bug::none;
+}
+#endif
+
+}  // namespace
+}  // namespace troupe::actors

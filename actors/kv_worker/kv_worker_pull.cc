@@ -1,0 +1,167 @@
+// Blocks of other nodes. A want that is absent here and said to be elsewhere is reserved here; the owner is
+// asked to pin it, the port copies it, and what arrived whole before the owner's lease ended is committed.
+// Whatever fails on this way, the block is not made, and the first who waits for it becomes its writer.
+#include <algorithm>
+
+#include "actors/kv_worker/kv_worker_core.h"
+#include "kernels/check.h"
+#include "runtime/block_name.h"
+
+namespace troupe::actors {
+
+bool KvWorkerCore::may_pull(const BlockWant& want, std::size_t pulls_more) const {
+  return config_.pulls && want.at != 0 && want.at != config_.node &&
+         pulls_.size() + pulls_more <= config_.pulls_max;
+}
+
+// The owner gets half of the request's patience, so that a silent one leaves time to compute.
+void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
+                             const std::vector<const PoolBlock*>& blocks, Effects& effects) {
+  const Serial serial = next_serial_++;
+  Pull& pull = pulls_[serial];
+  pull.node = node;
+  pull.asked = now;
+  pull.patience_ends = now + Duration{(request.patience_ends - now).us / 2};
+  AcquireBlocks ask{serial, (pull.patience_ends - now).us};
+  ask.may_evict = false;
+  ask.read_only = true;
+  for (const PoolBlock* block : blocks) {
+    ask.wants.push_back({block->name, block->kind, block->owner, block->tokens});
+    pull.blocks.push_back({block->name, block->tokens, block->generation, {}});
+  }
+  effects.send({node, Role::kv_worker}, std::move(ask));
+  effects.set_timer(serial, pull.patience_ends);
+}
+
+void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
+  if (from.role != Role::kv_worker || from.node == config_.node)
+    return effects.count(Metric::protocol_errors);
+  const auto at = pulls_.find(acquired.id);
+  if (at == pulls_.end() || at->second.node != from.node)
+    return effects.send(from, ReleaseBlocks{acquired.id, {}});  // too late: the pins may go
+  Pull& pull = at->second;
+  if (pull.stage != Pull::Stage::asked) return;  // doubled
+  pull.stage = Pull::Stage::granted;
+  pull.incarnation = acquired.incarnation;
+  const std::int64_t lease_us = std::clamp<std::int64_t>(acquired.lease_us, 0, config_.read_lease.us);
+  pull.lease_ends = pull.asked + Duration{lease_us};
+  keep_granted(pull, acquired, effects);
+  run_pulls(now, effects);
+}
+
+// Only what the owner has as it is wanted here, in as many pages.
+void KvWorkerCore::keep_granted(Pull& pull, const BlocksAcquired& acquired, Effects& effects) {
+  const bool answers = acquired.grants.size() == pull.blocks.size();
+  if (!answers) effects.count(Metric::protocol_errors);
+  std::vector<Coming> granted;
+  for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
+    Coming& coming = pull.blocks[i];
+    if (answers) coming.there = acquired.grants[i];
+    if (coming.there.grant == Grant::read && coming.there.pages.size() == pool_.pages_for(coming.tokens)) {
+      granted.push_back(std::move(coming));
+    } else {
+      end_coming(coming, false, effects);
+    }
+  }
+  pull.blocks = std::move(granted);
+}
+
+// In order of the questions, as far as jobs are free.
+void KvWorkerCore::run_pulls(Instant now, Effects& effects) {
+  std::vector<Serial> granted;
+  for (const auto& [serial, pull] : pulls_)
+    if (pull.stage == Pull::Stage::granted) granted.push_back(serial);
+  std::size_t running = pulls_running();
+  for (const Serial serial : granted) {
+    if (running >= config_.pulls_running_max) return;
+    run_pull(now, serial, effects);
+    running += pulls_.count(serial);
+  }
+}
+
+void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
+  Pull& pull = pulls_.at(serial);
+  keep_awaited(pull, effects);
+  if (pull.blocks.empty() || now >= pull.lease_ends) return give_up(serial, effects);
+  pull.stage = Pull::Stage::running;
+  PullBlocks work{pull.node, pull.incarnation, (pull.lease_ends - now).us, {}};
+  for (const Coming& coming : pull.blocks)
+    work.blocks.push_back({coming.name, coming.there.generation, coming.there.checksum, coming.tokens,
+                           coming.there.pages, pool_.find(coming.name)->pages});
+  effects.start(serial, std::move(work));
+}
+
+// What nobody waits for any more, or was forgotten meanwhile, is not worth a transfer.
+void KvWorkerCore::keep_awaited(Pull& pull, Effects& effects) {
+  std::vector<Coming> awaited;
+  for (Coming& coming : pull.blocks) {
+    const auto at = making_.find(coming.name);
+    const bool is_awaited = at != making_.end() && at->second.generation == coming.generation &&
+                            std::any_of(at->second.waiters.begin(), at->second.waiters.end(),
+                                        [&](const Waiter& waiter) { return waits(waiter); });
+    if (is_awaited) {
+      awaited.push_back(std::move(coming));
+    } else {
+      end_coming(coming, false, effects);
+    }
+  }
+  pull.blocks = std::move(awaited);
+}
+
+// Bytes that arrived after the lease are not to be trusted, and say nothing about the owner's copy either.
+void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result,
+                             Effects& effects) {
+  const bool in_time = now < pull.lease_ends || planted(Bug::ignore_read_lease);
+  const auto* pulled = std::get_if<Pulled>(&result);
+  TROUPE_CHECK(!pulled || pulled->ok.size() == pull.blocks.size(), "the port answers for each block");
+  if (const auto* refusal = std::get_if<Refusal>(&result))
+    effects.log(LogLevel::warning, "pull_failed",
+                {{"node", std::to_string(pull.node)}, {"why", refusal->what}});
+  ReleaseBlocks release{serial, {}};
+  for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
+    const Coming& coming = pull.blocks[i];
+    const bool arrived = pulled && in_time && pulled->ok[i];
+    if (pulled && in_time)
+      release.outcomes.push_back(
+          {coming.name, coming.there.generation, arrived ? Outcome::done : Outcome::corrupt});
+    if (pulled && in_time && !arrived) {
+      effects.count(Metric::blocks_corrupt);
+      effects.log(LogLevel::error, "block_corrupt",
+                  {{"block", to_hex(coming.name)}, {"where", "pull from node " + std::to_string(pull.node)}});
+    }
+    end_coming(coming, arrived, effects);
+  }
+  effects.send({pull.node, Role::kv_worker}, std::move(release));
+}
+
+void KvWorkerCore::end_coming(const Coming& coming, bool arrived, Effects& effects) {
+  if (arrived && pool_.commit(coming.name, coming.generation, coming.there.checksum)) {
+    ++blocks_pulled_;
+    made(coming.name, coming.generation, effects);
+  } else if (pool_.abandon(coming.name, coming.generation)) {
+    not_made(coming.name, coming.generation, effects);
+  }
+}
+
+// Before the job runs. The owner is told, also if it has not answered: it may have, in vain.
+void KvWorkerCore::give_up(Serial serial, Effects& effects) {
+  const Pull pull = std::move(pulls_.extract(serial).mapped());
+  effects.send({pull.node, Role::kv_worker}, ReleaseBlocks{serial, {}});
+  for (const Coming& coming : pull.blocks) end_coming(coming, false, effects);
+}
+
+void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
+  const auto at = pulls_.find(serial);
+  if (at == pulls_.end() || at->second.stage == Pull::Stage::running) return;
+  if (now >= at->second.patience_ends) give_up(serial, effects);
+}
+
+// What this node holds for others stays until their leases end; only questions to the lost one are given up.
+void KvWorkerCore::lose(NodeId node, Effects& effects) {
+  std::vector<Serial> lost;
+  for (const auto& [serial, pull] : pulls_)
+    if (pull.node == node && pull.stage != Pull::Stage::running) lost.push_back(serial);
+  for (const Serial serial : lost) give_up(serial, effects);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,258 @@
+#include "actors/kv_worker/kv_worker_test.h"
+
+namespace troupe::actors {
+namespace {
+
+using namespace kv_worker_test;
+
+// This worker pulls from node 2, whose worker is played by hand.
+struct PullBench : Bench {
+  using Bench::Bench;
+  AcquireBlocks asked;  // by the latest `want`
+
+  // An impatient asker would wait 100 us; the owner has half of that.
+  void want(std::int64_t us, std::vector<BlockWant> wants) {
+    CHECK(acquire(us, std::move(wants)).empty());
+    REQUIRE(probe.sent<AcquireBlocks>().size() == 1);
+    asked = probe.sent<AcquireBlocks>()[0];
+  }
+  static BlockGrant pinned(std::uint32_t page) { return {Grant::read, 500U + page, 40U + page, {page}}; }
+  // Returns the job.
+  std::uint64_t grant(std::int64_t us, std::vector<BlockGrant> grants) {
+    probe.receive(us, far, BlocksAcquired{asked.id, 300, 1'000, std::move(grants)});
+    const auto jobs = probe.started<PullBlocks>();
+    return jobs.empty() ? 0 : jobs[0].first;
+  }
+};
+
+TEST_CASE("a block that another node has is pinned there, copied, and given back there") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  CHECK(b.asked == AcquireBlocks{b.asked.id, 50, {item(1)}, {}, false, true});
+  CHECK(b.probe.recipients().at(0) == far);
+  const std::uint64_t job = b.grant(10, {b.pinned(9)});
+  const PullBlocks work = b.probe.started<PullBlocks>().at(0).second;
+  CHECK(work.node == 2);
+  CHECK(work.incarnation == 300);
+  CHECK(work.budget_us == 990);
+  REQUIRE(work.blocks.size() == 1);
+  CHECK(work.blocks[0].from == std::vector<std::uint32_t>{9});
+  CHECK(work.blocks[0].to == b.core.pool().find(name(1))->pages);
+  b.probe.done(20, job, Pulled{{1}});
+  REQUIRE(b.granted().size() == 1);
+  CHECK(b.granted()[0].grant == Grant::read);
+  CHECK(b.granted()[0].checksum == 49);
+  CHECK(b.told().added.size() == 1);
+  CHECK(b.probe.sent<ReleaseBlocks>() ==
+        std::vector<ReleaseBlocks>{{b.asked.id, {{name(1), 509, Outcome::done}}}});
+  CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
+}
+
+TEST_CASE("the wants of one request are asked for together, node by node; what is not elsewhere is not") {
+  PullBench b;
+  CHECK(b.acquire(0, {at(2, item(1)), at(3, item(2)), at(2, item(3)), at(1, user(4)), user(5)}).empty());
+  const auto asks = b.probe.sent<AcquireBlocks>();
+  REQUIRE(asks.size() == 2);
+  CHECK(asks[0].wants == std::vector<BlockWant>{item(1), item(3)});
+  CHECK(asks[1].wants == std::vector<BlockWant>{item(2)});
+}
+
+TEST_CASE("without a port to pull with everything is computed") {
+  KvWorkerConfig config = Bench::small();
+  config.pulls = false;
+  Bench b(config);
+  CHECK(b.acquire(0, {at(2, item(1))}).at(0).grant == Grant::write);
+}
+
+TEST_CASE("an owner that says nothing has half the patience, then the first who waits computes") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  CHECK(b.acquire(1, {at(2, item(1))}).empty());
+  b.probe.run_until(49);
+  CHECK(b.granted().empty());
+  b.probe.run_until(50);
+  REQUIRE(b.probe.sent<BlocksAcquired>().size() == 1);
+  CHECK(b.granted()[0].grant == Grant::write);
+  CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
+  CHECK(b.grant(60, {b.pinned(9)}) == 0);  // too late: the owner may have its pins back
+  CHECK(b.probe.sent<ReleaseBlocks>() == std::vector<ReleaseBlocks>{{b.asked.id, {}}});
+  CHECK(b.probe.recipients() == std::vector<Address>{far});
+}
+
+TEST_CASE("an owner that is lost is not waited for, but a copy that runs may end") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  b.probe.lose(10, 2);
+  CHECK(b.granted().at(0).grant == Grant::write);
+  b.want(20, {at(2, item(2))});
+  const std::uint64_t job = b.grant(30, {b.pinned(9)});
+  b.probe.lose(40, 2);
+  CHECK(b.granted().empty());
+  b.probe.done(50, job, Pulled{{1}});
+  CHECK(b.granted().at(0).grant == Grant::read);
+}
+
+TEST_CASE("what the owner has not, or not in this form, is computed; the rest is pulled") {
+  PullBench b;
+  b.want(0, {at(2, item(1)), at(2, item(2)), at(2, item(3))});
+  BlockGrant other_size = b.pinned(9);
+  other_size.pages = {9, 10};
+  const std::uint64_t job = b.grant(10, {{}, other_size, b.pinned(11)});
+  CHECK(b.probe.started<PullBlocks>().at(0).second.blocks.size() == 1);
+  b.probe.done(20, job, Pulled{{1}});
+  REQUIRE(b.granted().size() == 3);
+  CHECK(b.granted()[0].grant == Grant::write);
+  CHECK(b.granted()[1].grant == Grant::write);
+  CHECK(b.granted()[2].grant == Grant::read);
+}
+
+TEST_CASE("an owner that answers something else is released and nothing is pulled") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  CHECK(b.grant(10, {b.pinned(9), b.pinned(10)}) == 0);
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
+  CHECK(b.granted().at(0).grant == Grant::write);
+}
+
+TEST_CASE("what arrives when the lease is over is not used") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  const std::uint64_t job = b.grant(10, {b.pinned(9)});
+  b.probe.run_until(100);
+  CHECK(b.granted().at(0).grant == Grant::none);  // the asker's own patience
+  b.probe.done(1'000, job, Pulled{{1}});
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+  CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
+  CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
+}
+
+TEST_CASE("what arrives just before that is kept, also when nobody waits any more") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  const std::uint64_t job = b.grant(10, {b.pinned(9)});
+  b.probe.run_until(100);
+  b.probe.done(999, job, Pulled{{1}});
+  CHECK(b.acquire(1'000, {item(1)}).at(0).grant == Grant::read);
+}
+
+TEST_CASE("an answer after its lease starts no copy") {
+  KvWorkerConfig config = Bench::small();
+  config.read_lease = {20};
+  PullBench b(config);
+  b.want(0, {at(2, item(1))});
+  CHECK(b.grant(20, {b.pinned(9)}) == 0);
+  CHECK(b.granted().at(0).grant == Grant::write);
+}
+
+TEST_CASE("a restarted owner's pages are not copied, and bytes that are wrong are not used") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "stale", "another incarnation", "port", "300"});
+  CHECK(b.granted().at(0).grant == Grant::write);
+  CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
+  b.want(30, {at(2, item(2))});
+  b.probe.done(50, b.grant(40, {b.pinned(9)}), Pulled{{0}});
+  CHECK(b.granted().at(0).grant == Grant::write);
+  CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
+  CHECK(b.probe.sent<ReleaseBlocks>().at(0).outcomes.at(0).outcome == Outcome::corrupt);
+}
+
+TEST_CASE("nothing is copied for a request that has gone, nor what was forgotten meanwhile") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  b.probe.receive(5, worker, ReleaseBlocks{b.last, {}});
+  CHECK(b.grant(10, {b.pinned(9)}) == 0);
+  CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
+  b.want(20, {at(2, item(1)), at(2, item(2))});
+  b.probe.receive(30, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.grant(40, {b.pinned(9), b.pinned(10)});
+  REQUIRE(b.probe.started<PullBlocks>().size() == 1);
+  CHECK(b.probe.started<PullBlocks>()[0].second.blocks.size() == 1);
+}
+
+TEST_CASE("jobs are few: the next pull starts when one ends, or is given up") {
+  KvWorkerConfig config = Bench::small();
+  config.pulls_running_max = 1;
+  config.pulls_max = 3;
+  PullBench b(config);
+  b.want(0, {at(2, item(1))});
+  const std::uint64_t first = b.grant(1, {b.pinned(9)});
+  b.want(2, {at(2, item(2))});
+  CHECK(b.grant(3, {b.pinned(10)}) == 0);
+  b.want(4, {at(2, item(3))});
+  CHECK(b.grant(5, {b.pinned(11)}) == 0);
+  CHECK(b.acquire(6, {at(2, item(4))}).at(0).grant == Grant::write);  // one pull too many
+  b.probe.run_until(52);
+  CHECK(b.granted().at(0).grant == Grant::write);  // the second waited for a job in vain
+  b.probe.done(53, first, Pulled{{1}});
+  CHECK(b.probe.started<PullBlocks>().size() == 1);
+}
+
+// ---- the owner's side ----
+
+struct OwnerBench : Bench {
+  using Bench::Bench;
+  BlocksAcquired ask(std::int64_t us, RequestId id, std::vector<BlockWant> wants, NodeId node = 2) {
+    AcquireBlocks ask{id, 50, std::move(wants)};
+    ask.read_only = true;
+    probe.receive(us, {node, Role::kv_worker}, ask);
+    const auto answers = probe.sent<BlocksAcquired>();
+    return answers.empty() ? BlocksAcquired{} : answers[0];
+  }
+};
+
+TEST_CASE("another node reads what is ready, and gets its answer at once") {
+  OwnerBench b;
+  b.write(0, item(1));
+  b.acquire(1, {item(2)});
+  const BlocksAcquired answer = b.ask(2, 1, {item(1), item(2), item(3), item(1, 8)});
+  CHECK(answer.incarnation == 1);
+  CHECK(answer.lease_us == 1'000);
+  REQUIRE(answer.grants.size() == 4);
+  CHECK(answer.grants[0].grant == Grant::read);
+  CHECK(answer.grants[0].checksum == 77);
+  for (std::size_t i : {1, 2, 3}) CHECK(answer.grants[i].grant == Grant::none);
+  CHECK(b.core.remote_reads() == 1);
+  CHECK(b.ask(3, 1, {item(1), item(2), item(3), item(1, 8)}) == answer);  // doubled
+  CHECK(b.core.pool().find(name(1))->pins == 1);
+  CHECK(b.ask(4, 2, {item(3)}).grants.at(0).grant == Grant::none);
+  CHECK(b.core.remote_reads() == 1);
+}
+
+TEST_CASE("another node's pins end with its release, or a tenth after its lease; its loss ends nothing") {
+  OwnerBench b;
+  b.write(0, user(1, 12));
+  const auto grants = b.ask(0, 1, {user(1, 12)}).grants;
+  b.ask(0, 2, {user(1, 12)});
+  b.probe.receive(1, far, ReleaseBlocks{1, {{name(1), grants.at(0).generation, Outcome::done}}});
+  CHECK(b.core.remote_reads() == 1);
+  b.probe.lose(2, 2);
+  b.probe.run_until(1'099);
+  CHECK(b.acquire(1'099, {user(2)}).at(0).grant == Grant::none);
+  b.probe.run_until(1'100);
+  CHECK(b.core.remote_reads() == 0);
+  CHECK(b.acquire(1'100, {user(2)}).at(0).grant == Grant::write);
+}
+
+TEST_CASE("a block that arrived damaged elsewhere stays here, and is counted") {
+  OwnerBench b;
+  b.write(0, item(1));
+  const auto grants = b.ask(1, 1, {item(1)}).grants;
+  b.probe.receive(2, far, ReleaseBlocks{1, {{name(1), grants.at(0).generation, Outcome::corrupt}}});
+  CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
+  CHECK(b.acquire(3, {item(1)}).at(0).grant == Grant::read);
+}
+
+TEST_CASE("other nodes hold a bounded number of reads, and the rest is left for this node") {
+  KvWorkerConfig config = Bench::small();
+  config.remote_reads_max = 1;
+  OwnerBench b(config);
+  b.write(0, item(1));
+  CHECK(b.ask(1, 1, {item(1)}).grants.at(0).grant == Grant::read);
+  CHECK(b.ask(2, 2, {item(1)}).grants.at(0).grant == Grant::none);
+  CHECK(b.acquire(3, {item(1)}).at(0).grant == Grant::read);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,248 @@
+// `troupe sim --requests` and `--overload`: what a cluster of a given size makes of a load without faults.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+
+#include "deploy/command_sim.h"
+#include "deploy/html_report.h"
+#include "deploy/table.h"
+#include "deploy/version.h"
+#include "sim/load.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+constexpr double tokens_per_item = 7, tokens_around = 40, us_per_token = 20, batch_us = 500;
+
+// A worker's pool holds a share of the catalog, so that the cluster holds a good part of it.
+sim::Scenario planning_scenario(const SimCommandOptions& options) {
+  sim::Scenario s;
+  const std::uint32_t nodes = options.nodes.value_or(4);
+  s.together = nodes < 4;
+  s.routers = s.together ? nodes : std::max(1U, nodes / 64);
+  s.cache_metas = 1;
+  s.workers = s.together ? nodes : nodes - s.routers - s.cache_metas;
+  s.items = static_cast<std::uint32_t>(options.items > 0 ? options.items : 10'000);
+  s.users = std::max(1'000U, s.items / 4);
+  s.tenants = 1;
+  s.candidates = 20;
+  s.lanes = 2;
+  s.batch_overhead = {static_cast<std::int64_t>(batch_us)};
+  s.us_per_token = us_per_token;
+  s.writes_share = 0;
+  s.precompute = false;
+  s.store = false;
+  s.frequency_window = {300'000'000};
+  s.in_flight_max = 4'096;
+  s.queue_max = 256;
+  s.batch_tokens_max = 4'096;
+  const double pages = 1.5 * s.items * (tokens_per_item + 30) / s.page_tokens / s.workers;
+  s.pages = static_cast<std::uint32_t>(std::clamp(pages, 4'096.0, 65'536.0));
+  const double request_us =
+      s.candidates * tokens_per_item * us_per_token + tokens_around * us_per_token + batch_us;
+  s.requests_per_s = 0.5 * 1e6 * s.workers * s.lanes / request_us;
+  return s;
+}
+
+std::vector<sim::LoadPhase> overload_phases(const sim::Scenario& s, double minutes) {
+  const double estimate = 2 * s.requests_per_s;
+  return {{"warm up", {20'000'000}, estimate / 4},
+          {"capacity", {40'000'000}, estimate * 4, 0, true},
+          {"calm", {20'000'000}, 0, 0.5},
+          {"0.8 times", {30'000'000}, 0, 0.8},
+          {"overload, 10 times", {static_cast<std::int64_t>(minutes * 60e6)}, 0, 10},
+          {"0.8 times again", {60'000'000}, 0, 0.8}};
+}
+
+// Seconds from the end of the overload until, for five seconds in a row, the 99th percentile is at most twice
+// and the answered share at least 99 % of what they were before it. Negative: never.
+double seconds_to_normal(const sim::LoadResult& result) {
+  if (result.phases.size() < 6) return -1;
+  const sim::LoadPhaseResult& before = result.phases[3];
+  const auto end = static_cast<std::size_t>(result.phases[4].to_s);
+  int good = 0;
+  for (std::size_t i = end; i < result.seconds.size(); ++i) {
+    const sim::LoadSecond& second = result.seconds[i];
+    const bool normal = second.offered > 0 && second.p99_ms <= 2 * before.p99_ms &&
+                        second.refused + second.expired <= 0.01 * second.offered;
+    good = normal ? good + 1 : 0;
+    if (good == 5) return static_cast<double>(i - end) - 4;
+  }
+  return -1;
+}
+
+struct Spread {
+  double least = 0, median = 0, most = 0, deviation = 0;  // deviation: of the mean, relative
+};
+
+Spread spread_of(std::vector<std::uint64_t> counts) {
+  if (counts.empty()) return {};
+  std::ranges::sort(counts);
+  const double n = static_cast<double>(counts.size());
+  const double mean = std::accumulate(counts.begin(), counts.end(), 0.0) / n;
+  double squares = 0;
+  for (const std::uint64_t count : counts)
+    squares += (static_cast<double>(count) - mean) * (static_cast<double>(count) - mean);
+  return {static_cast<double>(counts.front()), static_cast<double>(counts[counts.size() / 2]),
+          static_cast<double>(counts.back()), mean > 0 ? std::sqrt(squares / n) / mean : 0};
+}
+
+nlohmann::json to_json(const sim::Scenario& s, const sim::LoadResult& r) {
+  const Spread spread = spread_of(r.plans_per_worker);
+  nlohmann::json phases = nlohmann::json::array();
+  for (const sim::LoadPhaseResult& p : r.phases)
+    phases.push_back({{"name", p.name},
+                      {"from_s", p.from_s},
+                      {"to_s", p.to_s},
+                      {"offered_per_s", p.offered},
+                      {"answered_per_s", p.answered},
+                      {"p50_ms", p.p50_ms},
+                      {"p99_ms", p.p99_ms}});
+  return {{"commit", commit()},
+          {"nodes", s.nodes()},
+          {"workers", s.workers},
+          {"routers", s.routers},
+          {"items", s.items},
+          {"requests", r.tally.requests},
+          {"answered", r.tally.answered},
+          {"refused", r.tally.refused},
+          {"expired", r.tally.expired},
+          {"events", r.events},
+          {"wall_s", r.wall_s},
+          {"virtual_s", r.virtual_s},
+          {"resident_mb", r.resident_mb},
+          {"item_hit_rate", r.item_hit_rate},
+          {"user_hit_rate", r.user_hit_rate},
+          {"token_hit_rate", r.token_hit_rate},
+          {"capacity_per_s", r.capacity},
+          {"plans_per_worker",
+           {{"least", spread.least},
+            {"median", spread.median},
+            {"most", spread.most},
+            {"relative_deviation", spread.deviation}}},
+          {"phases", phases},
+          {"violations", r.violations.size()}};
+}
+
+Table phase_table(const sim::LoadResult& r) {
+  using enum Table::Align;
+  Table table({{"phase"},
+               {"from s", right},
+               {"to s", right},
+               {"offered/s", right},
+               {"answered/s", right},
+               {"p50 ms", right},
+               {"p99 ms", right}});
+  for (const sim::LoadPhaseResult& p : r.phases)
+    table.row({p.name, fixed(p.from_s, 0), fixed(p.to_s, 0), fixed(p.offered, 0), fixed(p.answered, 0),
+               fixed(p.p50_ms, 1), fixed(p.p99_ms, 1)});
+  return table;
+}
+
+void print_result(std::ostream& out, const sim::Scenario& s, const sim::LoadResult& r) {
+  const Spread spread = spread_of(r.plans_per_worker);
+  phase_table(r).print(out);
+  out << s.nodes() << " nodes (" << s.workers << " workers), " << s.items << " items, " << r.tally.requests
+      << " requests: " << r.tally.answered << " answered, " << r.tally.refused << " refused, "
+      << r.tally.expired << " expired\n"
+      << r.events << " events in " << fixed(r.wall_s, 1) << " s ("
+      << fixed(static_cast<double>(r.events) / r.wall_s / 1e3, 0) << " thousand per second); virtual time "
+      << fixed(r.virtual_s, 1) << " s; resident " << fixed(r.resident_mb, 0) << " MB\nhit rates: items "
+      << fixed(100 * r.item_hit_rate, 1) << " %, users " << fixed(100 * r.user_hit_rate, 1) << " %, tokens "
+      << fixed(100 * r.token_hit_rate, 1) << " %\nplans per worker: least " << fixed(spread.least, 0)
+      << ", median " << fixed(spread.median, 0) << ", most " << fixed(spread.most, 0)
+      << "; relative deviation " << fixed(100 * spread.deviation, 1) << " %\n";
+  for (const sim::Violation& v : r.violations)
+    out << "promise " << v.promise << " is broken: " << v.what << '\n';
+}
+
+Plot plot_of(const std::string& title, const std::string& y_label, const sim::LoadResult& r,
+             const std::vector<std::pair<std::string, double sim::LoadSecond::*>>& lines,
+             bool log_y = false) {
+  Plot plot{.title = title, .x_label = "virtual time, s", .y_label = y_label, .log_y = log_y};
+  for (const auto& [name, member] : lines) {
+    Series series{name, {}, {}};
+    for (std::size_t i = 0; i < r.seconds.size(); ++i) {
+      series.x.push_back(static_cast<double>(i));
+      series.y.push_back(r.seconds[i].*member);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  for (const sim::LoadPhaseResult& p : r.phases) plot.marks.push_back({p.name, p.from_s, p.to_s});
+  return plot;
+}
+
+Report report_of(const sim::Scenario& s, const sim::LoadResult& r, const std::string& verdict) {
+  using S = sim::LoadSecond;
+  ReportTable phases{"The phases of the load.",
+                     {{"phase"},
+                      {"offered/s", Table::Align::right},
+                      {"answered/s", Table::Align::right},
+                      {"p50 ms", Table::Align::right},
+                      {"p99 ms", Table::Align::right}},
+                     {}};
+  for (const sim::LoadPhaseResult& p : r.phases)
+    phases.rows.push_back(
+        {p.name, fixed(p.offered, 0), fixed(p.answered, 0), fixed(p.p50_ms, 1), fixed(p.p99_ms, 1)});
+  ReportSection load{
+      "Load and answers",
+      {std::to_string(s.nodes()) + " simulated nodes with " + std::to_string(s.workers) + " workers, " +
+           std::to_string(s.items) + " items, " + std::to_string(r.tally.requests) + " requests.",
+       verdict},
+      {phases},
+      {plot_of("Requests", "per second", r,
+               {{"offered", &S::offered},
+                {"answered", &S::answered},
+                {"refused", &S::refused},
+                {"expired", &S::expired}},
+               true),
+       plot_of("Latency of the answers", "ms", r, {{"p99", &S::p99_ms}, {"p50", &S::p50_ms}}, true)}};
+  ReportSection bounds{
+      "What is held",
+      {"Queues are bounded by the configuration; the memory is that of the simulating process."},
+      {},
+      {plot_of("Requests and plans in the cluster", "count", r,
+               {{"in flight", &S::in_flight}, {"waiting plans", &S::waiting}}),
+       plot_of("Resident memory", "MB", r, {{"resident", &S::resident_mb}})}};
+  return {"A cluster under load", "commit " + std::string(commit()), {load, bounds}};
+}
+
+}  // namespace
+
+int run_sim_load(const SimCommandOptions& options) {
+  if (!options.json.empty()) check_output(options.json);
+  if (!options.report.empty()) check_output(options.report);
+  sim::LoadOptions load;
+  load.scenario = planning_scenario(options);
+  load.requests_max = options.overload ? 0 : options.requests;
+  load.phases =
+      options.overload
+          ? overload_phases(load.scenario, options.minutes.value_or(10))
+          : std::vector<sim::LoadPhase>{{"steady", {1'000'000'000'000}, load.scenario.requests_per_s}};
+  sim::LoadResult result;
+  {
+    Progress progress("load", 1'000);
+    load.progress = [&](double share) { progress.at(static_cast<std::uint64_t>(share * 1'000)); };
+    result = run_load(load);
+  }
+  std::ostream& out = options.json == "-" ? std::cerr : std::cout;
+  print_result(out, load.scenario, result);
+  std::string verdict;
+  if (options.overload && result.phases.size() == 6) {
+    const double goodput = result.phases[4].answered / result.capacity, normal = seconds_to_normal(result);
+    verdict = "Capacity " + fixed(result.capacity, 0) + " answers per second; under ten times that " +
+              fixed(100 * goodput, 1) + " % of it; normal again " +
+              (normal < 0 ? "never" : fixed(normal, 0) + " s after") + " the overload's end.";
+    out << verdict << '\n';
+  }
+  if (!options.report.empty())
+    write_output(options.report, to_html(report_of(load.scenario, result, verdict)));
+  if (!options.json.empty()) write_output(options.json, to_json(load.scenario, result).dump(2) + "\n");
+  return result.violations.empty() ? 0 : 1;
+}
+
+}  // namespace troupe::deploy

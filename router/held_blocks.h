@@ -1,0 +1,37 @@
+#pragma once
+// Where the blocks of one ranking request are, as the index answered, and what of its plan a node would have
+// to compute anew. A block that is held elsewhere can be pulled, which is taken for a quarter of computing
+// it.
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "router/policy.h"
+#include "runtime/messages.h"
+#include "runtime/ports.h"
+
+namespace troupe::router {
+
+inline constexpr double pull_share = 0.25;
+
+class HeldBlocks {
+ public:
+  // Absent if the answer's parts do not fit together, or not the question.
+  static std::optional<HeldBlocks> of(BlocksFound found, std::size_t items);
+
+  std::span<const NodeId> user_holders() const { return found_.user_holders; }
+  std::span<const NodeId> item_holders(std::size_t item) const;
+  // Who holds the user's block or most of the items' blocks, whichever the prefix reuses; 0: nobody. Ties go
+  // to the lower node.
+  NodeId best_holder(Prefix prefix) const;
+  double new_tokens(NodeId node, Prefix prefix, double user_tokens, std::span<const Item> items) const;
+  const BlocksFound& found() const { return found_; }
+
+ private:
+  explicit HeldBlocks(BlocksFound found);
+
+  BlocksFound found_;
+  std::vector<std::uint32_t> begins_;  // of each item's holders; one more at the end
+};
+
+}  // namespace troupe::router

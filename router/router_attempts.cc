@@ -1,0 +1,202 @@
+// Where a plan is sent, and sent again. An attempt ends by an answer, a refusal or the loss of its worker;
+// one that has taken half of the time that was left is late: the plan is tried elsewhere, and whoever answers
+// first wins. A request is tried `attempts_max` times, as far as the retry budget allows; a worker that
+// drains or has not the model says no at no cost, but even so a plan is sent four times at most.
+#include <algorithm>
+
+#include "router/answer_check.h"
+#include "router/router_core.h"
+#include "router/spread.h"
+#include "runtime/planted.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::size_t sends_max = 4;
+
+bool costs_nothing(const Refusal& refusal) {
+  return refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model");
+}
+
+// Another worker may do better.
+bool is_retriable(const Refusal& refusal) {
+  if (refusal.status == 503) return true;
+  return refusal.status == 500 && (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
+}
+
+Refusal poison() {
+  return {422, "poison", "workers were lost while they ran this request", "request", "another request"};
+}
+
+bool contains(const std::vector<NodeId>& nodes, NodeId node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+double new_tokens_at(NodeId node, const Flight& flight) {
+  if (const auto* score = std::get_if<ScoreWork>(&flight.work))
+    return static_cast<double>(token_count(score->request));
+  const RankWork& work = std::get<RankWork>(flight.work);
+  const auto user_tokens = static_cast<double>(work.history.tokens.size());
+  if (work.held) return work.held->new_tokens(node, work.prefix, user_tokens, work.items);
+  double tokens = user_tokens;
+  for (const Item& item : work.items) tokens += static_cast<double>(item.tokens.size());
+  return tokens;
+}
+
+}  // namespace
+
+// Among the workers that were considered at admission and the one that holds most; when none of them is left,
+// among those that would be considered now.
+std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Flight& flight) {
+  std::vector<NodeId> tried = flight.tried();
+  if (planted(Bug::retry_poison)) tried.clear();
+  const std::string& model = flight.pinned.model_version;
+  const auto choose = [&](std::vector<NodeId> nodes) {
+    const auto* rank = std::get_if<RankWork>(&flight.work);
+    const NodeId holder = rank && rank->held ? rank->held->best_holder(rank->prefix) : 0;
+    if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
+    std::vector<WorkerTable::Option> options;
+    for (const NodeId node : nodes)
+      if (!contains(tried, node)) options.push_back({node, new_tokens_at(node, flight)});
+    return workers_.choose(turn.now, options, model, flight.attempts.empty());
+  };
+  if (const auto option = choose(flight.candidates)) return option;
+  return choose(workers_.candidates(
+      turn.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
+}
+
+// Refuses a request that workers died of.
+bool RouterCore::refuse_poison(Turn turn, const Flight& flight) {
+  if (suspects_.strikes(turn.now, flight.fingerprint) < poison_strikes || planted(Bug::retry_poison))
+    return false;
+  refuse_flight(turn, flight, poison());
+  return true;
+}
+
+void RouterCore::execute(Turn turn, Flight& flight) {
+  flight.stage = Stage::executing;
+  const auto option = choose_worker(turn, flight);
+  if (!option)
+    return refuse_flight(
+        turn, flight,
+        {503, "no_worker", "no worker is there to serve the request", "router", "a retry after a pause"});
+  if (workers_.wait_us(option->node) > static_cast<double>((flight.asked.deadline - turn.now).us))
+    return refuse_flight(turn, flight,
+                         {503, "overloaded", "no worker can begin before the request's time is over",
+                          "router", "a retry after a pause"});
+  flight.paid = 1;
+  send_plan(turn, flight, *option);
+}
+
+void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option) {
+  const auto* rank = std::get_if<RankWork>(&flight.work);
+  Execute plan = rank ? plan_rank(turn.now, flight, *rank, option.node)
+                      : score_plan(std::get<ScoreWork>(flight.work).request);
+  const Duration left = flight.asked.deadline - turn.now;
+  plan.id = flight.serial;
+  plan.budget_us = left.us;
+  plan.model_version = flight.pinned.model_version;
+  plan.alone = suspects_.strikes(turn.now, flight.fingerprint) > 0;
+  flight.sent = remember(plan.segments);
+  const Instant late_at = turn.now + Duration{left.us / 2};
+  flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone});
+  ++attempts_;
+  turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
+  turn.effects.send({option.node, Role::inference_worker}, std::move(plan));
+}
+
+// False if nobody is left to try, or it may not be tried again.
+bool RouterCore::retry(Turn turn, Flight& flight, bool free) {
+  if (!planted(Bug::retry_poison)) {
+    if (flight.attempts.size() >= sends_max) return false;
+    if (!free && flight.paid >= config_.attempts_max) return false;
+  }
+  const auto option = choose_worker(turn, flight);
+  if (!option) return false;
+  if (!free && !planted(Bug::retry_poison) && !retry_budget_.spend()) return false;
+  if (!free) ++flight.paid, ++retries_;
+  send_plan(turn, flight, *option);
+  return true;
+}
+
+// ---- how an attempt ends ----
+
+void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Executed& executed) {
+  Attempt* attempt = flight.attempt_at(from.node);
+  if (!attempt || from.role != Role::inference_worker) return;
+  const bool open = attempt->open(), alone = attempt->alone;
+  if (open) workers_.finish(turn.now, attempt->ticket);
+  if (const auto fault = find_answer_fault(flight, executed)) {
+    if (open) fail_attempt(turn, flight, *attempt, *fault, false);
+    return;
+  }
+  if (alone) suspects_.clear(flight.fingerprint);  // it was not its doing
+  attempt->state = Attempt::State::over;
+  if (std::holds_alternative<RankWork>(flight.work)) return on_ranked(turn, flight, from.node, executed);
+  on_scored(turn, flight, executed);
+}
+
+void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refused) {
+  Flight* flight = find(refused.id);
+  Attempt* attempt = flight ? flight->attempt_at(from.node) : nullptr;
+  if (!attempt || !attempt->open() || from.role != Role::inference_worker) return;
+  if (planted(Bug::forget_refused_request)) {
+    open_.erase({flight->asked.from, flight->asked.id});
+    return drop(turn, *flight);
+  }
+  if (!is_retriable(refused.refusal)) return refuse_flight(turn, *flight, refused.refusal);
+  fail_attempt(turn, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
+}
+
+// Tries again if it may; else waits for another attempt, and when there is none the refusal goes to the
+// client.
+void RouterCore::fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal,
+                              bool free) {
+  const bool was_late = attempt.state == Attempt::State::late;  // it was tried again then
+  if (refusal.status == 500) workers_.time_out(turn.now, attempt.ticket);  // it fails fast, and would look idle
+  if (attempt.open()) workers_.forget(attempt.ticket);
+  attempt.state = Attempt::State::over;
+  if (was_late && flight.has_open_attempt()) return;
+  if (retry(turn, flight, free) || flight.has_open_attempt()) return;
+  refuse_flight(turn, flight, refusal);
+}
+
+void RouterCore::on_late(Turn turn, Flight& flight) {
+  for (Attempt& attempt : flight.attempts) {
+    if (attempt.state != Attempt::State::waiting || turn.now < attempt.late_at) continue;
+    attempt.state = Attempt::State::late;
+    workers_.time_out(turn.now, attempt.ticket);
+    retry(turn, flight, false);
+    return;  // the list of attempts may have moved
+  }
+}
+
+// The process that ran there is gone: each content that it ran has one strike more, however often it ran.
+void RouterCore::lose_attempts(Turn turn, NodeId node, const std::string& why) {
+  std::vector<Serial> lost;
+  std::map<std::uint64_t, std::uint32_t> strikes;  // by fingerprint
+  for (auto& [serial, flight] : flights_) {
+    const Attempt* attempt = flight.attempt_at(node);
+    if (!attempt || !attempt->open()) continue;
+    lost.push_back(serial);
+    if (strikes.count(flight.fingerprint) > 0) continue;
+    const std::uint32_t count = suspects_.strike(turn.now, flight.fingerprint);
+    strikes[flight.fingerprint] = count;
+    tell_routers(turn, Suspect{flight.fingerprint, count});
+  }
+  const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
+                        "a retry after a pause"};
+  for (const Serial serial : lost) {
+    Flight* flight = find(serial);
+    if (flight) lose_attempt(turn, *flight, node, strikes.at(flight->fingerprint), refusal);
+  }
+}
+
+void RouterCore::lose_attempt(Turn turn, Flight& flight, NodeId node, std::uint32_t strikes,
+                              const Refusal& refusal) {
+  if (strikes >= poison_strikes && !planted(Bug::retry_poison)) return refuse_flight(turn, flight, poison());
+  if (planted(Bug::no_retry_after_loss)) return refuse_flight(turn, flight, refusal);
+  fail_attempt(turn, flight, *flight.attempt_at(node), refusal, false);
+}
+
+}  // namespace troupe::router

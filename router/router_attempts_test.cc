@@ -1,0 +1,264 @@
+// Attempts, retries, strikes and admission.
+#include "router/router_core_test.h"
+
+namespace troupe::router {
+namespace {
+
+// Workers 1, 2 and 3; a request's plan is under way at `first`.
+struct Cluster : RouterBench {
+  explicit Cluster(RouterConfig config = cluster_config({1, 2, 3})) : RouterBench(std::move(config)) {}
+  NodeId send_plan(std::int64_t us, RequestId id, std::int64_t budget = 0, const std::string& user = "ann") {
+    send(us, id, budget, user);
+    REQUIRE(plans() == 1);
+    return node;
+  }
+};
+
+TEST_CASE("a refusal that another worker may not share is tried again there, once") {
+  for (const char* code : {"overloaded", "device_failed"}) {
+    Cluster c;
+    const NodeId first = c.send_plan(0, 1);
+    const Execute before = c.plan();
+    c.refuse_at(10, first, std::string(code) == "overloaded" ? 503 : 500, code);
+    REQUIRE(c.plans() == 1);
+    CHECK(c.node != first);
+    CHECK(c.plan().segments == before.segments);
+    CHECK(c.plan().budget_us == 990);
+    c.refuse_at(20, c.node, 503, "overloaded");
+    CHECK(c.refused() == "503 overloaded");
+    CHECK(c.core.retries() == 1);
+  }
+}
+
+TEST_CASE("what every worker would refuse goes to the client") {
+  for (const auto& [status, code] :
+       {std::pair{504, "deadline_exceeded"}, {422, "bad_plan"}, {500, "broken"}}) {
+    Cluster c;
+    const NodeId first = c.send_plan(0, 1);
+    c.refuse_at(10, first, static_cast<std::uint16_t>(status), code);
+    CHECK(c.refused() == std::to_string(status) + " " + code);
+    CHECK(c.plans() == 0);
+  }
+}
+
+TEST_CASE(
+    "a draining worker, or one without the model, costs no retry; but a plan is sent four times at most") {
+  RouterConfig config = cluster_config({1, 2, 3, 4, 5, 6});
+  config.retry_burst = 0;
+  Cluster c(config);
+  c.send_plan(0, 1);
+  for (const char* code : {"draining", "wrong_model", "draining"}) {
+    c.refuse_at(10, c.node, 503, code);
+    REQUIRE(c.plans() == 1);
+  }
+  CHECK(c.core.retries() == 0);
+  c.refuse_at(10, c.node, 503, "draining");
+  CHECK(c.refused() == "503 draining");
+  CHECK(c.core.attempts() == 4);
+}
+
+TEST_CASE("without a retry left the last refusal goes to the client") {
+  RouterConfig config = cluster_config({1, 2, 3});
+  config.retry_burst = 1;
+  Cluster c(config);
+  c.lose(1, c.send_plan(0, 1, 0, "ann"));
+  CHECK(c.plans() == 1);
+  c.send(2, 2, 0, "bob");
+  c.refuse_at(3, c.node, 503, "overloaded");
+  CHECK(c.refused() == "503 overloaded");
+  for (RequestId id = 3; id < 13; ++id) c.send(10, id, 0, "eve");  // ten more earn one
+  c.refuse_at(11, c.node, 503, "overloaded");
+  CHECK(c.plans() == 1);
+}
+
+TEST_CASE("a request whose worker is lost is tried elsewhere, alone, and the other routers hear of it") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  CHECK_FALSE(c.plan().alone);
+  c.lose(10, first);
+  CHECK(c.plan().alone);
+  CHECK(c.node != first);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);
+  c.execute_at(20, c.node);
+  CHECK(c.replies() == 1);
+  c.send_plan(30, 2);  // it ran well: no suspect any more
+  CHECK_FALSE(c.plan().alone);
+}
+
+TEST_CASE("silence and a new incarnation are losses too") {
+  Cluster silent;
+  silent.probe.start();
+  const NodeId first = silent.send_plan(0, 1, 10'000);
+  for (NodeId node : {1, 2, 3})
+    if (node != first) silent.beat(2'500, node, beat_of(5));
+  silent.run_until(3'000);
+  CHECK(silent.plans() == 1);
+  CHECK(silent.node != first);
+
+  Cluster restarted;
+  for (NodeId node : {1, 2, 3}) restarted.beat(0, node, beat_of(5));
+  const NodeId second = restarted.send_plan(0, 1);
+  restarted.beat(10, second, beat_of(5));
+  CHECK(restarted.plans() == 0);
+  restarted.beat(20, second, beat_of(6));
+  CHECK(restarted.plans() == 1);
+  CHECK(restarted.probe.sent<Suspect>().size() == 1);
+}
+
+TEST_CASE(
+    "after half of its time a request is tried elsewhere, without a strike, and the first answer wins") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  c.run_until(499);
+  CHECK(c.plans() == 0);
+  c.run_until(500);
+  CHECK(c.plans() == 1);
+  CHECK(c.node != first);
+  CHECK_FALSE(c.plan().alone);
+  const NodeId second = c.node;
+  c.execute_at(600, first);
+  CHECK(c.replies() == 1);
+  CHECK(c.probe.sent<RankReply>()[0].node == first);
+  c.execute_at(601, second);
+  CHECK(c.probe.effects.list.empty());
+}
+
+TEST_CASE("an attempt that failed late leaves the request to the one that still runs") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  c.run_until(500);
+  const NodeId second = c.node;
+  c.refuse_at(510, first, 503, "overloaded");
+  CHECK(c.refused() == "");
+  CHECK(c.plans() == 0);
+  c.refuse_at(520, second, 503, "busy");
+  CHECK(c.refused() == "503 busy");
+}
+
+TEST_CASE("a late attempt that nobody could take over is still the request's own") {
+  Cluster c(cluster_config({1}));
+  c.send_plan(0, 1);
+  c.run_until(500);
+  CHECK(c.plans() == 0);
+  c.refuse_at(510, 1, 503, "overloaded");
+  CHECK(c.refused() == "503 overloaded");
+}
+
+TEST_CASE("an answer that is none is tried again at another worker, once for each worker that gave it") {
+  RouterConfig config = cluster_config({1, 2, 3});
+  config.attempts_max = 3;
+  Cluster c(config);
+  const NodeId first = c.send_plan(0, 1);
+  c.answer_at(10, first, c.answer({1}));
+  CHECK(c.plans() == 1);
+  CHECK(c.node != first);
+  c.answer_at(11, first, c.answer({1}));  // doubled
+  CHECK(c.probe.effects.list.empty());
+  Executed other = c.answer({1, 2});
+  other.model_version = "model 0";
+  c.answer_at(20, c.node, other);
+  c.answer_at(21, c.node, other);
+  CHECK(c.refused() == "500 bad_model_output");
+}
+
+TEST_CASE(
+    "a request that workers died of twice is refused, now and later, and its like runs alone after the "
+    "first") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  c.lose(10, first);
+  const NodeId second = c.node;
+  c.send_plan(11, 2);  // the same content
+  CHECK(c.plan().alone);
+  CHECK(c.node != first);
+  c.lose(20, second);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 2);
+  const auto refusals = c.probe.sent<Refused>();
+  REQUIRE_FALSE(refusals.empty());
+  CHECK(refusals[0].refusal.code == "poison");
+  CHECK(refusals[0].refusal.status == 422);
+  c.rank(30, 3, "recompute");
+  c.find(31);
+  CHECK(c.refused() == "422 poison");
+  c.send(32, 4, 0, "bob");
+  CHECK(c.plans() == 1);
+}
+
+TEST_CASE("one loss is one strike, however many copies of the content ran there") {
+  RouterConfig config = cluster_config({1});
+  Cluster c(config);
+  c.send_plan(0, 1);
+  c.send_plan(1, 2);
+  c.lose(10, 1);
+  CHECK(c.probe.sent<Suspect>().size() == 1);
+  CHECK(c.probe.sent<Suspect>()[0].strikes == 1);
+  for (const Refused& refused : c.probe.sent<Refused>()) CHECK(refused.refusal.code == "worker_lost");
+}
+
+TEST_CASE("what another router suspects runs alone here, and its poison is refused here") {
+  Cluster c;
+  c.lose(10, c.send_plan(0, 1));
+  const Suspect suspect = c.probe.sent<Suspect>().at(0);
+  Cluster other;
+  other.probe.receive(0, {8, Role::router}, suspect);
+  other.send_plan(1, 1);
+  CHECK(other.plan().alone);
+  other.probe.receive(2, {8, Role::router}, Suspect{suspect.fingerprint, 2});
+  other.rank(3, 2, "recompute");
+  other.find(4);
+  CHECK(other.refused() == "422 poison");
+}
+
+TEST_CASE("what no worker can begin in time is refused at once, what one can is not") {
+  Cluster c(cluster_config({1}));
+  Heartbeat busy = beat_of(5);
+  busy.tokens_waiting = 1'000;
+  busy.us_per_token = 1;
+  c.beat(0, 1, busy);
+  c.rank(1, 1, "recompute", 999);
+  CHECK(c.refused() == "503 overloaded");
+  c.rank(2, 2, "recompute", 1'001);
+  CHECK(c.refused() == "");
+  CHECK(c.probe.started<FindFeatures>().size() == 1);
+}
+
+TEST_CASE("plans go where they are done first: to the block, past the queue, not to who drains") {
+  Cluster c;
+  for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
+  const auto ask = [&](std::int64_t us, RequestId id, std::vector<NodeId> holders) {
+    c.rank(us, id, "user", 10'000);
+    c.find(us);
+    c.probe.receive(us, meta, BlocksFound{c.serial, std::move(holders), {0, 0}, {}, 9, 0});
+    REQUIRE(c.plans() == 1);
+    return c.probe.recipients().at(0).node;
+  };
+  CHECK(ask(1, 1, {2}) == 2);
+  CHECK(c.plan().segments.at(1).at == 0);
+  c.beat(2, 2, beat_of(5));
+  Heartbeat busy = beat_of(5);
+  busy.tokens_waiting = 500;
+  c.beat(3, 2, busy);
+  CHECK(ask(4, 2, {2}) != 2);
+  CHECK(c.plan().segments.at(1).at == 2);  // it can be pulled from there
+  Heartbeat draining = beat_of(5);
+  draining.draining = true;
+  c.beat(5, 3, draining);
+  c.beat(5, 1, beat_of(5));
+  CHECK(ask(6, 3, {3}) == 1);
+}
+
+TEST_CASE("scores are tried again like rankings") {
+  Cluster c;
+  c.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}}, {11}});
+  const auto first = c.probe.recipients().at(0).node;
+  const Execute plan = c.plan();
+  c.lose(1, first);
+  CHECK(c.plan().segments == plan.segments);
+  CHECK(c.plan().alone);
+  c.probe.receive(2, {c.node, Role::inference_worker},
+                  Executed{plan.id, {{{1}}}, {0, 0}, 0, 0, 0, 0, "model 1"});
+  CHECK(c.probe.sent<ScoreReply>().size() == 1);
+}
+
+}  // namespace
+}  // namespace troupe::router

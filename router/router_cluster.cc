@@ -1,0 +1,178 @@
+// What the router does about the cluster around it: who is alive, which versions are served, draining,
+// status.
+#include <algorithm>
+
+#include "router/router_core.h"
+
+namespace troupe::router {
+
+// Once per heartbeat: who has fallen silent, what the Coordination says, whether a reload is through.
+void RouterCore::on_beat(Turn turn) {
+  for (const NodeId node : workers_.tick(turn.now)) {
+    lose_attempts(turn, node, "is silent");
+    precompute_.lose(turn, node);
+  }
+  versions_.tick(turn, workers_);
+  see_to_reload(turn);
+  turn.effects.set_timer(beat_timer, turn.now + config_.heartbeat);
+}
+
+void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat) {
+  const auto news = workers_.hear(turn.now, node, heartbeat);
+  if (news == WorkerTable::News::ignored) return;
+  if (news == WorkerTable::News::restarted) {
+    turn.effects.log(LogLevel::warning, "worker_restarted", {{"node", std::to_string(node)}});
+    lose_attempts(turn, node, "has restarted");
+    precompute_.lose(turn, node);
+  }
+  const std::uint64_t epoch = versions().epoch;
+  if (heartbeat.versions_epoch < epoch) turn.effects.send({node, Role::inference_worker}, versions());
+  if (heartbeat.versions_epoch > epoch) versions_.tick(turn, workers_);
+}
+
+void RouterCore::on_peer_lost(Turn turn, NodeId node) {
+  leader_.lose(node);
+  if (!workers_.has(node)) return;
+  workers_.lose(node);
+  turn.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
+  lose_attempts(turn, node, "is gone");
+  precompute_.lose(turn, node);
+}
+
+void RouterCore::tell_routers(Turn turn, const Message& message) const {
+  for (const NodeId node : config_.routers)
+    if (node != config_.node) turn.effects.send({node, Role::router}, message);
+}
+
+// ---- versions ----
+
+void RouterCore::follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing) {
+  if (versions().epoch == epoch_before) return;
+  turn.effects.log(LogLevel::info, "versions",
+                   {{"epoch", std::to_string(versions().epoch)},
+                    {"model", versions().model_version},
+                    {"catalog", versions().catalog_version},
+                    {"next_model", versions().next_model}});
+  if (own_doing) tell_routers(turn, versions());
+  precompute_.follow(turn, versions().model_version, versions().catalog_version);
+}
+
+void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
+  if (is_copy(from, reload.id)) return;
+  const Asked asked{from, reload.id, turn.now, turn.now + config_.reload_budget};
+  if (reload.model_version.empty() && reload.catalog_version.empty())
+    return refuse(turn, asked,
+                  {400, "empty_reload", "neither a model nor a catalog is named", "body",
+                   "model_version or catalog_version"});
+  if (reload.model_version.size() + reload.catalog_version.size() > config_.limits.id_bytes_max ||
+      (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
+    return refuse(turn, asked,
+                  {400, "bad_version", "a version is too long or has a line break", "body",
+                   "at most " + std::to_string(config_.limits.id_bytes_max) + " bytes in one line"});
+  if (!config_.coordinate || !versions_.known())
+    return refuse(turn, asked,
+                  {503, "no_coordination", "the versions are not kept anywhere", "router",
+                   "a router with a coordination"});
+  if (reloading_)
+    return refuse(turn, asked,
+                  {503, "busy", "another reload is under way", "router", "a retry when it is done"});
+  open_.insert({from, reload.id});
+  reloading_ = Reloading{asked, std::nullopt};
+  versions_.wish(reload.model_version, reload.catalog_version);
+  versions_.tick(turn, workers_);
+}
+
+// The reload is answered when the wish is served, every worker that lives follows, nothing of the old
+// versions runs here, and the other routers have had the time to hear of it.
+void RouterCore::see_to_reload(Turn turn) {
+  if (!reloading_) return;
+  const Asked asked = reloading_->asked;
+  const auto end = [&](auto&& outcome) {
+    versions_.drop_wish();
+    reloading_.reset();
+    outcome();
+  };
+  const VersionKeeper::Wish wish = versions_.wish_state();
+  if (turn.now >= asked.deadline)
+    return end([&] {
+      refuse(turn, asked,
+             {504, "deadline_exceeded", "not every worker has the new versions in time", "router",
+              "models that can be loaded"});
+    });
+  if (wish == VersionKeeper::Wish::replaced)
+    return end([&] {
+      refuse(turn, asked,
+             {503, "replaced", "another reload has replaced this one", "router", "one reload at a time"});
+    });
+  if (wish == VersionKeeper::Wish::wrong_catalog)
+    return end([&] {
+      refuse(turn, asked,
+             {422, "wrong_catalog", "there is no such catalog", "catalog_version",
+              "a catalog that was imported"});
+    });
+  const Pinned present{versions().model_version, versions().catalog_version};
+  const bool old_runs = std::any_of(flights_.begin(), flights_.end(),
+                                    [&](const auto& flight) { return !(flight.second.pinned == present); });
+  if (wish != VersionKeeper::Wish::served || old_runs || !workers_.all_follow(turn.now, versions().epoch))
+    return;
+  if (!reloading_->served_since) reloading_->served_since = turn.now;
+  if (turn.now < *reloading_->served_since + Duration{config_.heartbeat.us * 2}) return;
+  end([&] {
+    settle(asked);
+    turn.effects.send(asked.from, Stored{asked.id, versions().epoch});
+  });
+}
+
+// ---- drain and status ----
+
+void RouterCore::on_drain(Turn turn, Address from, const Drain& drain) {
+  if (draining_ != drain.on) turn.effects.log(LogLevel::info, drain.on ? "drain" : "serve_again");
+  draining_ = drain.on;
+  turn.effects.send(from, status(drain.id));
+}
+
+StatusReply RouterCore::status(RequestId id) const {
+  StatusReply reply{id, config_.node, Role::router, !draining_ && versions_.known(), {}};
+  const auto field = [&](const char* name, std::string value) {
+    reply.fields.push_back({name, std::move(value)});
+  };
+  field("model_version", versions().model_version);
+  field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
+  field("next_model", versions().next_model);
+  field("versions_epoch", std::to_string(versions().epoch));
+  field("policy", std::string(name_of(config_.policy)));
+  field("requests_in_flight", std::to_string(flights_.size()));
+  field("writes_in_flight", std::to_string(writings_.size()));
+  field("requests_answered", std::to_string(answered_));
+  field("requests_refused", std::to_string(refused_));
+  field("plans_sent", std::to_string(attempts_));
+  field("retries", std::to_string(retries_));
+  field("suspects", std::to_string(suspects_.size()));
+  if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
+  field("precompute", std::string(precompute_.state()));
+  field("items_precomputed", std::to_string(precompute_.items_precomputed()));
+  return reply;
+}
+
+std::string RouterCore::check_bounds() const {
+  const auto over = [](const char* what, std::size_t count, std::size_t most) {
+    return std::string(what) + ": " + std::to_string(count) + " of at most " + std::to_string(most);
+  };
+  if (flights_.size() > config_.in_flight_max)
+    return over("requests", flights_.size(), config_.in_flight_max);
+  if (early_.size() > config_.in_flight_max) return over("early requests", early_.size(), config_.in_flight_max);
+  if (feature_jobs_.size() > 2 * std::size_t{config_.in_flight_max})
+    return over("feature jobs", feature_jobs_.size(), 2 * std::size_t{config_.in_flight_max});
+  if (writings_.size() > config_.writes_in_flight_max)
+    return over("writes", writings_.size(), config_.writes_in_flight_max);
+  const std::size_t open_max = flights_.size() + writings_.size() + reloading_.has_value();
+  if (open_.size() > open_max) return over("open ids", open_.size(), open_max);
+  if (recent_.size() > config_.recent_max) return over("remembered ids", recent_.size(), config_.recent_max);
+  if (suspects_.size() > config_.suspects_max)
+    return over("suspects", suspects_.size(), config_.suspects_max);
+  for (const auto& [serial, flight] : flights_)
+    if (flight.attempts.size() > 4) return over("attempts", flight.attempts.size(), 4);
+  return precompute_.check_bounds();
+}
+
+}  // namespace troupe::router

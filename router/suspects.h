@@ -1,0 +1,42 @@
+#pragma once
+// Requests that were running on a worker while it was lost (promise 12). After one strike a request of the
+// same content runs alone, so that it takes nobody with it; after two it is poison and refused. What is
+// remembered is bounded in time and number; the oldest is forgotten first. A suspect that ran well is
+// cleared.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "runtime/core.h"
+
+namespace troupe::router {
+
+inline constexpr std::uint32_t poison_strikes = 2;
+
+class Suspects {
+ public:
+  explicit Suspects(std::size_t most, Duration memory = {600'000'000}) : most_(most), memory_(memory) {}
+
+  std::uint32_t strikes(Instant now, std::uint64_t fingerprint) const;
+  std::uint32_t strike(Instant now, std::uint64_t fingerprint);  // the new count
+  // Another router's count. Hearing it twice changes nothing.
+  void hear(Instant now, const Suspect& suspect);
+  void clear(std::uint64_t fingerprint);
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::uint32_t strikes = 0;
+    std::uint64_t order = 0;
+    Instant until;
+  };
+  void set(Instant now, std::uint64_t fingerprint, std::uint32_t strikes);
+
+  std::size_t most_;
+  Duration memory_;
+  std::map<std::uint64_t, Entry> entries_;           // by fingerprint
+  std::map<std::uint64_t, std::uint64_t> by_order_;  // fingerprints, oldest first
+  std::uint64_t next_order_ = 0;
+};
+
+}  // namespace troupe::router

@@ -1,0 +1,69 @@
+#pragma once
+// Which model and catalog new requests are pinned to (promise 4). The truth is one key of the Coordination,
+// "model\ncatalog\nnext model"; its revision is the epoch. Every router reads it once per heartbeat and
+// follows the highest epoch that it hears of. An operator's wish is carried out in steps, each a
+// compare-and-set:
+//
+//   announce the next model → every live worker has it → flip → (another catalog) → served
+//
+// Any router flips once it sees the announced model everywhere, so a swap goes on when the router that was
+// asked dies. A later wish of another router replaces an earlier one. One question at a time is on its way.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "router/turn.h"
+#include "router/worker_table.h"
+
+namespace troupe::router {
+
+inline constexpr std::string_view versions_key = "versions";
+
+std::string versions_text(const Versions& versions);  // the key's value
+std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text);
+
+class VersionKeeper {
+ public:
+  // Without a Coordination the initial versions stay, with epoch 0.
+  VersionKeeper(Versions initial, bool coordinate) : now_(std::move(initial)), coordinate_(coordinate) {}
+
+  const Versions& versions() const { return now_; }
+  // False until the key was read once: what this process was started with may have been replaced long ago.
+  bool known() const { return !coordinate_ || now_.epoch > 0; }
+
+  void hear(const Versions& heard);
+  void tick(Turn turn,
+            const WorkerTable& workers);  // once per heartbeat, and whenever something newer is rumoured
+  enum class Answer : std::uint8_t { foreign, read, written };
+  Answer on_done(Turn turn, std::uint64_t job, const JobResult& result, const WorkerTable& workers);
+
+  // An empty version keeps the present one. There is no wish yet, and there is a Coordination.
+  void wish(const std::string& model, const std::string& catalog);
+  enum class Wish : std::uint8_t { none, pending, served, replaced, wrong_catalog };
+  Wish wish_state() const;
+  void drop_wish() { wish_.reset(); }
+  bool swapping() const { return wish_.has_value() || !now_.next_model.empty(); }
+
+ private:
+  struct Wished {
+    std::string model, catalog;
+    bool catalog_known = false, catalog_wrong = false;
+    bool announced = false, catalog_set = false, replaced = false;
+  };
+  enum class Question : std::uint8_t { none, read, write, find_catalog };
+  bool advance(Turn turn, const WorkerTable& workers);  // true if it asked something
+  std::optional<Versions> next_step(Instant now, const WorkerTable& workers);
+  std::optional<Versions> next_of_wish();
+  void write(Turn turn, const Versions& next, Revision expected);
+  void adopt(Turn turn, const Coordinated& answer);
+
+  Versions now_;
+  bool coordinate_;
+  Question question_ = Question::none;
+  std::uint64_t job_ = 0;
+  std::optional<Versions> writing_;
+  std::optional<Wished> wish_;
+};
+
+}  // namespace troupe::router

@@ -1,0 +1,186 @@
+#include "router/versions.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+namespace troupe::router {
+namespace {
+
+// The key as a Coordination keeps it, and a keeper that asks it.
+struct Bench {
+  WorkerTable workers{{.heartbeat = {100}}, {1, 2}};
+  VersionKeeper keeper{{.model_version = "m1", .catalog_version = "c1"}, true};
+  std::uint64_t next_id = 50;
+  Revision revision = 0;
+  std::string value;
+
+  // What was asked, or nothing.
+  struct Question {
+    std::uint64_t job = 0;
+    Job work;
+  };
+  std::optional<Question> asked;
+  void tick(std::int64_t us = 0) {
+    Effects effects;
+    keeper.tick({{us}, next_id, effects}, workers);
+    take(effects);
+  }
+  VersionKeeper::Answer answer(JobResult result) {
+    Effects effects;
+    const Question question = *std::exchange(asked, std::nullopt);
+    const auto kind = keeper.on_done({{0}, next_id, effects}, question.job, std::move(result), workers);
+    take(effects);
+    return kind;
+  }
+  // Answers whatever is asked until nothing is.
+  void settle() {
+    for (int i = 0; i < 10 && asked; ++i) {
+      if (std::holds_alternative<FindFeatures>(asked->work)) {
+        answer(Features{});
+        continue;
+      }
+      const auto& what = std::get<Coordinate>(asked->work).what;
+      bool ok = true;
+      if (const auto* write = std::get_if<WriteKey>(&what)) {
+        ok = write->expected == revision;
+        if (ok) ++revision, value = write->value;
+      }
+      answer(Coordinated{ok, revision, value});
+    }
+  }
+  void round(std::int64_t us = 0) {
+    tick(us);
+    settle();
+  }
+  void all_load(const std::string& model) {
+    for (const NodeId node : {1, 2}) {
+      Heartbeat beat{.incarnation = 3};
+      beat.models = {"m1", model};
+      workers.hear({0}, node, beat);
+    }
+  }
+  void take(const Effects& effects) {
+    for (const auto& effect : effects.list)
+      if (const auto* start = std::get_if<Effects::Start>(&effect)) asked = Question{start->job, start->work};
+  }
+};
+
+TEST_CASE("the text of versions comes back as it was, and no other text does") {
+  const Versions versions{4, "m1", "", "m2"};
+  CHECK(versions_text(versions) == "m1\n\nm2");
+  CHECK(parse_versions(4, "m1\n\nm2") == versions);
+  for (const char* bad : {"", "m1", "m1\nc1", "\nc1\n", "m1\nc1\n\n"})
+    CHECK_FALSE(parse_versions(4, bad).has_value());
+}
+
+TEST_CASE("nothing is known before the key was read; who finds none writes its own") {
+  Bench b;
+  CHECK_FALSE(b.keeper.known());
+  b.round();
+  CHECK(b.keeper.known());
+  CHECK(b.value == "m1\nc1\n");
+  CHECK(b.keeper.versions() == Versions{1, "m1", "c1", ""});
+}
+
+TEST_CASE("what others wrote is followed, whoever tells of it first, and never backwards") {
+  Bench b;
+  b.revision = 7;
+  b.value = "m5\nc5\n";
+  b.round();
+  CHECK(b.keeper.versions() == Versions{7, "m5", "c5", ""});
+  b.keeper.hear({9, "m6", "c6", ""});
+  CHECK(b.keeper.versions().model_version == "m6");
+  b.keeper.hear({8, "m7", "c7", ""});
+  b.round();  // the read is older
+  CHECK(b.keeper.versions().model_version == "m6");
+}
+
+TEST_CASE("one question at a time, and one that failed is asked again") {
+  Bench b;
+  b.tick();
+  const auto job = b.asked->job;
+  b.tick();
+  CHECK(b.asked->job == job);
+  b.answer(Refusal{503, "away"});
+  CHECK_FALSE(b.asked.has_value());
+  b.round();
+  CHECK(b.keeper.known());
+}
+
+TEST_CASE("a model is announced, loaded everywhere and then flipped to, the catalog with it") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "c2");
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2");
+  b.all_load("m2");
+  b.round();
+  CHECK(b.value == "m2\nc2\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  b.keeper.drop_wish();
+  CHECK_FALSE(b.keeper.swapping());
+}
+
+TEST_CASE("an announced model is flipped to by any router that sees it everywhere") {
+  Bench b;
+  b.revision = 3;
+  b.value = "m1\nc1\nm2";
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2");
+  b.all_load("m2");
+  b.round();
+  CHECK(b.value == "m2\nc1\n");
+  CHECK(b.keeper.versions().epoch == 4);
+}
+
+TEST_CASE("a catalog alone needs no model, and one that the port does not know is not flipped to") {
+  Bench b;
+  b.round();
+  b.keeper.wish("", "c2");
+  b.round();
+  CHECK(b.value == "m1\nc2\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  b.keeper.drop_wish();
+  b.keeper.wish("", "c3");
+  b.tick();
+  REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
+  b.answer(Refusal{404, "wrong_catalog"});
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::wrong_catalog);
+  b.keeper.drop_wish();
+  b.round();
+  CHECK(b.value == "m1\nc2\n");
+}
+
+TEST_CASE("a change in between makes it try again; another wish replaces this one") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "");
+  ++b.revision;  // somebody was faster, with another catalog
+  b.value = "m1\nc9\n";
+  b.round();
+  CHECK(b.value == "m1\nc9\nm2");
+  ++b.revision;
+  b.value = "m1\nc9\nm3";
+  b.round();
+  b.round();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::replaced);
+  CHECK(b.value == "m1\nc9\nm3");
+}
+
+TEST_CASE("without a Coordination nothing is asked and nothing changes") {
+  Bench b;
+  VersionKeeper alone({.model_version = "m1"}, false);
+  Effects effects;
+  alone.tick({{0}, b.next_id, effects}, b.workers);
+  alone.hear({5, "m2", "", ""});
+  CHECK(effects.list.empty());
+  CHECK(alone.known());
+  CHECK(alone.versions().model_version == "m1");
+}
+
+}  // namespace
+}  // namespace troupe::router

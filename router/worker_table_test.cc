@@ -1,0 +1,221 @@
+#include "router/worker_table.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "router/spread.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::int64_t beat_us = 1'000;
+WorkerTable table_of(std::vector<NodeId> nodes) {
+  return WorkerTable({.heartbeat = {beat_us}, .us_per_token = 10, .allowance = {0}}, std::move(nodes));
+}
+Heartbeat heartbeat(std::uint64_t tokens_waiting = 0, Incarnation incarnation = 5) {
+  Heartbeat beat{.incarnation = incarnation, .lanes = 1, .tokens_waiting = tokens_waiting};
+  beat.models = {"m"};
+  return beat;
+}
+NodeId chosen(WorkerTable& table, std::int64_t us, std::vector<WorkerTable::Option> options) {
+  const auto option = table.choose({us}, options, "m", true);
+  return option ? option->node : 0;
+}
+// Answered after `times` the predicted time.
+void answer(WorkerTable& table, NodeId node, double times, int count = 1) {
+  for (int i = 0; i < count; ++i) {
+    const Ticket ticket = table.send({0}, {node, 100});
+    table.finish({static_cast<std::int64_t>(ticket.predicted_us * times)}, ticket);
+  }
+}
+
+TEST_CASE("every worker is taken for alive until three heartbeats have passed in silence") {
+  WorkerTable table = table_of({1, 2});
+  table.start({100});
+  CHECK(table.usable({3'099}, 1, "any model"));
+  CHECK_FALSE(table.usable({3'100}, 1, "any model"));
+  table.hear({3'200}, 2, heartbeat());
+  CHECK(table.tick({3'300}) == std::vector<NodeId>{1});
+  CHECK(table.tick({3'400}).empty());
+  CHECK(table.usable({6'199}, 2, "m"));
+  CHECK_FALSE(table.usable({6'000}, 2, "another model"));
+  CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
+}
+
+TEST_CASE("a lost worker comes back with its next heartbeat, a draining one when it stops") {
+  WorkerTable table = table_of({1});
+  table.lose(1);
+  CHECK_FALSE(table.alive({0}, 1));
+  CHECK(table.hear({1}, 1, heartbeat()) == WorkerTable::News::known);
+  CHECK(table.usable({2}, 1, "m"));
+  Heartbeat draining = heartbeat();
+  draining.draining = true;
+  table.hear({3}, 1, draining);
+  CHECK(table.alive({4}, 1));
+  CHECK_FALSE(table.usable({4}, 1, "m"));
+}
+
+TEST_CASE("another incarnation is another process, an older one is not heard") {
+  WorkerTable table = table_of({1});
+  CHECK(table.hear({0}, 1, heartbeat(0, 5)) == WorkerTable::News::known);
+  CHECK(table.hear({1}, 1, heartbeat(0, 7)) == WorkerTable::News::restarted);
+  CHECK(table.hear({2}, 1, heartbeat(0, 5)) == WorkerTable::News::ignored);
+  CHECK(table.hear({3}, 1, heartbeat(0, 7)) == WorkerTable::News::known);
+  CHECK(table.hear({4}, 9, heartbeat()) == WorkerTable::News::ignored);
+}
+
+TEST_CASE("the wait is what the worker reported and what was sent since, over its lanes") {
+  WorkerTable table = table_of({1});
+  Heartbeat beat = heartbeat(60);
+  beat.lanes = 2;
+  beat.us_per_token = 4;
+  table.hear({0}, 1, beat);
+  CHECK(table.wait_us(1) == 120);
+  const Ticket first = table.send({1}, {1, 50});
+  CHECK(first.predicted_us == 120 + 200);
+  CHECK(table.wait_us(1) == 220);
+  const Ticket second = table.send({1}, {1, 30});
+  table.forget(first);
+  CHECK(table.wait_us(1) == 180);
+  table.hear({2}, 1, beat);  // counts the second
+  table.forget(second);
+  CHECK(table.wait_us(1) == 120);
+  beat.lanes_busy = 1;
+  table.hear({3}, 1, beat);
+  CHECK(table.wait_us(1) > 120);
+}
+
+TEST_CASE("an overtaken heartbeat is a sign of life and nothing else") {
+  WorkerTable table = table_of({1});
+  Heartbeat late = heartbeat(1'000), newer = heartbeat(10);
+  newer.plans_executed = 5;
+  table.hear({0}, 1, newer);
+  table.hear({2'000}, 1, late);
+  CHECK(table.wait_us(1) == 100);
+  CHECK(table.alive({4'999}, 1));
+}
+
+TEST_CASE("the earliest completion is chosen: the queue counts, and so does what need not be computed") {
+  WorkerTable table = table_of({1, 2, 3});
+  table.hear({0}, 1, heartbeat(100));
+  table.hear({0}, 2, heartbeat(0));
+  CHECK(chosen(table, 1, {{1, 10}, {2, 100}}) == 2);
+  CHECK(chosen(table, 1, {{1, 10}, {2, 120}}) == 1);
+  CHECK(chosen(table, 1, {}) == 0);
+  table.lose(2);
+  CHECK(chosen(table, 1, {{1, 10}, {2, 0}}) == 1);
+}
+
+TEST_CASE("a tie goes to the home, else to the lower node") {
+  WorkerTable table = table_of({1, 2, 3});
+  CHECK(chosen(table, 1, {{3, 10}, {1, 10}, {2, 10}}) == 3);
+  CHECK(chosen(table, 1, {{3, 11}, {2, 10}, {1, 10}}) == 1);
+}
+
+TEST_CASE("the home stays while it lives, and the homes of all are spread evenly") {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 1; node <= 10; ++node) nodes.push_back(node);
+  WorkerTable table = table_of(nodes);
+  std::map<NodeId, int> homes;
+  for (std::uint64_t user = 0; user < 1'000; ++user) {
+    const auto home = table.candidates({0}, {.home = spread(user), .draw = user, .model = "m"}).at(0);
+    ++homes[home];
+    table.lose(home == 1 ? 2 : 1);  // somebody else
+    CHECK(table.candidates({0}, {.home = spread(user), .draw = user + 1, .model = "m"}).at(0) == home);
+    table.hear({0}, home == 1 ? 2 : 1, heartbeat());
+  }
+  for (const auto& [node, count] : homes) CHECK(count > 60);
+}
+
+TEST_CASE("candidates are the home and the two with the shortest wait, never the tried ones") {
+  WorkerTable table = table_of({1, 2, 3, 4, 5});
+  for (NodeId node = 1; node <= 5; ++node) table.hear({0}, node, heartbeat(node * 10));
+  const auto nodes = table.candidates({1}, {.home = 7, .model = "m"});
+  REQUIRE(nodes.size() == 3);
+  const NodeId home = nodes[0];
+  CHECK(nodes[1] == (home == 1 ? 2 : 1));
+  CHECK(nodes[2] == (home <= 2 ? 3 : 2));
+  const std::vector<NodeId> tried{home, nodes[1]};
+  for (const NodeId node : table.candidates({1}, {.home = 7, .model = "m", .tried = tried}))
+    CHECK(node != home);
+  const std::vector<NodeId> all{1, 2, 3, 4, 5};
+  CHECK(table.candidates({1}, {.home = 7, .model = "m", .tried = all}).empty());
+}
+
+TEST_CASE("of a thousand workers a few are looked at, others for other requests") {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 1; node <= 1'000; ++node) nodes.push_back(node);
+  WorkerTable table = table_of(nodes);
+  std::set<NodeId> seen;
+  for (std::uint64_t draw = 0; draw < 100; ++draw) {
+    const auto found = table.candidates({0}, {.home = 1, .draw = spread(draw), .model = "m"});
+    CHECK(found.size() == 3);
+    seen.insert(found.begin() + 1, found.end());
+  }
+  CHECK(seen.size() > 100);
+  CHECK(table.candidates({0}, {.home = 1, .draw = 5, .model = "m"}) ==
+        table.candidates({0}, {.home = 1, .draw = 5, .model = "m"}));
+}
+
+TEST_CASE(
+    "a worker that is much slower than it should be gets a probe now and then, until it is normal again") {
+  WorkerTable table = table_of({1, 2, 3});
+  for (NodeId node = 1; node <= 3; ++node) table.hear({0}, node, heartbeat());
+  answer(table, 3, 10, 10);
+  table.tick({0});
+  CHECK(table.slow(3));
+  CHECK(table.slowness(3) > 5);
+  const std::int64_t later = beat_us + 1;
+  CHECK(chosen(table, later, {{3, 0}, {1, 100}}) == 3);  // a probe, at any price
+  CHECK(chosen(table, later + 1, {{3, 0}, {1, 100}}) == 1);
+  CHECK(chosen(table, later + beat_us, {{3, 0}, {1, 100}}) == 3);
+  for (NodeId node = 1; node <= 3; ++node) table.hear({later + 2 * beat_us}, node, heartbeat());
+  CHECK(chosen(table, later + 2 * beat_us, {{3, 0}, {1, 100}}) == 1);  // the second gap is longer
+  CHECK(chosen(table, later + 2 * beat_us, {{3, 0}}) == 3);            // better than nobody
+  answer(table, 3, 1, 12);
+  CHECK_FALSE(table.slow(3));
+}
+
+TEST_CASE("a worker that does not answer in time is slow at once; one alone never is") {
+  WorkerTable table = table_of({1, 2});
+  table.tick({0});
+  table.time_out({0}, table.send({0}, {1, 10}));
+  CHECK(table.slow(1));
+  CHECK_FALSE(table.slow(2));
+  CHECK(chosen(table, 1, {{1, 0}, {2, 50}}) == 2);
+  WorkerTable alone = table_of({1});
+  alone.tick({0});
+  alone.time_out({0}, alone.send({0}, {1, 10}));
+  CHECK_FALSE(alone.slow(1));
+}
+
+TEST_CASE("when all are slower than predicted nobody is slow") {
+  WorkerTable table = table_of({1, 2, 3});
+  for (NodeId node = 1; node <= 3; ++node) answer(table, node, 8, 10);
+  table.tick({0});
+  for (NodeId node = 1; node <= 3; ++node) CHECK_FALSE(table.slow(node));
+}
+
+TEST_CASE("a model is everywhere when every live worker that takes plans has said so") {
+  WorkerTable table = table_of({1, 2, 3});
+  table.start({0});
+  table.hear({0}, 1, heartbeat());
+  table.hear({0}, 2, heartbeat());
+  CHECK_FALSE(table.all_have({1}, "m"));  // 3 has said nothing yet
+  table.lose(3);
+  CHECK(table.all_have({1}, "m"));
+  CHECK_FALSE(table.all_have({1}, "n"));
+  CHECK_FALSE(table.all_have({5'000}, "m"));  // nobody lives
+  CHECK_FALSE(table.all_follow({1}, 4));
+  for (NodeId node : {1, 2}) {
+    Heartbeat beat = heartbeat();
+    beat.versions_epoch = 4;
+    table.hear({2}, node, beat);
+  }
+  CHECK(table.all_follow({3}, 4));
+}
+
+}  // namespace
+}  // namespace troupe::router

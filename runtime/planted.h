@@ -1,0 +1,54 @@
+#pragma once
+// Bugs planted on purpose. In a build with TROUPE_PLANTED one of them can be switched on, so that the
+// simulation can show that it finds it (promise 18); in every other build `planted` is false at compile time
+// and leaves no trace.
+//
+//   if (block->generation != generation && !planted(Bug::skip_generation_check)) return false;
+//
+// The same build can cut block names to a few bits, as containers see them, so that names collide all the
+// time.
+#include <cstdint>
+#include <string_view>
+
+namespace troupe {
+
+// One line per bug: its name, the promise that it breaks, what it does.
+#define TROUPE_FOR_EACH_BUG(X)                                                                          \
+  X(forget_refused_request, 1, "the router drops a request whose worker refused it, without an answer") \
+  X(answer_without_check, 1, "the router passes on scores of another shape or that are not finite")     \
+  X(skip_identity_check, 2, "a block that was found by a colliding name is used")                       \
+  X(skip_generation_check, 2, "a report about an older reservation of a block counts for the new one")  \
+  X(skip_checksum, 2, "pulled and loaded bytes are used without a look at their checksum")              \
+  X(free_pinned_page, 3, "eviction takes blocks that somebody reads")                                   \
+  X(ignore_read_lease, 3, "the puller uses what arrived after its lease had ended")                     \
+  X(answer_from_newest_model, 4, "a worker runs a plan on the newest model, not on the pinned one")     \
+  X(ignore_fencing_token, 5, "a worker obeys any leader")                                               \
+  X(no_retry_after_loss, 6, "a request whose worker was lost is refused at once")                       \
+  X(wait_for_index, 7, "the router waits for the index without end")                                    \
+  X(no_inventory, 8, "a new cache-meta never asks for inventories")                                     \
+  X(unbounded_queue, 10, "an inference worker queues without a bound and runs what has expired")        \
+  X(unlimited_retries, 10, "retries have no budget")                                                    \
+  X(ignore_slowness, 11, "the router does not look at how fast its workers are")                        \
+  X(retry_poison, 12, "a request that was lost with its worker is tried without end")                   \
+  X(drop_on_drain, 13, "a draining worker drops what waits")                                            \
+  X(no_tenant_salt, 14, "user blocks of all tenants share their names")                                 \
+  X(unseeded_choice, 17, "the router breaks ties by the address of an object")
+
+enum class Bug : std::uint8_t {
+#define TROUPE_X(name, promise, text) name,
+  TROUPE_FOR_EACH_BUG(TROUPE_X)
+#undef TROUPE_X
+      none
+};
+
+#ifdef TROUPE_PLANTED
+namespace planting {
+inline Bug bug = Bug::none;  // set once, before anything runs
+inline int name_bits = 256;  // of a block name, that containers see: 8..256
+}  // namespace planting
+inline bool planted(Bug bug) { return planting::bug == bug; }
+#else
+constexpr bool planted(Bug) { return false; }
+#endif
+
+}  // namespace troupe

@@ -1,0 +1,209 @@
+#include "sim/inspector.h"
+
+#include <algorithm>
+
+#include "runtime/planted.h"
+
+namespace troupe::sim {
+namespace {
+
+// Kinds that a cluster with workers to spare answers through, if its clients are not cut off from it.
+bool is_harmless(FaultKind kind, bool at_router) {
+  switch (kind) {
+    case FaultKind::kill:
+    case FaultKind::wipe:
+    case FaultKind::pause:
+    case FaultKind::isolate:
+    case FaultKind::one_way:
+      return !at_router;
+    case FaultKind::doubling:
+    case FaultKind::reordering:
+    case FaultKind::false_alarm:
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+    case FaultKind::memory_corruption:
+    case FaultKind::coordination_away:
+    case FaultKind::coordination_slow:
+    case FaultKind::two_leaders:
+    case FaultKind::stale_leader:
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::memory_pressure:
+    case FaultKind::device_error:
+    case FaultKind::device_nan:
+    case FaultKind::profile_storm:
+    case FaultKind::model_swap:
+    case FaultKind::catalog_swap:
+    case FaultKind::drain:
+      return true;
+    default:
+      return false;
+  }
+}
+
+double quantile(std::vector<float> values, double q) {
+  if (values.empty()) return 0;
+  const auto at =
+      std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
+  return values[at];
+}
+
+}  // namespace
+
+Inspector::Inspector(Cluster& cluster, Clients& clients, Injector& injector, Violations& violations)
+    : cluster_(cluster), clients_(clients), injector_(injector), violations_(violations) {
+  cluster_.host().set_event_trace([this](Instant, Address to, const Event& event) {
+    if (to.role != Role::kv_worker) return;
+    if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
+  });
+}
+
+// Drills whose faults do not overlap, on clusters that can lose a worker.
+bool Inspector::harmless() const {
+  const Scenario& s = cluster_.scenario();
+  if (!s.drill || s.together || s.workers < 3 || s.deadline.us < 1'600'000) return false;
+  for (const Fault& fault : s.faults) {
+    const bool at_router = cluster_.nodes().contains(fault.node) && cluster_.node(fault.node).is_router;
+    if (!is_harmless(fault.kind, at_router)) return false;
+  }
+  return true;
+}
+
+Duration Inspector::quiet() const {
+  const Scenario& s = cluster_.scenario();
+  return {2 * s.deadline.us + 15 * s.heartbeat.us + s.read_lease.us * 12 / 10};
+}
+
+void Inspector::look() {
+  clients_.check_overdue();
+  const Versions versions = cluster_.versions();
+  if (versions.catalog_version != cluster_.world().present())
+    cluster_.world().set_present(versions.catalog_version);
+  judge_retries();
+  if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
+}
+
+void Inspector::judge_retries() {
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (!node.router) continue;
+    const router::RouterConfig defaults;
+    const double most =
+        defaults.retry_burst + defaults.retry_share * static_cast<double>(node.router->admitted());
+    if (static_cast<double>(node.router->retries()) > most)
+      report(10, "router@" + std::to_string(id) + " has tried again " +
+                     std::to_string(node.router->retries()) + " times for " +
+                     std::to_string(node.router->admitted()) + " requests");
+  }
+}
+
+// ---- authority ----
+
+void Inspector::watch_commands(Address to, const Message& message) {
+  const auto* beat = std::get_if<LeaderBeat>(&message);
+  const auto* forget = std::get_if<Forget>(&message);
+  if (!beat && !forget) return;
+  std::uint64_t& highest = tokens_[{to.node, cluster_.host().incarnation(to.node)}];
+  const std::uint64_t token = beat ? beat->token : forget->token;
+  if (token >= highest || beat) {
+    highest = std::max(highest, token);
+    return;
+  }
+  const actors::KvWorkerCore* worker = cluster_.node(to.node).kv_worker;
+  std::vector<std::uint64_t> generations;
+  for (const BlockName& name : worker->pool().names_of(forget->kind, forget->owner))
+    if (const PoolBlock* block = worker->pool().find(name)) generations.push_back(block->generation);
+  cluster_.host().at(cluster_.now(), [this, to, generations, kind = forget->kind, owner = forget->owner] {
+    const actors::KvWorkerCore* now = cluster_.node(to.node).kv_worker;
+    if (!now) return;
+    std::set<std::uint64_t> left;
+    for (const BlockName& name : now->pool().names_of(kind, owner))
+      if (const PoolBlock* block = now->pool().find(name)) left.insert(block->generation);
+    for (const std::uint64_t generation : generations)
+      if (!left.contains(generation))
+        return report(5, "kv_worker@" + std::to_string(to.node) + " obeyed a leader who has been succeeded");
+  });
+}
+
+// ---- at rest ----
+
+void Inspector::judge_end() {
+  clients_.check_overdue();
+  if (clients_.open() > 0)
+    report(1, std::to_string(clients_.open()) + " requests have no outcome at the end");
+  judge_rest();
+  judge_index();
+  judge_slow_node();
+}
+
+void Inspector::judge_rest() {
+  for (const auto& [id, node] : cluster_.nodes()) {
+    const auto left = [&, id = id](const char* what, std::size_t count) {
+      if (count > 0)
+        report(3, std::to_string(count) + " " + what + " of node " + std::to_string(id) +
+                      " are left over at rest");
+    };
+    if (node.router)
+      left("requests", node.router->in_features() + node.router->in_lookup() + node.router->executing());
+    if (!node.kv_worker || !node.inference) continue;
+    if (cluster_.scenario().precompute) continue;  // never at rest
+    left("plans", node.inference->tasks());
+    left("blocks in the making", node.kv_worker->making());
+    left("waiting requests", node.kv_worker->waiting());
+    left("remote reads", node.kv_worker->remote_reads());
+    std::size_t pinned = 0;
+    for (const PoolBlock* block : node.kv_worker->pool().ready_after(0, 1'000'000)) pinned += block->pins > 0;
+    left("pinned blocks", pinned);
+  }
+}
+
+// The leading cache-meta knows every ready block of every worker, and no other. Names that collide share an
+// entry.
+void Inspector::judge_index() {
+#ifdef TROUPE_PLANTED
+  if (planting::name_bits < 256) return;
+#endif
+  const actors::CacheMetaCore* leader = cluster_.leader();
+  if (!leader) return report(8, "no cache-meta leads at the end");
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (!node.kv_worker) continue;
+    const auto blocks = node.kv_worker->pool().ready_after(0, 1'000'000);
+    std::size_t known = 0;
+    for (const PoolBlock* block : blocks)
+      known += leader->index().generation_of(block->name, id) == block->generation;
+    if (known == blocks.size() && leader->index().holdings(id) == blocks.size()) continue;
+    report(8, "the index knows " + std::to_string(known) + " of the " + std::to_string(blocks.size()) +
+                  " blocks of node " + std::to_string(id) + ", and " +
+                  std::to_string(leader->index().holdings(id)) + " in all");
+  }
+}
+
+// Promise 11: after ten heartbeats the latencies are those of a healthy cluster.
+void Inspector::judge_slow_node() {
+  const Scenario& s = cluster_.scenario();
+  if (!s.drill || s.workers < 3 || s.faults.empty()) return;
+  std::vector<float> healthy, slow;
+  for (const Fault& fault : s.faults)
+    if (fault.kind != FaultKind::slow_node) return;
+  const auto second = [](std::int64_t us) { return static_cast<std::size_t>(us / 1'000'000); };
+  const auto take = [&](std::vector<float>& into, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to && i < clients_.seconds().size(); ++i)
+      into.insert(into.end(), clients_.seconds()[i].latency_ms.begin(),
+                  clients_.seconds()[i].latency_ms.end());
+  };
+  const std::int64_t calm = s.warm_up.us + s.safety.us + s.recovery.us;
+  take(healthy, second(calm) + 1, second(calm + s.liveness.us));
+  for (const Fault& fault : s.faults)
+    take(slow, second(fault.at.us + 10 * s.heartbeat.us) + 1, second(fault.at.us + fault.lasts.us));
+  if (slow.size() < 60 || healthy.size() < 60) return;
+  const double bound = 2 * quantile(healthy, 0.99) + 5, seen = quantile(slow, 0.95);
+  if (seen > bound)
+    report(11, "with a slow node 95 % of the answers take up to " + std::to_string(seen) +
+                   " ms, without it 99 % take half of " + std::to_string(bound) + " ms");
+}
+
+}  // namespace troupe::sim

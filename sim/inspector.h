@@ -1,0 +1,45 @@
+#pragma once
+// Judges what no single answer shows: bounds and invariants of the actors while the run goes on (promises 2,
+// 10), that commands of those who led before have no effect (5), that a poisonous content kills at most twice
+// (12), that a slow node is shed (11), and, when all is quiet at the end, that nothing is left over and the
+// index agrees with what the workers hold (3, 8).
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/clients.h"
+#include "sim/cluster.h"
+#include "sim/injector.h"
+
+namespace troupe::sim {
+
+class Inspector {
+ public:
+  Inspector(Cluster& cluster, Clients& clients, Injector& injector, Violations& violations);
+
+  // Would a healthy cluster of this size answer every request in spite of this scenario's faults?
+  bool harmless() const;
+  // How long after the last request everything has to be at rest.
+  Duration quiet() const;
+
+  void look();       // now and then
+  void judge_end();  // when it is quiet
+
+ private:
+  void watch_commands(Address to, const Message& message);
+  void judge_retries();
+  void judge_rest();
+  void judge_index();
+  void judge_slow_node();
+  void report(int promise, std::string what) { violations_.report(promise, std::move(what), cluster_.now()); }
+
+  Cluster& cluster_;
+  Clients& clients_;
+  Injector& injector_;
+  Violations& violations_;
+  std::map<std::pair<NodeId, Incarnation>, std::uint64_t>
+      tokens_;  // the highest that each KV-cache worker has seen
+};
+
+}  // namespace troupe::sim

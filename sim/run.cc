@@ -1,0 +1,126 @@
+#include "sim/run.h"
+
+#include <algorithm>
+
+#include "sim/clients.h"
+#include "sim/cluster.h"
+#include "sim/injector.h"
+#include "sim/inspector.h"
+#include "sim/trace.h"
+
+namespace troupe::sim {
+namespace {
+
+struct PhaseRow {
+  std::string_view name;
+};
+constexpr PhaseRow phase_rows[] = {
+#define TROUPE_X(name, text) {#name},
+    TROUPE_FOR_EACH_PHASE(TROUPE_X)
+#undef TROUPE_X
+};
+static_assert(std::size(phase_rows) == phases);
+
+constexpr Duration inspect_every{100'000}, look_every{20'000};
+
+class Run {
+ public:
+  Run(const Scenario& scenario, const RunOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        cluster_(scenario, violations_),
+        clients_(cluster_, violations_),
+        injector_(cluster_, clients_, violations_),
+        inspector_(cluster_, clients_, injector_, violations_) {
+    if (!options.trace) return;
+    trace_to(cluster_.host(), options.trace);
+    injector_.trace = [this](const std::string& line) {
+      options_.trace(time_text(cluster_.now()) + "  " + line);
+    };
+  }
+
+  RunResult go() {
+    cluster_.start();
+    const Instant calm = Instant{} + scenario_.warm_up + scenario_.safety;
+    const Instant judged = calm + scenario_.recovery, end = judged + scenario_.liveness;
+    clients_.start(Instant{} + Duration{scenario_.warm_up.us / 4}, end);
+    injector_.arrange();
+    watch_kills();
+    SimHost& host = cluster_.host();
+    host.at(calm, [this] { injector_.heal(); });
+    host.at(calm, [this] { clients_.set_must_succeed(inspector_.harmless()); });
+    host.at(judged, [this] { clients_.set_must_succeed(true); });
+    if (inspector_.harmless())
+      host.at(Instant{} + scenario_.warm_up, [this] { clients_.set_must_succeed(true); });
+    for (Instant at{}; at < end + inspector_.quiet(); at = at + inspect_every)
+      host.at(at, [this] { inspector_.look(); });
+    if (advance(end + inspector_.quiet())) inspector_.judge_end();
+    return result();
+  }
+
+ private:
+  // Promise 6 speaks of requests that are sent five heartbeats or more after a kill, when nothing else is
+  // wrong.
+  void watch_kills() {
+    for (const Fault& fault : scenario_.faults) {
+      if (!scenario_.drill || (fault.kind != FaultKind::kill && fault.kind != FaultKind::wipe)) return;
+      const Instant at = Instant{} + fault.at;
+      cluster_.host().at(at, [this] { clients_.set_kill_watch(false); });
+      cluster_.host().at(at + Duration{5 * scenario_.heartbeat.us},
+                         [this] { clients_.set_kill_watch(true); });
+    }
+  }
+
+  // False if it was broken off.
+  bool advance(Instant end) {
+    while (cluster_.now() < end) {
+      cluster_.host().run_until(std::min(end, cluster_.now() + look_every));
+      if (options_.first_violation_ends && violations_.count() > 0) return false;
+    }
+    return true;
+  }
+
+  RunResult result() {
+    RunResult result;
+    result.seed = scenario_.seed;
+    result.digest = cluster_.host().digest();
+    result.events = cluster_.host().events();
+    result.violations = violations_.kept();
+    result.injected = injector_.injected();
+    result.meetings = injector_.meetings();
+    result.tally = clients_.tally();
+    for (auto& [id, node] : cluster_.nodes()) result.tally.kills += node.kills;
+    return result;
+  }
+
+  const Scenario scenario_;
+  const RunOptions options_;
+  Violations violations_;
+  Cluster cluster_;
+  Clients clients_;
+  Injector injector_;
+  Inspector inspector_;
+};
+
+}  // namespace
+
+std::string_view name_of(Phase phase) { return phase_rows[static_cast<std::size_t>(phase)].name; }
+
+Tally& operator+=(Tally& sum, const Tally& one) {
+  sum.requests += one.requests;
+  sum.answered += one.answered;
+  sum.refused += one.refused;
+  sum.expired += one.expired;
+  sum.cut_off += one.cut_off;
+  sum.tokens_total += one.tokens_total;
+  sum.tokens_reused += one.tokens_reused;
+  sum.after_kill += one.after_kill;
+  sum.after_kill_ok += one.after_kill_ok;
+  sum.kills += one.kills;
+  sum.swaps += one.swaps;
+  return sum;
+}
+
+RunResult run(const Scenario& scenario, const RunOptions& options) { return Run(scenario, options).go(); }
+
+}  // namespace troupe::sim

@@ -1,0 +1,239 @@
+#include "sim/scenario.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/check.h"
+#include "runtime/knobs.h"
+#include "sim/random.h"
+
+namespace troupe::sim {
+namespace {
+
+double real(SimRandom& random, double low, double high) { return low + (high - low) * unit(random); }
+std::int64_t between(SimRandom& random, std::int64_t low, std::int64_t high) {  // both included
+  return random.between({low}, {high}).us;
+}
+
+// Log-uniform in [low, high], which must lie inside the knob's own range.
+std::int64_t draw_knob(SimRandom& random, std::string_view name, std::int64_t low, std::int64_t high) {
+  const Knob* knob = find_knob(name);
+  TROUPE_CHECK(knob, "the knob is in the table");
+  const double value =
+      std::exp(real(random, std::log(static_cast<double>(low)), std::log(static_cast<double>(high) + 0.999)));
+  const auto drawn = std::clamp(static_cast<std::int64_t>(value), low, high);
+  const std::string unit = knob->kind == KnobKind::duration ? "us" : "";
+  TROUPE_CHECK(std::holds_alternative<KnobValue>(parse_knob(*knob, std::to_string(drawn) + unit)),
+               "the simulation draws inside the knob's range");
+  return drawn;
+}
+
+void draw_topology(SimRandom& random, const DrawLimits& limits, Scenario& s) {
+  s.together = chance(random, s.drill ? 0.1 : 0.25);
+  s.routers = 1 + static_cast<std::uint32_t>(random.below(3));
+  s.cache_metas = 1 + static_cast<std::uint32_t>(random.below(2));
+  s.workers = s.drill ? 3 + static_cast<std::uint32_t>(random.below(4))
+                      : 1 + static_cast<std::uint32_t>(random.below(6));
+  if (limits.nodes) {
+    const std::uint32_t nodes = std::max(1U, *limits.nodes);
+    if (nodes < 4) s.together = true;
+    s.routers = std::max(1U, std::min(s.routers + nodes / 64, nodes / 3));
+    s.cache_metas = std::max(1U, std::min(s.cache_metas, nodes / 3));
+    s.workers = s.together ? nodes : nodes - s.routers - s.cache_metas;
+  }
+  if (s.together) s.routers = s.workers;
+  s.cache_metas = std::min(s.cache_metas, s.together ? s.workers : s.cache_metas);
+}
+
+void draw_knobs(SimRandom& random, Scenario& s) {
+  s.page_tokens = static_cast<std::uint32_t>(draw_knob(random, "pool.page_tokens", 1, 16));
+  s.lanes = static_cast<std::uint32_t>(draw_knob(random, "inference.executors", 1, 4));
+  s.queue_max = static_cast<std::uint32_t>(draw_knob(random, "inference.queue_max", 8, 256));
+  s.batch_tokens_max = static_cast<std::uint32_t>(draw_knob(random, "inference.batch_tokens_max", 64, 4096));
+  s.in_flight_max = static_cast<std::uint32_t>(draw_knob(random, "router.requests_in_flight_max", 32, 512));
+  s.deadline = {draw_knob(random, "router.deadline", 400'000, 2'000'000)};
+  s.frequency_window = {draw_knob(random, "router.frequency_window", 2'000'000, 30'000'000)};
+  s.item_share = real(random, 0.2, 0.8);
+  const router::Policy policies[] = {router::Policy::recompute, router::Policy::user, router::Policy::item,
+                                     router::Policy::bat, router::Policy::bat};
+  s.policy = policies[random.below(std::size(policies))];
+  s.store = chance(random, 0.8);
+  s.precompute = chance(random, 0.5);
+  s.read_lease = {chance(random, 0.5) ? 5'000'000 : 300'000};
+}
+
+// The pool holds a part of what the users and items would need, so that something has to leave.
+void draw_load(SimRandom& random, Scenario& s) {
+  s.items = 20 + static_cast<std::uint32_t>(random.below(300));
+  s.users = 4 + static_cast<std::uint32_t>(random.below(80));
+  s.tenants = 1 + static_cast<std::uint32_t>(random.below(3));
+  s.candidates = 2 + static_cast<std::uint32_t>(random.below(14));
+  s.skew = real(random, 0.3, 1.1);
+  s.writes_share = chance(random, 0.5) ? real(random, 0.0, 0.1) : 0;
+  const double tokens = s.items * 6.0 + s.users * s.tenants * 24.0;
+  s.pages = static_cast<std::uint32_t>(std::max(32.0, real(random, 0.1, 1.2) * tokens / s.page_tokens));
+  s.us_per_token = real(random, 5, 60);
+  s.batch_overhead = {between(random, 100, 3'000)};
+  s.link.latency_min = {between(random, 20, 200)};
+  s.link.latency_max = {s.link.latency_min.us + between(random, 10, 2'000)};
+  s.link.bytes_per_us = std::exp(real(random, std::log(125.0), std::log(12'500.0)));
+  const double request_us =
+      (s.candidates * 6 + 30) * s.us_per_token + static_cast<double>(s.batch_overhead.us);
+  const double capacity = 1e6 * s.workers * s.lanes / request_us;
+  s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * capacity, 5.0, 120.0);
+}
+
+// What a kind of fault asks of the cluster to make sense.
+bool fits(const Scenario& s, FaultKind kind) {
+  switch (kind) {
+    case FaultKind::bridge:
+      return s.nodes() >= 3;
+    case FaultKind::isolate:
+    case FaultKind::one_way:
+    case FaultKind::false_alarm:
+      return s.nodes() >= 2;
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+      return s.store;
+    default:
+      return true;
+  }
+}
+
+// Where it happens. Devices, disks and memory are a worker's; of the rest any node's.
+NodeId draw_target(SimRandom& random, const Scenario& s, FaultKind kind) {
+  switch (kind) {
+    case FaultKind::device_hang:
+    case FaultKind::device_error:
+    case FaultKind::device_nan:
+    case FaultKind::slow_node:
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::memory_corruption:
+    case FaultKind::memory_pressure:
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+      return s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
+    case FaultKind::features_slow:
+    case FaultKind::features_failing:
+      return s.router(static_cast<std::uint32_t>(random.below(s.routers)));
+    case FaultKind::coordination_away:
+    case FaultKind::loss:
+    case FaultKind::doubling:
+    case FaultKind::reordering:
+      if (chance(random, 0.5)) return 0;
+      break;
+    case FaultKind::coordination_slow:
+    case FaultKind::two_leaders:
+    case FaultKind::stale_leader:
+    case FaultKind::overload:
+    case FaultKind::flash_crowd:
+    case FaultKind::malformed:
+    case FaultKind::poison:
+    case FaultKind::profile_storm:
+    case FaultKind::model_swap:
+    case FaultKind::catalog_swap:
+    case FaultKind::cold_start:
+      return 0;
+    default:
+      break;
+  }
+  return 1 + static_cast<NodeId>(random.below(s.nodes()));
+}
+
+Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
+  Fault fault{.kind = kind};
+  fault.at = {s.warm_up.us + between(random, 0, s.safety.us * 3 / 4)};
+  const std::int64_t longest = s.warm_up.us + s.safety.us - fault.at.us;
+  fault.lasts = {std::min(
+      longest, chance(random, 0.3) ? between(random, 20'000, 200'000) : between(random, 200'000, 2'500'000))};
+  fault.node = draw_target(random, s, kind);
+  if (kind == FaultKind::false_alarm || kind == FaultKind::bridge)
+    fault.peer = 1 + static_cast<NodeId>(random.below(s.nodes()));
+  fault.intensity = real(random, 0.05, 1.0);
+  return fault;
+}
+
+std::vector<FaultKind> kinds_for(const DrawLimits& limits, const Scenario& s) {
+  std::vector<FaultKind> kinds;
+  for (std::size_t i = 0; i < fault_kinds; ++i) {
+    const auto kind = static_cast<FaultKind>(i);
+    const bool asked = limits.kinds.empty() || std::ranges::count(limits.kinds, kind) > 0;
+    if (asked && fits(s, kind)) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+// Several kinds at once, as they come.
+void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario& s) {
+  std::vector<FaultKind> chosen;
+  for (std::uint64_t i = 2 + random.below(6); i > 0; --i) chosen.push_back(kinds[random.below(kinds.size())]);
+  const double tenth_minutes = static_cast<double>(s.safety.us) / 6e6;
+  const auto total =
+      static_cast<std::size_t>(static_cast<double>(4 + random.below(14)) * std::max(1.0, tenth_minutes));
+  for (std::size_t i = 0; i < total; ++i)
+    s.faults.push_back(draw_fault(random, s, chosen[i % chosen.size()]));
+  std::ranges::stable_sort(s.faults, {}, [](const Fault& fault) { return fault.at.us; });
+}
+
+// One kind, one after the other, each with time to recover; a slow node stays slow for long.
+void draw_drill(SimRandom& random, FaultKind kind, Scenario& s) {
+  const std::int64_t rest = 12 * s.heartbeat.us, end = s.warm_up.us + s.safety.us;
+  for (std::int64_t at = s.warm_up.us + 1'000; at < end;) {
+    Fault fault = draw_fault(random, s, kind);
+    fault.at = {at + between(random, 0, 300'000)};
+    if (kind == FaultKind::slow_node) fault.lasts = s.safety;
+    fault.lasts = {std::min(fault.lasts.us, end - fault.at.us)};
+    at = fault.at.us + fault.lasts.us + rest;
+    if (fault.lasts.us > 0) s.faults.push_back(fault);
+  }
+}
+
+void draw_faults(SimRandom& random, const DrawLimits& limits, Scenario& s) {
+  const std::vector<FaultKind> kinds = kinds_for(limits, s);
+  if (kinds.empty() || limits.no_faults) return;
+  if (s.drill) return draw_drill(random, kinds[random.below(kinds.size())], s);
+  draw_storm(random, kinds, s);
+}
+
+}  // namespace
+
+Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
+  SimRandom random(seed, 0x5ce7a510);
+  Scenario s;
+  s.seed = seed;
+  s.drill = chance(random, 0.4);
+  draw_topology(random, limits, s);
+  draw_knobs(random, s);
+  if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
+  draw_load(random, s);
+  s.safety = {between(random, s.drill ? 5'000'000 : 3'000'000, 7'000'000)};
+  if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
+  draw_faults(random, limits, s);
+  return s;
+}
+
+std::string describe(const Scenario& s) {
+  char text[512];
+  std::snprintf(
+      text, sizeof text,
+      "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
+      "deadline %.3g s; %u items, %u users of %u tenants, %.0f requests/s of %u candidates; "
+      "%zu faults in %.1f s%s",
+      static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
+      s.together ? " on the same nodes" : "", std::string(router::name_of(s.policy)).c_str(), s.pages,
+      s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
+      s.requests_per_s, s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
+      s.drill ? " (drill)" : "");
+  return text;
+}
+
+}  // namespace troupe::sim

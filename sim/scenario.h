@@ -1,0 +1,71 @@
+#pragma once
+// One run of the simulation, drawn from its seed before it starts: who is in the cluster, how the knobs
+// stand, what the clients do, which faults happen when. The same seed and limits give the same scenario;
+// everything else in the run is drawn from streams of the same seed, so (commit, seed) is the whole recipe
+// (promise 17).
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "router/policy.h"
+#include "runtime/sim_network.h"
+#include "sim/faults.h"
+
+namespace troupe::sim {
+
+struct Scenario {
+  std::uint64_t seed = 1;
+
+  // Nodes 1..routers have a router and a door; then follow the cache-metas; then the workers, each with a
+  // KV-cache worker, an inference worker and an allocator agent. `together`: every node has all roles (the
+  // first `cache_metas` of them a cache-meta), and there are `workers` nodes.
+  std::uint32_t routers = 1, cache_metas = 1, workers = 2;
+  bool together = false;
+
+  // Knobs, inside the ranges of the knob table.
+  std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 64, batch_tokens_max = 1'000;
+  std::uint32_t in_flight_max = 256;
+  double item_share = 0.5;
+  router::Policy policy = router::Policy::bat;
+  Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
+  bool store = true, precompute = true;
+
+  // The hardware.
+  double us_per_token = 20;      // of a device, newly computed
+  Duration batch_overhead{500};  // of a device, per batch
+  SimNetwork::Link link;
+
+  // The data and the load.
+  std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;
+  double skew = 0.7;  // Zipf exponent of items and users
+  double requests_per_s = 40;
+  double writes_share = 0.02;  // of the requests, that change a profile or an item
+
+  Duration warm_up{1'000'000};   // without faults, before the safety phase
+  Duration safety{6'000'000};    // with faults
+  Duration recovery{4'000'000};  // without faults; nothing is asked of it
+  Duration liveness{3'000'000};  // without faults; everything must succeed
+  std::vector<Fault> faults;     // in order of time
+  bool drill = false;            // one kind of fault only, so that its own promise can be judged
+
+  NodeId router(std::uint32_t i) const { return 1 + i; }
+  NodeId cache_meta(std::uint32_t i) const { return together ? 1 + i : 1 + routers + i; }
+  NodeId worker(std::uint32_t i) const { return together ? 1 + i : 1 + routers + cache_metas + i; }
+  NodeId nodes() const { return together ? workers : routers + cache_metas + workers; }
+  Duration total() const { return {warm_up.us + safety.us + recovery.us + liveness.us}; }
+};
+
+struct DrawLimits {
+  std::optional<std::uint32_t> nodes;  // exactly so many
+  std::optional<double> minutes;       // of the safety phase
+  std::vector<FaultKind> kinds;        // empty: all
+  bool no_faults = false;
+};
+
+Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits = {});
+
+// "seed 17: 2 routers, 1 cache-meta, 4 workers, …": what a person wants to know of it.
+std::string describe(const Scenario& scenario);
+
+}  // namespace troupe::sim

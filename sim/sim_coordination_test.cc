@@ -1,0 +1,45 @@
+#include "sim/sim_coordination.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+const Coordinate write_once{WriteKey{"k", "v", 0, 0}};
+const Coordinate ask_key{ReadKey{"k"}};
+
+SimCoordination coordination() { return {1, Duration{100}, Duration{100}, Duration{5'000}}; }
+
+}  // namespace
+
+TEST_CASE("questions are answered as of their end, and watches wait if there is nothing new") {
+  SimCoordination all = coordination();
+  CHECK(all.time_of({0}, 1, write_once) == Duration{100});
+  const auto written = std::get<Coordinated>(all.ask({100}, 1, write_once));
+  CHECK(written.ok);
+  const Coordinate watch{WatchKey{"k", written.revision, 7'000}}, old{WatchKey{"k", 0, 7'000}};
+  CHECK(all.time_of({0}, 1, watch) == Duration{7'100});
+  CHECK(all.time_of({0}, 1, old) == Duration{100});
+  all.faults().slowness = 4;
+  CHECK(all.time_of({0}, 1, ask_key) == Duration{400});
+}
+
+TEST_CASE("who is cut off, and everybody while it is away, is refused after the timeout") {
+  SimCoordination all = coordination();
+  all.faults().cut_off = {2};
+  CHECK(all.time_of({0}, 2, ask_key) == Duration{5'000});
+  CHECK(std::get<Refusal>(all.ask({0}, 2, write_once)).status == 503);
+  CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).revision == 0);
+  all.faults() = {.away = true};
+  CHECK(std::get<Refusal>(all.ask({0}, 1, ask_key)).code == "coordination_away");
+}
+
+TEST_CASE("an answer may be lost after the change took place") {
+  SimCoordination all = coordination();
+  all.faults().answers_lost = 1;
+  CHECK(std::holds_alternative<Refusal>(all.ask({0}, 1, write_once)));
+  all.faults() = {};
+  CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).value == "v");
+}
