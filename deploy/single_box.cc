@@ -137,8 +137,7 @@ std::unique_ptr<Core> SingleBox::make_router() const {
   c.node = node;
   c.cache_metas = c.workers = {node};
   c.incarnation = incarnation_;
-  c.coordinate = true;
-  c.model_version = names_.model_version;
+  c.model_version = names_.model_version;  // the one of this box, whatever it served before
   c.form = prompt_;
   c.names = names_;
   c.policy = router::find_policy(config_.text("router.policy")).value();

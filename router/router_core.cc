@@ -68,8 +68,15 @@ bool RouterCore::hold_early(Turn turn, const Received& received) {
 void RouterCore::take_early(Turn turn) {
   while (!early_.empty() &&
          (versions_.known() || draining_ || turn.now.us - early_.front().at.us >= config_.budget.us / 2)) {
-    const Early early = std::move(early_.front());
+    Early early = std::move(early_.front());
     early_.pop_front();
+    const std::int64_t waited = turn.now.us - early.at.us;
+    std::visit(
+        [&](auto& request) {
+          if constexpr (requires { request.budget_us; })
+            request.budget_us = std::max<std::int64_t>(1, budget_of(request.budget_us).us - waited);
+        },
+        early.received.message);
     on_message(turn, early.received);
   }
 }

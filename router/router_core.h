@@ -52,7 +52,7 @@ struct RouterConfig {
   Duration heartbeat{200'000};
   std::uint32_t attempts_max = 2;  // of a request
   double retry_share = 0.1;        // retries per admitted request
-  double retry_burst = 10;
+  double retry_burst = 50;          // as many as one lost worker may leave behind at once
   double us_per_token = 20;        // of a worker that has not reported its own
   std::size_t recent_max = 4'096;  // requests that are remembered after their outcome
   std::size_t suspects_max = 1'024;

@@ -241,11 +241,11 @@ void Clients::note_versions() {
 // Nothing is answered from versions that were replaced before the request was sent, nor from any that were
 // not served. Routers have a few heartbeats to hear of it; one that is cut off or stopped may need longer.
 void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
-  if (!asked.must_succeed) return;
   note_versions();
   const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
   for (std::size_t i = 0; i < served_.size(); ++i) {
-    const bool replaced = i + 1 < served_.size() && served_[i + 1].from.us + grace < asked.sent.us;
+    const bool replaced =
+        asked.must_succeed && i + 1 < served_.size() && served_[i + 1].from.us + grace < asked.sent.us;
     const Versions& versions = served_[i].versions;
     if (!replaced && model == versions.model_version &&
         (catalog.empty() || catalog == versions.catalog_version))
@@ -261,7 +261,7 @@ void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
   if (!asked.must_succeed) return;
   const bool may_be_convicted = refusal.code == "poison" && !cluster_.scenario().faults.empty();
   if (refusal.status == 404 || may_be_convicted) return;
-  report(6, asked, "is refused after all was healed: " + refusal.code + ", " + refusal.what);
+  report(6, asked, "is refused though the cluster has what it needs: " + refusal.code + ", " + refusal.what);
 }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
@@ -281,15 +281,18 @@ void Clients::cut_off(NodeId router) {
   }
 }
 
+std::size_t Clients::open_at(NodeId router) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(open_, [&](const auto& entry) { return entry.second.router == router; }));
+}
+
 // The deadline is kept by the router's own clock, which a fault may have made slow.
 void Clients::check_overdue() {
-  const bool drifts = std::ranges::any_of(
-      cluster_.scenario().faults, [](const Fault& fault) { return fault.kind == FaultKind::clock_drift; });
   const std::int64_t grace = 2 * cluster_.scenario().heartbeat.us;
   for (auto at = open_.begin(); at != open_.end();) {
     const Asked& asked = at->second;
     const std::int64_t budget = std::holds_alternative<Reload>(asked.request) ? 60'000'000 : asked.budget.us;
-    const std::int64_t due = asked.sent.us + (drifts ? budget * 2 : budget) + grace;
+    const std::int64_t due = asked.sent.us + (cluster_.scenario().drifts ? budget * 11 / 10 : budget) + grace;
     if (cluster_.now().us <= due) {
       ++at;
       continue;

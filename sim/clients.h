@@ -12,6 +12,7 @@
 
 #include "sim/cluster.h"
 #include "sim/oracle.h"
+#include "sim/tally.h"
 
 namespace troupe::sim {
 
@@ -56,6 +57,7 @@ class Clients {
   // Every request whose time is over must have had its outcome.
   void check_overdue();
   std::size_t open() const { return open_.size(); }
+  std::size_t open_at(NodeId router) const;
 
   Tally& tally() { return tally_; }
   const std::deque<Second>& seconds() const { return seconds_; }

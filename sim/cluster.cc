@@ -258,6 +258,11 @@ Versions Cluster::versions() const {
   return versions;
 }
 
+void Cluster::follow_catalog() {
+  const std::string catalog = versions().catalog_version;
+  if (catalog != world_.present()) world_.set_present(catalog);
+}
+
 const actors::CacheMetaCore* Cluster::leader() const {
   const actors::CacheMetaCore* leader = nullptr;
   for (const auto& [id, node] : nodes_)

@@ -18,7 +18,7 @@
 #include "runtime/sim_host.h"
 #include "sim/compute_port.h"
 #include "sim/feature_port.h"
-#include "sim/run.h"
+#include "sim/phases.h"
 #include "sim/scenario.h"
 #include "sim/store_port.h"
 #include "sim/violations.h"
@@ -76,6 +76,9 @@ class Cluster {
   // What the hard state says is served; the initial versions before anybody wrote it.
   Versions versions() const;
   static constexpr const char* models[] = {"m1", "m2", "m3"};
+
+  // The catalog that is served is the one that items are listed from.
+  void follow_catalog();
 
   bool in_phase(Phase phase) const;
   // Empty, or which of the bounds of which actor does not hold (promise 10), or which invariant.

@@ -9,8 +9,21 @@ namespace {
 
 constexpr NodeId operator_node = 0xD0000000;
 const Address operator_address{operator_node, Role::door};
-constexpr Duration note_every{20'000};
-constexpr double requests_per_s_max = 1'200;  // of an overload: a seed must not take forever
+constexpr Duration note_every{20'000}, again_every{60'000};
+
+// Their effect is there at once, and nothing ends.
+bool is_instant(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::false_alarm:
+    case FaultKind::stale_leader:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::memory_corruption:
+      return true;
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
@@ -18,8 +31,8 @@ Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
     : cluster_(cluster),
       clients_(clients),
       violations_(violations),
-      random_(cluster.scenario().seed, 41),
-      faults_(cluster.scenario().faults) {
+      faults_(cluster.scenario().faults),
+      striking_(faults_.size()) {
   cluster_.on_poison = [this](NodeId node, std::uint64_t content) {
     cluster_.host().at(cluster_.now(), [this, node, content] { on_poison(node, content); });
   };
@@ -37,19 +50,43 @@ void Injector::arrange() {
     const Instant at = Instant{} + faults_[i].at;
     cluster_.host().at(at, [this, i] { strike(i); });
     cluster_.host().at(at + faults_[i].lasts, [this, i] { end(i); });
+    if (is_instant(faults_[i].kind)) {
+      for (std::int64_t us = again_every.us; us < faults_[i].lasts.us; us += again_every.us)
+        cluster_.host().at(at + Duration{us}, [this, i] { strike_again(i); });
+      continue;
+    }
     for (std::int64_t us = note_every.us; us < faults_[i].lasts.us; us += note_every.us)
       cluster_.host().at(at + Duration{us}, [this] { note_phases(); });
   }
+}
+
+// What a fault draws is its own, whatever others there are.
+SimRandom Injector::stream_of(const Fault& fault) const {
+  return {mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
+              static_cast<std::uint64_t>(fault.at.us)),
+          41 + fault.node};
 }
 
 void Injector::strike(std::size_t index) {
   if (healed_) return;
   const Fault& fault = faults_[index];
   if (trace) trace("fault strikes: " + describe(fault));
+  random_ = stream_of(fault);
   ++injected_[static_cast<std::size_t>(fault.kind)];
   active_.insert(index);
+  striking_ = index;
   note_phases();
+  striking_ = faults_.size();
   apply(fault, true);
+}
+
+// Of a fault that is over at once, as long as it lasts.
+void Injector::strike_again(std::size_t index) {
+  if (healed_ || !active_.contains(index)) return;
+  striking_ = index;
+  note_phases();
+  striking_ = faults_.size();
+  apply(faults_[index], true);
 }
 
 void Injector::end(std::size_t index) {
@@ -61,7 +98,9 @@ void Injector::end(std::size_t index) {
 void Injector::note_phases() {
   if (active_.empty()) return;
   std::set<std::size_t> kinds;
-  for (const std::size_t index : active_) kinds.insert(static_cast<std::size_t>(faults_[index].kind));
+  for (const std::size_t index : active_)
+    if (!is_instant(faults_[index].kind) || index == striking_)
+      kinds.insert(static_cast<std::size_t>(faults_[index].kind));
   for (std::size_t phase = 0; phase < phases; ++phase)
     if (cluster_.in_phase(static_cast<Phase>(phase)))
       for (const std::size_t kind : kinds) ++meetings_[kind][phase];
@@ -163,7 +202,7 @@ void Injector::set_process(const Fault& fault, bool on) {
       if (on && fault.peer != fault.node) host.announce_lost(fault.peer, fault.node);
       return;
     case FaultKind::clock_drift:
-      return host.set_clock_rate(fault.node, on ? 0.8 + 0.45 * fault.intensity : 1.0);
+      return host.set_clock_rate(fault.node, on ? 0.95 + 0.1 * fault.intensity : 1.0);
     case FaultKind::drain:
       if (on) start_drain(fault);
       return;
@@ -389,9 +428,9 @@ void Injector::set_load(const Fault& fault, bool on) {
       cluster_.node(fault.node).features.failing = active(fault.kind, fault.node) > 0;
       return;
     case FaultKind::overload:
-      return clients_.set_rate(active(fault.kind) > 0 ? std::min(2 + 20 * strongest(fault.kind, 0),
-                                                                 requests_per_s_max / s.requests_per_s)
-                                                      : 1);
+      return clients_.set_rate(active(fault.kind) > 0
+                                   ? (2 + 8 * strongest(fault.kind, 0)) * s.capacity_per_s / s.requests_per_s
+                                   : 1);
     case FaultKind::flash_crowd: {
       const bool crowd = active(fault.kind) > 0;
       const auto first = static_cast<std::uint32_t>(fault.intensity * (s.users - 1));
@@ -475,10 +514,25 @@ void Injector::start_drain(const Fault& fault) {
   poll_drain(node.id, cluster_.now() + Duration{3 * cluster_.scenario().deadline.us});
 }
 
+// Promise 13: who says "drained" has nothing left; and in a drill everybody gets there.
+void Injector::judge_drained(const Node& node) {
+  const auto report = [&](const std::string& what) {
+    violations_.report(13, "node " + std::to_string(node.id) + " " + what, cluster_.now());
+  };
+  if (!draining_[node.id].empty()) {
+    if (cluster_.scenario().drill) report("has not drained long after every request's deadline");
+    return;
+  }
+  if (node.router && clients_.open_at(node.id) > 0)
+    report("says that it is drained, and owes its clients answers");
+  if (node.inference && node.inference->tasks() > 0) report("says that it is drained, and has plans left");
+}
+
 void Injector::poll_drain(NodeId id, Instant give_up) {
   Node& node = cluster_.node(id);
   if (healed_ || !node.draining) return;
   if (draining_[id].empty() || cluster_.now() >= give_up) {
+    judge_drained(node);
     node.draining = false;
     if (trace) trace("node " + std::to_string(id) + " is restarted after its drain");
     return bring_back(id);

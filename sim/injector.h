@@ -27,12 +27,12 @@ class Injector {
   const Meetings& meetings() const { return meetings_; }
   // Active ones and those that just struck meet the phases that the cluster is in.
   void note_phases();
-  bool any_active() const { return !active_.empty(); }
 
   std::function<void(const std::string& line)> trace;
 
  private:
   void strike(std::size_t index);
+  void strike_again(std::size_t index);
   void end(std::size_t index);
   void apply(const Fault& fault, bool on);
 
@@ -55,6 +55,8 @@ class Injector {
   void start_poison(const Fault& fault);
   void on_poison(NodeId node, std::uint64_t content);
   void start_drain(const Fault& fault);
+  void judge_drained(const Node& node);
+  SimRandom stream_of(const Fault& fault) const;
   void poll_drain(NodeId node, Instant give_up);
   void forge_stale_command();
   // Of the active faults of this kind (on this node, if one is named).
@@ -64,9 +66,10 @@ class Injector {
   Cluster& cluster_;
   Clients& clients_;
   Violations& violations_;
-  SimRandom random_;
+  SimRandom random_;  // of the fault that strikes
   const std::vector<Fault> faults_;
   std::set<std::size_t> active_;
+  std::size_t striking_;  // index of the fault that strikes now; as many as there are: none
   bool healed_ = false;
   std::array<std::uint32_t, fault_kinds> injected_{};
   Meetings meetings_{};

@@ -7,44 +7,6 @@
 namespace troupe::sim {
 namespace {
 
-// Kinds that a cluster with workers to spare answers through, if its clients are not cut off from it.
-bool is_harmless(FaultKind kind, bool at_router) {
-  switch (kind) {
-    case FaultKind::kill:
-    case FaultKind::wipe:
-    case FaultKind::pause:
-    case FaultKind::isolate:
-    case FaultKind::one_way:
-      return !at_router;
-    case FaultKind::doubling:
-    case FaultKind::reordering:
-    case FaultKind::false_alarm:
-    case FaultKind::transfer_reset:
-    case FaultKind::transfer_slow:
-    case FaultKind::transfer_corruption:
-    case FaultKind::memory_corruption:
-    case FaultKind::coordination_away:
-    case FaultKind::coordination_slow:
-    case FaultKind::two_leaders:
-    case FaultKind::stale_leader:
-    case FaultKind::disk_full:
-    case FaultKind::disk_failing:
-    case FaultKind::disk_slow:
-    case FaultKind::disk_corrupt:
-    case FaultKind::disk_swapped:
-    case FaultKind::memory_pressure:
-    case FaultKind::device_error:
-    case FaultKind::device_nan:
-    case FaultKind::profile_storm:
-    case FaultKind::model_swap:
-    case FaultKind::catalog_swap:
-    case FaultKind::drain:
-      return true;
-    default:
-      return false;
-  }
-}
-
 double quantile(std::vector<float> values, double q) {
   if (values.empty()) return 0;
   const auto at =
@@ -55,23 +17,12 @@ double quantile(std::vector<float> values, double q) {
 
 }  // namespace
 
-Inspector::Inspector(Cluster& cluster, Clients& clients, Injector& injector, Violations& violations)
-    : cluster_(cluster), clients_(clients), injector_(injector), violations_(violations) {
+Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
+    : cluster_(cluster), clients_(clients), violations_(violations) {
   cluster_.host().set_event_trace([this](Instant, Address to, const Event& event) {
     if (to.role != Role::kv_worker) return;
     if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
   });
-}
-
-// Drills whose faults do not overlap, on clusters that can lose a worker.
-bool Inspector::harmless() const {
-  const Scenario& s = cluster_.scenario();
-  if (!s.drill || s.together || s.workers < 3 || s.deadline.us < 1'600'000) return false;
-  for (const Fault& fault : s.faults) {
-    const bool at_router = cluster_.nodes().contains(fault.node) && cluster_.node(fault.node).is_router;
-    if (!is_harmless(fault.kind, at_router)) return false;
-  }
-  return true;
 }
 
 Duration Inspector::quiet() const {
@@ -81,9 +32,6 @@ Duration Inspector::quiet() const {
 
 void Inspector::look() {
   clients_.check_overdue();
-  const Versions versions = cluster_.versions();
-  if (versions.catalog_version != cluster_.world().present())
-    cluster_.world().set_present(versions.catalog_version);
   judge_retries();
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
 }
@@ -150,7 +98,6 @@ void Inspector::judge_rest() {
     if (node.router)
       left("requests", node.router->in_features() + node.router->in_lookup() + node.router->executing());
     if (!node.kv_worker || !node.inference) continue;
-    if (cluster_.scenario().precompute) continue;  // never at rest
     left("plans", node.inference->tasks());
     left("blocks in the making", node.kv_worker->making());
     left("waiting requests", node.kv_worker->waiting());

@@ -10,16 +10,13 @@
 
 #include "sim/clients.h"
 #include "sim/cluster.h"
-#include "sim/injector.h"
 
 namespace troupe::sim {
 
 class Inspector {
  public:
-  Inspector(Cluster& cluster, Clients& clients, Injector& injector, Violations& violations);
+  Inspector(Cluster& cluster, Clients& clients, Violations& violations);
 
-  // Would a healthy cluster of this size answer every request in spite of this scenario's faults?
-  bool harmless() const;
   // How long after the last request everything has to be at rest.
   Duration quiet() const;
 
@@ -36,7 +33,6 @@ class Inspector {
 
   Cluster& cluster_;
   Clients& clients_;
-  Injector& injector_;
   Violations& violations_;
   std::map<std::pair<NodeId, Incarnation>, std::uint64_t>
       tokens_;  // the highest that each KV-cache worker has seen

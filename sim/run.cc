@@ -11,16 +11,6 @@
 namespace troupe::sim {
 namespace {
 
-struct PhaseRow {
-  std::string_view name;
-};
-constexpr PhaseRow phase_rows[] = {
-#define TROUPE_X(name, text) {#name},
-    TROUPE_FOR_EACH_PHASE(TROUPE_X)
-#undef TROUPE_X
-};
-static_assert(std::size(phase_rows) == phases);
-
 constexpr Duration inspect_every{100'000}, look_every{20'000};
 
 class Run {
@@ -31,7 +21,7 @@ class Run {
         cluster_(scenario, violations_),
         clients_(cluster_, violations_),
         injector_(cluster_, clients_, violations_),
-        inspector_(cluster_, clients_, injector_, violations_) {
+        inspector_(cluster_, clients_, violations_) {
     if (!options.trace) return;
     trace_to(cluster_.host(), options.trace);
     injector_.trace = [this](const std::string& line) {
@@ -48,12 +38,15 @@ class Run {
     watch_kills();
     SimHost& host = cluster_.host();
     host.at(calm, [this] { injector_.heal(); });
-    host.at(calm, [this] { clients_.set_must_succeed(inspector_.harmless()); });
+    host.at(calm, [this] { clients_.set_must_succeed(scenario_.harmless); });
     host.at(judged, [this] { clients_.set_must_succeed(true); });
-    if (inspector_.harmless())
+    if (scenario_.harmless)
       host.at(Instant{} + scenario_.warm_up, [this] { clients_.set_must_succeed(true); });
     for (Instant at{}; at < end + inspector_.quiet(); at = at + inspect_every)
-      host.at(at, [this] { inspector_.look(); });
+      host.at(at, [this] {
+        cluster_.follow_catalog();
+        inspector_.look();
+      });
     if (advance(end + inspector_.quiet())) inspector_.judge_end();
     return result();
   }
@@ -103,23 +96,6 @@ class Run {
 };
 
 }  // namespace
-
-std::string_view name_of(Phase phase) { return phase_rows[static_cast<std::size_t>(phase)].name; }
-
-Tally& operator+=(Tally& sum, const Tally& one) {
-  sum.requests += one.requests;
-  sum.answered += one.answered;
-  sum.refused += one.refused;
-  sum.expired += one.expired;
-  sum.cut_off += one.cut_off;
-  sum.tokens_total += one.tokens_total;
-  sum.tokens_reused += one.tokens_reused;
-  sum.after_kill += one.after_kill;
-  sum.after_kill_ok += one.after_kill_ok;
-  sum.kills += one.kills;
-  sum.swaps += one.swaps;
-  return sum;
-}
 
 RunResult run(const Scenario& scenario, const RunOptions& options) { return Run(scenario, options).go(); }
 

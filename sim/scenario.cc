@@ -80,8 +80,8 @@ void draw_load(SimRandom& random, Scenario& s) {
   s.link.bytes_per_us = std::exp(real(random, std::log(125.0), std::log(12'500.0)));
   const double request_us =
       (s.candidates * 6 + 30) * s.us_per_token + static_cast<double>(s.batch_overhead.us);
-  const double capacity = 1e6 * s.workers * s.lanes / request_us;
-  s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * capacity, 5.0, 120.0);
+  s.capacity_per_s = 1e6 * s.workers * s.lanes / request_us;
+  s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * s.capacity_per_s, 5.0, 120.0);
 }
 
 // What a kind of fault asks of the cluster to make sense.
@@ -162,6 +162,53 @@ Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
   return fault;
 }
 
+// Kinds that a cluster with workers to spare answers through, if its clients are not cut off from it.
+bool is_harmless(FaultKind kind, bool at_router) {
+  switch (kind) {
+    case FaultKind::kill:
+    case FaultKind::wipe:
+    case FaultKind::pause:
+    case FaultKind::isolate:
+    case FaultKind::one_way:
+      return !at_router;
+    case FaultKind::doubling:
+    case FaultKind::reordering:
+    case FaultKind::false_alarm:
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+    case FaultKind::memory_corruption:
+    case FaultKind::coordination_away:
+    case FaultKind::coordination_slow:
+    case FaultKind::two_leaders:
+    case FaultKind::stale_leader:
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::memory_pressure:
+    case FaultKind::device_error:
+    case FaultKind::device_nan:
+    case FaultKind::profile_storm:
+    case FaultKind::model_swap:
+    case FaultKind::catalog_swap:
+    case FaultKind::drain:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A cluster that can lose a worker answers every request in spite of these.
+bool all_harmless(const Scenario& s) {
+  if (!s.drill || s.together || s.workers < 3 || s.deadline.us < 1'600'000) return false;
+  return std::ranges::all_of(s.faults, [&](const Fault& fault) {
+    const bool at_router = fault.node >= 1 && fault.node <= s.routers;
+    return is_harmless(fault.kind, at_router);
+  });
+}
+
 std::vector<FaultKind> kinds_for(const DrawLimits& limits, const Scenario& s) {
   std::vector<FaultKind> kinds;
   for (std::size_t i = 0; i < fault_kinds; ++i) {
@@ -191,6 +238,8 @@ void draw_drill(SimRandom& random, FaultKind kind, Scenario& s) {
     Fault fault = draw_fault(random, s, kind);
     fault.at = {at + between(random, 0, 300'000)};
     if (kind == FaultKind::slow_node) fault.lasts = s.safety;
+    if (kind == FaultKind::poison)
+      fault.lasts = {4 * (s.deadline.us + 4 * s.heartbeat.us)};  // asked several times
     fault.lasts = {std::min(fault.lasts.us, end - fault.at.us)};
     at = fault.at.us + fault.lasts.us + rest;
     if (fault.lasts.us > 0) s.faults.push_back(fault);
@@ -204,6 +253,23 @@ void draw_faults(SimRandom& random, const DrawLimits& limits, Scenario& s) {
   draw_storm(random, kinds, s);
 }
 
+bool has(const Scenario& s, FaultKind kind) {
+  return std::ranges::any_of(s.faults, [&](const Fault& fault) { return fault.kind == kind; });
+}
+
+// An overload has to be more than the cluster can do, and not more than a run can take.
+void make_overloadable(Scenario& s) {
+  constexpr double capacity_max = 150;
+  if (!has(s, FaultKind::overload) || s.capacity_per_s <= capacity_max) return;
+  const double slower = s.capacity_per_s / capacity_max;
+  s.us_per_token *= slower;
+  s.batch_overhead.us = static_cast<std::int64_t>(static_cast<double>(s.batch_overhead.us) * slower);
+  s.capacity_per_s = capacity_max;
+  s.requests_per_s = std::min(s.requests_per_s, 0.4 * capacity_max);
+  const double request_us = 1e6 * s.workers * s.lanes / capacity_max;  // of one, alone
+  s.deadline.us = std::max(s.deadline.us, static_cast<std::int64_t>(15 * request_us));
+}
+
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
@@ -215,9 +281,12 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_knobs(random, s);
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
-  s.safety = {between(random, s.drill ? 5'000'000 : 3'000'000, 7'000'000)};
+  s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);
+  make_overloadable(s);
+  s.harmless = all_harmless(s);
+  s.drifts = has(s, FaultKind::clock_drift);
   return s;
 }
 

@@ -40,7 +40,8 @@ struct Scenario {
   std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;
   double skew = 0.7;  // Zipf exponent of items and users
   double requests_per_s = 40;
-  double writes_share = 0.02;  // of the requests, that change a profile or an item
+  double capacity_per_s = 100;  // about, without any reuse
+  double writes_share = 0.02;   // of the requests, that change a profile or an item
 
   Duration warm_up{1'000'000};   // without faults, before the safety phase
   Duration safety{6'000'000};    // with faults
@@ -48,6 +49,9 @@ struct Scenario {
   Duration liveness{3'000'000};  // without faults; everything must succeed
   std::vector<Fault> faults;     // in order of time
   bool drill = false;            // one kind of fault only, so that its own promise can be judged
+  // Fixed before faults are left out, so that a shorter list is judged as the whole one.
+  bool harmless = false;  // every request has to be answered, also while the faults last
+  bool drifts = false;    // clocks run at different rates
 
   NodeId router(std::uint32_t i) const { return 1 + i; }
   NodeId cache_meta(std::uint32_t i) const { return together ? 1 + i : 1 + routers + i; }

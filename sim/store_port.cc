@@ -56,6 +56,8 @@ std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint3
   return disk_time(0);
 }
 
+constexpr Duration copy_ends{300'000};  // after its lease, whatever is still to come
+
 Duration StorePort::disk_time(std::uint64_t pages) const {
   const double bytes = static_cast<double>(pages * options_.page_bytes);
   return times(static_cast<double>(options_.disk_latency.us) + bytes / options_.disk_bytes_per_us,
@@ -99,7 +101,9 @@ Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& run
     for (std::size_t i = 0; i < half_of(one.to.size()); ++i) pages_.copy(one.to[i], running.remote[b][i]);
     watch(one.to, running);
   }
-  return times(static_cast<double>(time->us), running.reset ? faults_.slowness / 2 : faults_.slowness);
+  const Duration taken =
+      times(static_cast<double>(time->us), running.reset ? faults_.slowness / 2 : faults_.slowness);
+  return {std::min(taken.us, pull.budget_us + copy_ends.us)};
 }
 
 void StorePort::watch(std::span<const std::uint32_t> ids, Running& running) const {
@@ -153,8 +157,8 @@ JobResult StorePort::save(const SaveBlock& save) {
   if (!pages_.hold(save.pages, save.block.tokens)) return bad_pages();
   if (disk_.faults().failing) return storage_failed();
   if (pages_.checksum(save.pages) != save.block.checksum)
-    return Saved{false, "the pages do not match their checksum"};
-  if (!disk_.put({save.block, pages_.read(save.pages)})) return Saved{false, "disk full"};
+    return Saved{false, "the pages do not match their checksum", true};
+  if (!disk_.put({save.block, pages_.read(save.pages)})) return Saved{false, "disk full", false, true};
   return Saved{true};
 }
 

@@ -169,7 +169,9 @@ TEST_CASE("a block is saved, listed, loaded by another process and erased") {
 TEST_CASE("a disk that is full or fails says so, and a slow one takes its time") {
   Node node;
   node.disk.faults().full = true;
-  CHECK(std::get<Saved>(node.run(node.save())).why == "disk full");
+  const Saved full = std::get<Saved>(node.run(node.save()));
+  CHECK(full.why == "disk full");
+  CHECK(full.full);
   node.disk.faults() = {.failing = true};
   const std::vector<Job> jobs{node.save(), node.load(), ListStored{}, EraseBlocks{}};
   for (const Job& job : jobs) CHECK(std::get<Refusal>(node.run(job)).code == "storage_failed");
@@ -210,6 +212,15 @@ TEST_CASE("a record under another's name is not listed") {
   while (identical(node.disk.find(name)->block.name, name)) node.disk.swap_two(random);
   CHECK(std::get<StoredList>(node.run(ListStored{})).blocks.empty());
   CHECK(node.port.quarantined() == 2);
+}
+
+TEST_CASE("pages that do not match their checksum are not saved, which is not the disk's fault") {
+  Node node;
+  SaveBlock wrong = node.save();
+  wrong.block.checksum ^= 1;
+  const Saved saved = std::get<Saved>(node.run(wrong));
+  CHECK(!saved.ok);
+  CHECK(saved.corrupt);
 }
 
 TEST_CASE("pages that change while they are saved or loaded into are seen") {

@@ -1,0 +1,20 @@
+#include "sim/tally.h"
+
+namespace troupe::sim {
+
+Tally& operator+=(Tally& sum, const Tally& one) {
+  sum.requests += one.requests;
+  sum.answered += one.answered;
+  sum.refused += one.refused;
+  sum.expired += one.expired;
+  sum.cut_off += one.cut_off;
+  sum.tokens_total += one.tokens_total;
+  sum.tokens_reused += one.tokens_reused;
+  sum.after_kill += one.after_kill;
+  sum.after_kill_ok += one.after_kill_ok;
+  sum.kills += one.kills;
+  sum.swaps += one.swaps;
+  return sum;
+}
+
+}  // namespace troupe::sim

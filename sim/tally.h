@@ -1,0 +1,16 @@
+#pragma once
+// What became of the requests of a run, and of the cluster meanwhile; sums add up.
+#include <cstdint>
+
+namespace troupe::sim {
+
+struct Tally {
+  std::uint64_t requests = 0, answered = 0, refused = 0, expired = 0,
+                cut_off = 0;  // cut off: their router died
+  std::uint64_t tokens_total = 0, tokens_reused = 0;
+  std::uint64_t after_kill = 0, after_kill_ok = 0;  // sent 5 H or more after a kill, with nothing else wrong
+  std::uint64_t kills = 0, swaps = 0;
+};
+Tally& operator+=(Tally& sum, const Tally& one);
+
+}  // namespace troupe::sim
