@@ -62,6 +62,10 @@ void add_sim(CLI::App& app, Chosen& chosen) {
                       "No faults: so many requests, and what the cluster makes of them");
   command->add_flag("--overload", options->overload,
                     "No faults: ten times the capacity for --minutes, then 0.8 times");
+  command->add_option("--device", options->device,
+                      "Of the workers under load: a known one, or a profile that bench calibrate wrote");
+  command->add_option("--shape", options->shape, "Of the model under load");
+  command->add_option("--link", options->link, "Between the nodes under load");
   command->add_option("--threads", options->threads, "Seeds that run at a time; 0: one per core");
   command->add_option("--json", options->json, "Write the result to this file, or - for standard output");
   command->add_option("--report", options->report, "Write an HTML report with plots to this file");

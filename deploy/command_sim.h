@@ -23,6 +23,8 @@ struct SimCommandOptions {
   // A load instead of faults.
   std::uint64_t items = 0, requests = 0;
   bool overload = false;
+  std::string device = "A100-40G";  // a known one, or the file of a profile
+  std::string shape = "qwen2-1.5b", link = "100gbps";
 };
 
 // Throw std::invalid_argument for options that make no sense; return the exit status.

@@ -48,7 +48,7 @@ std::string numbers_of(const std::vector<sim::Fault>& some, const std::vector<si
 std::string replay_command(const sim::Failure& failure, const SimCommandOptions& options) {
   std::string command = "troupe sim --replay " + std::to_string(failure.seed);
   if (options.nodes) command += " --nodes " + std::to_string(*options.nodes);
-  if (options.minutes) command += " --minutes " + fixed(*options.minutes, 3);
+  if (options.minutes) command += " --minutes " + nlohmann::json(*options.minutes).dump();
   if (!options.faults.empty()) command += " --faults " + options.faults;
   return command + " --keep " + numbers_of(failure.shrunk, failure.faults);
 }

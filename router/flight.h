@@ -40,6 +40,7 @@ struct Attempt {
   Ticket ticket;
   Instant late_at;
   bool alone = false;
+  bool suspect = false;  // its content had a strike then
   State state = State::waiting;
   bool open() const { return state != State::over; }
 };
@@ -66,6 +67,7 @@ struct Flight {
   Pinned pinned;
   Stage stage = Stage::features;
   Instant stage_began;
+  bool failed_on_device = false;   // from then on it runs alone
   std::uint64_t fingerprint = 0;   // known once the features are
   std::vector<NodeId> candidates;  // workers that were considered at admission
   std::vector<SentSegment> sent;   // the plan's segments

@@ -80,12 +80,14 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
   work(turn);
 }
 
-void Precompute::lose(Turn turn, NodeId node) {
-  const auto room = rooms_.find(node);
-  if (room == rooms_.end()) return;
-  room->second = Room::unknown;
+void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
+  if (nodes.empty()) return;
+  for (const NodeId node : nodes) {
+    const auto room = rooms_.find(node);
+    if (room != rooms_.end()) room->second = Room::unknown;
+  }
   for (auto at = running_.begin(); at != running_.end();) {
-    const bool there = at->second.node == node;
+    const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
     if (there) give_back(at->second.items);
     at = there ? running_.erase(at) : std::next(at);
   }

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,7 +46,7 @@ class Precompute {
   void add(Turn turn, Item item);
   void drop(const std::string& item);  // it was deleted
   void follow(Turn turn, const std::string& model_version, const std::string& catalog_version);
-  void lose(Turn turn, NodeId node);  // what ran there is tried elsewhere
+  void lose(Turn turn, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
 
   // False if the answer is to somebody else's question.
   bool on_status(Turn turn, const StatusReply& reply);

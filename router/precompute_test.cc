@@ -261,7 +261,8 @@ TEST_CASE("what ran on a lost worker is computed elsewhere") {
   Cluster c;
   c.walk({1, 3});
   c.workers.lose(3);
-  c.precompute.lose(c.at(4), 3);
+  const std::vector<NodeId> lost{3};
+  c.precompute.lose(c.at(4), lost);
   REQUIRE(c.chunks().size() == 1);
   CHECK(c.chunks()[0].first == 1);
 }

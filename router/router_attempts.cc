@@ -28,6 +28,10 @@ Refusal poison() {
   return {422, "poison", "workers were lost while they ran this request", "request", "another request"};
 }
 
+Refusal too_late() {
+  return {504, "deadline_exceeded", "the worker took too long", "inference worker", "a larger budget"};
+}
+
 bool contains(const std::vector<NodeId>& nodes, NodeId node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
@@ -50,6 +54,8 @@ double new_tokens_at(NodeId node, const Flight& flight) {
 std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Flight& flight) {
   std::vector<NodeId> tried = flight.tried();
   if (planted(Bug::retry_poison)) tried.clear();
+  if (is_suspect(turn.now, flight))
+    for (const NodeId node : nodes_with_suspects()) tried.push_back(node);
   const std::string& model = flight.pinned.model_version;
   const auto choose = [&](std::vector<NodeId> nodes) {
     const auto* rank = std::get_if<RankWork>(&flight.work);
@@ -65,6 +71,55 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
       turn.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
 }
 
+bool RouterCore::is_suspect(Instant now, const Flight& flight) const {
+  return suspects_.strikes(now, flight.fingerprint) > 0;
+}
+
+std::vector<NodeId> RouterCore::nodes_with_suspects() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [serial, flight] : flights_)
+    for (const Attempt& attempt : flight.attempts)
+      if (attempt.suspect && attempt.open()) nodes.push_back(attempt.ticket.node);
+  return nodes;
+}
+
+// True if the request waits now for a worker that runs another suspect: were that worker lost, nobody could
+// say of which.
+bool RouterCore::park(Turn turn, const Flight& flight, bool free, const Refusal& refusal) {
+  if (!is_suspect(turn.now, flight)) return false;
+  const std::vector<NodeId> busy = nodes_with_suspects(), tried = flight.tried();
+  const bool some = std::any_of(busy.begin(), busy.end(), [&](NodeId node) {
+    return !contains(tried, node) && workers_.usable(turn.now, node, flight.pinned.model_version);
+  });
+  if (!some) return false;
+  const auto at = std::find_if(parked_.begin(), parked_.end(),
+                               [&](const Parked& parked) { return parked.serial == flight.serial; });
+  if (at != parked_.end()) {
+    *at = {flight.serial, free, refusal};
+  } else {
+    parked_.push_back({flight.serial, free, refusal});
+  }
+  return true;
+}
+
+// Each of the parked tries again, the oldest first; one that still finds nothing is parked anew.
+void RouterCore::unpark(Turn turn) {
+  may_unpark_ = false;
+  std::deque<Parked> waiting;
+  waiting.swap(parked_);
+  for (const Parked& parked : waiting) {
+    Flight* flight = find(parked.serial);
+    if (!flight || refuse_poison(turn, *flight)) continue;
+    if (flight->attempts.empty()) {
+      execute(turn, *flight);
+    } else if (!retry(turn, *flight, parked.free, parked.refusal) && !flight->has_open_attempt()) {
+      refuse_flight(turn, *flight, parked.refusal);
+    }
+  }
+  may_unpark_ =
+      false;  // what ended meanwhile was seen by those behind it; the others wait for the next event
+}
+
 // Refuses a request that workers died of.
 bool RouterCore::refuse_poison(Turn turn, const Flight& flight) {
   if (suspects_.strikes(turn.now, flight.fingerprint) < poison_strikes || planted(Bug::retry_poison))
@@ -76,13 +131,14 @@ bool RouterCore::refuse_poison(Turn turn, const Flight& flight) {
 void RouterCore::execute(Turn turn, Flight& flight) {
   flight.stage = Stage::executing;
   const auto option = choose_worker(turn, flight);
-  if (!option)
-    return refuse_flight(
-        turn, flight,
-        {503, "no_worker", "no worker is there to serve the request", "router", "a retry after a pause"});
-  if (workers_.wait_us(option->node) > static_cast<double>((flight.asked.deadline - turn.now).us))
+  const Refusal nobody{503, "no_worker", "no worker is there to serve the request", "router",
+                       "a retry after a pause"};
+  if (!option && park(turn, flight, false, nobody)) return;
+  if (!option) return refuse_flight(turn, flight, nobody);
+  if (workers_.predicted_us(option->node, option->new_tokens) >
+      static_cast<double>((flight.asked.deadline - turn.now).us))
     return refuse_flight(turn, flight,
-                         {503, "overloaded", "no worker can begin before the request's time is over",
+                         {503, "overloaded", "no worker can be done before the request's time is over",
                           "router", "a retry after a pause"});
   flight.paid = 1;
   send_plan(turn, flight, *option);
@@ -96,23 +152,24 @@ void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option&
   plan.id = flight.serial;
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
-  plan.alone = suspects_.strikes(turn.now, flight.fingerprint) > 0;
+  const bool suspect = is_suspect(turn.now, flight);
+  plan.alone = suspect || flight.failed_on_device;
   flight.sent = remember(plan.segments);
   const Instant late_at = turn.now + Duration{left.us / 2};
-  flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone});
+  flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
   ++attempts_;
   turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
   turn.effects.send({option.node, Role::inference_worker}, std::move(plan));
 }
 
-// False if nobody is left to try, or it may not be tried again.
-bool RouterCore::retry(Turn turn, Flight& flight, bool free) {
+// False if nobody is left to try, or it may not be tried again. True also if it waits to be.
+bool RouterCore::retry(Turn turn, Flight& flight, bool free, const Refusal& refusal) {
   if (!planted(Bug::retry_poison)) {
     if (flight.attempts.size() >= sends_max) return false;
     if (!free && flight.paid >= config_.attempts_max) return false;
   }
   const auto option = choose_worker(turn, flight);
-  if (!option) return false;
+  if (!option) return park(turn, flight, free, refusal);
   if (!free && !planted(Bug::retry_poison) && !retry_budget_.spend()) return false;
   if (!free) ++flight.paid, ++retries_;
   send_plan(turn, flight, *option);
@@ -127,10 +184,14 @@ void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Exec
   const bool open = attempt->open(), alone = attempt->alone;
   if (open) workers_.finish(turn.now, attempt->ticket);
   if (const auto fault = find_answer_fault(flight, executed)) {
-    if (open) fail_attempt(turn, flight, *attempt, *fault, false);
-    return;
+    if (!open) return;
+    mark_fault(turn, *attempt, *fault);
+    return fail_attempt(turn, flight, *attempt, *fault, false);
   }
-  if (alone) suspects_.clear(flight.fingerprint);  // it was not its doing
+  if (alone && is_suspect(turn.now, flight)) {  // it was not its doing
+    suspects_.clear(flight.fingerprint);
+    tell_routers(turn, Suspect{flight.fingerprint, 0});
+  }
   attempt->state = Attempt::State::over;
   if (std::holds_alternative<RankWork>(flight.work)) return on_ranked(turn, flight, from.node, executed);
   on_scored(turn, flight, executed);
@@ -144,8 +205,15 @@ void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refu
     open_.erase({flight->asked.from, flight->asked.id});
     return drop(turn, *flight);
   }
+  mark_fault(turn, *attempt, refused.refusal);
+  if (refused.refusal.code.starts_with("device_")) flight->failed_on_device = true;
   if (!is_retriable(refused.refusal)) return refuse_flight(turn, *flight, refused.refusal);
   fail_attempt(turn, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
+}
+
+// A worker that fails does so fast, and would look idle.
+void RouterCore::mark_fault(Turn turn, const Attempt& attempt, const Refusal& refusal) {
+  if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(turn.now, attempt.ticket);
 }
 
 // Tries again if it may; else waits for another attempt, and when there is none the refusal goes to the
@@ -153,11 +221,11 @@ void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refu
 void RouterCore::fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal,
                               bool free) {
   const bool was_late = attempt.state == Attempt::State::late;  // it was tried again then
-  if (refusal.status == 500) workers_.time_out(turn.now, attempt.ticket);  // it fails fast, and would look idle
   if (attempt.open()) workers_.forget(attempt.ticket);
   attempt.state = Attempt::State::over;
+  may_unpark_ = !parked_.empty();
   if (was_late && flight.has_open_attempt()) return;
-  if (retry(turn, flight, free) || flight.has_open_attempt()) return;
+  if (retry(turn, flight, free, refusal) || flight.has_open_attempt()) return;
   refuse_flight(turn, flight, refusal);
 }
 
@@ -166,37 +234,55 @@ void RouterCore::on_late(Turn turn, Flight& flight) {
     if (attempt.state != Attempt::State::waiting || turn.now < attempt.late_at) continue;
     attempt.state = Attempt::State::late;
     workers_.time_out(turn.now, attempt.ticket);
-    retry(turn, flight, false);
+    retry(turn, flight, false, too_late());
     return;  // the list of attempts may have moved
   }
 }
 
-// The process that ran there is gone: each content that it ran has one strike more, however often it ran.
-void RouterCore::lose_attempts(Turn turn, NodeId node, const std::string& why) {
-  std::vector<Serial> lost;
-  std::map<std::uint64_t, std::uint32_t> strikes;  // by fingerprint
-  for (auto& [serial, flight] : flights_) {
-    const Attempt* attempt = flight.attempt_at(node);
-    if (!attempt || !attempt->open()) continue;
-    lost.push_back(serial);
-    if (strikes.count(flight.fingerprint) > 0) continue;
-    const std::uint32_t count = suspects_.strike(turn.now, flight.fingerprint);
-    strikes[flight.fingerprint] = count;
-    tell_routers(turn, Suspect{flight.fingerprint, count});
+// The processes that ran there are gone: each content that they ran may have one strike more, however often
+// it ran.
+void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why) {
+  const auto is_lost = [&](const Attempt& attempt) {
+    return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
+  };
+  std::vector<std::pair<Serial, NodeId>> lost;
+  std::map<std::uint64_t, bool> strikes;  // by fingerprint: a suspect ran alone
+  for (const auto& [serial, flight] : flights_) {
+    NodeId at = 0;
+    for (const Attempt& attempt : flight.attempts) {
+      if (!is_lost(attempt)) continue;
+      at = attempt.ticket.node;
+      if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
+      bool& alone = strikes[flight.fingerprint];
+      alone = alone || attempt.suspect;
+    }
+    if (at != 0) lost.push_back({serial, at});
   }
-  const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
-                        "a retry after a pause"};
-  for (const Serial serial : lost) {
+  for (const auto& [fingerprint, alone] : strikes) {
+    const std::uint32_t before = suspects_.strikes(turn.now, fingerprint);
+    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, alone);
+    if (count != before) tell_routers(turn, Suspect{fingerprint, count});
+  }
+  for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);
-    if (flight) lose_attempt(turn, *flight, node, strikes.at(flight->fingerprint), refusal);
+    const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
+                          "a retry after a pause"};
+    if (flight) lose_attempt(turn, *flight, nodes, refusal);
   }
 }
 
-void RouterCore::lose_attempt(Turn turn, Flight& flight, NodeId node, std::uint32_t strikes,
+void RouterCore::lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes,
                               const Refusal& refusal) {
-  if (strikes >= poison_strikes && !planted(Bug::retry_poison)) return refuse_flight(turn, flight, poison());
+  if (refuse_poison(turn, flight)) return;
   if (planted(Bug::no_retry_after_loss)) return refuse_flight(turn, flight, refusal);
-  fail_attempt(turn, flight, *flight.attempt_at(node), refusal, false);
+  Attempt* last = nullptr;
+  for (Attempt& attempt : flight.attempts) {
+    if (!attempt.open() || std::find(nodes.begin(), nodes.end(), attempt.ticket.node) == nodes.end())
+      continue;
+    if (last) workers_.forget(last->ticket), last->state = Attempt::State::over;
+    last = &attempt;
+  }
+  if (last) fail_attempt(turn, flight, *last, refusal, false);
 }
 
 }  // namespace troupe::router

@@ -6,7 +6,9 @@ namespace {
 
 // Workers 1, 2 and 3; a request's plan is under way at `first`.
 struct Cluster : RouterBench {
-  explicit Cluster(RouterConfig config = cluster_config({1, 2, 3})) : RouterBench(std::move(config)) {}
+  explicit Cluster(RouterConfig config = cluster_config({1, 2, 3})) : RouterBench(std::move(config)) {
+    for (const NodeId node : core.workers().nodes()) beat(0, node, beat_of(5));
+  }
   NodeId send_plan(std::int64_t us, RequestId id, std::int64_t budget = 0, const std::string& user = "ann") {
     send(us, id, budget, user);
     REQUIRE(plans() == 1);
@@ -245,6 +247,78 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   c.beat(5, 3, draining);
   c.beat(5, 1, beat_of(5));
   CHECK(ask(6, 3, {3}) == 1);
+}
+
+TEST_CASE("suspects never meet on a worker: the next one waits, and takes the worker when it is free") {
+  Cluster c(cluster_config({1, 2}));
+  const NodeId first = 1, other = 2;
+  Heartbeat busy = beat_of(5);
+  busy.tokens_waiting = 300;
+  c.beat(0, other, busy);
+  REQUIRE(c.send_plan(0, 1, 0, "ann") == first);
+  const auto ann = c.serial;
+  REQUIRE(c.send_plan(1, 2, 0, "bob") == first);
+  c.lose(2, first);
+  REQUIRE(c.plans() == 1);  // one of the two
+  CHECK(c.plan().alone);
+  CHECK(c.node == other);
+  const auto running = c.serial;
+  c.execute_at(3, other);
+  CHECK(c.replies() == 1);
+  REQUIRE(c.plans() == 1);  // and now the other
+  CHECK(c.plan().alone);
+  CHECK(c.plan().id != running);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 0);  // the one that ran well is cleared everywhere
+  CHECK((c.plan().id == ann || running == ann));
+}
+
+TEST_CASE("a parked suspect still has its deadline") {
+  Cluster c(cluster_config({1, 2}));
+  Heartbeat busy = beat_of(5);
+  busy.tokens_waiting = 300;
+  c.beat(0, 2, busy);
+  REQUIRE(c.send_plan(0, 1, 0, "ann") == 1);
+  REQUIRE(c.send_plan(1, 2, 0, "bob") == 1);
+  c.lose(2, 1);
+  CHECK(c.core.executing() == 2);
+  c.run_until(1'001);
+  CHECK(c.core.executing() == 0);
+}
+
+TEST_CASE("a loss of a run beside others is never the second strike, one before any heartbeat is none") {
+  Cluster c(cluster_config({1, 2, 3}));
+  c.send_plan(0, 1);
+  const NodeId first = c.node;
+  c.run_until(500);  // late: tried elsewhere, not alone
+  const NodeId second = c.node;
+  REQUIRE(second != first);
+  c.lose(510, first);
+  c.lose(520, second);
+  CHECK(c.probe.sent<Suspect>().empty());
+  CHECK(c.refused() != "422 poison");
+  RouterBench unheard(cluster_config({1, 2}));
+  unheard.send(0, 1);
+  unheard.lose(1, unheard.node);
+  CHECK(unheard.probe.sent<Suspect>().empty());
+}
+
+TEST_CASE("a worker that fails is slow at once, and what it failed at runs alone") {
+  for (const auto& [status, code] : {std::pair{503, "device_full"}, {500, "broken"}}) {
+    Cluster c;
+    const NodeId first = c.send_plan(0, 1);
+    c.refuse_at(1, first, static_cast<std::uint16_t>(status), code);
+    CHECK(c.core.workers().slowness(first) > 3);
+    if (status == 503) CHECK(c.plan().alone);
+  }
+}
+
+TEST_CASE("what would take longer than its own time is refused at once") {
+  Cluster c(cluster_config({1}));
+  c.rank(1, 1, "recompute", 20);
+  c.find(2);  // 28 tokens
+  CHECK(c.refused() == "503 overloaded");
+  c.probe.receive(3, door, ScoreRequest{4, "", std::vector<Token>(30, 5), {{{8}}}, {11}, false, 30});
+  CHECK(c.refused() == "503 overloaded");
 }
 
 TEST_CASE("scores are tried again like rankings") {

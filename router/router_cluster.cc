@@ -8,10 +8,10 @@ namespace troupe::router {
 
 // Once per heartbeat: who has fallen silent, what the Coordination says, whether a reload is through.
 void RouterCore::on_beat(Turn turn) {
-  for (const NodeId node : workers_.tick(turn.now)) {
-    lose_attempts(turn, node, "is silent");
-    precompute_.lose(turn, node);
-  }
+  const std::vector<NodeId> silent = workers_.tick(turn.now);
+  lose_attempts(turn, silent, "is silent");
+  precompute_.lose(turn, silent);
+  may_unpark_ = !parked_.empty();
   versions_.tick(turn, workers_);
   see_to_reload(turn);
   turn.effects.set_timer(beat_timer, turn.now + config_.heartbeat);
@@ -22,12 +22,12 @@ void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat
   if (news == WorkerTable::News::ignored) return;
   if (news == WorkerTable::News::restarted) {
     turn.effects.log(LogLevel::warning, "worker_restarted", {{"node", std::to_string(node)}});
-    lose_attempts(turn, node, "has restarted");
-    precompute_.lose(turn, node);
+    lose_attempts(turn, {&node, 1}, "has restarted");
+    precompute_.lose(turn, {&node, 1});
   }
   const std::uint64_t epoch = versions().epoch;
   if (heartbeat.versions_epoch < epoch) turn.effects.send({node, Role::inference_worker}, versions());
-  if (heartbeat.versions_epoch > epoch) versions_.tick(turn, workers_);
+  versions_.rumour(turn, heartbeat.versions_epoch, workers_);
 }
 
 void RouterCore::on_peer_lost(Turn turn, NodeId node) {
@@ -35,8 +35,8 @@ void RouterCore::on_peer_lost(Turn turn, NodeId node) {
   if (!workers_.has(node)) return;
   workers_.lose(node);
   turn.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
-  lose_attempts(turn, node, "is gone");
-  precompute_.lose(turn, node);
+  lose_attempts(turn, {&node, 1}, "is gone");
+  precompute_.lose(turn, {&node, 1});
 }
 
 void RouterCore::tell_routers(Turn turn, const Message& message) const {
@@ -160,7 +160,8 @@ std::string RouterCore::check_bounds() const {
   };
   if (flights_.size() > config_.in_flight_max)
     return over("requests", flights_.size(), config_.in_flight_max);
-  if (early_.size() > config_.in_flight_max) return over("early requests", early_.size(), config_.in_flight_max);
+  if (early_.size() > config_.in_flight_max)
+    return over("early requests", early_.size(), config_.in_flight_max);
   if (feature_jobs_.size() > 2 * std::size_t{config_.in_flight_max})
     return over("feature jobs", feature_jobs_.size(), 2 * std::size_t{config_.in_flight_max});
   if (writings_.size() > config_.writes_in_flight_max)
@@ -168,6 +169,7 @@ std::string RouterCore::check_bounds() const {
   const std::size_t open_max = flights_.size() + writings_.size() + reloading_.has_value();
   if (open_.size() > open_max) return over("open ids", open_.size(), open_max);
   if (recent_.size() > config_.recent_max) return over("remembered ids", recent_.size(), config_.recent_max);
+  if (parked_.size() > flights_.size()) return over("parked requests", parked_.size(), flights_.size());
   if (suspects_.size() > config_.suspects_max)
     return over("suspects", suspects_.size(), config_.suspects_max);
   for (const auto& [serial, flight] : flights_)

@@ -32,7 +32,7 @@ RouterCore::RouterCore(RouterConfig config)
       next_id_(config_.incarnation),
       workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
-      versions_(initial_versions(config_), config_.coordinate),
+      versions_(initial_versions(config_), config_.coordinate, config_.heartbeat),
       suspects_(config_.suspects_max),
       retry_budget_(config_.retry_share, config_.retry_burst),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names),
@@ -53,21 +53,23 @@ void RouterCore::step(Instant now, const Event& event, Effects& effects) {
     on_peer_lost(turn, lost->node);
   }
   if (!early_.empty()) take_early(turn);
+  if (may_unpark_) unpark(turn);
 }
 
 // Requests that come before it is known which versions are served wait for that, for a while.
 bool RouterCore::hold_early(Turn turn, const Received& received) {
   const bool pins = std::holds_alternative<RankRequest>(received.message) ||
                     std::holds_alternative<ScoreRequest>(received.message);
-  if (!pins || versions_.known() || draining_ || early_.size() >= config_.in_flight_max) return false;
+  if (!pins || versions_.current(turn.now) || draining_ || early_.size() >= config_.in_flight_max)
+    return false;
   early_.push_back({turn.now, received});
   return true;
 }
 
 // Once it is known, or when half of the usual time is over: then they are refused.
 void RouterCore::take_early(Turn turn) {
-  while (!early_.empty() &&
-         (versions_.known() || draining_ || turn.now.us - early_.front().at.us >= config_.budget.us / 2)) {
+  while (!early_.empty() && (versions_.current(turn.now) || draining_ ||
+                             turn.now.us - early_.front().at.us >= config_.budget.us / 2)) {
     Early early = std::move(early_.front());
     early_.pop_front();
     const std::int64_t waited = turn.now.us - early.at.us;
@@ -127,6 +129,7 @@ void RouterCore::on_answer(Turn turn, const Received& received) {
     leader_.hear(turn.now, from.node, beat->token);
   } else if (const auto* suspect = std::get_if<Suspect>(&message)) {
     suspects_.hear(turn.now, *suspect);
+    may_unpark_ = true;
   } else if (const auto* versions = std::get_if<Versions>(&message)) {
     const std::uint64_t epoch = versions_.versions().epoch;
     versions_.hear(*versions);
@@ -179,9 +182,9 @@ bool RouterCore::is_copy(Address from, RequestId id) const {
 }
 
 // Why nothing new is taken.
-std::optional<Refusal> RouterCore::find_obstacle() const {
+std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
   if (draining_) return Refusal{503, "draining", "the router takes nothing new", "router", "another router"};
-  if (!versions_.known())
+  if (!versions_.current(now))
     return Refusal{503, "starting", "it is not known yet which versions are served", "router",
                    "a retry after a pause"};
   const bool full = flights_.size() >= config_.in_flight_max || feature_jobs_.size() >= config_.in_flight_max;
@@ -190,22 +193,23 @@ std::optional<Refusal> RouterCore::find_obstacle() const {
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home,
+Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
                           const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
-  std::optional<Refusal> refusal = fault ? fault : find_obstacle();
+  std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
   Flight flight{.serial = next_id_, .asked = asked};
   flight.pinned = {versions().model_version, versions().catalog_version};
   if (!refusal) {
     flight.candidates = workers_.candidates(
         turn.now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
-    double wait_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
-    for (const NodeId node : flight.candidates) wait_us = std::min(wait_us, workers_.wait_us(node));
+    double done_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
+    for (const NodeId node : flight.candidates)
+      done_us = std::min(done_us, workers_.predicted_us(node, new_tokens));
     if (flight.candidates.empty()) {
       refusal = Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version,
                         "router", "a retry after a pause"};
-    } else if (wait_us > static_cast<double>((asked.deadline - asked.received).us)) {
-      refusal = overloaded("no worker can begin before the request's time is over");
+    } else if (done_us > static_cast<double>((asked.deadline - asked.received).us)) {
+      refusal = overloaded("no worker can be done before the request's time is over");
     }
   }
   if (refusal) {
@@ -254,7 +258,10 @@ void RouterCore::close(Turn turn, const Flight& flight) {
 void RouterCore::drop(Turn turn, const Flight& flight) {
   for (const Attempt& attempt : flight.attempts)
     if (attempt.open()) workers_.forget(attempt.ticket);
-  flights_.erase(Serial{flight.serial});
+  const Serial serial = flight.serial;
+  std::erase_if(parked_, [serial](const Parked& parked) { return parked.serial == serial; });
+  may_unpark_ = !parked_.empty();
+  flights_.erase(serial);
   count_in_flight(turn);
 }
 

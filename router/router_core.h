@@ -52,7 +52,7 @@ struct RouterConfig {
   Duration heartbeat{200'000};
   std::uint32_t attempts_max = 2;  // of a request
   double retry_share = 0.1;        // retries per admitted request
-  double retry_burst = 50;          // as many as one lost worker may leave behind at once
+  double retry_burst = 50;         // as many as one lost worker may leave behind at once
   double us_per_token = 20;        // of a worker that has not reported its own
   std::size_t recent_max = 4'096;  // requests that are remembered after their outcome
   std::size_t suspects_max = 1'024;
@@ -98,6 +98,12 @@ class RouterCore final : public Core {
     Instant at;
     Received received;
   };
+  // A suspect that waits for a worker where this router has no other suspect.
+  struct Parked {
+    Serial serial = 0;
+    bool free = false;
+    Refusal refusal;  // of the attempt that it was to be retried after, if nobody is left at last
+  };
   struct Reloading {
     Asked asked;
     std::optional<Instant> served_since;
@@ -132,13 +138,18 @@ class RouterCore final : public Core {
   std::optional<WorkerTable::Option> choose_worker(Turn turn, const Flight& flight);
   void execute(Turn turn, Flight& flight);
   void send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option);
-  bool retry(Turn turn, Flight& flight, bool free);
+  bool retry(Turn turn, Flight& flight, bool free, const Refusal& refusal);
+  std::vector<NodeId> nodes_with_suspects() const;
+  bool is_suspect(Instant now, const Flight& flight) const;
+  bool park(Turn turn, const Flight& flight, bool free, const Refusal& refusal);
+  void unpark(Turn turn);
+  void mark_fault(Turn turn, const Attempt& attempt, const Refusal& refusal);
   void on_executed(Turn turn, Address from, Flight& flight, const Executed& executed);
   void on_attempt_refused(Turn turn, Address from, const Refused& refused);
   void fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free);
   void on_late(Turn turn, Flight& flight);
-  void lose_attempts(Turn turn, NodeId node, const std::string& why);
-  void lose_attempt(Turn turn, Flight& flight, NodeId node, std::uint32_t strikes, const Refusal& refusal);
+  void lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why);
+  void lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
   bool refuse_poison(Turn turn, const Flight& flight);
 
   // router_cluster.cc
@@ -159,9 +170,11 @@ class RouterCore final : public Core {
   void spread_news(Turn turn, const Write& write);
 
   // router_core.cc: admission and ends
-  std::optional<Refusal> find_obstacle() const;
+  std::optional<Refusal> find_obstacle(Instant now) const;
   bool is_copy(Address from, RequestId id) const;
-  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, const std::optional<Refusal>& fault);
+  // `new_tokens`: of the plan, as far as known.
+  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+                const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
   void refuse(Turn turn, const Asked& asked, Refusal refusal);
@@ -184,6 +197,8 @@ class RouterCore final : public Core {
   Precompute precompute_;
   std::deque<Early> early_;
   std::map<Serial, Flight> flights_;
+  std::deque<Parked> parked_;  // each flight once at most
+  bool may_unpark_ = false;    // something has changed for those
   std::map<Serial, Writing> writings_;
   std::optional<Reloading> reloading_;
   std::set<std::pair<Address, RequestId>> open_;  // requests that have no outcome yet

@@ -70,7 +70,7 @@ TEST_CASE("planted: the index is waited for without end, slowness is not seen, u
   planting::bug = Bug::ignore_slowness;
   WorkerTable table({}, {1, 2});
   table.tick({0});
-  table.time_out({0}, table.send({0}, {1, 10}));
+  table.time_out({1'000'000}, table.send({0}, {1, 10}));
   CHECK_FALSE(table.slow(1));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include "router/router_core_test.h"
 
@@ -154,6 +155,87 @@ TEST_CASE("whatever is lost, every request has one outcome by its deadline, and 
   }
   CHECK(answered > 2'000);  // the run is not empty
   CHECK(retries > 100);
+}
+
+// Workers die at random, and always of one content, "bad". `ran`: the contents of the plans that a worker
+// has.
+TEST_CASE("nobody is refused for another's poison, unless it ran alone on a worker that died") {
+  std::uint64_t convicted = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    RouterConfig config = cluster_config({1, 2, 3, 4});
+    config.budget = {50'000};
+    RouterBench b(config);
+    b.probe.start();
+    std::map<NodeId, Incarnation> process;
+    std::map<std::uint64_t, std::string> user_of;  // by the plan's id
+    std::map<RequestId, std::string> asked;
+    struct Running {
+      NodeId node;
+      std::uint64_t id;
+      bool alone;
+    };
+    std::vector<Running> running;
+    std::set<std::string> may_be_refused{"bad"};
+    std::string finding;
+    std::int64_t now = 0;
+    const auto take = [&] {
+      for (const auto& effect : b.probe.effects.list) {
+        const auto* send = std::get_if<Effects::Send>(&effect);
+        if (!send) continue;
+        if (const auto* plan = std::get_if<Execute>(&send->message)) {
+          user_of.try_emplace(plan->id, finding);
+          running.push_back({send->to.node, plan->id, plan->alone});
+        }
+        if (const auto* refused = std::get_if<Refused>(&send->message))
+          if (refused->refusal.code == "poison") {
+            CHECK(may_be_refused.count(asked.at(refused->id)) == 1);
+            convicted += asked.at(refused->id) == "bad";
+          }
+      }
+      b.probe.effects = {};
+    };
+    const auto kill = [&](NodeId node) {
+      for (const Running& plan : running)
+        if (plan.node == node && plan.alone) may_be_refused.insert(user_of.at(plan.id));
+      std::erase_if(running, [&](const Running& plan) { return plan.node == node; });
+      b.probe.lose(now, node);
+      take();
+      process[node] += 1;
+      b.probe.receive(now, {node, Role::inference_worker}, beat_of(process[node]));
+      take();
+    };
+    for (NodeId node = 1; node <= 4; ++node)
+      b.probe.receive(0, {node, Role::inference_worker}, beat_of(process[node] = 5));
+    for (RequestId id = 1; id <= 300; ++id) {
+      now += 100;
+      b.run_until(now);
+      take();
+      for (NodeId node = 1; node <= 4; ++node) {
+        b.probe.receive(now, {node, Role::inference_worker}, beat_of(process[node]));
+        take();
+      }
+      finding = asked[id] = random() % 12 == 0 ? "bad" : std::to_string(random() % 40);
+      b.rank(now, id, "recompute", 0, finding);
+      const bool admitted = !b.probe.started<FindFeatures>().empty();
+      take();
+      if (admitted) b.probe.done(now, b.job, test_features()), take();
+      if (random() % 12 == 0) kill(1 + random() % 4);
+      if (running.size() < 4) continue;
+      const Running plan = running[random() % running.size()];
+      if (user_of.at(plan.id) == "bad") {
+        kill(plan.node);
+      } else {
+        std::erase_if(running, [&](const Running& r) { return r.id == plan.id && r.node == plan.node; });
+        b.serial = plan.id;
+        b.execute_at(now, plan.node);
+        take();
+      }
+    }
+    REQUIRE(b.core.check_bounds() == "");
+  }
+  CHECK(convicted > 20);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void RouterCore::on_rank(Turn turn, Address from, const RankRequest& request) {
   turn.effects.count(Metric::requests_rank);
   const Asked asked{from, request.id, turn.now, turn.now + budget_of(request.budget_us)};
   Flight* flight =
-      admit(turn, asked, user_hash(request.tenant, request.user), find_fault(request, config_.limits));
+      admit(turn, asked, user_hash(request.tenant, request.user), 0, find_fault(request, config_.limits));
   if (!flight) return;
   const Policy policy = request.policy.empty() ? config_.policy : *find_policy(request.policy);
   flight->work = RankWork{.request = request, .policy = policy};

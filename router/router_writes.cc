@@ -10,7 +10,7 @@ void RouterCore::on_write(Turn turn, Address from, const Request& request) {
   const Asked asked{from, request.id, turn.now, turn.now + config_.budget};
   if (const auto fault = find_fault(request, config_.form, config_.limits))
     return refuse(turn, asked, *fault);
-  if (draining_) return refuse(turn, asked, *find_obstacle());
+  if (draining_) return refuse(turn, asked, *find_obstacle(turn.now));
   if (writings_.size() >= config_.writes_in_flight_max)
     return refuse(turn, asked, too_many_requests(config_.writes_in_flight_max));
   const Serial serial = next_id_++;

@@ -7,13 +7,15 @@ std::uint32_t Suspects::strikes(Instant now, std::uint64_t fingerprint) const {
   return at != entries_.end() && now < at->second.until ? at->second.strikes : 0;
 }
 
-std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint) {
-  const std::uint32_t count = strikes(now, fingerprint) + 1;
+std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alone) {
+  const std::uint32_t before = strikes(now, fingerprint);
+  const std::uint32_t count = before == 0 || alone ? before + 1 : before;
   set(now, fingerprint, count);
   return count;
 }
 
 void Suspects::hear(Instant now, const Suspect& suspect) {
+  if (suspect.strikes == 0) return clear(suspect.fingerprint);
   if (suspect.strikes > strikes(now, suspect.fingerprint)) set(now, suspect.fingerprint, suspect.strikes);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // Requests that were running on a worker while it was lost (promise 12). After one strike a request of the
-// same content runs alone, so that it takes nobody with it; after two it is poison and refused. What is
-// remembered is bounded in time and number; the oldest is forgotten first. A suspect that ran well is
-// cleared.
+// same content runs alone, so that it takes nobody with it; only a loss of such a run is the second strike,
+// and then it is poison and refused. What is remembered is bounded in time and number; the oldest is
+// forgotten first. A suspect that ran well is cleared, here and at the other routers.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,8 +18,9 @@ class Suspects {
   explicit Suspects(std::size_t most, Duration memory = {600'000'000}) : most_(most), memory_(memory) {}
 
   std::uint32_t strikes(Instant now, std::uint64_t fingerprint) const;
-  std::uint32_t strike(Instant now, std::uint64_t fingerprint);  // the new count
-  // Another router's count. Hearing it twice changes nothing.
+  // The new count. Losses of runs beside others are one strike in all.
+  std::uint32_t strike(Instant now, std::uint64_t fingerprint, bool alone);
+  // Another router's count. Hearing it twice changes nothing; 0: it was cleared there.
   void hear(Instant now, const Suspect& suspect);
   void clear(std::uint64_t fingerprint);
   std::size_t size() const { return entries_.size(); }

@@ -1,5 +1,8 @@
 #include "router/versions.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "kernels/check.h"
 
 namespace troupe::router {
@@ -20,10 +23,25 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
 
 void VersionKeeper::hear(const Versions& heard) {
   if (coordinate_ && heard.epoch > now_.epoch && !heard.model_version.empty()) now_ = heard;
+  if (now_.epoch >= heard_epoch_) behind_since_.reset();
+}
+
+void VersionKeeper::rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers) {
+  if (!coordinate_ || epoch <= now_.epoch) return;
+  heard_epoch_ = std::max(heard_epoch_, epoch);
+  if (!behind_since_) behind_since_ = turn.now;
+  if (rumour_read_ && turn.now < *rumour_read_ + heartbeat_) return;
+  rumour_read_ = turn.now;
+  tick(turn, workers);
 }
 
 void VersionKeeper::tick(Turn turn, const WorkerTable& workers) {
-  if (!coordinate_ || question_ != Question::none || advance(turn, workers)) return;
+  if (!coordinate_ || question_ != Question::none) return;
+  catalog_asked_ = false;
+  if (!advance(turn, workers)) ask_key(turn);
+}
+
+void VersionKeeper::ask_key(Turn turn) {
   question_ = Question::read;
   turn.effects.start(job_ = turn.next_id++, Coordinate{ReadKey{std::string(versions_key)}});
 }
@@ -36,7 +54,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
     const auto* refusal = std::get_if<Refusal>(&result);
     if (wish_ && !refusal) wish_->catalog_known = true;
     if (wish_ && refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
-    if (!refusal) advance(turn, workers);
+    if (refusal || !advance(turn, workers)) ask_key(turn);
     return Answer::read;
   }
   const auto* answer = std::get_if<Coordinated>(&result);
@@ -55,6 +73,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
 
 void VersionKeeper::adopt(Turn turn, const Coordinated& answer) {
   if (answer.revision <= now_.epoch) return;
+  if (answer.revision >= heard_epoch_) behind_since_.reset();
   if (auto versions = parse_versions(answer.revision, answer.value)) {
     now_ = *std::move(versions);
   } else {
@@ -65,6 +84,7 @@ void VersionKeeper::adopt(Turn turn, const Coordinated& answer) {
 bool VersionKeeper::advance(Turn turn, const WorkerTable& workers) {
   if (now_.epoch == 0) return false;  // read first
   if (wish_ && !wish_->catalog_known && !wish_->catalog_wrong) {
+    if (std::exchange(catalog_asked_, true)) return false;
     question_ = Question::find_catalog;  // a catalog that the port does not know is never flipped to
     turn.effects.start(job_ = turn.next_id++, FindFeatures{.catalog_version = wish_->catalog});
     return true;

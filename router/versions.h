@@ -26,13 +26,22 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
 class VersionKeeper {
  public:
   // Without a Coordination the initial versions stay, with epoch 0.
-  VersionKeeper(Versions initial, bool coordinate) : now_(std::move(initial)), coordinate_(coordinate) {}
+  VersionKeeper(Versions initial, bool coordinate, Duration heartbeat = {200'000})
+      : now_(std::move(initial)), coordinate_(coordinate), heartbeat_(heartbeat) {}
 
   const Versions& versions() const { return now_; }
   // False until the key was read once: what this process was started with may have been replaced long ago.
   bool known() const { return !coordinate_ || now_.epoch > 0; }
 
+  // False also while something newer has been rumoured for more than three heartbeats: then nobody may be
+  // pinned to what is known here.
+  bool current(Instant now) const {
+    return known() && (!behind_since_ || now.us - behind_since_->us <= 3 * heartbeat_.us);
+  }
+
   void hear(const Versions& heard);
+  // Somebody follows this epoch. A newer one is read for, once per heartbeat.
+  void rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers);
   void tick(Turn turn,
             const WorkerTable& workers);  // once per heartbeat, and whenever something newer is rumoured
   enum class Answer : std::uint8_t { foreign, read, written };
@@ -56,10 +65,15 @@ class VersionKeeper {
   std::optional<Versions> next_step(Instant now, const WorkerTable& workers);
   std::optional<Versions> next_of_wish();
   void write(Turn turn, const Versions& next, Revision expected);
+  void ask_key(Turn turn);
   void adopt(Turn turn, const Coordinated& answer);
 
   Versions now_;
   bool coordinate_;
+  Duration heartbeat_;
+  std::uint64_t heard_epoch_ = 0;  // the highest
+  std::optional<Instant> behind_since_, rumour_read_;
+  bool catalog_asked_ = false;  // since the last tick
   Question question_ = Question::none;
   std::uint64_t job_ = 0;
   std::optional<Versions> writing_;

@@ -171,6 +171,27 @@ TEST_CASE("a change in between makes it try again; another wish replaces this on
   CHECK(b.value == "m1\nc9\nm3");
 }
 
+TEST_CASE("a rumour is read for once per heartbeat, and one that lasts makes this keeper not current") {
+  Bench b;
+  b.round();
+  const auto rumour = [&](std::int64_t us) {
+    Effects effects;
+    b.keeper.rumour({{us}, b.next_id, effects}, 9, b.workers);
+    b.take(effects);
+    return std::exchange(b.asked, std::nullopt);
+  };
+  const auto question = rumour(0);
+  REQUIRE(question.has_value());
+  Effects effects;
+  b.keeper.on_done({{1}, b.next_id, effects}, question->job, Refusal{503, "away"}, b.workers);
+  CHECK_FALSE(rumour(2).has_value());
+  CHECK(b.keeper.current({600'000}));
+  CHECK_FALSE(b.keeper.current({600'001}));
+  CHECK(rumour(200'000).has_value());
+  b.keeper.hear({9, "m6", "c6", ""});
+  CHECK(b.keeper.current({700'000}));
+}
+
 TEST_CASE("without a Coordination nothing is asked and nothing changes") {
   Bench b;
   VersionKeeper alone({.model_version = "m1"}, false);

@@ -73,7 +73,7 @@ std::vector<NodeId> WorkerTable::tick(Instant now) {
       row.lost = true;
       silent.push_back(row.node);
     }
-    if (!row.lost) slowness.push_back(row.slowness);
+    if (!row.lost) slowness.push_back(row.observed);
   }
   // The median of the others, seen from a worker that is slower than most.
   reference_ = 0;
@@ -131,6 +131,11 @@ double WorkerTable::wait_us(NodeId node) const {
   return row ? wait_us(*row) : 0;
 }
 
+double WorkerTable::predicted_us(NodeId node, double new_tokens) const {
+  const Row* row = find(node);
+  return row ? wait_us(*row) + new_tokens * us_per_token(*row) : 0;
+}
+
 double WorkerTable::slowness(NodeId node) const {
   const Row* row = find(node);
   return row ? row->slowness : 1;
@@ -148,12 +153,14 @@ std::size_t WorkerTable::alive_count(Instant now) const {
 
 bool WorkerTable::all_have(Instant now, std::string_view model) const {
   bool some = false;
+  std::size_t heard = 0;
   for (const Row& row : rows_) {
+    if (alive(now, row) && row.process != 0) ++heard;
     if (!alive(now, row) || row.last.draining) continue;
     if (row.process == 0 || !usable(now, row, model)) return false;
     some = true;
   }
-  return some;
+  return some && 2 * heard >= rows_.size();  // a router that hears few of them may not speak for all
 }
 
 bool WorkerTable::all_follow(Instant now, std::uint64_t epoch) const {
@@ -177,16 +184,22 @@ const WorkerTable::Row* WorkerTable::home_of(Instant now, const Ask& ask, bool m
   return home;
 }
 
-// All of a few workers, or a few of many.
-std::vector<const WorkerTable::Row*> WorkerTable::draw(Instant now, const Ask& ask, bool may_be_slow) const {
+// All of a few workers, or a few of many; if those are no good, the next ones from some place on.
+std::vector<const WorkerTable::Row*> WorkerTable::draw(Instant now, const Ask& ask, bool may_be_slow,
+                                                       const Row* home) const {
   std::vector<const Row*> drawn;
   const bool all = rows_.size() <= draws;
-  for (std::size_t i = 0; i < (all ? rows_.size() : draws); ++i) {
-    const Row& row = rows_[all ? i : spread(ask.draw + i) % rows_.size()];
-    const bool fit =
-        usable(now, row, ask.model) && (may_be_slow || !shed(now, row)) && !contains(ask.tried, row.node);
+  const auto look = [&](const Row& row) {
+    const bool fit = &row != home && usable(now, row, ask.model) && (may_be_slow || !shed(now, row)) &&
+                     !contains(ask.tried, row.node);
     if (fit && std::find(drawn.begin(), drawn.end(), &row) == drawn.end()) drawn.push_back(&row);
-  }
+  };
+  for (std::size_t i = 0; i < (all ? rows_.size() : draws); ++i)
+    look(rows_[all ? i : spread(ask.draw + i) % rows_.size()]);
+  if (all || !drawn.empty()) return drawn;
+  const std::size_t first = spread(ask.draw + draws) % rows_.size();
+  for (std::size_t i = 0; i < rows_.size() && drawn.size() < least_loaded; ++i)
+    look(rows_[(first + i) % rows_.size()]);
   return drawn;
 }
 
@@ -194,8 +207,7 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
   for (const bool may_be_slow : {false, true}) {
     const Row* home = home_of(now, ask, may_be_slow);
     if (!home) continue;
-    std::vector<const Row*> drawn = draw(now, ask, may_be_slow);
-    std::erase(drawn, home);
+    std::vector<const Row*> drawn = draw(now, ask, may_be_slow, home);
     std::sort(drawn.begin(), drawn.end(), [&](const Row* a, const Row* b) {
       const double wait_a = wait_us(*a), wait_b = wait_us(*b);
       return wait_a != wait_b ? wait_a < wait_b : a->node < b->node;
@@ -267,16 +279,23 @@ void WorkerTable::finish(Instant now, const Ticket& ticket) {
 }
 
 void WorkerTable::time_out(Instant now, const Ticket& ticket) {
+  if (static_cast<double>((now - ticket.sent).us) > config_.slow_factor * ticket.predicted_us)
+    fail(now, ticket);
+}
+
+void WorkerTable::fail(Instant now, const Ticket& ticket) {
   Row* row = find(ticket.node);
   if (!row || (row->process != ticket.process && ticket.process != 0)) return;
-  const double slow_now = config_.slow_factor * std::max(1.0, reference_) * 1.5;
+  const double slow_now = std::min(config_.slow_factor * std::max(1.0, reference_) * 1.5, ratio_most);
   if (row->slowness < slow_now) row->slowness = slow_now;
   row->probe_at = std::max(row->probe_at, now + Duration{config_.heartbeat.us * row->probe_gap});
 }
 
 void WorkerTable::judge(Instant now, Row& row, double ratio) {
   const bool was_slow = slow(row);
-  row.slowness += (std::min(ratio, ratio_most) - row.slowness) * share_of_new;
+  ratio = std::min(ratio, ratio_most);
+  row.slowness += (ratio - row.slowness) * share_of_new;
+  row.observed += (ratio - row.observed) * share_of_new;
   if (!slow(row)) {
     row.probe_gap = 1;
   } else if (!was_slow) {

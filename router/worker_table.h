@@ -58,10 +58,11 @@ class WorkerTable {
   bool usable(Instant now, NodeId node, std::string_view model) const;  // alive, not draining, has the model
   bool slow(NodeId node) const;
   double wait_us(NodeId node) const;
+  double predicted_us(NodeId node, double new_tokens) const;  // until it would be done, were it not slow
   double slowness(NodeId node) const;
   std::size_t alive_count(Instant now) const;
   bool all_have(Instant now,
-                std::string_view model) const;  // that are alive and not draining; at least one is
+                std::string_view model) const;              // that are alive and not draining; half are heard
   bool all_follow(Instant now, std::uint64_t epoch) const;  // that are alive
   const std::vector<NodeId>& nodes() const { return nodes_; }
 
@@ -84,9 +85,11 @@ class WorkerTable {
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
                                bool may_probe);
   Ticket send(Instant now, const Option& option);
-  void finish(Instant now, const Ticket& ticket);    // it was answered
-  void time_out(Instant now, const Ticket& ticket);  // it was not, for too long, or badly: slow at once
-  void forget(const Ticket& ticket);                 // it is not waited for any more
+  void finish(Instant now, const Ticket& ticket);  // it was answered
+  // It was not, for so long: slow at once, unless that is no wonder for such a plan.
+  void time_out(Instant now, const Ticket& ticket);
+  void fail(Instant now, const Ticket& ticket);  // it was answered badly: slow at once
+  void forget(const Ticket& ticket);             // it is not waited for any more
 
  private:
   struct Row {
@@ -98,7 +101,8 @@ class WorkerTable {
     std::uint64_t beats = 0;
     Heartbeat last;
     double sent_tokens = 0;  // since the last heartbeat, not ended
-    double slowness = 1;
+    double slowness = 1;     // by answers and by what was taken for slow
+    double observed = 1;     // by answers only, so that judgements do not feed on each other
     Instant probe_at;
     std::uint32_t probe_gap = 1;  // heartbeats
   };
@@ -113,7 +117,7 @@ class WorkerTable {
   double done_us(const Row& row, double new_tokens) const;
   bool earlier(const Row& a, const Option& option_a, const Row& b, const Option& option_b, NodeId home) const;
   const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
-  std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow) const;
+  std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;
   void judge(Instant now, Row& row, double ratio);
   void end(Row& row, const Ticket& ticket);
 
@@ -121,7 +125,7 @@ class WorkerTable {
   Duration silence_;
   std::vector<NodeId> nodes_;
   std::vector<Row> rows_;   // in order of node
-  double reference_ = 0;    // median slowness; 0: nobody to compare with
+  double reference_ = 0;    // median of what was observed; 0: nobody to compare with
   double plan_tokens_ = 0;  // moving average of what is sent
 };
 

@@ -181,14 +181,62 @@ TEST_CASE(
 TEST_CASE("a worker that does not answer in time is slow at once; one alone never is") {
   WorkerTable table = table_of({1, 2});
   table.tick({0});
-  table.time_out({0}, table.send({0}, {1, 10}));
+  table.time_out({300}, table.send({0}, {1, 10}));
+  CHECK_FALSE(table.slow(1));  // three times the prediction, and no more
+  table.time_out({401}, table.send({0}, {1, 0}));
   CHECK(table.slow(1));
   CHECK_FALSE(table.slow(2));
   CHECK(chosen(table, 1, {{1, 0}, {2, 50}}) == 2);
   WorkerTable alone = table_of({1});
   alone.tick({0});
-  alone.time_out({0}, alone.send({0}, {1, 10}));
+  alone.time_out({1'000}, alone.send({0}, {1, 10}));
   CHECK_FALSE(alone.slow(1));
+}
+
+TEST_CASE("a worker that fails is slow at once, however fast it does") {
+  WorkerTable table = table_of({1, 2});
+  table.tick({0});
+  table.fail({0}, table.send({0}, {1, 10}));
+  CHECK(table.slow(1));
+}
+
+TEST_CASE("rounds of time-outs on most workers do not add up: with answers all are normal soon") {
+  constexpr NodeId count = 5;
+  WorkerTable table = table_of({1, 2, 3, 4, 5});
+  std::int64_t now = 0;
+  const auto beats = [&] {
+    now += beat_us;
+    for (NodeId node = 1; node <= count; ++node) table.hear({now}, node, heartbeat());
+    table.tick({now});
+  };
+  for (int round = 0; round < 2'000; ++round) {
+    beats();
+    for (NodeId node = 1; node < count; ++node) table.fail({now}, table.send({now}, {node, 1}));
+  }
+  for (NodeId node = 1; node <= count; ++node) CHECK(table.slowness(node) < 5);
+  const std::int64_t end = now + 10 * beat_us;  // two seconds with a heartbeat of 200 ms
+  while (now < end) {
+    beats();
+    for (int i = 0; i < 4; ++i) {
+      const NodeId node = chosen(table, now, {{1, 10}, {2, 10}, {3, 10}, {4, 10}, {5, 10}});
+      const Ticket ticket = table.send({now}, {node, 10});
+      table.finish({now + static_cast<std::int64_t>(ticket.predicted_us)}, ticket);
+    }
+  }
+  for (NodeId node = 1; node <= count; ++node) CHECK_FALSE(table.slow(node));
+}
+
+TEST_CASE("when the drawn workers are no good the others are looked at, until two are found") {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 1; node <= 200; ++node) nodes.push_back(node);
+  WorkerTable table = table_of(nodes);
+  for (NodeId node = 1; node <= 200; ++node)
+    if (node % 50 != 0) table.lose(node);  // four are left
+  for (std::uint64_t draw = 0; draw < 100; ++draw) {
+    const auto found = table.candidates({0}, {.home = 1, .draw = spread(draw), .model = "m"});
+    CHECK(found.size() >= 2);
+    for (const NodeId node : found) CHECK(node % 50 == 0);
+  }
 }
 
 TEST_CASE("when all are slower than predicted nobody is slow") {
@@ -207,6 +255,9 @@ TEST_CASE("a model is everywhere when every live worker that takes plans has sai
   table.lose(3);
   CHECK(table.all_have({1}, "m"));
   CHECK_FALSE(table.all_have({1}, "n"));
+  table.lose(2);
+  CHECK_FALSE(table.all_have({1}, "m"));  // one of three is heard
+  table.hear({1}, 2, heartbeat());
   CHECK_FALSE(table.all_have({5'000}, "m"));  // nobody lives
   CHECK_FALSE(table.all_follow({1}, 4));
   for (NodeId node : {1, 2}) {

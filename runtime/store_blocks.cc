@@ -37,6 +37,12 @@ Refusal bad_pages() {
           "pages of the arena"};
 }
 
+Refusal storage_failed(std::string what) {
+  return {503, "storage_failed", std::move(what), "block store", "a disk that works and has room"};
+}
+
+Saved full(std::string why) { return {false, std::move(why), false, true}; }
+
 }  // namespace
 
 BlockStorePort::BlockStorePort(Store& store, const PageArena& arena, const NameContext& context,
@@ -111,31 +117,32 @@ JobResult BlockStorePort::list() {
   std::uint64_t bytes = 0;
   const std::lock_guard lock(writing_);
   const std::string prefix = prefix_ + static_cast<char>(Part::header);
-  store_.scan(Column::blocks, prefix, after_prefix(prefix),
-              [&](std::string_view key, std::string_view value) {
-                if (auto header = decode(key, value)) {
-                  bytes += size(header->pages);
-                  list.blocks.push_back(std::move(header->block));
-                } else {
-                  bad.emplace_back(key);
-                }
-                return true;
-              });  // a disk that fails on the way hides the rest, which is a miss
-  stored_bytes_ = bytes;
+  const bool whole = store_.scan(Column::blocks, prefix, after_prefix(prefix),
+                                 [&](std::string_view key, std::string_view value) {
+                                   if (auto header = decode(key, value)) {
+                                     bytes += size(header->pages);
+                                     list.blocks.push_back(std::move(header->block));
+                                   } else {
+                                     bad.emplace_back(key);
+                                   }
+                                   return true;
+                                 });
+  stored_bytes_ = whole ? bytes : std::max<std::uint64_t>(stored_bytes_, bytes);
   quarantined_ += bad.size();
   for (const std::string& key : bad) erase_keys(key);
+  if (!whole) return storage_failed("the list of blocks broke off");
   return list;
 }
 
 JobResult BlockStorePort::save(const SaveBlock& job) {
   if (!in_arena(job.pages)) return bad_pages();
   if (checksum_pages(arena_, job.pages) != job.block.checksum)
-    return Saved{false, "the pages do not match their checksum"};
+    return Saved{false, "the pages do not match their checksum", true};
   const std::lock_guard lock(writing_);
   Header old;
   const std::uint64_t replaced = read_header(job.block.name, old) == Store::Read::found ? size(old.pages) : 0;
   const std::uint64_t bytes = stored_bytes_ - replaced + size(static_cast<std::uint32_t>(job.pages.size()));
-  if (bytes > bytes_max_) return Saved{false, "the tier is full: " + std::to_string(bytes_max_) + " bytes"};
+  if (bytes > bytes_max_) return full("the tier is full: " + std::to_string(bytes_max_) + " bytes");
 
   const std::string header_key = key(Part::header, job.block.name);
   std::vector<std::string_view> pages;
@@ -143,7 +150,10 @@ JobResult BlockStorePort::save(const SaveBlock& job) {
     pages.emplace_back(reinterpret_cast<const char*>(arena_.page(page)), arena_.page_bytes());
   const Change changes[] = {{Column::blocks, key(Part::bytes, job.block.name), "", std::move(pages)},
                             {Column::blocks, header_key, encode(job, header_key)}};
-  if (const auto failure = store_.write(changes, Durability::buffered)) return Saved{false, failure->why};
+  if (const auto failure = store_.write(changes, Durability::buffered)) {
+    if (failure->fault == StoreFault::disk_full) return full(failure->why);
+    return Saved{false, failure->why};
+  }
   stored_bytes_ = bytes;
   return Saved{true};
 }
@@ -187,9 +197,7 @@ Store::Read BlockStorePort::load_bytes(const LoadBlocks::One& one, std::uint64_t
 JobResult BlockStorePort::erase(const EraseBlocks& job) {
   const std::lock_guard lock(writing_);
   for (const BlockName& name : job.names)
-    if (const auto failure = erase_one(name))
-      return Refusal{503, "storage_failed", std::string(describe(failure->fault)), "block store",
-                     "a disk that works and has room"};
+    if (const auto failure = erase_one(name)) return storage_failed(std::string(describe(failure->fault)));
   return Erased{};
 }
 

@@ -24,7 +24,7 @@ class BlockStorePort final : public Port {
   BlockStorePort(Store& store, const PageArena& arena, const NameContext& context, std::uint64_t bytes_max);
 
   // ListStored, SaveBlock, LoadBlocks and EraseBlocks. A disk that is full or fails answers Saved{false}, a
-  // miss, or a refusal `storage_failed`; the next job tries again.
+  // miss, or a refusal `storage_failed` (never a part of the list); the next job tries again.
   JobResult run(const Job& job, std::uint32_t lane) override;
 
   std::uint64_t quarantined() const { return quarantined_.load(); }  // bad records found and erased

@@ -199,6 +199,7 @@ TEST_CASE_FIXTURE(Tier, "pages that do not match their checksum are not saved") 
   arena.page(0)[7] = std::byte{1};
   const Saved saved = std::get<Saved>(port->run(wrong, 0));
   CHECK_FALSE(saved.ok);
+  CHECK(saved.corrupt);
   CHECK(saved.why == "the pages do not match their checksum");
   CHECK(list().empty());
 }
@@ -218,6 +219,7 @@ TEST_CASE_FIXTURE(
   put(1, {0}), put(2, {1});
   const Saved refused = save(3, {2});
   CHECK_FALSE(refused.ok);
+  CHECK(refused.full);
   CHECK(refused.why.find("the tier is full") == 0);
   CHECK(save(2, {1}).ok);
   port->run(EraseBlocks{{named(1)}}, 0);
@@ -258,6 +260,25 @@ TEST_CASE_FIXTURE(Tier, "bytes that rot in the files are misses, whichever file 
   CHECK(port->quarantined() == static_cast<std::uint64_t>(lost));
 }
 
+TEST_CASE_FIXTURE(Tier, "a list that breaks off is a failure, never a part") {
+  for (std::uint8_t n = 0; n < 20; ++n) put(n, {0});
+  for (int i = 0; i < 40; ++i)  // pushes all the above from the log into files
+    put_raw(std::string("zz") + static_cast<char>('A' + i), std::string(1 << 20, 'z'));
+  close();
+  int damaged = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path() / "rocksdb")) {
+    std::fstream bytes(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(bytes), {}};
+    if (file.path().extension() != ".sst" || content.find("owner") == std::string::npos) continue;
+    bytes.clear();
+    bytes.seekp(20).write("!!!!", 4);
+    ++damaged;
+  }
+  REQUIRE(damaged > 0);
+  open();
+  CHECK(std::get<Refusal>(port->run(ListStored{}, 0)).code == "storage_failed");
+}
+
 TEST_CASE("a full disk makes the tier read-only until there is room again") {
   Tier tier("48m");
   if (!tier.folder.mounted()) {
@@ -272,6 +293,7 @@ TEST_CASE("a full disk makes the tier read-only until there is room again") {
   for (int i = 0; i < 2000 && saved.ok; ++i)  // the log takes the same names again and again
     saved = tier.save(static_cast<std::uint8_t>(2 + i % 100), {0, 1, 2, 3, 4, 5, 6});
   CHECK_FALSE(saved.ok);
+  CHECK(saved.full);
   CHECK(saved.why.find("the disk is full") == 0);
   CHECK(tier.load(tier.one(1, {7}, sum)));
   std::filesystem::remove(ballast);

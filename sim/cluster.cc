@@ -62,6 +62,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       random_(scenario.seed, 11),
       host_(
           metrics_, [](auto&&...) {}, sim_options(scenario)) {
+  if (scenario.hardware) cost_.emplace(scenario.hardware->device, scenario.hardware->shape);
   host_.network().set_default(scenario.link);
   for (std::uint32_t i = 0; i < scenario.routers; ++i) routers_.push_back(scenario.router(i));
   for (std::uint32_t i = 0; i < scenario.cache_metas; ++i) cache_metas_.push_back(scenario.cache_meta(i));
@@ -120,7 +121,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.budget = scenario_.deadline;
   c.budget_max = {10'000'000};
   c.heartbeat = scenario_.heartbeat;
-  c.us_per_token = 20;
+  c.us_per_token = scenario_.us_per_token;
   c.precompute.on = scenario_.precompute && node.id == routers_.front();
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
@@ -147,7 +148,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   node.store = std::make_unique<StorePort>(
       StoreOptions{.node = node.id,
                    .seed = mix(scenario_.seed, node.id, 22),
-                   .page_bytes = page_bytes_per_token * scenario_.page_tokens,
+                   .page_bytes = page_bytes(),
                    .now = [this] { return host_.now(); },
                    .local_now = [this, id = node.id] { return host_.local_time(id); }},
       *node.pages, *node.disk, host_.network(), registry_, node.transfer, violations_);
@@ -174,8 +175,8 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.node = node.id;
   options.model_version = names_.model_version;
   options.load_time = {500'000};
-  options.batch_time = [this](std::uint64_t fresh, std::uint64_t reused, std::size_t) {
-    return batch_time(fresh, reused);
+  options.batch_time = [this](std::uint64_t fresh, std::uint64_t reused, std::size_t requests) {
+    return batch_time(fresh, reused, requests);
   };
   options.now = [this] { return host_.now(); };
   options.on_poison = [this](NodeId id, std::uint64_t content) {
@@ -205,10 +206,26 @@ ActorSpec Cluster::make_allocator(Node& node) {
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 
-Duration Cluster::batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens) const {
+// The requests of a batch are taken to be alike.
+Duration Cluster::batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens,
+                             std::size_t requests) const {
+  if (cost_) {
+    const std::uint64_t n = std::max<std::size_t>(requests, 1);
+    placement::Work work;
+    for (std::uint64_t i = 0; i < n; ++i)
+      work += placement::causal_work(new_tokens / n, reused_tokens / n, 1);
+    return {static_cast<std::int64_t>(cost_->prefill_us(work))};
+  }
   const double tokens =
       static_cast<double>(new_tokens) + reused_token_cost * static_cast<double>(reused_tokens);
   return {scenario_.batch_overhead.us + static_cast<std::int64_t>(tokens * scenario_.us_per_token)};
+}
+
+std::uint64_t Cluster::page_bytes() const {
+  const std::uint64_t per_token = scenario_.hardware
+                                      ? static_cast<std::uint64_t>(scenario_.hardware->shape.kv_token_bytes())
+                                      : page_bytes_per_token;
+  return per_token * scenario_.page_tokens;
 }
 
 void Cluster::kill(NodeId id) {
@@ -254,7 +271,7 @@ Versions Cluster::versions() const {
   const std::size_t first = value.find('\n'), second = value.find('\n', first + 1);
   versions.model_version = value.substr(0, first);
   versions.catalog_version = value.substr(first + 1, second - first - 1);
-  versions.next_model = value.substr(second + 1);
+  versions.next_model = value.substr(second + 1, value.find('\n', second + 1) - second - 1);
   return versions;
 }
 

@@ -94,7 +94,8 @@ class Cluster {
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
   ActorSpec make_inference(Node& node, Incarnation incarnation);
   ActorSpec make_allocator(Node& node);
-  Duration batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens) const;
+  Duration batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::size_t requests) const;
+  std::uint64_t page_bytes() const;
 
   const Scenario scenario_;
   Violations& violations_;
@@ -108,6 +109,7 @@ class Cluster {
   std::set<std::uint64_t> poisons_;
   std::vector<NodeId> routers_, cache_metas_, workers_;
   std::map<NodeId, Node> nodes_;
+  std::optional<placement::CostModel> cost_;
   SimRandom random_;
   SimHost host_;  // last: its actors name everything above
 };

@@ -12,6 +12,7 @@ namespace troupe::sim {
 namespace {
 
 constexpr Duration slice{100'000};
+constexpr std::size_t checked_nodes_max = 32;  // the check walks every block
 
 double quantile(std::vector<float> values, double q) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
@@ -75,8 +76,9 @@ class Load {
       if (options_.progress) options_.progress(done_share(total));
     }
     if (phase.measures)
-      result_.capacity = static_cast<double>(clients_.tally().answered - answered_half) * 1e6 /
-                         static_cast<double>((cluster_.now() - half).us);
+      result_.capacity =
+          std::max(result_.capacity, static_cast<double>(clients_.tally().answered - answered_half) * 1e6 /
+                                         static_cast<double>((cluster_.now() - half).us));
     result_.phases.push_back({phase.name, seconds(from), seconds(cluster_.now())});
   }
 
@@ -94,6 +96,9 @@ class Load {
     const auto second = static_cast<std::size_t>(end.us / 1'000'000);
     if (end.us % 1'000'000 != 0 || second == 0) return;
     clients_.check_overdue();
+    if (cluster_.nodes().size() <= checked_nodes_max)
+      if (const std::string fault = cluster_.check_bounds(); !fault.empty())
+        violations_.report(10, fault, cluster_.now());
     result_.seconds.resize(second);
     LoadSecond& row = result_.seconds.back();
     for (const auto& [id, node] : cluster_.nodes()) {

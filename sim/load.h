@@ -17,7 +17,7 @@ struct LoadPhase {
   Duration lasts;
   double requests_per_s = 0;  // if `of_capacity` is 0
   double of_capacity = 0;     // times what the phase `measures` answered
-  bool measures = false;      // its second half tells the capacity
+  bool measures = false;      // its second half counts for the capacity: the most of all such phases
 };
 
 struct LoadOptions {
@@ -50,7 +50,6 @@ struct LoadResult {
   std::uint64_t events = 0;
   double wall_s = 0, virtual_s = 0, capacity = 0, resident_mb = 0;
   double item_hit_rate = 0, user_hit_rate = 0, token_hit_rate = 0;
-  std::uint64_t pulled_blocks = 0;
   std::vector<std::uint64_t> plans_per_worker;  // in order of node
 };
 

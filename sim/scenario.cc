@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "kernels/check.h"
+#include "placement/device_profiles.h"
 #include "runtime/knobs.h"
 #include "sim/random.h"
 
@@ -63,6 +64,16 @@ void draw_knobs(SimRandom& random, Scenario& s) {
   s.read_lease = {chance(random, 0.5) ? 5'000'000 : 300'000};
 }
 
+void draw_hardware(SimRandom& random, Scenario& s) {
+  constexpr std::string_view devices[] = {"A100-40G", "A100-80G", "H20", "H100", "H200", "4090D"};
+  constexpr std::string_view shapes[] = {"qwen2-1.5b", "llama3-1b", "qwen3-0.6b", "qwen3-1.7b"};
+  s.hardware = {placement::find_device(devices[random.below(std::size(devices))]),
+                placement::find_shape(shapes[random.below(std::size(shapes))])};
+  const placement::CostModel cost(s.hardware->device, s.hardware->shape);
+  s.batch_overhead = {static_cast<std::int64_t>(cost.prefill_us(1, 0))};
+  s.us_per_token = (cost.prefill_us(200, 0) - cost.prefill_us(1, 0)) / 199;
+}
+
 // The pool holds a part of what the users and items would need, so that something has to leave.
 void draw_load(SimRandom& random, Scenario& s) {
   s.items = 20 + static_cast<std::uint32_t>(random.below(300));
@@ -75,6 +86,7 @@ void draw_load(SimRandom& random, Scenario& s) {
   s.pages = static_cast<std::uint32_t>(std::max(32.0, real(random, 0.1, 1.2) * tokens / s.page_tokens));
   s.us_per_token = real(random, 5, 60);
   s.batch_overhead = {between(random, 100, 3'000)};
+  if (chance(random, 0.3)) draw_hardware(random, s);
   s.link.latency_min = {between(random, 20, 200)};
   s.link.latency_max = {s.link.latency_min.us + between(random, 10, 2'000)};
   s.link.bytes_per_us = std::exp(real(random, std::log(125.0), std::log(12'500.0)));
@@ -262,6 +274,7 @@ void make_overloadable(Scenario& s) {
   constexpr double capacity_max = 150;
   if (!has(s, FaultKind::overload) || s.capacity_per_s <= capacity_max) return;
   const double slower = s.capacity_per_s / capacity_max;
+  s.hardware.reset();
   s.us_per_token *= slower;
   s.batch_overhead.us = static_cast<std::int64_t>(static_cast<double>(s.batch_overhead.us) * slower);
   s.capacity_per_s = capacity_max;

@@ -8,11 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "placement/cost_model.h"
 #include "router/policy.h"
 #include "runtime/sim_network.h"
 #include "sim/faults.h"
 
 namespace troupe::sim {
+
+// A device and the model that it runs: their times come from the cost model.
+struct Hardware {
+  placement::DeviceProfile device;
+  placement::ModelShape shape;
+};
 
 struct Scenario {
   std::uint64_t seed = 1;
@@ -35,6 +42,7 @@ struct Scenario {
   double us_per_token = 20;      // of a device, newly computed
   Duration batch_overhead{500};  // of a device, per batch
   SimNetwork::Link link;
+  std::optional<Hardware> hardware;  // instead of the two times above
 
   // The data and the load.
   std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;

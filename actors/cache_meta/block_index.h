@@ -90,7 +90,9 @@ class BlockIndex {
   std::size_t users() const { return users_.size(); }
   std::size_t holdings() const { return holdings_; }
   std::size_t holdings(NodeId node) const;
-  std::string check_bounds() const;  // "" or what is wrong
+  bool full() const { return holdings_ >= holdings_max_; }
+  bool has_room() const { return holdings_ * 10 < holdings_max_ * 9; }  // enough for a walk to be worth it
+  std::string check_bounds() const;                                     // "" or what is wrong
 
  private:
   struct Held {

@@ -75,10 +75,15 @@ void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation,
   worker.removals.clear();
 }
 
+// What finds no room is remembered as a whole only: when there is room again, all is walked.
+void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) {
+  if (!index_.add(node, block) && index_.full()) worker.missed = true;
+}
+
 void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
   worker.applied = changes.sequence;
   worker.area = {node, changes.user_free_tokens, changes.user_total_tokens};
-  for (const BlockEntry& block : changes.added) index_.add(node, block);
+  for (const BlockEntry& block : changes.added) add(node, worker, block);
   for (const BlockVersion& block : changes.removed) {
     index_.remove(node, block);
     if (!worker.walking) continue;
@@ -89,13 +94,13 @@ void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& cha
   }
 }
 
-void FollowedWorkers::take_part(NodeId node, const Worker& worker, const InventoryPart& part) {
+void FollowedWorkers::take_part(NodeId node, Worker& worker, const InventoryPart& part) {
   std::vector<std::uint64_t> gone;  // generations that were removed after this part was written
   for (const Removal& removal : worker.removals)
     if (removal.sequence > part.sequence) gone.push_back(removal.block.generation);
   std::sort(gone.begin(), gone.end());
   for (const BlockEntry& block : part.blocks)
-    if (!std::binary_search(gone.begin(), gone.end(), block.generation)) index_.add(node, block);
+    if (!std::binary_search(gone.begin(), gone.end(), block.generation)) add(node, worker, block);
 }
 
 // ---- the walk ----
@@ -109,7 +114,7 @@ void FollowedWorkers::walk(Instant now, NodeId node, Worker& worker, Effects& ef
     worker.removals.clear();
   }
   worker.walking = true;
-  worker.walk_again = false;
+  worker.walk_again = worker.missed = false;
   worker.after = 0;
   index_.begin_walk(node);
   if (!open) ask(now, node, worker, effects);
@@ -152,6 +157,8 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
       forget(node, worker);
     } else if (worker.walking && now - worker.asked >= config_.inventory_retry) {
       ask(now, node, worker, effects);
+    } else if (worker.missed && !worker.walking && index_.has_room()) {
+      walk(now, node, worker, effects);
     }
   }
 }
@@ -160,7 +167,7 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
 void FollowedWorkers::forget(NodeId node, Worker& worker) {
   if (!worker.followed && !worker.walking) return;
   index_.forget_node(node);
-  worker.followed = worker.walking = worker.walk_again = false;
+  worker.followed = worker.walking = worker.walk_again = worker.missed = false;
   worker.removals.clear();
 }
 

@@ -62,6 +62,7 @@ class FollowedWorkers {
     std::uint64_t complete_from = 0;  // all removals after this sequence are in `removals`, while walking
     std::deque<Removal> removals;
     bool walking = false, walk_again = false;
+    bool missed = false;      // the index was too full for something of it since the walk began
     std::uint64_t after = 0;  // what the walk asked for last
     Instant asked;
     Incarnation asked_of = 0;  // 0: any
@@ -71,8 +72,9 @@ class FollowedWorkers {
   };
 
   void meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
+  void add(NodeId node, Worker& worker, const BlockEntry& block);
   void apply(NodeId node, Worker& worker, const CacheChanges& changes);
-  void take_part(NodeId node, const Worker& worker, const InventoryPart& part);
+  void take_part(NodeId node, Worker& worker, const InventoryPart& part);
   void walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void end_walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void ask(Instant now, NodeId node, Worker& worker, Effects& effects);

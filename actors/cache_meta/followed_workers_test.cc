@@ -21,7 +21,8 @@ BlockEntry entry(std::uint8_t n, std::uint64_t generation) {
 
 // One worker on node 1. Heartbeat 100 us, retry 200 us, blocks of the silent are kept for 5,000 us.
 struct Bench {
-  BlockIndex index{1'000};
+  std::size_t holdings_max = 1'000;
+  BlockIndex index{holdings_max};
   FollowedWorkers workers{{.nodes = {1, 2},
                            .silent_after = {300},
                            .forget_after = {5'000},
@@ -88,6 +89,36 @@ TEST_CASE("changes in sequence are applied, older ones are not") {
   b.changes(3, 5, 2, {entry(3, 55)});
   CHECK(!b.has(3));
   CHECK(b.workers.areas().at(0).free_tokens == 10);
+}
+
+TEST_CASE("what a full index had no room for is walked for when a tenth of it is free") {
+  Bench b{10};
+  b.follow();
+  std::vector<BlockEntry> eleven;
+  for (std::uint8_t n = 2; n <= 12; ++n) eleven.push_back(entry(n, 50U + n));
+  b.changes(2, 5, 4, eleven);
+  CHECK(!b.has(12));
+  b.changes(3, 5, 5, {}, {{name(1), 50}});
+  b.tick(4);
+  CHECK(b.asked.empty());
+  b.changes(5, 5, 6, {}, {{name(2), 52}});
+  b.tick(6);
+  CHECK(b.asked == Requests{{5, 0}});
+  eleven.erase(eleven.begin());
+  b.part(7, 5, 0, 6, eleven, true);
+  CHECK(b.has(12));
+  b.changes(8, 5, 7, {}, {{name(3), 53}, {name(4), 54}});
+  b.tick(9);
+  CHECK(b.asked.empty());  // nothing is missing
+}
+
+TEST_CASE("a part that a full index had no room for is walked for, too") {
+  Bench b{2};
+  b.start();
+  b.part(1, 5, 0, 3, {entry(1, 50), entry(2, 51), entry(3, 52)}, true);
+  b.changes(2, 5, 4, {}, {{name(1), 50}});
+  b.tick(3);
+  CHECK(b.asked == Requests{{5, 0}});
 }
 
 TEST_CASE("a gap is walked after, and what nobody confirms is swept") {

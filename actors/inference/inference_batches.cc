@@ -21,7 +21,7 @@ void InferenceCore::run_ready(Instant now, Effects& effects) {
     for (Queue* queue : {&serving_, &background_, &background_arrived_}) refuse_expired(now, *queue, effects);
     Queue& next = background_.empty() ? serving_ : background_;
     if (!next.empty()) {
-      start_batch(now, take_batch(next), effects);
+      start_batch(now, take_batch(now, next), effects);
     } else if (!begin_background(now, effects)) {
       break;
     }
@@ -40,26 +40,39 @@ bool InferenceCore::begin_background(Instant now, Effects& effects) {
   return true;
 }
 
+// Those that would be late are refused as well, but not the last plan of all: if the pace is wrong, it shows.
 void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& effects) {
   if (planted(Bug::unbounded_queue)) return;
-  Queue expired;
-  for (const Serial serial : queue)
-    if (now >= tasks_.at(serial).deadline) expired.push_back(serial);
-  for (const Serial serial : expired) refuse(serial, too_late(), effects);
+  const Queue queued = queue;
+  for (const Serial serial : queued) {
+    const Task& task = tasks_.at(serial);
+    const bool hopeless = tasks_.size() > 1 && !ends_in_time(now, task.new_tokens, task.deadline);
+    if (now >= task.deadline || hopeless) refuse(serial, too_late(), effects);
+  }
+}
+
+bool InferenceCore::ends_in_time(Instant now, std::uint64_t tokens, Instant deadline) const {
+  const double us = static_cast<double>(tokens) * pace_.us_per_token();
+  return us < static_cast<double>((deadline - now).us);
 }
 
 // The first of a queue that is not empty, and what may run with it, in order. The others keep their places.
-std::vector<InferenceCore::Serial> InferenceCore::take_batch(Queue& queue) {
+std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue& queue) {
   const std::size_t free_lanes = config_.lanes - batches_.size();
   const std::size_t share = (queue.size() + free_lanes - 1) / free_lanes;
   const std::size_t most = std::clamp<std::size_t>(share, 1, std::max(config_.batch_requests_max, 1U));
   const Task& first = tasks_.at(queue.front());
   std::vector<Serial> batch{queue.front()};
   std::uint64_t tokens = first.new_tokens;
-  for (std::size_t i = 1; i < queue.size() && batch.size() < most && !first.plan.alone; ++i) {
+  Instant deadline = first.deadline;  // the earliest
+  for (std::size_t i = 1; i < queue.size() && batch.size() < most && !runs_alone(first); ++i) {
     const Task& task = tasks_.at(queue[i]);
-    if (task.plan.alone || model_of(task.plan) != model_of(first.plan)) continue;
+    if (runs_alone(task) || model_of(task.plan) != model_of(first.plan)) continue;
     if (tokens + task.new_tokens > config_.batch_tokens_max) break;
+    const Instant earliest = std::min(deadline, task.deadline);
+    const bool in_time = ends_in_time(now, tokens + task.new_tokens, earliest);
+    if (!in_time && !planted(Bug::unbounded_queue)) continue;
+    deadline = earliest;
     tokens += task.new_tokens;
     batch.push_back(queue[i]);
   }
@@ -70,7 +83,7 @@ std::vector<InferenceCore::Serial> InferenceCore::take_batch(Queue& queue) {
 
 void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects& effects) {
   RunBatch work;
-  double tokens = 0;
+  std::uint64_t tokens = 0;
   for (const Serial serial : batch) {
     Task& task = tasks_.at(serial);
     task.state = State::running;
@@ -78,17 +91,17 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
     Waiting& waiting = waiting_with(task.plan);
     --waiting.plans;
     waiting.tokens -= task.new_tokens;
-    tokens += static_cast<double>(task.new_tokens);
-    work.requests.push_back(batch_request(task));
+    tokens += task.new_tokens;
+    work.requests.push_back(batch_request(task, batch.size() > 1));
   }
-  effects.count(Metric::batch_tokens, tokens);
+  effects.count(Metric::batch_tokens, static_cast<double>(tokens));
   effects.count(Metric::batch_requests, static_cast<double>(batch.size()));
   const Serial job = next_serial_++;
-  batches_[job] = {std::move(batch), now};
+  batches_[job] = {std::move(batch), now, tokens};
   effects.start(job, std::move(work));
 }
 
-BatchRequest InferenceCore::batch_request(Task& task) const {
+BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
   BatchRequest request;
   request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
   for (std::size_t i = 0; i < task.plan.segments.size(); ++i) {
@@ -98,8 +111,8 @@ BatchRequest InferenceCore::batch_request(Task& task) const {
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
     if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages};
   }
-  request.segments = std::move(task.plan.segments);
-  request.readouts = std::move(task.plan.readouts);
+  request.segments = keep ? task.plan.segments : std::move(task.plan.segments);
+  request.readouts = keep ? task.plan.readouts : std::move(task.plan.readouts);
   return request;
 }
 
@@ -109,10 +122,8 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   const auto node = batches_.extract(done.job);
   TROUPE_CHECK(!node.empty(), "a job that ends was started");
   const Batch& batch = node.mapped();
-  if (const auto* refusal = std::get_if<Refusal>(&done.result)) {
-    for (const Serial serial : batch.tasks) refuse(serial, *refusal, effects);
-    return;
-  }
+  if (const auto* refusal = std::get_if<Refusal>(&done.result))
+    return on_batch_failed(now, batch, *refusal, effects);
   const auto& result = std::get<BatchDone>(done.result);
   TROUPE_CHECK(result.replies.size() == batch.tasks.size(), "the device answers for each plan");
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
@@ -122,6 +133,25 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
   if (tokens > 0) pace_.add(static_cast<double>((now - batch.started).us), static_cast<double>(tokens));
+}
+
+// One bad plan does not fail its neighbours: those that still have time go first, in order, each alone.
+void InferenceCore::on_batch_failed(Instant now, const Batch& batch, const Refusal& refusal,
+                                    Effects& effects) {
+  const bool has_neighbours = batch.tasks.size() > 1;
+  for (auto at = batch.tasks.rbegin(); at != batch.tasks.rend(); ++at) {
+    Task& task = tasks_.at(*at);
+    if (!has_neighbours || !ends_in_time(now, task.new_tokens, task.deadline)) {
+      refuse(*at, refusal, effects);
+      continue;
+    }
+    task.state = State::ready;
+    task.again = true;
+    Waiting& waiting = waiting_with(task.plan);
+    ++waiting.plans;
+    waiting.tokens += task.new_tokens;
+    (is_background(task.plan) ? background_ : serving_).push_front(*at);
+  }
 }
 
 void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t compute_us,

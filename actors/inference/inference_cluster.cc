@@ -10,7 +10,6 @@ void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
   if (now < next_heartbeat_) return;
   next_heartbeat_ = now + config_.heartbeat;
   effects.set_timer(heartbeat_timer, next_heartbeat_);
-  models_.retry();
   send_heartbeat(now, effects);
 }
 
@@ -57,7 +56,7 @@ void InferenceCore::on_model_changed(Instant now, const Done& done, Effects& eff
     return effects.log(LogLevel::info, event, {{"model", model}});
   }
   const std::string told = model + ": " + refusal->what;
-  if (told == told_refusal_) return;  // it is tried again at every heartbeat
+  if (told == told_refusal_) return;  // it is tried again, ever more rarely
   told_refusal_ = told;
   effects.log(
       LogLevel::warning, "model_change_failed",

@@ -75,9 +75,9 @@ TEST_CASE("what cannot be done in its time is refused at once, but a plan is alw
   Bench b;
   b.plain(0, 1, 10);
   b.run(1'000, b.job());  // 100 us a token
-  b.plain(1'000, 2, 50);  // shows how fast the device is now
-  b.plain(1'000, 3, 5);
-  b.plain(1'000, 4, 5);  // 5 + 5 tokens are just in time
+  b.plain(1'000, 2, 10);  // shows how fast the device is now
+  b.plain(1'000, 3, 2);
+  b.plain(1'000, 4, 3);  // half of 10, and 2 + 3 tokens, are just in time
   CHECK(b.probe.sent<Refused>().empty());
   b.plain(1'000, 5, 1);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "overloaded");
@@ -88,9 +88,9 @@ TEST_CASE("lanes share what waits, and blocks of a new plan are not counted befo
   Bench b(2);
   b.plain(0, 1, 10);
   b.run(1'000, b.job());
-  for (const RequestId id : {2, 3}) b.plain(1'000, id, 10);
-  b.plain(1'000, 4, 8);
-  b.execute(1'000, 5, {block(1, 50), segment(6)});
+  for (const RequestId id : {2, 3}) b.plain(1'000, id, 8);
+  b.plain(1'000, 4, 4);
+  b.execute(1'000, 5, {block(1, 50), segment(4)});  // half of 16, and 4, on two lanes, and its own 4
   CHECK(b.probe.sent<Refused>().empty());
   b.execute(1'000, 6, {segment(7)});
   CHECK(b.probe.sent<Refused>().size() == 1);
@@ -135,16 +135,17 @@ TEST_CASE("the next model is loaded and told, and a batch holds plans of one mod
   CHECK(b.probe.sent<Heartbeat>().at(0).versions_epoch == 5);
 }
 
-TEST_CASE("a model that cannot be loaded is tried again at each heartbeat, and told once") {
+TEST_CASE("a model that cannot be loaded is tried again ever more rarely, and told once") {
   Bench b = beating();
   b.follow(0, 5, "m1", "m2");
   std::size_t logs = 0;
-  for (int i = 1; i <= 3; ++i) {
-    b.probe.done(i * 100 - 50, b.probe.started<LoadModel>().at(0).first,
-                 Refusal{422, "bad_model", "no file", "", ""});
-    CHECK(b.probe.started<LoadModel>().empty());
+  std::int64_t now = 0;
+  for (const std::int64_t pause : {100, 200, 400}) {
+    b.probe.done(now, b.probe.started<LoadModel>().at(0).first, Refusal{422, "bad_model", "no file", "", ""});
     for (const auto& effect : b.probe.effects.list) logs += std::holds_alternative<Effects::Log>(effect);
-    b.probe.run_until(i * 100);
+    b.probe.run_until(now + pause - 1);
+    CHECK(b.probe.started<LoadModel>().empty());
+    b.probe.run_until(now += pause);
     CHECK(b.probe.started<LoadModel>().size() == 1);
   }
   CHECK(logs == 1);

@@ -28,7 +28,7 @@ InferenceCore::InferenceCore(InferenceConfig config)
     : config_(std::move(config)),
       next_serial_(config_.incarnation),
       recent_(config_.recent_max),
-      models_(config_.model_version, config_.model_keep, config_.models_max) {
+      models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat) {
   TROUPE_CHECK(config_.lanes > 0, "an inference worker has a lane");
   TROUPE_CHECK(config_.incarnation > 0, "timers count from the incarnation, and the first two are taken");
   TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeats take time");
@@ -99,16 +99,18 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
   return std::nullopt;
 }
 
-// What waits already counts with all that it may have to compute, the plan itself only with what it surely
-// has to: tokens of blocks may be reused. While nothing waits a plan is always taken: it shows how fast the
-// device is now.
+// What waits already counts with all that it may have to compute, what runs with half of it, the plan itself
+// only with what it surely has to: tokens of blocks may be reused. While nothing waits a plan is always
+// taken: it shows how fast the device is now.
 bool InferenceCore::cannot_finish(const Execute& plan) const {
   const Waiting& ahead = waiting_[0];
   if (ahead.plans == 0) return false;
   std::uint64_t own = 0;
   for (const PlannedSegment& segment : plan.segments)
     if (!segment.block) own += segment.tokens.size();
-  const double tokens = static_cast<double>(ahead.tokens) / config_.lanes + static_cast<double>(own);
+  double before = static_cast<double>(ahead.tokens);
+  for (const auto& [job, batch] : batches_) before += static_cast<double>(batch.tokens) / 2;
+  const double tokens = before / config_.lanes + static_cast<double>(own);
   return tokens * pace_.us_per_token() > static_cast<double>(plan.budget_us);
 }
 
@@ -257,9 +259,11 @@ std::string InferenceCore::check_bounds() const {
                             std::to_string(most) + ". ";
   };
   const std::size_t batch_max = std::max(config_.batch_requests_max, 1U);
+  const auto again = static_cast<std::size_t>(
+      std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second.again; }));
   const std::size_t waiting_max = std::size_t{config_.queue_max} + config_.background_queue_max;
-  return excess("waiting plans", waiting_[0].plans, config_.queue_max) +
-         excess("waiting background plans", waiting_[1].plans, config_.background_queue_max) +
+  return excess("waiting plans", waiting_[0].plans, config_.queue_max + again) +
+         excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
          excess("queued plans", serving_.size() + background_.size() + background_arrived_.size(),
                 waiting()) +
          excess("plans", tasks_.size(), waiting_max + config_.lanes * batch_max) +

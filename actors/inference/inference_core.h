@@ -8,7 +8,10 @@
 //   - at most ⌈ready / free lanes⌉ plans, so that idle lanes share what waits (one plan each while lanes are
 //   idle);
 //   - at most `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens), but at least one plan;
-//   - plans of one model; a plan that may be poison runs alone;
+//   - plans of one model; a plan that may be poison runs alone, and so does, once more, each plan of a batch
+//     that failed as a whole;
+//   - only plans that the batch, by its tokens and the device's pace, ends in time for; a plan that is late
+//     even by itself is refused, unless it is the only one here (it shows the pace anew);
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
 //   blocks whose writer waits for them to pass.
@@ -67,9 +70,10 @@ class InferenceCore final : public Core {
   enum class State : std::uint8_t { arrived, acquiring, ready, running };
   struct Task {
     Address from;
-    Execute plan;  // its segments and readouts move into the batch
+    Execute plan;  // its segments and readouts move into a batch of its own; others keep them
     State state = State::arrived;
     bool holds_grants = false;  // blocks were acquired and not released
+    bool again = false;         // its batch failed: it runs once more, alone
     Instant received, deadline, ready_at, started;
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
@@ -81,6 +85,7 @@ class InferenceCore final : public Core {
   struct Batch {
     std::vector<Serial> tasks;
     Instant started;
+    std::uint64_t tokens = 0;  // new ones
   };
   struct Waiting {  // tasks that are not running yet
     std::uint32_t plans = 0;
@@ -99,6 +104,7 @@ class InferenceCore final : public Core {
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
   std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
+  bool ends_in_time(Instant now, std::uint64_t tokens, Instant deadline) const;  // if begun now
   void accept(Instant now, Address from, const Execute& plan, Effects& effects);
   static void collect_wants(Task& task);
   void begin(Instant now, Serial serial, Task& task, Effects& effects);
@@ -114,11 +120,12 @@ class InferenceCore final : public Core {
   // inference_batches.cc: from ready plans to their results
   void run_ready(Instant now, Effects& effects);
   bool begin_background(Instant now, Effects& effects);
-  std::vector<Serial> take_batch(Queue& queue);
+  std::vector<Serial> take_batch(Instant now, Queue& queue);
   void refuse_expired(Instant now, const Queue& queue, Effects& effects);
   void start_batch(Instant now, std::vector<Serial> batch, Effects& effects);
-  BatchRequest batch_request(Task& task) const;
+  BatchRequest batch_request(Task& task, bool keep) const;
   void on_batch_done(Instant now, const Done& done, Effects& effects);
+  void on_batch_failed(Instant now, const Batch& batch, const Refusal& refusal, Effects& effects);
   void finish(Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
   static std::vector<BlockOutcome> outcomes_of(const Task& task, const BatchReply& reply);
 
@@ -133,6 +140,7 @@ class InferenceCore final : public Core {
 
   static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
   Waiting& waiting_with(const Execute& plan) { return waiting_[is_background(plan)]; }
+  static bool runs_alone(const Task& task) { return task.plan.alone || task.again; }
   std::uint32_t queue_max(const Execute& plan) const;
   const std::string& model_of(const Execute& plan) const;
   std::size_t count(State state) const;

@@ -279,7 +279,7 @@ TEST_CASE("background plans leave the other lanes alone") {
   CHECK(b.probe.started<RunBatch>().size() == 1);
 }
 
-TEST_CASE("a device that fails refuses the whole batch, a bad plan only itself, and no write is kept") {
+TEST_CASE("a device that fails refuses a plan that ran alone, a bad plan only itself, and no write is kept") {
   Bench b;
   b.execute(0, 1, {block(1)});
   const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
@@ -295,6 +295,53 @@ TEST_CASE("a device that fails refuses the whole batch, a bad plan only itself, 
   b.probe.done(4, b.job().first, BatchDone{{bad, reply(1)}, 1});
   CHECK(b.probe.sent<Refused>().at(0) == Refused{2, *bad.refusal});
   CHECK(b.probe.sent<Executed>().at(0).id == 3);
+}
+
+TEST_CASE("plans of a batch that failed run once more, each alone and before others, on the same blocks") {
+  Bench b;
+  const Refusal failed{503, "device_failed", "", "", ""};
+  b.plain(0, 1);
+  const auto first = b.job().first;
+  b.execute(1, 2, {block(1, 2)});
+  const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
+  b.probe.receive(2, kv, acquired(id, {{Grant::write, 3, 0, {1}}}));
+  b.plain(2, 3, 3);
+  b.probe.done(3, first, BatchDone{{reply(1)}, 1});
+  const auto both = b.job();
+  REQUIRE(both.second.requests.size() == 2);
+  for (RequestId other = 4; other <= 6; ++other) b.plain(4, other, 1);  // the queue is full
+  b.probe.done(5, both.first, failed);
+  CHECK(b.probe.sent<Refused>().empty());
+  CHECK(b.probe.sent<ReleaseBlocks>().empty());
+  CHECK(b.core.check_bounds() == "");
+  const auto second = b.job();
+  REQUIRE(second.second.requests.size() == 1);
+  CHECK(second.second.requests[0].segments == both.second.requests[0].segments);
+  CHECK(second.second.requests[0].readouts == both.second.requests[0].readouts);
+  CHECK(second.second.requests[0].kv.at(0).pages == std::vector<std::uint32_t>{1});
+  b.probe.done(6, second.first, failed);  // the bad one
+  CHECK(b.probe.sent<Refused>().at(0) == Refused{2, failed});
+  CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
+  const auto third = b.job();
+  REQUIRE(third.second.requests.size() == 1);
+  CHECK(third.second.requests[0].segments == both.second.requests[1].segments);
+  b.run(7, third);
+  CHECK(b.probe.sent<Executed>().at(0).id == 3);
+  CHECK(b.job().second.requests.size() == 3);
+}
+
+TEST_CASE("plans of a batch that failed too late are refused with it") {
+  Bench b;
+  b.plain(0, 1);
+  const auto first = b.job().first;
+  b.plain(0, 2, 1);
+  b.execute(0, 3, {segment(1)}, Priority::serving, 2'000);
+  b.probe.done(1, first, BatchDone{{reply(1)}, 1});
+  b.probe.done(1'000, b.job().first, Refusal{503, "device_failed", "", "", ""});
+  CHECK(b.probe.sent<Refused>().at(0).id == 2);
+  CHECK(b.probe.sent<Refused>().at(0).refusal.code == "device_failed");
+  CHECK(b.probe.sent<Refused>().size() == 1);
+  CHECK(b.job().second.requests.size() == 1);
 }
 
 TEST_CASE("a lost router's waiting plans are dropped and their blocks given back") {

@@ -43,6 +43,7 @@ struct World {
   std::map<RequestId, std::int64_t> deadline;
   std::map<RequestId, int> outcomes;
   std::set<RequestId> lost, running;  // plans: whose router was lost; on the device
+  std::set<RequestId> failed;         // with a batch of several: they may run once more
   std::map<RequestId, int> granted;   // acquisitions that hold something: 1 until they are released
   std::set<std::string> models{"m1"};
   std::uint64_t epoch = 0;
@@ -87,7 +88,9 @@ struct World {
       CHECK(request.model_version == pinned(id));
       CHECK(request.model_version == batch.requests[0].model_version);
       CHECK(models.contains(request.model_version));
-      CHECK(running.insert(id).second);
+      const bool second_run = failed.erase(id) > 0;
+      CHECK(running.insert(id).second != second_run);
+      if (second_run) CHECK(batch.requests.size() == 1);
       if (sent.at(id).alone) CHECK(batch.requests.size() == 1);
       CHECK(now < deadline.at(id));
     }
@@ -139,13 +142,18 @@ struct World {
                  fails ? JobResult{Refusal{503, "no_memory", "", "", ""}} : JobResult{ModelChanged{}});
   }
   void end_batch(std::uint64_t job, const RunBatch& batch) {
-    if (random() % 5 == 0) return b.probe.done(now, job, Refusal{503, "device_failed", "", "", ""});
+    if (random() % 5 == 0) return fail_batch(job, batch);
     BatchDone done;
     for (const BatchRequest& request : batch.requests) {
       done.replies.push_back(reply(request.segments.size()));
       if (random() % 8 == 0) done.replies.back().refusal = Refusal{422, "bad_plan", "", "", ""};
     }
     b.probe.done(now, job, done);
+  }
+  void fail_batch(std::uint64_t job, const RunBatch& batch) {
+    for (const BatchRequest& request : batch.requests)
+      if (batch.requests.size() > 1) failed.insert(request.segments.at(0).tokens.size());
+    b.probe.done(now, job, Refusal{503, "device_failed", "", "", ""});
   }
   void lose_router() {
     for (const auto& [id, plan] : sent)

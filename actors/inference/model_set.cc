@@ -6,8 +6,8 @@
 
 namespace troupe::actors {
 
-ModelSet::ModelSet(std::string first, Duration keep, std::size_t models_max)
-    : keep_(keep), models_max_(models_max) {
+ModelSet::ModelSet(std::string first, Duration keep, std::size_t models_max, Duration first_pause)
+    : keep_(keep), first_pause_(first_pause), models_max_(models_max) {
   TROUPE_CHECK(models_max >= 2, "there is room for the active model and the next one");
   models_[first].state = State::loaded;
   versions_.model_version = std::move(first);
@@ -25,6 +25,7 @@ bool ModelSet::follow(Instant now, const Versions& versions) {
       model.kept_till = now + keep_;
     }
   }
+  std::erase_if(rests_, [this](const auto& rest) { return !named(rest.first) && !has(rest.first); });
   return true;
 }
 
@@ -33,14 +34,14 @@ bool ModelSet::named(const std::string& model) const {
 }
 
 std::optional<Job> ModelSet::next_change(Instant now, const std::function<bool(const std::string&)>& needed) {
-  if (changing_ || resting_) return std::nullopt;
+  if (changing_) return std::nullopt;
   if (auto drop = next_drop(now, needed)) return drop;  // first: it makes room
-  return next_load();
+  return next_load(now);
 }
 
 std::optional<Job> ModelSet::next_drop(Instant now, const std::function<bool(const std::string&)>& needed) {
   for (auto& [name, model] : models_) {
-    if (serves(now, model) || needed(name)) continue;
+    if (serves(now, model) || rests(now, name) || needed(name)) continue;
     model.state = State::dropping;
     changing_ = name;
     return DropModel{name};
@@ -48,13 +49,10 @@ std::optional<Job> ModelSet::next_drop(Instant now, const std::function<bool(con
   return std::nullopt;
 }
 
-std::optional<Job> ModelSet::next_load() {
+std::optional<Job> ModelSet::next_load(Instant now) {
   if (models_.size() >= models_max_) return std::nullopt;
-  const bool active_last = failed_ == active();  // one that cannot be loaded does not hold up the other
-  const std::string first = active_last ? versions_.next_model : active();
-  const std::string second = active_last ? active() : versions_.next_model;
-  for (const std::string& name : {first, second}) {
-    if (name.empty() || models_.contains(name)) continue;
+  for (const std::string& name : {active(), versions_.next_model}) {
+    if (name.empty() || models_.contains(name) || rests(now, name)) continue;
     models_[name].number = ++loads_;
     changing_ = name;
     return LoadModel{name};
@@ -66,17 +64,29 @@ std::string ModelSet::end_change(Instant now, bool ok) {
   TROUPE_CHECK(changing_.has_value(), "a change of models that ends was started");
   const std::string name = *changing_;
   changing_.reset();
-  resting_ = !ok;
-  failed_ = ok ? "" : name;
+  ok ? void(rests_.erase(name)) : rest(now, name);
   Model& model = models_.at(name);
   const bool is_there = (model.state == State::loading) == ok;
   if (!is_there) {
     models_.erase(name);
+    if (!named(name)) rests_.erase(name);
     return name;
   }
   model.state = State::loaded;
   if (!named(name) && !model.kept_till) model.kept_till = now + keep_;
   return name;
+}
+
+bool ModelSet::rests(Instant now, const std::string& model) const {
+  const auto at = rests_.find(model);
+  return at != rests_.end() && now < at->second.till;
+}
+
+void ModelSet::rest(Instant now, const std::string& model) {
+  const auto [at, first] = rests_.try_emplace(model);
+  const Duration twice{at->second.pause.us * 2};
+  at->second.pause = std::min(first ? first_pause_ : twice, longest_pause);
+  at->second.till = now + at->second.pause;
 }
 
 bool ModelSet::serves(Instant now, const Model& model) {

@@ -2,7 +2,8 @@
 // Which models an inference worker has, gets and gives up, as the cluster's versions say. The active model
 // and the next one are loaded; a model that the versions no longer name takes plans for another `keep`
 // (requests were pinned to it before) and is dropped when none of its plans is left. One change runs at a
-// time; after one that failed the set rests until `retry`. Pure bookkeeping: the core runs the changes.
+// time; one that failed is tried again after a pause, which doubles each time. Pure bookkeeping: the core
+// runs the changes.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,7 +19,9 @@ class ModelSet {
  public:
   // `first` is loaded from the start, and active until versions are known. Of `models_max` (at least 2)
   // models, those that load or are kept included, two may be the active and the next one.
-  ModelSet(std::string first, Duration keep, std::size_t models_max);
+  // A change that failed is tried again after `first_pause`, then twice that, at most after `longest_pause`.
+  ModelSet(std::string first, Duration keep, std::size_t models_max, Duration first_pause);
+  static constexpr Duration longest_pause{10'000'000};
 
   // False, and nothing changes, unless they are newer than those that it follows.
   bool follow(Instant now, const Versions& versions);
@@ -27,7 +30,6 @@ class ModelSet {
   std::optional<Job> next_change(Instant now, const std::function<bool(const std::string&)>& needed);
   // The change that ran has ended. Returns its model.
   std::string end_change(Instant now, bool ok);
-  void retry() { resting_ = false; }
 
   bool serves(Instant now, const std::string& model) const;  // it takes new plans
   bool has(const std::string& model) const { return models_.contains(model); }
@@ -45,19 +47,25 @@ class ModelSet {
     std::optional<Instant> kept_till;  // unless the versions name it
   };
 
+  struct Rest {  // of a model whose last change failed
+    Duration pause;
+    Instant till;
+  };
+
   static bool serves(Instant now, const Model& model);
+  bool rests(Instant now, const std::string& model) const;
+  void rest(Instant now, const std::string& model);
   const std::string& active() const { return versions_.model_version; }
   bool named(const std::string& model) const;
   std::optional<Job> next_drop(Instant now, const std::function<bool(const std::string&)>& needed);
-  std::optional<Job> next_load();
+  std::optional<Job> next_load(Instant now);
 
-  Duration keep_;
+  Duration keep_, first_pause_;
   std::size_t models_max_;
   Versions versions_;
   std::map<std::string, Model> models_;
   std::optional<std::string> changing_;
-  bool resting_ = false;
-  std::string failed_;  // model of the last change, if that failed
+  std::map<std::string, Rest> rests_;  // of models that are here or named
   std::uint64_t loads_ = 0;
 };
 

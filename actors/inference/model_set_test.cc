@@ -10,9 +10,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A model is kept for 100 us after it was named last; three may be loaded.
+// A model is kept for 100 us after it was named last; three may be loaded; the first pause is 10 us.
 struct Bench {
-  ModelSet set{"a", {100}, 3};
+  ModelSet set{"a", {100}, 3, {10}};
   std::set<std::string> needed;
 
   std::string next(std::int64_t us) {  // "+b": b is to be loaded, "-b": dropped; "": nothing is to be done
@@ -95,19 +95,39 @@ TEST_CASE("an active model that was missed as the next one is loaded") {
   CHECK(b.set.ready({1}));
 }
 
-TEST_CASE("after a change that failed the set rests, and then tries the other model first") {
+TEST_CASE("a model that cannot be loaded rests ever longer, and does not hold up the other") {
   Bench b;
+  b.needed = {"a"};
   b.follow(0, 1, "b", "c");
   CHECK(b.next(0) == "+b");
   b.end(1, false);
-  CHECK(b.next(2) == "");
-  b.set.retry();
-  CHECK(b.next(3) == "+c");
-  b.end(4);
-  CHECK(b.next(5) == "+b");
-  b.end(6, false);
-  b.set.retry();
-  CHECK(b.next(7) == "+b");
+  CHECK(b.next(2) == "+c");
+  b.end(3);
+  std::int64_t now = 1;
+  for (const std::int64_t pause : {10, 20, 40, 80}) {
+    CHECK(b.next(now + pause - 1) == "");
+    CHECK(b.next(now += pause) == "+b");
+    b.end(now, false);
+  }
+  b.follow(now, 2, "b", "d");  // d has not failed yet; news do not end the rest of b
+  CHECK(b.next(now) == "+d");
+}
+
+TEST_CASE("the pause has an end, and begins anew after a success or when the model was not named meanwhile") {
+  Bench b;
+  b.follow(0, 1, "a", "b");
+  std::int64_t now = 0;
+  const auto fail = [&](std::int64_t pause) {
+    CHECK(b.next(now += pause) == "+b");
+    b.end(now, false);
+  };
+  for (int i = 0; i < 40; ++i) fail(ModelSet::longest_pause.us);
+  CHECK(b.next(now + ModelSet::longest_pause.us - 1) == "");
+  b.follow(now, 2, "a");
+  b.follow(now, 3, "a", "b");
+  fail(0);
+  CHECK(b.next(now + 9) == "");
+  CHECK(b.next(now += 10) == "+b");
 }
 
 TEST_CASE("no more models are loaded than there is room for; a drop makes room") {
@@ -155,15 +175,13 @@ TEST_CASE(
       now += random() % 40;
       if (random() % 4 == 0) b.follow(now, epoch + random() % 3, any(), random() % 2 ? any() : "");
       epoch = b.set.epoch();
-      if (random() % 3 == 0) b.set.retry();
       b.needed = random() % 2 ? std::set<std::string>{any()} : std::set<std::string>{};
       if (random() % 2) tend(random() % 3 != 0);
     }
     b.needed = {};
     b.follow(now, epoch + 1, "x", "y");
     for (int i = 0; i < 12; ++i) {
-      now += 100;
-      b.set.retry();
+      now += ModelSet::longest_pause.us;
       tend(true);
     }
     CHECK(b.set.served({now}) == Names{"x", "y"});

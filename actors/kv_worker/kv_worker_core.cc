@@ -26,9 +26,9 @@ void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
   } else if (const auto* done = std::get_if<Done>(&event)) {
     on_done(now, *done, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
-    lose(lost->node, effects);
+    lose(now, lost->node, effects);
   }
-  save_more(now, effects);
+  if (config_.store) tend_store(now, effects);
   tell_changes(now, effects);
 }
 
@@ -155,12 +155,6 @@ std::size_t KvWorkerCore::waiting() const {
                                                 [](const auto& entry) { return !entry.second.answered; }));
 }
 
-std::size_t KvWorkerCore::pulls_running() const {
-  return static_cast<std::size_t>(std::count_if(pulls_.begin(), pulls_.end(), [](const auto& entry) {
-    return entry.second.stage == Pull::Stage::running;
-  }));
-}
-
 // Whatever is written, loaded or pulled has at least one page of the pool, which bounds the rest.
 std::string KvWorkerCore::check_bounds() const {
   const auto fault = [](const char* what, std::size_t is, std::size_t max) {
@@ -168,6 +162,8 @@ std::string KvWorkerCore::check_bounds() const {
   };
   std::size_t waiters = 0;
   for (const auto& [name, making] : making_) waiters = std::max(waiters, making.waiters.size());
+  std::size_t of_one_owner = 0;
+  for (const auto& [serial, pull] : pulls_) of_one_owner = std::max(of_one_owner, pulls_running(pull.node));
   for (const std::string& found :
        {fault("requests", requests_.size(), config_.requests_max),
         fault("request ids", serials_.size(), requests_.size()),
@@ -176,10 +172,13 @@ std::string KvWorkerCore::check_bounds() const {
         fault("waiters for one block", waiters, config_.requests_max),
         fault("pulls", pulls_.size(), config_.pulls_max),
         fault("pulls running", pulls_running(), config_.pulls_running_max),
+        fault("pulls running from one node", of_one_owner, config_.pulls_of_owner_max),
+        fault("owners that rest", no_pull_until_.size(), config_.pulls_max),
         fault("loads", loads_.size(), pool_.pages()),
         fault("loads of the warm start", warm_loads_.size(), config_.loads_running_max),
         fault("saves", saves_.size(), config_.saves_running_max),
         fault("saves waiting", stored_.saves_waiting(), config_.saves_waiting_max),
+        fault("erasures waiting", erase_again_.size(), config_.erases_waiting_max),
         fault("blocks stored", stored_.blocks(), config_.stored_blocks_max)})
     if (!found.empty()) return found;
   return "";

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -42,15 +43,19 @@ struct KvWorkerConfig {
   Duration report{1'000'000};            // between two reports to the allocator
   std::size_t inventory_part = 4'096;    // blocks in one message
   bool pulls = false;                    // is there a port that pulls from other nodes?
-  std::size_t pulls_running_max = 16;    // jobs
-  std::size_t pulls_max = 256;           // those, and the ones that wait for an owner's answer or for a job
-  bool store = false;                    // is there a persistent tier?
+  // Jobs, in all and of one owner: fewer than the port has lanes, else saves and loads wait behind pulls.
+  std::size_t pulls_running_max = 4, pulls_of_owner_max = 2;
+  std::size_t pulls_max = 256;    // those, and the ones that wait for an owner's answer or for a job
+  Duration pull_rest{1'000'000};  // nothing is pulled for so long from a node that failed or was slow
+  bool store = false;             // is there a persistent tier?
   std::size_t stored_blocks_max = 4'000'000;
   std::size_t saves_waiting_max = 65'536;
   std::size_t saves_running_max = 2;
-  std::size_t loads_running_max = 2;  // of the warm start
-  std::size_t load_blocks_max = 64;   // per load of the warm start
-  Duration store_rest{5'000'000};     // the tier is left alone for so long after it failed
+  std::size_t loads_running_max = 2;        // of the warm start
+  std::size_t load_blocks_max = 64;         // per load of the warm start
+  std::size_t make_room_blocks = 64;        // erased from a tier that is full, before a save is tried again
+  std::size_t erases_waiting_max = 65'536;  // names whose erasure failed
+  Duration store_rest{5'000'000};           // the tier is left alone for so long after it failed
 };
 
 class KvWorkerCore final : public Core {
@@ -64,7 +69,7 @@ class KvWorkerCore final : public Core {
   std::size_t waiting() const;       // requests that are not decided yet
   std::size_t making() const { return making_.size(); }
   std::size_t remote_reads() const { return remote_reads_; }  // requests of other nodes that hold pins
-  std::size_t pulls_running() const;
+  std::size_t pulls_running() const { return pulls_running({}); }
   std::size_t loads_running() const { return loads_.size(); }
 
  private:
@@ -86,7 +91,8 @@ class KvWorkerCore final : public Core {
   };
   struct Making {  // a block that is being written, loaded or pulled
     std::uint64_t generation = 0;
-    std::deque<Waiter> waiters;  // earliest first; some may have given up
+    std::deque<Waiter> waiters;         // earliest first; some may have given up
+    std::optional<Instant> pull_asked;  // if it is pulled
   };
   struct Moving {  // between the pool and the persistent tier
     StoredBlock block;
@@ -104,6 +110,7 @@ class KvWorkerCore final : public Core {
     Stage stage = Stage::asked;
     Instant asked;
     Instant patience_ends;  // until the job starts
+    Instant late_from;      // the end of the asking request's patience
     Instant lease_ends;     // once granted
     Incarnation incarnation = 0;
     std::vector<Coming> blocks;
@@ -124,11 +131,12 @@ class KvWorkerCore final : public Core {
   // kv_worker_grants.cc: who reads, writes or waits
   void on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects);
   void refuse(Address from, const AcquireBlocks& ask, Effects& effects) const;
-  void decide_present(Serial serial, Request& request, Effects& effects);
+  void decide_present(Instant now, Serial serial, Request& request, Effects& effects);
   void decide_absent(Instant now, Serial serial, Request& request, Effects& effects);
   const PoolBlock* reserve(const Request& request, std::size_t want, bool loading, Effects& effects);
   void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);
   bool waits(const Waiter& waiter) const;
+  bool is_slow_pull(Instant now, const BlockName& name, const Request& request) const;
   void send_grants(const Request& request, Effects& effects) const;
   void answer(Serial serial, Effects& effects);
   void decide(Waiter waiter, BlockGrant grant, Effects& effects);
@@ -144,7 +152,9 @@ class KvWorkerCore final : public Core {
   const PoolBlock* find(const BlockName& name) const;
 
   // kv_worker_pull.cc: blocks of other nodes
-  bool may_pull(const BlockWant& want, std::size_t pulls_more) const;
+  std::size_t pulls_running(std::optional<NodeId> owner) const;  // of all, if none
+  bool may_pull(Instant now, const BlockWant& want, std::size_t pulls_more) const;
+  void rest_pulls(Instant now, NodeId node);
   void ask_owner(Instant now, const Request& request, NodeId node,
                  const std::vector<const PoolBlock*>& blocks, Effects& effects);
   void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);
@@ -154,9 +164,9 @@ class KvWorkerCore final : public Core {
   void run_pull(Instant now, Serial serial, Effects& effects);
   void on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result, Effects& effects);
   void end_coming(const Coming& coming, bool arrived, Effects& effects);
-  void give_up(Serial serial, Effects& effects);
+  void give_up(Instant now, Serial serial, Effects& effects);
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
-  void lose(NodeId node, Effects& effects);
+  void lose(Instant now, NodeId node, Effects& effects);
 
   // kv_worker_index.cc: cache-metas
   void on_cache_meta(const Received& received, Effects& effects);
@@ -176,8 +186,13 @@ class KvWorkerCore final : public Core {
   Serial load(const std::vector<const PoolBlock*>& blocks, Effects& effects);
   void load_warm(Effects& effects);
   std::vector<const PoolBlock*> reserve_warm();
+  void on_not_saved(Instant now, const Moving& save, const Saved& saved, Effects& effects);
+  void on_erased(Instant now, const std::vector<BlockName>& names, const JobResult& result, Effects& effects);
+  void tend_store(Instant now, Effects& effects);
   void save_more(Instant now, Effects& effects);
-  void erase_stored(const std::vector<BlockName>& names, Effects& effects);
+  void erase_again(Effects& effects);
+  void make_room(Effects& effects);
+  void erase_stored(std::vector<BlockName> names, Effects& effects);
   void rest_store(Instant now, const std::string& why, Effects& effects);
   void tell_rest(Instant now, const std::string& why, Effects& effects);
 
@@ -193,12 +208,16 @@ class KvWorkerCore final : public Core {
   std::size_t remote_reads_ = 0;  // of requests_
   std::map<BlockName, Making> making_;
   std::map<Serial, Pull> pulls_;
+  std::map<NodeId, Instant> no_pull_until_;
   std::uint64_t blocks_pulled_ = 0;
-  std::map<Serial, std::vector<Moving>> loads_;  // running jobs
-  std::map<Serial, Moving> saves_;               // running jobs; the block is pinned
-  std::set<Serial> warm_loads_;                  // those of `loads_` that belong to the warm start
-  Serial list_job_ = 0;                          // 0: not running
-  std::deque<BlockName> warm_;                   // stored blocks that the warm start has still to load
+  std::map<Serial, std::vector<Moving>> loads_;      // running jobs
+  std::map<Serial, Moving> saves_;                   // running jobs; the block is pinned
+  std::set<Serial> warm_loads_;                      // those of `loads_` that belong to the warm start
+  std::map<Serial, std::vector<BlockName>> erases_;  // running jobs
+  std::deque<BlockName> erase_again_;                // those that failed, as many as there is room for
+  Serial list_job_ = 0;                              // 0: not running
+  bool list_again_ = false;                          // it failed
+  std::deque<BlockName> warm_;                       // stored blocks that the warm start has still to load
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
   std::uint64_t leader_token_ = 0;  // the highest heard of

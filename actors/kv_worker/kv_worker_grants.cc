@@ -45,7 +45,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   serials_[{from, ask.id}] = serial;
   remote_reads_ += remote;
 
-  decide_present(serial, request, effects);  // first, so that no reservation evicts what is wanted too
+  decide_present(now, serial, request, effects);  // first, so that no reservation evicts what is wanted too
   if (!ask.read_only) decide_absent(now, serial, request, effects);
   if (remote) effects.set_timer(serial, request.lease_ends);
   if (request.undecided == 0) return answer(serial, effects);
@@ -62,7 +62,7 @@ void KvWorkerCore::send_grants(const Request& request, Effects& effects) const {
   effects.send(request.from, BlocksAcquired{request.ask.id, config_.incarnation, lease_us, request.grants});
 }
 
-void KvWorkerCore::decide_present(Serial serial, Request& request, Effects& effects) {
+void KvWorkerCore::decide_present(Instant now, Serial serial, Request& request, Effects& effects) {
   std::set<BlockName> seen;
   for (std::size_t i = 0; i < request.ask.wants.size(); ++i) {
     const BlockWant& want = request.ask.wants[i];
@@ -71,7 +71,8 @@ void KvWorkerCore::decide_present(Serial serial, Request& request, Effects& effe
     if (!block || block->tokens != want.tokens || block->kind != want.kind) continue;
     if (block->state == BlockState::ready) {
       request.grants[i] = read_grant(*pool_.pin(want.name));
-    } else if (request.ask.budget_us > 0 && !request.ask.read_only) {
+    } else if (request.ask.budget_us > 0 && !request.ask.read_only &&
+               !is_slow_pull(now, want.name, request)) {
       wait_for(want.name, serial, i, request);
       effects.count(Metric::blocks_waited);
     }
@@ -86,7 +87,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
     const BlockWant& want = request.ask.wants[i];
     if (pool_.find(want.name)) continue;  // this very block or, rarely, another one that has its place
     const bool patient = request.ask.budget_us > 0;
-    const bool pulled = patient && may_pull(want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
+    const bool pulled = patient && may_pull(now, want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
     const bool loaded = patient && !pulled && is_stored(now, want);
     const PoolBlock* block = reserve(request, i, pulled || loaded, effects);
     if (!block) continue;
@@ -131,6 +132,12 @@ void KvWorkerCore::wait_for(const BlockName& name, Serial serial, std::size_t wa
 bool KvWorkerCore::waits(const Waiter& waiter) const {
   const auto at = requests_.find(waiter.request);
   return at != requests_.end() && at->second.waiting[waiter.want];
+}
+
+// A pull that has lasted for longer than the newcomer would wait is not worth waiting for.
+bool KvWorkerCore::is_slow_pull(Instant now, const BlockName& name, const Request& request) const {
+  const std::optional<Instant>& asked = making_.at(name).pull_asked;
+  return asked && now - *asked > request.patience_ends - now;
 }
 
 void KvWorkerCore::answer(Serial serial, Effects& effects) {

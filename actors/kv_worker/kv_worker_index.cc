@@ -37,7 +37,8 @@ void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, E
 }
 
 void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effects) {
-  if (forget.token < leader_token_ && !planted(Bug::ignore_fencing_token)) {
+  const bool is_stale = forget.token < leader_token_ && !planted(Bug::ignore_fencing_token);
+  if (forget.token == 0 || is_stale) {  // 0 is a router's, who asks a cache-meta instead
     effects.count(Metric::protocol_errors);
     return effects.log(LogLevel::warning, "stale_leader",
                        {{"node", std::to_string(from.node)},

@@ -94,6 +94,14 @@ TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }
 
+TEST_CASE("nobody forgets without a leader's token, also before any leader was heard of") {
+  Bench b;
+  b.write(0, item(1));
+  b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1", 0});
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+}
+
 #ifdef TROUPE_PLANTED
 TEST_CASE("a block of a colliding name is a miss, also for those who would wait for it") {
   const CutNames cut;

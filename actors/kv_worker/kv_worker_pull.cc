@@ -9,9 +9,21 @@
 
 namespace troupe::actors {
 
-bool KvWorkerCore::may_pull(const BlockWant& want, std::size_t pulls_more) const {
-  return config_.pulls && want.at != 0 && want.at != config_.node &&
-         pulls_.size() + pulls_more <= config_.pulls_max;
+bool KvWorkerCore::may_pull(Instant now, const BlockWant& want, std::size_t pulls_more) const {
+  if (!config_.pulls || want.at == 0 || want.at == config_.node) return false;
+  const auto rest = no_pull_until_.find(want.at);
+  if (rest != no_pull_until_.end() && now < rest->second) return false;
+  return pulls_.size() + pulls_more <= config_.pulls_max;
+}
+
+// Blocks of a node that does not give them in time are as good as absent: their requests compute at once
+// instead of waiting first. Of too many such nodes the one that rests the shortest is tried again.
+void KvWorkerCore::rest_pulls(Instant now, NodeId node) {
+  std::erase_if(no_pull_until_, [&](const auto& entry) { return entry.second <= now; });
+  no_pull_until_[node] = now + config_.pull_rest;
+  if (no_pull_until_.size() > config_.pulls_max)
+    no_pull_until_.erase(std::min_element(no_pull_until_.begin(), no_pull_until_.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; }));
 }
 
 // The owner gets half of the request's patience, so that a silent one leaves time to compute.
@@ -21,6 +33,7 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
   Pull& pull = pulls_[serial];
   pull.node = node;
   pull.asked = now;
+  pull.late_from = request.patience_ends;
   pull.patience_ends = now + Duration{(request.patience_ends - now).us / 2};
   AcquireBlocks ask{serial, (pull.patience_ends - now).us};
   ask.may_evict = false;
@@ -28,6 +41,7 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
   for (const PoolBlock* block : blocks) {
     ask.wants.push_back({block->name, block->kind, block->owner, block->tokens});
     pull.blocks.push_back({block->name, block->tokens, block->generation, {}});
+    making_.at(block->name).pull_asked = now;
   }
   effects.send({node, Role::kv_worker}, std::move(ask));
   effects.set_timer(serial, pull.patience_ends);
@@ -45,6 +59,7 @@ void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& 
   pull.incarnation = acquired.incarnation;
   const std::int64_t lease_us = std::clamp<std::int64_t>(acquired.lease_us, 0, config_.read_lease.us);
   pull.lease_ends = pull.asked + Duration{lease_us};
+  if (now >= pull.lease_ends) rest_pulls(now, pull.node);
   keep_granted(pull, acquired, effects);
   run_pulls(now, effects);
 }
@@ -71,18 +86,23 @@ void KvWorkerCore::run_pulls(Instant now, Effects& effects) {
   std::vector<Serial> granted;
   for (const auto& [serial, pull] : pulls_)
     if (pull.stage == Pull::Stage::granted) granted.push_back(serial);
-  std::size_t running = pulls_running();
   for (const Serial serial : granted) {
-    if (running >= config_.pulls_running_max) return;
-    run_pull(now, serial, effects);
-    running += pulls_.count(serial);
+    if (pulls_running() >= config_.pulls_running_max) return;
+    if (pulls_running(pulls_.at(serial).node) < config_.pulls_of_owner_max) run_pull(now, serial, effects);
   }
+}
+
+std::size_t KvWorkerCore::pulls_running(std::optional<NodeId> owner) const {
+  return static_cast<std::size_t>(std::count_if(pulls_.begin(), pulls_.end(), [&](const auto& entry) {
+    const Pull& pull = entry.second;
+    return pull.stage == Pull::Stage::running && (!owner || pull.node == *owner);
+  }));
 }
 
 void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
   Pull& pull = pulls_.at(serial);
   keep_awaited(pull, effects);
-  if (pull.blocks.empty() || now >= pull.lease_ends) return give_up(serial, effects);
+  if (pull.blocks.empty() || now >= pull.lease_ends) return give_up(now, serial, effects);
   pull.stage = Pull::Stage::running;
   PullBlocks work{pull.node, pull.incarnation, (pull.lease_ends - now).us, {}};
   for (const Coming& coming : pull.blocks)
@@ -117,6 +137,9 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
   if (const auto* refusal = std::get_if<Refusal>(&result))
     effects.log(LogLevel::warning, "pull_failed",
                 {{"node", std::to_string(pull.node)}, {"why", refusal->what}});
+  const bool brought =
+      pulled && std::any_of(pulled->ok.begin(), pulled->ok.end(), [](auto ok) { return ok; });
+  if (!brought || !in_time || now >= pull.late_from) rest_pulls(now, pull.node);
   ReleaseBlocks release{serial, {}};
   for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
     const Coming& coming = pull.blocks[i];
@@ -144,8 +167,9 @@ void KvWorkerCore::end_coming(const Coming& coming, bool arrived, Effects& effec
 }
 
 // Before the job runs. The owner is told, also if it has not answered: it may have, in vain.
-void KvWorkerCore::give_up(Serial serial, Effects& effects) {
+void KvWorkerCore::give_up(Instant now, Serial serial, Effects& effects) {
   const Pull pull = std::move(pulls_.extract(serial).mapped());
+  if (pull.stage == Pull::Stage::asked) rest_pulls(now, pull.node);
   effects.send({pull.node, Role::kv_worker}, ReleaseBlocks{serial, {}});
   for (const Coming& coming : pull.blocks) end_coming(coming, false, effects);
 }
@@ -153,15 +177,15 @@ void KvWorkerCore::give_up(Serial serial, Effects& effects) {
 void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
   const auto at = pulls_.find(serial);
   if (at == pulls_.end() || at->second.stage == Pull::Stage::running) return;
-  if (now >= at->second.patience_ends) give_up(serial, effects);
+  if (now >= at->second.patience_ends) give_up(now, serial, effects);
 }
 
 // What this node holds for others stays until their leases end; only questions to the lost one are given up.
-void KvWorkerCore::lose(NodeId node, Effects& effects) {
+void KvWorkerCore::lose(Instant now, NodeId node, Effects& effects) {
   std::vector<Serial> lost;
   for (const auto& [serial, pull] : pulls_)
     if (pull.node == node && pull.stage != Pull::Stage::running) lost.push_back(serial);
-  for (const Serial serial : lost) give_up(serial, effects);
+  for (const Serial serial : lost) give_up(now, serial, effects);
 }
 
 }  // namespace troupe::actors

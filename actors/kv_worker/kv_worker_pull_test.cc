@@ -189,6 +189,106 @@ TEST_CASE("jobs are few: the next pull starts when one ends, or is given up") {
   CHECK(b.probe.started<PullBlocks>().size() == 1);
 }
 
+TEST_CASE("of one owner few pulls run at a time, and others go ahead of those that wait for it") {
+  PullBench b;
+  for (std::uint8_t n : {1, 2, 3}) {
+    b.want(n, {at(2, item(n))});
+    CHECK((b.grant(n, {b.pinned(n)}) != 0) == (n < 3));
+  }
+  b.want(4, {at(3, item(4))});
+  b.probe.receive(5, {3, Role::kv_worker}, BlocksAcquired{b.asked.id, 300, 1'000, {b.pinned(4)}});
+  REQUIRE(b.probe.started<PullBlocks>().size() == 1);
+  CHECK(b.probe.started<PullBlocks>()[0].second.node == 3);
+}
+
+// ---- owners that fail or are slow: for 10 us nothing is pulled from them ----
+
+void check_rests(PullBench& b, std::int64_t from_us) {
+  CHECK(b.acquire(from_us + 9, {at(2, item(2))}).at(0).grant == Grant::write);
+  b.want(from_us + 9, {at(3, item(3))});
+  b.want(from_us + 10, {at(2, item(4))});
+}
+
+TEST_CASE("a node that failed or was slow is not pulled from for a while") {
+  SUBCASE("it says nothing") {
+    PullBench b;
+    b.want(0, {at(2, item(1))});
+    b.probe.run_until(50);
+    check_rests(b, 50);
+  }
+  SUBCASE("it cannot be read") {
+    PullBench b;
+    b.want(0, {at(2, item(1))});
+    b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "reset", "reset", "port", ""});
+    check_rests(b, 20);
+  }
+  SUBCASE("nothing arrives whole") {
+    PullBench b;
+    b.want(0, {at(2, item(1))});
+    b.probe.done(20, b.grant(10, {b.pinned(9)}), Pulled{{0}});
+    check_rests(b, 20);
+  }
+  SUBCASE("its blocks arrive when the request that asked has lost its patience") {
+    PullBench b;
+    b.want(0, {at(2, item(1))});
+    b.probe.done(100, b.grant(10, {b.pinned(9)}), Pulled{{1}});
+    check_rests(b, 100);
+  }
+  SUBCASE("its answer comes after its own lease") {
+    KvWorkerConfig config = Bench::small();
+    config.read_lease = {20};
+    PullBench b(config);
+    b.want(0, {at(2, item(1))});
+    b.grant(20, {b.pinned(9)});
+    check_rests(b, 20);
+  }
+}
+
+TEST_CASE("a node that was in time, or whose pull waited for a job here, goes on being pulled from") {
+  KvWorkerConfig config = Bench::small();
+  config.pulls_running_max = 1;
+  PullBench b(config);
+  b.want(0, {at(2, item(1))});
+  const std::uint64_t first = b.grant(10, {b.pinned(9)});
+  b.want(11, {at(2, item(2))});
+  b.grant(12, {b.pinned(10)});
+  b.probe.run_until(61);  // the second is given up
+  b.want(62, {at(2, item(3))});
+  b.probe.done(99, first, Pulled{{1}});
+  b.want(100, {at(2, item(4))});
+}
+
+TEST_CASE("as many nodes rest as may be pulled from; of more the earliest is tried again") {
+  KvWorkerConfig config = Bench::small();
+  config.pulls_max = 1;
+  PullBench b(config);
+  for (NodeId node : {2, 3}) {
+    b.want(node, {at(node, item(1))});
+    b.probe.lose(node, node);
+    b.release(node, b.last, 1, b.granted().at(0), Outcome::abandoned);
+  }
+  CHECK(b.acquire(4, {at(3, item(3))}).at(0).grant == Grant::write);
+  b.want(4, {at(2, item(2))});
+}
+
+TEST_CASE("nobody starts to wait for a pull that has lasted for longer than they would wait") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  const std::uint64_t job = b.grant(10, {b.pinned(9)});
+  CHECK(b.acquire(100, {item(1)}).empty());
+  CHECK(b.acquire(101, {item(1)}).at(0).grant == Grant::none);
+  b.probe.done(150, job, Pulled{{1}});
+  CHECK(b.granted().at(0).grant == Grant::read);
+}
+
+TEST_CASE("a writer that heirs a pulled block is waited for as any other") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  b.probe.lose(40, 2);
+  CHECK(b.granted().at(0).grant == Grant::write);
+  CHECK(b.acquire(140, {item(1)}).empty());
+}
+
 // ---- the owner's side ----
 
 struct OwnerBench : Bench {

@@ -10,6 +10,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t store_timer = 2;
+constexpr std::size_t erased_again_max = 1'024;  // names per job
 
 }  // namespace
 
@@ -22,19 +23,37 @@ void KvWorkerCore::on_store_done(Instant now, const Done& done, Effects& effects
     on_loaded(now, load.mapped(), done.result, effects);
   } else if (const auto save = saves_.extract(done.job)) {
     on_saved(now, save.mapped(), done.result, effects);
-  } else if (const auto* refusal = std::get_if<Refusal>(&done.result)) {  // an erasure
-    rest_store(now, refusal->what, effects);
+  } else if (const auto erase = erases_.extract(done.job)) {
+    on_erased(now, erase.mapped(), done.result, effects);
   }
   if (!ready_ && list_job_ == 0) load_warm(effects);
 }
 
+// What waited for the end of a rest.
+void KvWorkerCore::tend_store(Instant now, Effects& effects) {
+  if (list_again_ && !stored_.loads_rest(now)) {
+    list_again_ = false;
+    effects.start(list_job_ = next_serial_++, ListStored{});
+  }
+  if (!erase_again_.empty() && erases_.empty() && !stored_.saves_rest(now)) erase_again(effects);
+  save_more(now, effects);
+}
+
 // ---- loads ----
 
+// A list that failed is asked for again after the rest. Nobody waits for that one: its blocks are loaded when
+// they are wanted.
 void KvWorkerCore::on_listed(Instant now, const JobResult& result, Effects& effects) {
-  if (const auto* refusal = std::get_if<Refusal>(&result)) return rest_store(now, refusal->what, effects);
+  if (const auto* refusal = std::get_if<Refusal>(&result)) {
+    list_again_ = true;
+    return rest_store(now, refusal->what, effects);
+  }
+  std::set<BlockName> going(erase_again_.begin(), erase_again_.end());
+  for (const auto& [job, names] : erases_) going.insert(names.begin(), names.end());
   for (const StoredBlock& block : std::get<StoredList>(result).blocks) {
-    if (block.tokens == 0 || block.kind == SegmentKind::user) continue;
+    if (block.tokens == 0 || block.kind == SegmentKind::user || going.contains(block.name)) continue;
     stored_.add(block);
+    if (ready_) continue;
     if (block.kind == SegmentKind::system) {  // every item block needs it
       warm_.push_front(block.name);
     } else {
@@ -123,8 +142,7 @@ void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, cons
 
 void KvWorkerCore::save_more(Instant now, Effects& effects) {
   BlockName name;
-  while (config_.store && !stored_.saves_rest(now) && saves_.size() < config_.saves_running_max &&
-         stored_.next_save(name)) {
+  while (!stored_.saves_rest(now) && saves_.size() < config_.saves_running_max && stored_.next_save(name)) {
     if (stored_.find(name) || stored_.full()) continue;
     const PoolBlock* block = find(name) ? pool_.pin(name) : nullptr;
     if (!block) continue;  // evicted or forgotten meanwhile
@@ -139,23 +157,64 @@ void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& re
   const BlockName& name = save.block.name;
   const bool wanted = find(name) != nullptr;  // else it was forgotten, or found to be corrupt
   TROUPE_CHECK(pool_.unpin(name, save.generation), "a block is pinned while it is saved");
-  const auto* saved = std::get_if<Saved>(&result);
-  if (saved && saved->ok) {
-    effects.count(Metric::item_blocks_saved);
-    stored_.add(save.block);
-    if (!wanted) erase_stored({name}, effects);
-    return;
+  if (const auto* refusal = std::get_if<Refusal>(&result)) {
+    effects.count(Metric::item_blocks_save_failed);
+    if (wanted) stored_.want_save(name);
+    return rest_store(now, refusal->what, effects);
   }
-  effects.count(Metric::item_blocks_save_failed);
-  if (wanted) stored_.want_save(name);
-  if (!saved) return rest_store(now, std::get<Refusal>(result).what, effects);
-  stored_.rest_saves(now + config_.store_rest);
-  tell_rest(now, saved->why, effects);
+  const auto& saved = std::get<Saved>(result);
+  if (!saved.ok) return on_not_saved(now, save, saved, effects);
+  effects.count(Metric::item_blocks_saved);
+  std::erase_if(erase_again_, [&](const BlockName& waiting) { return identical(waiting, name); });
+  stored_.add(save.block);
+  if (!wanted) erase_stored({name}, effects);
 }
 
-void KvWorkerCore::erase_stored(const std::vector<BlockName>& names, Effects& effects) {
+void KvWorkerCore::on_not_saved(Instant now, const Moving& save, const Saved& saved, Effects& effects) {
+  const BlockName& name = save.block.name;
+  effects.count(Metric::item_blocks_save_failed);
+  if (saved.corrupt) {  // the memory's fault, not the disk's
+    pool_.remove(name, save.generation);
+    effects.count(Metric::blocks_corrupt);
+    return effects.log(LogLevel::error, "block_corrupt", {{"block", to_hex(name)}, {"where", "memory"}});
+  }
+  if (find(name)) stored_.want_save(name);
+  if (saved.full && !stored_.saves_rest(now)) make_room(effects);
+  stored_.rest_saves(now + config_.store_rest);
+  tell_rest(now, saved.why, effects);
+}
+
+// ---- erasures ----
+
+// For what is newer. What is in the pool would be saved no more if it were erased now.
+void KvWorkerCore::make_room(Effects& effects) {
+  std::vector<BlockName> names = stored_.oldest(
+      config_.make_room_blocks, [&](const BlockName& name) { return pool_.find(name) != nullptr; });
+  if (!names.empty()) erase_stored(std::move(names), effects);
+}
+
+void KvWorkerCore::erase_stored(std::vector<BlockName> names, Effects& effects) {
   for (const BlockName& name : names) stored_.erase(name);
-  effects.start(next_serial_++, EraseBlocks{names});
+  const Serial job = next_serial_++;
+  effects.start(job, EraseBlocks{names});
+  erases_[job] = std::move(names);
+}
+
+// A part of them may be erased: erasing a block twice is harmless.
+void KvWorkerCore::on_erased(Instant now, const std::vector<BlockName>& names, const JobResult& result,
+                             Effects& effects) {
+  const auto* refusal = std::get_if<Refusal>(&result);
+  if (!refusal) return;
+  for (const BlockName& name : names)
+    if (!stored_.find(name) && erase_again_.size() < config_.erases_waiting_max) erase_again_.push_back(name);
+  rest_store(now, refusal->what, effects);
+}
+
+void KvWorkerCore::erase_again(Effects& effects) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(erase_again_.size(), erased_again_max));
+  std::vector<BlockName> names(erase_again_.begin(), erase_again_.begin() + count);
+  erase_again_.erase(erase_again_.begin(), erase_again_.begin() + count);
+  erase_stored(std::move(names), effects);
 }
 
 // A tier that failed is neither read nor written for a while: the same answers, slower.

@@ -12,9 +12,20 @@ const Refusal disk_is_away{503, "store_failed", "no disk", "store", "a disk"};
 
 // Three item pages of four tokens; loads of two blocks; a failed disk rests for 500 us.
 struct StoreBench : Bench {
-  StoreBench()
-      : Bench(
-            {.pool = {4, 4, 3, 1}, .pulls = true, .store = true, .load_blocks_max = 2, .store_rest = {500}}) {
+  static KvWorkerConfig small() {
+    return {.pool = {4, 4, 3, 1}, .pulls = true, .store = true, .load_blocks_max = 2, .store_rest = {500}};
+  }
+  explicit StoreBench(const KvWorkerConfig& config = small()) : Bench(config) {}
+  std::vector<BlockName> erased() const {  // by the latest effects
+    std::vector<BlockName> names;
+    for (const auto& [job, work] : probe.started<EraseBlocks>())
+      names.insert(names.end(), work.names.begin(), work.names.end());
+    return names;
+  }
+  void start_warm(std::vector<StoredBlock> blocks) {  // as many as the pool takes
+    start(std::move(blocks));
+    for (const auto& load : probe.started<LoadBlocks>())
+      probe.done(2, load.first, Loaded{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
   }
   void start(std::vector<StoredBlock> blocks) {
     probe.start();
@@ -66,6 +77,114 @@ TEST_CASE("a store that cannot be listed is done without") {
   CHECK(b.acquire(3, {item(1)}).at(0).grant == Grant::write);
 }
 
+TEST_CASE("a list that failed is asked for again after the rest; nothing is loaded then that nobody wants") {
+  StoreBench b;
+  b.probe.start();
+  b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
+  b.probe.run_until(500);
+  CHECK(b.probe.started<ListStored>().empty());
+  b.probe.run_until(501);
+  REQUIRE(b.probe.started<ListStored>().size() == 1);
+  const std::uint64_t second = b.probe.started<ListStored>()[0].first;
+  CHECK(b.ready(502));
+  b.probe.done(503, second, StoredList{{stored(1)}});
+  CHECK(b.probe.started<LoadBlocks>().empty());
+  CHECK(b.acquire(504, {item(1)}).empty());
+  CHECK(b.probe.started<LoadBlocks>().size() == 1);
+}
+
+TEST_CASE("what is just being erased is not believed to be stored, whatever a list says") {
+  StoreBench b;
+  b.probe.start();
+  b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
+  b.write(2, item(1));
+  b.probe.run_until(501);
+  const auto list = b.probe.started<ListStored>().at(0).first;
+  b.probe.done(502, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
+  b.probe.receive(503, meta, Forget{SegmentKind::item, "item 1", 1});
+  CHECK(b.erased() == std::vector{name(1)});
+  b.probe.done(504, list, StoredList{{stored(1)}});
+  CHECK(b.acquire(505, {item(1)}).at(0).grant == Grant::write);
+}
+
+TEST_CASE("a block that was damaged in memory is found when it is saved, and goes; the disk goes on") {
+  StoreBench b;
+  b.start({});
+  b.write(2, item(1));
+  b.probe.done(3, b.probe.started<SaveBlock>().at(0).first, Saved{false, "no match", true});
+  CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+  CHECK(b.told().removed.size() == 1);
+  CHECK(b.probe.started<SaveBlock>().empty());
+  b.write(4, item(2));
+  REQUIRE(b.probe.started<SaveBlock>().size() == 1);
+  CHECK(b.probe.started<SaveBlock>()[0].second.block.name == name(2));
+}
+
+TEST_CASE("a successor of the damaged block stays") {
+  StoreBench b;
+  b.start({});
+  b.write(2, item(1));
+  const auto save = b.probe.started<SaveBlock>().at(0).first;
+  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.write(4, item(1));
+  b.probe.done(5, save, Saved{false, "no match", true});
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+}
+
+TEST_CASE("a full tier gives up its oldest blocks that are not in the pool, a few per rest") {
+  KvWorkerConfig config = StoreBench::small();
+  for (const std::size_t few : {1, 64}) {
+    config.make_room_blocks = few;
+    StoreBench b(config);
+    b.start_warm({stored(1), stored(2), stored(3), stored(4), stored(5)});
+    b.write(3, item(6));  // in place of the first
+    const auto save = b.probe.started<SaveBlock>().at(0).first;
+    b.write(4, item(7));  // in place of the second
+    const auto second = b.probe.started<SaveBlock>().at(0).first;
+    b.probe.done(5, save, Saved{false, "full", false, true});
+    CHECK(b.erased() == (few == 1 ? std::vector{name(1)} : std::vector{name(1), name(2), name(4), name(5)}));
+    b.probe.done(6, second, Saved{false, "full", false, true});
+    CHECK(b.erased().empty());
+    b.probe.run_until(505);
+    CHECK(b.probe.started<SaveBlock>().empty());
+    b.probe.run_until(506);
+    CHECK(b.probe.started<SaveBlock>().size() == 2);
+  }
+}
+
+TEST_CASE("names whose erasure failed are erased after the rest, once") {
+  StoreBench b;
+  b.start_warm({stored(1)});
+  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.probe.done(4, b.probe.started<EraseBlocks>().at(0).first, disk_is_away);
+  b.probe.run_until(503);
+  CHECK(b.erased().empty());
+  b.probe.run_until(504);
+  CHECK(b.erased() == std::vector{name(1)});
+  b.probe.done(505, b.probe.started<EraseBlocks>().at(0).first, Erased{});
+  b.probe.run_until(5'000);
+  CHECK(b.erased().empty());
+}
+
+TEST_CASE("so many names wait for that as there is room for, and none that is stored again meanwhile") {
+  KvWorkerConfig config = StoreBench::small();
+  config.erases_waiting_max = 1;
+  StoreBench b(config);
+  b.start_warm({stored(1), stored(2)});
+  std::vector<std::uint64_t> jobs;
+  for (std::uint8_t n : {1, 2}) {
+    b.probe.receive(3, meta, Forget{SegmentKind::item, "item " + std::to_string(n), 1});
+    jobs.push_back(b.probe.started<EraseBlocks>().at(0).first);
+  }
+  b.write(4, item(1));
+  const auto save = b.probe.started<SaveBlock>().at(0).first;
+  for (const auto job : jobs) b.probe.done(5, job, disk_is_away);
+  b.probe.done(6, save, Saved{true, ""});
+  b.probe.run_until(1'000);
+  CHECK(b.erased().empty());  // the first is wanted, the second found no room
+}
+
 TEST_CASE("it is not ready before the disk was listed, whatever else the disk has done meanwhile") {
   StoreBench b;
   b.probe.start();
@@ -84,7 +203,7 @@ TEST_CASE("a disk that takes no more still gives back what it has") {
   for (const auto& load : b.probe.started<LoadBlocks>())
     b.probe.done(2, load.first, Loaded{std::vector<std::uint8_t>(load.second.blocks.size(), 1)});
   b.write(3, item(5));
-  b.probe.done(4, b.probe.started<SaveBlock>().at(0).first, Saved{false, "the tier is full"});
+  b.probe.done(4, b.probe.started<SaveBlock>().at(0).first, Saved{false, "not now"});
   CHECK(b.acquire(5, {item(4)}).empty());
   CHECK(b.probe.started<LoadBlocks>().size() == 1);
 }
@@ -150,11 +269,11 @@ TEST_CASE("a forgotten owner's blocks leave the disk too, even one that is just 
   StoreBench b;
   b.start({stored(1)});
   b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, Loaded{{1}});
-  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1"});
+  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.probe.started<EraseBlocks>().at(0).second.names == std::vector<BlockName>{name(1)});
   b.write(4, item(2));
   const auto saves = b.probe.started<SaveBlock>();
-  b.probe.receive(5, meta, Forget{SegmentKind::item, "item 2"});
+  b.probe.receive(5, meta, Forget{SegmentKind::item, "item 2", 1});
   CHECK(b.probe.started<EraseBlocks>().empty());
   b.probe.done(6, saves.at(0).first, Saved{true, ""});
   CHECK(b.probe.started<EraseBlocks>().size() == 1);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -35,6 +36,9 @@ class StoredBlocks {
   const StoredBlock* find(
       const BlockName& name) const;  // null if unknown; the same block, not only its place
   std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
+  // The first `count` in the order in which they became known, but for those that are to be kept.
+  std::vector<BlockName> oldest(std::size_t count,
+                                const std::function<bool(const BlockName&)>& is_kept) const;
   std::size_t blocks() const { return blocks_.size(); }
   bool full() const { return blocks_.size() >= bounds_.blocks_max; }
 
@@ -52,7 +56,13 @@ class StoredBlocks {
 
  private:
   Bounds bounds_;
-  std::map<BlockName, StoredBlock> blocks_;
+  struct Known {
+    StoredBlock block;
+    std::uint64_t order = 0;  // in which it became known
+  };
+  std::map<BlockName, Known> blocks_;
+  std::map<std::uint64_t, BlockName> by_order_;
+  std::uint64_t last_order_ = 0;
   std::map<std::pair<SegmentKind, std::string>, std::set<BlockName>> owners_;
   std::deque<BlockName> saves_;
   Instant saves_from_, loads_from_;
