@@ -104,6 +104,10 @@ bool WorkerTable::usable(Instant now, NodeId node, std::string_view model) const
   return row && usable(now, *row, model);
 }
 
+bool WorkerTable::overdue(Instant now, const Row& row) const {
+  return row.process != 0 && now.us > row.heard.us + config_.heartbeat.us * 3 / 2;
+}
+
 bool WorkerTable::slow(const Row& row) const {
   if (planted(Bug::ignore_slowness)) return false;
   return reference_ > 0 && row.slowness > config_.slow_factor * reference_;
@@ -240,9 +244,9 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
       row->probe_gap = std::min(row->probe_gap * 2, config_.probe_gap_max);
       return option;
     }
-    const bool better =
-        !best_row || slow(*row) < slow(*best_row) ||
-        (slow(*row) == slow(*best_row) && earlier(*row, option, *best_row, *best, options.front().node));
+    const bool better = !best_row || avoided(now, *row) < avoided(now, *best_row) ||
+                        (avoided(now, *row) == avoided(now, *best_row) &&
+                         earlier(*row, option, *best_row, *best, options.front().node));
     if (!better) continue;
     best = option;
     best_row = row;

@@ -111,7 +111,12 @@ class WorkerTable {
   bool alive(Instant now, const Row& row) const;
   bool usable(Instant now, const Row& row, std::string_view model) const;
   bool slow(const Row& row) const;
-  bool shed(Instant now, const Row& row) const { return slow(row) && now < row.probe_at; }
+  // A heartbeat is missing: maybe lost, maybe its sender is; others come first until the next one.
+  bool overdue(Instant now, const Row& row) const;
+  bool avoided(Instant now, const Row& row) const { return slow(row) || overdue(now, row); }
+  bool shed(Instant now, const Row& row) const {
+    return overdue(now, row) || (slow(row) && now < row.probe_at);
+  }
   double us_per_token(const Row& row) const;
   double wait_us(const Row& row) const;
   double done_us(const Row& row, double new_tokens) const;

@@ -44,6 +44,18 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
   CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
 }
 
+TEST_CASE(
+    "a worker whose heartbeat is overdue comes after the others, and is as good as they with the next one") {
+  WorkerTable table = table_of({1, 2});
+  for (const NodeId node : {1, 2}) table.hear({0}, node, heartbeat());
+  table.hear({1'000}, 2, heartbeat());
+  CHECK(chosen(table, 1'500, {{1, 10}, {2, 100}}) == 1);
+  CHECK(chosen(table, 1'501, {{1, 10}, {2, 100}}) == 2);
+  CHECK(chosen(table, 1'501, {{1, 10}}) == 1);
+  table.hear({1'600}, 1, heartbeat());
+  CHECK(chosen(table, 1'700, {{1, 10}, {2, 100}}) == 1);
+}
+
 TEST_CASE("a lost worker comes back with its next heartbeat, a draining one when it stops") {
   WorkerTable table = table_of({1});
   table.lose(1);
