@@ -269,18 +269,25 @@ bool has(const Scenario& s, FaultKind kind) {
   return std::ranges::any_of(s.faults, [&](const Fault& fault) { return fault.kind == kind; });
 }
 
-// An overload has to be more than the cluster can do, and not more than a run can take.
-void make_overloadable(Scenario& s) {
-  constexpr double capacity_max = 150;
-  if (!has(s, FaultKind::overload) || s.capacity_per_s <= capacity_max) return;
-  const double slower = s.capacity_per_s / capacity_max;
-  s.hardware.reset();
-  s.us_per_token *= slower;
-  s.batch_overhead.us = static_cast<std::int64_t>(static_cast<double>(s.batch_overhead.us) * slower);
-  s.capacity_per_s = capacity_max;
-  s.requests_per_s = std::min(s.requests_per_s, 0.4 * capacity_max);
-  const double request_us = 1e6 * s.workers * s.lanes / capacity_max;  // of one, alone
+// Makes the devices so slow that the cluster can do no more than this, and asks for this share of it.
+void slow_down(Scenario& s, double capacity_max, double share) {
+  if (s.capacity_per_s > capacity_max) {
+    const double slower = s.capacity_per_s / capacity_max;
+    s.hardware.reset();
+    s.us_per_token *= slower;
+    s.batch_overhead.us = static_cast<std::int64_t>(static_cast<double>(s.batch_overhead.us) * slower);
+    s.capacity_per_s = capacity_max;
+  }
+  s.requests_per_s = share * s.capacity_per_s;
+  const double request_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;  // of one, alone
   s.deadline.us = std::max(s.deadline.us, static_cast<std::int64_t>(15 * request_us));
+}
+
+// An overload has to be more than the cluster can do, and not more than a run can take; who drains has to
+// have plans that wait.
+void fit_load(Scenario& s) {
+  if (has(s, FaultKind::overload)) return slow_down(s, 150, 0.4);
+  if (s.drill && has(s, FaultKind::drain)) slow_down(s, 150, 0.5);
 }
 
 }  // namespace
@@ -297,7 +304,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);
-  make_overloadable(s);
+  fit_load(s);
   s.harmless = all_harmless(s);
   s.drifts = has(s, FaultKind::clock_drift);
   return s;

@@ -170,6 +170,7 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   executed.model_version = model_of(task.plan);
   effects.send(task.from, std::move(executed));
   ++executed_;
+  ++answered_;
   release(serial, task, std::move(outcomes), effects);
   end(serial);
 }

@@ -43,7 +43,7 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
     done->job == model_job_ ? on_model_changed(now, *done, effects) : on_batch_done(now, *done, effects);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     // Nobody waits for these answers any more; what runs already runs to its end.
-    drop_waiting([&](const Task& task) { return task.from.node == lost->node; }, effects);
+    unanswered_ += drop_waiting([&](const Task& task) { return task.from.node == lost->node; }, effects);
   }
   run_ready(now, effects);
   change_models(now, effects);
@@ -117,6 +117,7 @@ bool InferenceCore::cannot_finish(const Execute& plan) const {
 void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effects& effects) {
   const Serial serial = next_serial_++;
   serials_[{from, plan.id}] = serial;
+  ++accepted_;
   Task& task = tasks_[serial];
   task.from = from;
   task.plan = plan;
@@ -201,6 +202,7 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
 void InferenceCore::refuse(Serial serial, Refusal refusal, Effects& effects) {
   Task& task = tasks_.at(serial);
   effects.send(task.from, Refused{task.plan.id, std::move(refusal)});
+  ++answered_;
   release(serial, task, {}, effects);
   end(serial);
 }
@@ -227,7 +229,7 @@ void InferenceCore::end(Serial serial) {
   tasks_.erase(serial);
 }
 
-void InferenceCore::drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects) {
+std::size_t InferenceCore::drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects) {
   std::vector<Serial> dropped;
   for (const auto& [serial, task] : tasks_)
     if (task.state != State::running && which(task)) dropped.push_back(serial);
@@ -235,6 +237,7 @@ void InferenceCore::drop_waiting(const std::function<bool(const Task&)>& which, 
     release(serial, tasks_.at(serial), {}, effects);
     end(serial);
   }
+  return dropped.size();
 }
 
 // ---- what is asked about ----
@@ -262,6 +265,11 @@ std::string InferenceCore::check_bounds() const {
   const auto again = static_cast<std::size_t>(
       std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second.again; }));
   const std::size_t waiting_max = std::size_t{config_.queue_max} + config_.background_queue_max;
+  // Every plan that was taken is answered, unless its router is gone.
+  if (accepted_ != answered_ + unanswered_ + tasks_.size())
+    return std::to_string(accepted_) + " plans were taken, " + std::to_string(answered_) + " answered, " +
+           std::to_string(unanswered_) + " had nobody to answer to, " + std::to_string(tasks_.size()) +
+           " are here";
   return excess("waiting plans", waiting_[0].plans, config_.queue_max + again) +
          excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
          excess("queued plans", serving_.size() + background_.size() + background_arrived_.size(),

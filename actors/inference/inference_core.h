@@ -115,7 +115,7 @@ class InferenceCore final : public Core {
   void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
   void release(Serial serial, Task& task, std::vector<BlockOutcome> outcomes, Effects& effects);
   void end(Serial serial);
-  void drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects);
+  std::size_t drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects);
 
   // inference_batches.cc: from ready plans to their results
   void run_ready(Instant now, Effects& effects);
@@ -157,7 +157,8 @@ class InferenceCore final : public Core {
   std::map<Serial, Batch> batches_;     // running jobs
   Waiting waiting_[2];                  // serving, background
   std::uint32_t told_depth_ = 0;        // of the serving queue, as last counted
-  std::uint64_t executed_ = 0;
+  std::uint64_t executed_ = 0, accepted_ = 0, answered_ = 0;
+  std::uint64_t unanswered_ = 0;  // their router was lost while they waited
   Pace pace_;
   ModelSet models_;
   Serial model_job_ = 0;      // that runs; 0: none
