@@ -538,6 +538,9 @@ void Injector::poll_drain(NodeId id, Instant give_up) {
     if (trace) trace("node " + std::to_string(id) + " is restarted after its drain");
     return bring_back(id);
   }
+  // A command that is still under way when all is healed would meet the new process.
+  const Instant calm = Instant{} + cluster_.scenario().warm_up + cluster_.scenario().safety;
+  if (cluster_.now() + Duration{20'000} >= calm) return;
   for (const Role role : draining_[id]) cluster_.host().post({id, role}, operator_address, Drain{1, true});
   cluster_.host().at(cluster_.now() + Duration{50'000}, [this, id, give_up] { poll_drain(id, give_up); });
 }
