@@ -383,7 +383,7 @@ struct LeaderBeat {
   std::uint64_t token = 0;               // fencing token: the revision at which it became leader
   bool operator==(const LeaderBeat&) const = default;
 };
-// Operator → router or inference worker: take nothing new, end what runs (or, with `on` false, serve again). Answered
+// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false, serve again). Answered
 // by StatusReply, whose field "drained" says "yes" when nothing is left; asked again until it does (promise 13).
 struct Drain {
   RequestId id = 0;

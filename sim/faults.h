@@ -1,5 +1,5 @@
 #pragma once
-// The faults that the simulation injects (the catalogue of promises.md), as data: what, when, how long,
+// The faults that the simulation injects (the promises stand in ARCHITECTURE.md), as data: what, when, how long,
 // where, how bad. A scenario's faults are a list that is drawn before the run, so a run without some of them
 // is the same run otherwise, and a failing list can be shortened. What a fault does to the cluster is in
 // injector.cc.
@@ -42,7 +42,7 @@ namespace troupe::sim {
   X(clock_drift, "a node's clock runs fast or slow")                                             \
   X(memory_pressure, "the split of a node's pool moves")                                         \
   X(device_hang, "batches do not end")                                                           \
-  X(device_error, "batches fail until the process is restarted")                                 \
+  X(device_error, "batches fail")                                                                 \
   X(device_nan, "the device computes NaN")                                                       \
   X(slow_node, "a device is many times slower")                                                  \
   X(overload, "more requests than the cluster can answer")                                       \
@@ -68,7 +68,7 @@ std::string_view text_of(FaultKind kind);
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
-  Duration at;             // from the start of the safety phase
+  Duration at;             // from the start of the run
   Duration lasts;          // healed after that; instant faults ignore it
   NodeId node = 0;         // where; 0: everywhere
   NodeId peer = 0;         // the second node of a link or a pair, if the kind has one

@@ -9,7 +9,7 @@
 #     KV-cache workers                  LeaderBeat, no answer
 #   allocator agent → KV-cache worker   SetSplit, answered by PoolReport
 #   KV-cache worker → allocator agent   PoolReport, also on a timer
-#   operator → router, inference worker Drain, answered by StatusReply
+#   operator → any of these roles       Drain, answered by StatusReply
 #   anyone → anyone                     StatusRequest, answered by StatusReply
 #
 # Order: none is assumed. `epoch` orders the splits of one incarnation of a worker, and the versions; a lower one than
@@ -52,7 +52,7 @@ struct PoolReport {
 }
 
 struct Heartbeat {
-  # inference worker → every router, once per heartbeat. No answer.
+  # inference worker → every router, once per heartbeat and when draining starts or stops. No answer.
   incarnation @0 :UInt64;
   draining @1 :Bool;                              # takes no new plans
   lanes @2 :UInt32;
@@ -85,7 +85,7 @@ struct LeaderBeat {
 }
 
 struct Drain {
-  # operator → router or inference worker. Answered by StatusReply.
+  # operator → router, inference worker or cache-meta. Answered by StatusReply.
   id @0 :UInt64;
   on @1 :Bool = true;                             # false: serve again
 }
