@@ -25,17 +25,16 @@ bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& c
   Worker& worker = workers_.at(node);
   if (changes.incarnation < worker.incarnation) return true;  // of a process that is gone
   hear(now, node, worker);
-  const bool met = worker.followed && changes.incarnation == worker.incarnation;
-  if (met && changes.sequence <= worker.applied) return true;
-  const bool gap = met && changes.sequence != worker.applied + 1;
-  if (!met) meet(node, worker, changes.incarnation, changes.sequence);
-  if (gap) {
-    worker.complete_from = changes.sequence;
-    worker.removals.clear();
+  if (!worker.followed || changes.incarnation != worker.incarnation) {
+    meet(node, worker, changes.incarnation, changes.sequence);
+    apply(node, worker, changes);
+    walk(now, node, worker, effects);
+  } else if (changes.sequence == worker.applied + 1) {
+    apply(node, worker, changes);
+    apply_early(node, worker);
+  } else if (changes.sequence > worker.applied) {
+    wait_early(now, node, worker, changes, effects);
   }
-  apply(node, worker, changes);
-  if (gap && worker.walking) worker.walk_again = true;
-  if (!met || (gap && !worker.walking)) walk(now, node, worker, effects);
   return true;
 }
 
@@ -73,6 +72,7 @@ void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation,
   worker.incarnation = incarnation;
   worker.applied = worker.complete_from = sequence;
   worker.removals.clear();
+  worker.early.clear();
 }
 
 // What finds no room is remembered as a whole only: when there is room again, all is walked.
@@ -91,6 +91,34 @@ void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& cha
     if (worker.removals.size() <= config_.removals_max) continue;
     worker.complete_from = worker.removals.front().sequence;
     worker.removals.pop_front();
+  }
+}
+
+void FollowedWorkers::apply_early(NodeId node, Worker& worker) {
+  while (!worker.early.empty() && worker.early.begin()->first == worker.applied + 1) {
+    apply(node, worker, worker.early.begin()->second);
+    worker.early.erase(worker.early.begin());
+  }
+}
+
+void FollowedWorkers::wait_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes,
+                                 Effects& effects) {
+  if (worker.early.empty()) worker.early_since = now;
+  worker.early.try_emplace(changes.sequence, changes);
+  if (worker.early.size() > config_.early_max) close_gap(now, node, worker, effects);
+}
+
+// What was missed is in the inventory.
+void FollowedWorkers::close_gap(Instant now, NodeId node, Worker& worker, Effects& effects) {
+  worker.complete_from = worker.early.begin()->first;
+  worker.removals.clear();
+  worker.applied = worker.complete_from - 1;
+  apply_early(node, worker);
+  worker.early_since = now;  // of what waits for a further gap
+  if (worker.walking) {
+    worker.walk_again = true;
+  } else {
+    walk(now, node, worker, effects);
   }
 }
 
@@ -155,7 +183,11 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
     index_.set_named(node, !worker.lost && silent <= config_.silent_after);
     if (silent > config_.forget_after) {
       forget(node, worker);
-    } else if (worker.walking && now - worker.asked >= config_.inventory_retry) {
+      continue;
+    }
+    if (!worker.early.empty() && now - worker.early_since >= config_.gap_after)
+      close_gap(now, node, worker, effects);
+    if (worker.walking && now - worker.asked >= config_.inventory_retry) {
       ask(now, node, worker, effects);
     } else if (worker.missed && !worker.walking && index_.has_room()) {
       walk(now, node, worker, effects);
@@ -169,6 +201,7 @@ void FollowedWorkers::forget(NodeId node, Worker& worker) {
   index_.forget_node(node);
   worker.followed = worker.walking = worker.walk_again = worker.missed = false;
   worker.removals.clear();
+  worker.early.clear();
 }
 
 // ---- observers ----
@@ -186,10 +219,13 @@ std::size_t FollowedWorkers::syncing() const {
 }
 
 std::string FollowedWorkers::check_bounds() const {
-  for (const auto& [node, worker] : workers_)
+  for (const auto& [node, worker] : workers_) {
+    const std::string where = "node " + std::to_string(node) + ": ";
     if (worker.removals.size() > config_.removals_max)
-      return "node " + std::to_string(node) + ": " + std::to_string(worker.removals.size()) +
-             " removals kept";
+      return where + std::to_string(worker.removals.size()) + " removals kept";
+    if (worker.early.size() > config_.early_max)
+      return where + std::to_string(worker.early.size()) + " changes wait";
+  }
   return "";
 }
 

@@ -4,9 +4,10 @@
 // is walked, a part at a time, while changes are applied on; what neither a part nor a change has shown since
 // the walk began is swept when it ends.
 //
-// Messages may overtake each other. A change that is older than one applied is ignored: a gap was seen then,
-// and a walk follows. A part that is older than changes applied is taken without what those removed; if what
-// they removed is not known any more it is asked for again.
+// Messages may overtake each other. Changes that come early wait a moment for those before them; if these do
+// not come there is a gap, and a walk follows. A change that is older than one applied is ignored. A part
+// that is older than changes applied is taken without what those removed; if what they removed is not known
+// any more it is asked for again.
 //
 // A worker that is silent for 3 heartbeats, or said to be lost, is not named in answers; its blocks are kept
 // for a while, so that a short pause costs nothing.
@@ -27,6 +28,8 @@ struct FollowConfig {
   Duration forget_after{30'000'000};  // of silence
   Duration inventory_retry{400'000};  // a request without an answer is repeated
   std::size_t removals_max = 1'024;   // remembered per walk
+  Duration gap_after{100'000};        // so long early changes wait for those before them
+  std::size_t early_max = 64;         // of them wait per worker
 };
 
 class FollowedWorkers {
@@ -61,6 +64,8 @@ class FollowedWorkers {
     std::uint64_t applied = 0;        // the highest sequence
     std::uint64_t complete_from = 0;  // all removals after this sequence are in `removals`, while walking
     std::deque<Removal> removals;
+    std::map<std::uint64_t, CacheChanges> early;  // by sequence, all beyond applied + 1
+    Instant early_since;
     bool walking = false, walk_again = false;
     bool missed = false;      // the index was too full for something of it since the walk began
     std::uint64_t after = 0;  // what the walk asked for last
@@ -74,6 +79,9 @@ class FollowedWorkers {
   void meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
   void add(NodeId node, Worker& worker, const BlockEntry& block);
   void apply(NodeId node, Worker& worker, const CacheChanges& changes);
+  void apply_early(NodeId node, Worker& worker);
+  void wait_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes, Effects& effects);
+  void close_gap(Instant now, NodeId node, Worker& worker, Effects& effects);
   void take_part(NodeId node, Worker& worker, const InventoryPart& part);
   void walk(Instant now, NodeId node, Worker& worker, Effects& effects);
   void end_walk(Instant now, NodeId node, Worker& worker, Effects& effects);

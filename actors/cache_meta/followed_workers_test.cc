@@ -19,15 +19,19 @@ BlockEntry entry(std::uint8_t n, std::uint64_t generation) {
   return {name(n), SegmentKind::item, "item " + std::to_string(n), 4, generation};
 }
 
-// One worker on node 1. Heartbeat 100 us, retry 200 us, blocks of the silent are kept for 5,000 us.
+// One worker on node 1. Heartbeat 100 us, retry 200 us, blocks of the silent are kept for 5,000 us. No early
+// changes wait unless said: each gap is seen at once.
 struct Bench {
   std::size_t holdings_max = 1'000;
+  std::size_t early_max = 0;
   BlockIndex index{holdings_max};
   FollowedWorkers workers{{.nodes = {1, 2},
                            .silent_after = {300},
                            .forget_after = {5'000},
                            .inventory_retry = {200},
-                           .removals_max = 4},
+                           .removals_max = 4,
+                           .gap_after = {50},
+                           .early_max = early_max},
                           index};
   std::vector<InventoryRequest> asked;  // node 1, by the last call
 
@@ -131,6 +135,46 @@ TEST_CASE("a gap is walked after, and what nobody confirms is swept") {
   CHECK(!b.has(1));
   CHECK(b.has(3));
   CHECK(b.workers.syncing() == 1);
+}
+
+TEST_CASE("changes that come early wait for those before them, and nobody is asked") {
+  Bench b{.early_max = 2};
+  b.follow();
+  b.changes(2, 5, 6, {entry(3, 70)}, {{name(2), 60}});
+  b.changes(3, 5, 6, {entry(3, 70)}, {{name(2), 60}});
+  CHECK(!b.has(3));
+  b.changes(4, 5, 5, {}, {{name(1), 50}});
+  CHECK(b.has(1));
+  b.tick(51);
+  CHECK(b.asked.empty());
+  b.changes(52, 5, 4, {entry(2, 60)});
+  CHECK(!b.has(1));
+  CHECK(!b.has(2));
+  CHECK(b.has(3));
+  b.tick(200);
+  CHECK(b.asked.empty());
+}
+
+TEST_CASE("early changes that wait too long, or are too many, are applied and the gap is walked after") {
+  Bench b{.early_max = 2};
+  b.follow();
+  b.changes(2, 5, 5, {entry(5, 70)});
+  b.tick(51);
+  CHECK(b.asked.empty());
+  b.tick(52);
+  CHECK(b.asked == Requests{{5, 0}});
+  CHECK(b.has(5));
+  b.part(53, 5, 0, 5, {}, true);
+  CHECK(!b.has(1));
+  for (std::uint64_t sequence : {7, 9}) b.changes(54, 5, sequence, {entry(6, 80)});
+  CHECK(b.asked.empty());
+  b.changes(54, 5, 11);
+  CHECK(b.asked == Requests{{5, 0}});
+  CHECK(b.workers.check_bounds() == "");
+  b.part(55, 5, 0, 11, {entry(6, 80)}, true);
+  b.changes(56, 5, 8);
+  b.changes(57, 5, 10, {}, {{name(6), 80}});
+  CHECK(!b.has(6));  // what waited for a second gap was not lost
 }
 
 TEST_CASE("what a change told during the walk needs no part") {
@@ -277,7 +321,7 @@ TEST_CASE("the planted bug never asks") {
 // A KV-cache worker, and a network that loses, doubles and delays.
 class World {
  public:
-  explicit World(unsigned seed) : random_(seed) {
+  explicit World(unsigned seed) : bench_{.early_max = seed % 4}, random_(seed) {
     bench_.start();
     deliver();
   }
