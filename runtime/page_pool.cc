@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "runtime/planted.h"
 
@@ -51,9 +52,11 @@ void PagePool::set_split(std::uint32_t item_pages, std::uint32_t user_pages) {
   areas_[index(PoolArea::user)].cap = user_pages;
 }
 
-const PoolBlock* PagePool::find(const BlockName& name) const {
+const PoolBlock* PagePool::find(const BlockName& name) const { return find_named(name); }
+
+PagePool::Entry* PagePool::find_named(const BlockName& name) const {
   const auto at = by_name_.find(name);
-  return at == by_name_.end() ? nullptr : &blocks_.at(at->second);
+  return at == by_name_.end() ? nullptr : at->second;
 }
 
 std::uint64_t PagePool::pages_for(std::uint32_t tokens) const {
@@ -90,10 +93,8 @@ void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const Bloc
   const auto short_of_pages = [&] { return free_pages() < need; };
   for (const BlockName& name : evict_first) {
     if (!above_cap()) break;
-    const auto at = by_name_.find(name);
-    if (at == by_name_.end()) continue;
-    PoolBlock& block = blocks_.at(at->second);
-    if (area_of(block.kind) == area && may_evict(block)) evict(block);
+    Entry* block = find_named(name);
+    if (block && area_of(block->kind) == area && may_evict(*block)) evict(*block);
   }
   while (above_cap()) evict_oldest(area);
   while (short_of_pages() && theirs.used > theirs.cap && theirs.evictable > 0) evict_oldest(other(area));
@@ -102,11 +103,11 @@ void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const Bloc
 
 void PagePool::evict_oldest(PoolArea area) {
   const Area& a = areas_[index(area)];
-  check(!a.by_use.empty(), "room that was promised can be made");
-  evict(blocks_.at(a.by_use.begin()->second));
+  check(a.least_recent != nullptr, "room that was promised can be made");
+  evict(*a.least_recent);
 }
 
-void PagePool::evict(PoolBlock& block) {
+void PagePool::evict(Entry& block) {
   forget_name(block, true);
   give_back(block);
 }
@@ -120,33 +121,34 @@ const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> 
   if (need == 0 || !fits(where, need)) return nullptr;
   make_room(where, static_cast<std::uint32_t>(need), evict_first);
 
-  PoolBlock block{want.name, want.kind, want.owner, want.tokens};
-  block.generation = ++last_generation_;
-  block.last_use = ++last_use_;
+  Entry& block = blocks_.emplace_hint(blocks_.end(), ++last_generation_, Entry())->second;
+  static_cast<PoolBlock&>(block) = {want.name, want.kind, want.owner, want.tokens};
+  block.generation = last_generation_;
   block.state = want.loading ? BlockState::loading : BlockState::writing;
   block.pages.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(need));
   free_.resize(free_.size() - need);
   areas_[index(where)].used += static_cast<std::uint32_t>(need);
-  by_name_.emplace(want.name, block.generation);
-  by_owner_[{want.kind, want.owner}].insert(block.generation);
-  return &blocks_.emplace(block.generation, std::move(block)).first->second;
+  by_name_.emplace(want.name, &block);
+  own(block);
+  return &block;
 }
 
-PoolBlock* PagePool::find_held(const BlockName& name, std::uint64_t generation) {
+PagePool::Entry* PagePool::find_held(const BlockName& name, std::uint64_t generation) {
+  if (Entry* named = find_named(name); named && named->generation == generation)
+    return identical(named->name, name) ? named : nullptr;
   const auto at = blocks_.find(generation);
   return at == blocks_.end() || !identical(at->second.name, name) ? nullptr : &at->second;
 }
 
 // The block that this writer was given, while it is not ready.
-PoolBlock* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
-  PoolBlock* block = find_held(name, generation);
-  if (planted(Bug::skip_generation_check) && !block)
-    if (const auto at = by_name_.find(name); at != by_name_.end()) block = &blocks_.at(at->second);
+PagePool::Entry* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
+  Entry* block = find_held(name, generation);
+  if (planted(Bug::skip_generation_check) && !block) block = find_named(name);
   return block && block->state != BlockState::ready ? block : nullptr;
 }
 
 bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum) {
-  PoolBlock* block = find_unfinished(name, generation);
+  Entry* block = find_unfinished(name, generation);
   if (!block) return false;
   if (block->removed) {
     give_back(*block);
@@ -154,13 +156,12 @@ bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint
   }
   block->state = BlockState::ready;
   block->checksum = checksum;
-  block->last_use = ++last_use_;
   start_evictable(*block);
   return true;
 }
 
 bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
-  PoolBlock* block = find_unfinished(name, generation);
+  Entry* block = find_unfinished(name, generation);
   if (!block) return false;
   if (!block->removed) forget_name(*block, false);
   give_back(*block);
@@ -168,19 +169,16 @@ bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
 }
 
 const PoolBlock* PagePool::pin(const BlockName& name) {
-  const auto at = by_name_.find(name);
-  if (at == by_name_.end()) return nullptr;
-  PoolBlock& block = blocks_.at(at->second);
-  if (block.state != BlockState::ready) return nullptr;
-  if (may_evict(block)) stop_evictable(block);
-  ++block.pins;
-  block.last_use = ++last_use_;
-  if (may_evict(block)) start_evictable(block);  // only with a planted bug
-  return &block;
+  Entry* block = find_named(name);
+  if (!block || block->state != BlockState::ready) return nullptr;
+  if (may_evict(*block)) stop_evictable(*block);
+  ++block->pins;
+  if (may_evict(*block)) start_evictable(*block);  // only with a planted bug
+  return block;
 }
 
 bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
-  PoolBlock* block = find_held(name, generation);
+  Entry* block = find_held(name, generation);
   if (!block || block->pins == 0) return false;
   const bool was_evictable = may_evict(*block);  // only with a planted bug
   if (--block->pins > 0) return true;
@@ -193,36 +191,30 @@ bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
 }
 
 void PagePool::touch(const BlockName& name) {
-  const auto at = by_name_.find(name);
-  if (at == by_name_.end()) return;
-  PoolBlock& block = blocks_.at(at->second);
-  const bool evictable = may_evict(block);
-  if (evictable) stop_evictable(block);
-  block.last_use = ++last_use_;
-  if (evictable) start_evictable(block);
+  Entry* block = find_named(name);
+  if (!block || !may_evict(*block)) return;
+  stop_evictable(*block);
+  start_evictable(*block);
 }
 
 bool PagePool::remove(const BlockName& name, std::optional<std::uint64_t> generation) {
-  const auto at = by_name_.find(name);
-  if (at == by_name_.end() || (generation && *generation != at->second)) return false;
-  PoolBlock& block = blocks_.at(at->second);
-  forget_name(block, false);
-  if (block.state == BlockState::ready && block.pins == 0) give_back(block);
+  Entry* block = find_named(name);
+  if (!block || (generation && *generation != block->generation)) return false;
+  forget_name(*block, false);
+  if (block->state == BlockState::ready && block->pins == 0) give_back(*block);
   return true;
 }
 
-void PagePool::forget_name(PoolBlock& block, bool evicted) {
+void PagePool::forget_name(Entry& block, bool evicted) {
   if (may_evict(block)) stop_evictable(block);
   if (block.state == BlockState::ready)
     gone_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation, evicted});
   block.removed = true;
   by_name_.erase(block.name);
-  const auto owned = by_owner_.find({block.kind, block.owner});
-  owned->second.erase(block.generation);
-  if (owned->second.empty()) by_owner_.erase(owned);
+  disown(block);
 }
 
-void PagePool::give_back(PoolBlock& block) {
+void PagePool::give_back(Entry& block) {
   const bool held = block.pins > 0 && !planted(Bug::free_pinned_page);
   check(block.removed && !held, "pages are given back only by a removed block that nobody reads");
   area(block).used -= size(block);
@@ -230,14 +222,37 @@ void PagePool::give_back(PoolBlock& block) {
   blocks_.erase(block.generation);
 }
 
-void PagePool::start_evictable(PoolBlock& block) {
-  area(block).by_use.emplace(block.last_use, block.generation);
-  area(block).evictable += size(block);
+// ---- the lists ----
+
+void PagePool::own(Entry& block) {
+  block.owned = &*owners(block).try_emplace(block.owner, nullptr).first;
+  block.next = block.owned->second;
+  if (block.next) block.next->previous = &block;
+  block.owned->second = &block;
 }
 
-void PagePool::stop_evictable(PoolBlock& block) {
-  area(block).by_use.erase(block.last_use);
-  area(block).evictable -= size(block);
+void PagePool::disown(Entry& block) {
+  if (block.next) block.next->previous = block.previous;
+  (block.previous ? block.previous->next : block.owned->second) = block.next;
+  if (block.owned->second) return;
+  Owners& all = owners(block);
+  all.erase(all.find(block.owned->first));
+}
+
+void PagePool::start_evictable(Entry& block) {
+  Area& a = area(block);
+  block.newer = nullptr;
+  block.older = a.most_recent;
+  (block.older ? block.older->newer : a.least_recent) = &block;
+  a.most_recent = &block;
+  a.evictable += size(block);
+}
+
+void PagePool::stop_evictable(Entry& block) {
+  Area& a = area(block);
+  (block.older ? block.older->newer : a.least_recent) = block.newer;
+  (block.newer ? block.newer->older : a.most_recent) = block.older;
+  a.evictable -= size(block);
 }
 
 // ---- what is there ----
@@ -246,9 +261,11 @@ std::vector<BlockGone> PagePool::take_gone() { return std::exchange(gone_, {}); 
 
 std::vector<BlockName> PagePool::names_of(SegmentKind kind, const std::string& owner) const {
   std::vector<BlockName> names;
-  const auto owned = by_owner_.find({kind, owner});
-  if (owned == by_owner_.end()) return names;
-  for (const std::uint64_t generation : owned->second) names.push_back(blocks_.at(generation).name);
+  const Owners& all = owners_[static_cast<std::size_t>(kind)];
+  const auto owned = all.find(owner);
+  if (owned == all.end()) return names;
+  for (const Entry* block = owned->second; block; block = block->next) names.push_back(block->name);
+  std::reverse(names.begin(), names.end());
   return names;
 }
 
@@ -269,7 +286,7 @@ std::string PagePool::check_blocks() const {
   const auto take = [&](std::uint32_t page) { return page < sizes_.pages && ++owners[page] == 1; };
   for (const std::uint32_t page : free_)
     if (!take(page)) return "page " + std::to_string(page) + " is free twice or does not exist";
-  std::size_t named = 0, owned = 0;
+  std::size_t named = 0;
   for (const auto& [generation, block] : blocks_) {
     const std::string which = "block of generation " + std::to_string(generation);
     for (const std::uint32_t page : block.pages)
@@ -280,32 +297,34 @@ std::string PagePool::check_blocks() const {
     if (block.removed && block.state == BlockState::ready && block.pins == 0)
       return which + " is held by nobody";
     if (block.pins > 0 && block.state != BlockState::ready) return which + " is read before it is written";
-    if (!block.removed && find(block.name) != &block) return which + " is not found by name";
     named += !block.removed;
+    if (block.removed) continue;
+    if (find(block.name) != &block) return which + " is not found by name";
+    if (block.owned->first != block.owner ||
+        (block.previous ? block.previous->next : block.owned->second) != &block)
+      return which + " is not found by owner";
   }
-  for (const auto& [owner, generations] : by_owner_) owned += generations.size();
-  if (named != by_name_.size() || named != owned) return "names, owners and blocks disagree in number";
+  if (named != by_name_.size()) return "names and blocks disagree in number";
   for (std::uint32_t page = 0; page < sizes_.pages; ++page)
     if (owners[page] != 1) return "page " + std::to_string(page) + " is lost";
   return "";
 }
 
 std::string PagePool::check_areas() const {
-  std::uint64_t used[2] = {}, evictable[2] = {}, count[2] = {};
+  std::uint64_t used[2] = {}, may_go[2] = {};
   for (const auto& [generation, block] : blocks_) {
-    const std::size_t i = index(area_of(block.kind));
-    used[i] += block.pages.size();
-    if (!may_evict(block)) continue;
-    evictable[i] += block.pages.size();
-    ++count[i];
-    const auto at = areas_[i].by_use.find(block.last_use);
-    if (at == areas_[i].by_use.end() || at->second != generation)
-      return "an evictable block is not in order of use";
+    used[index(area_of(block.kind))] += block.pages.size();
+    may_go[index(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
   }
   for (std::size_t i = 0; i < 2; ++i) {
+    std::uint64_t listed = 0;
+    for (const Entry *block = areas_[i].least_recent, *older = nullptr; block;
+         older = block, block = block->newer) {
+      if (block->older != older || !may_evict(*block)) return "the order of use is torn";
+      listed += block->pages.size();
+    }
     if (used[i] != areas_[i].used) return "used pages disagree";
-    if (evictable[i] != areas_[i].evictable || count[i] != areas_[i].by_use.size())
-      return "evictable pages disagree";
+    if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
   }
   return "";
 }

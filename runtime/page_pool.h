@@ -10,14 +10,13 @@
 //
 // The pool finds by name as containers do. Whoever uses a block that it found checks `identical` (messages.h)
 // first, and does not reserve a name that finds another block.
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "runtime/messages.h"
@@ -39,7 +38,6 @@ struct PoolBlock {
   BlockState state = BlockState::writing;
   std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
   std::uint64_t checksum = 0;  // of the bytes, once ready
-  std::uint64_t last_use = 0;  // order of uses; larger is later
   bool removed = false;        // gone by name; its pages follow when the last holder lets go
 };
 
@@ -59,13 +57,17 @@ struct PagePoolSizes {
   std::uint32_t item_pages = 0, user_pages = 0;  // together at most `pages`
 };
 
-// Pointers to blocks stay valid until the block's pages are given back. Every call is O(log blocks) plus the
-// pages and blocks that it touches.
+// Pointers to blocks stay valid until the block's pages are given back. Every call is O(1) plus the
+// pages and blocks that it touches, but for what arrives late about a block that is not found by name any
+// more: that is O(log blocks). Nodes have ten thousands of blocks and requests touch a hundred, so what is
+// touched in memory per block counts.
 class PagePool {
  public:
   // Generations start at `first_generation`, from 1: an owner passes its incarnation, so that those of
   // earlier processes are recognised too.
   explicit PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation = 1);
+  PagePool(const PagePool&) = delete;
+  PagePool& operator=(const PagePool&) = delete;
 
   // Null if there is no such block; its state may be any.
   const PoolBlock* find(const BlockName& name) const;
@@ -78,9 +80,9 @@ class PagePool {
     bool loading = false;  // from the persistent tier, instead of being computed
   };
   // Room is made by evicting ready, unpinned blocks of the same area: those hinted first, in their order,
-  // then the least recently used; and blocks of the other area only as far as that is above its cap. If that
-  // is not enough, or `tokens` is 0, the answer is null and nothing was evicted. The new block is held until
-  // commit or abandon.
+  // then the least recently used (a use lasts until its pin ends); and blocks of the other area only as far
+  // as that is above its cap. If that is not enough, or `tokens` is 0, the answer is null and nothing was
+  // evicted. The new block is held until commit or abandon.
   const PoolBlock* reserve(const Want& want, std::span<const BlockName> evict_first = {});
 
   // The writer's word; false if the generation is stale or the block was removed meanwhile (its pages are
@@ -88,7 +90,7 @@ class PagePool {
   bool commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum);
   bool abandon(const BlockName& name, std::uint64_t generation);
 
-  // A pin keeps a ready block's pages and counts as a use. Null if the block is absent or not ready.
+  // A pin keeps a ready block's pages. Null if the block is absent or not ready.
   const PoolBlock* pin(const BlockName& name);
   bool unpin(const BlockName& name, std::uint64_t generation);  // false if stale
   void touch(const BlockName& name);                            // a use without a pin
@@ -126,35 +128,47 @@ class PagePool {
   struct NameHash {
     std::size_t operator()(const BlockName& name) const;
   };
+  struct Entry;
+  using Owners = std::unordered_map<std::string, Entry*>;  // owner → the newest of its blocks
+  struct Entry : PoolBlock {
+    Entry *older = nullptr, *newer = nullptr;    // in order of use, while evictable
+    Entry *previous = nullptr, *next = nullptr;  // of the owner, newest first, while found by name
+    Owners::value_type* owned = nullptr;
+  };
   struct Area {
-    std::uint32_t cap = 0, used = 0, evictable = 0;
-    std::map<std::uint64_t, std::uint64_t> by_use;  // last use → generation, of evictable blocks
+    std::uint32_t cap = 0, used = 0, evictable = 0;         // pages
+    Entry *least_recent = nullptr, *most_recent = nullptr;  // of evictable blocks
   };
 
   static std::size_t index(PoolArea area) { return static_cast<std::size_t>(area); }
+  Owners& owners(const PoolBlock& block) { return owners_[static_cast<std::size_t>(block.kind)]; }
   Area& area(const PoolBlock& block) { return areas_[index(area_of(block.kind))]; }
   static bool may_evict(const PoolBlock& block);
-  PoolBlock* find_held(const BlockName& name, std::uint64_t generation);
-  PoolBlock* find_unfinished(const BlockName& name, std::uint64_t generation);
+  Entry* find_named(const BlockName& name) const;
+  Entry* find_held(const BlockName& name, std::uint64_t generation);
+  Entry* find_unfinished(const BlockName& name, std::uint64_t generation);
   bool fits(PoolArea area, std::uint64_t need) const;
   void make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
-  void evict(PoolBlock& block);
+  void evict(Entry& block);
   void evict_oldest(PoolArea area);
-  void start_evictable(PoolBlock& block);
-  void stop_evictable(PoolBlock& block);
-  void forget_name(PoolBlock& block, bool evicted);
-  void give_back(PoolBlock& block);  // destroys it
+  void start_evictable(Entry& block);
+  void stop_evictable(Entry& block);
+  void own(Entry& block);
+  void disown(Entry& block);
+  void forget_name(Entry& block, bool evicted);
+  void give_back(Entry& block);  // destroys it
   std::string check_blocks() const;
   std::string check_areas() const;
 
   PagePoolSizes sizes_;
   std::vector<std::uint32_t> free_;  // taken from the back
   Area areas_[2];
-  std::map<std::uint64_t, PoolBlock> blocks_;  // by generation; removed ones too, while held
-  std::unordered_map<BlockName, std::uint64_t, NameHash> by_name_;  // never iterated
-  std::map<std::pair<SegmentKind, std::string>, std::set<std::uint64_t>> by_owner_;
+  std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held
+  // Hash tables are looked up only, never walked.
+  std::unordered_map<BlockName, Entry*, NameHash> by_name_;
+  std::array<Owners, static_cast<std::size_t>(SegmentKind::beam) + 1> owners_;  // by kind
   std::vector<BlockGone> gone_;
-  std::uint64_t last_generation_, last_use_ = 0;
+  std::uint64_t last_generation_;
 };
 
 }  // namespace troupe

@@ -158,7 +158,6 @@ struct Pair {
     REQUIRE(got->generation == block->generation);
     REQUIRE(got->checksum == block->generation);
     ++block->pins;
-    block->last_use = ++naive.uses;
     readers.push_back({n, got->generation});
   }
 
@@ -167,6 +166,7 @@ struct Pair {
     const Held held = take(readers);
     REQUIRE(pool.unpin(named(held.n), held.generation));
     NaivePool::Block& block = model(held.generation);
+    block.last_use = ++naive.uses;
     if (--block.pins == 0 && block.removed) naive.erase(held.generation);
   }
 
