@@ -136,4 +136,13 @@ void RunningBox::wait_until_precomputed() {
   FAIL("the item blocks were not precomputed");
 }
 
+// A question to one actor after the other, in the order in which they tell each other: mail is read in order.
+void RunningBox::settle() {
+  for (const Role role : {Role::inference_worker, Role::kv_worker, Role::cache_meta}) {
+    const RequestId id = ++status_id_;
+    host_->post(deploy::SingleBox::address(role), door, StatusRequest{id});
+    answer(id);
+  }
+}
+
 }  // namespace troupe::scenario

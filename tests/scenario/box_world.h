@@ -39,6 +39,9 @@ class RunningBox {
   RankReply rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
                  const std::string& policy);
   void wait_until_precomputed();  // or until it stops
+  // Returns when what the last answer has left to do is done: blocks are committed and the index knows of
+  // them.
+  void settle();
   double metric(Metric metric) const { return metrics_.value(metric); }
 
  private:

@@ -1,7 +1,9 @@
 // The production actors with the production kernels, in both worlds.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
+#include <random>
 
 #include "tests/scenario/box_world.h"
 
@@ -44,6 +46,74 @@ std::vector<Seen> run_history(World world, std::uint64_t seed) {
   return outcomes;
 }
 
+// Any mixture of rankings, scores, writes, deletions and bad requests, drawn from a seed; each outcome whole,
+// but for what only clocks decide.
+std::vector<Message> run_drawn_history(World world, unsigned history, std::uint64_t seed) {
+  const TestFolder folder;
+  RunningBox box(world, box_config(folder), true, seed);
+  box.wait_until_precomputed();
+  const auto& rows = demo_world().requests;
+  std::mt19937 random(history);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto tokens = [&] {
+    return std::vector<Token>{static_cast<Token>(20 + below(20)), static_cast<Token>(20 + below(20))};
+  };
+  std::vector<Message> outcomes;
+  for (RequestId id = 1; id <= 80; ++id) {
+    const auto& row = rows[below(std::min<std::size_t>(rows.size(), 12))];
+    const std::string item = row.candidates[below(row.candidates.size())];
+    Message request;
+    switch (below(12)) {
+      case 0:
+        request = PutUser{id, "", row.user, {row.candidates[0], item}, {}};
+        break;
+      case 1:
+        request = PutItem{id, item, "now " + item, tokens(), static_cast<Token>(40 + below(20))};
+        break;
+      case 2:
+        request = below(3) == 0 ? Message(DeleteUser{id, "", row.user}) : DeleteItem{id, item};
+        break;
+      case 3:
+        request = ScoreRequest{id, "", tokens(), {{tokens()}, {tokens()}}, {21, 22}, below(2) == 0};
+        break;
+      default: {
+        RankRequest rank{id};
+        rank.user = row.user;
+        rank.candidates = row.candidates;
+        rank.candidates.resize(1 + below(rank.candidates.size()));
+        rank.top_k = static_cast<std::uint32_t>(below(6));
+        rank.policy =
+            std::array{"recompute", "user", "item", "bat", "none such"}[below(40) == 0 ? 4 : below(4)];
+        request = rank;
+      }
+    }
+    outcomes.push_back(box.ask(std::move(request)));
+    if (id % 4 == 0) box.wait_until_precomputed();
+    box.settle();
+  }
+  return outcomes;
+}
+
+void check_same(const Message& a, const Message& b) {
+  REQUIRE(a.index() == b.index());
+  if (const auto* one = std::get_if<RankReply>(&a)) {
+    RankReply x = *one, y = std::get<RankReply>(b);
+    REQUIRE(x.items.size() == y.items.size());
+    for (std::size_t i = 0; i < x.items.size(); ++i) {
+      CHECK(std::abs(x.items[i].score - y.items[i].score) < 1e-4);
+      x.items[i].score = y.items[i].score;
+    }
+    x.timings = y.timings = {};
+    CHECK(x == y);
+  } else if (const auto* refused = std::get_if<Refused>(&a)) {
+    CHECK(refused->refusal == std::get<Refused>(b).refusal);
+  } else if (const auto* score = std::get_if<ScoreReply>(&a)) {
+    CHECK(score->tokens_computed == std::get<ScoreReply>(b).tokens_computed);
+  } else if (const auto* stored = std::get_if<Stored>(&a)) {
+    CHECK(stored->version == std::get<Stored>(b).version);
+  }
+}
+
 void check_same(const std::vector<Seen>& a, const std::vector<Seen>& b) {
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -67,6 +137,20 @@ TEST_SUITE("scenario") {
     const std::vector<Seen> real = run_history(World::caf, 1);
     check_same(real, run_history(World::simulation, 1));
     check_same(real, run_history(World::simulation, 2));
+  }
+
+  TEST_CASE(
+      "drawn histories of writes, rankings and mistakes get the same plans and replies in both worlds") {
+    for (const unsigned history : {1U, 2U}) {
+      CAPTURE(history);
+      const std::vector<Message> real = run_drawn_history(World::caf, history, 1);
+      const std::vector<Message> simulated = run_drawn_history(World::simulation, history, history);
+      REQUIRE(real.size() == simulated.size());
+      for (std::size_t i = 0; i < real.size(); ++i) {
+        CAPTURE(i);
+        check_same(real[i], simulated[i]);
+      }
+    }
   }
 
   TEST_CASE("a repeat visit reuses the user's block, and any request with known items reuses theirs") {
