@@ -493,7 +493,10 @@ void Injector::set_versions(const Fault& fault, bool on) {
     return others[random_.below(others.size())];
   };
   if (fault.kind == FaultKind::model_swap) {
-    clients_.reload(pick(Cluster::models, now.model_version), "");
+    if (chance(random_, 0.1)) return clients_.reload("no such model", "");
+    const bool both = chance(random_, 0.5);
+    clients_.reload(pick(Cluster::models, now.model_version),
+                    both ? pick(cluster_.world().options().catalogs, now.catalog_version) : "");
   } else {
     clients_.reload("", pick(cluster_.world().options().catalogs, now.catalog_version));
   }
