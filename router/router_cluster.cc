@@ -65,7 +65,7 @@ void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
   if (reload.model_version.empty() && reload.catalog_version.empty())
     return refuse(turn, asked,
                   {400, "empty_reload", "neither a model nor a catalog is named", "body",
-                   "model_version or catalog_version"});
+                   "model or catalog"});
   if (reload.model_version.size() + reload.catalog_version.size() > config_.limits.id_bytes_max ||
       (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
     return refuse(turn, asked,
@@ -98,8 +98,8 @@ std::optional<Refusal> RouterCore::find_failure(Instant now) const {
       return Refusal{422, "wrong_catalog", "there is no such catalog", "catalog",
                      "a catalog that was imported"};
     case VersionKeeper::Wish::refused:
-      return Refusal{422, "model_refused", "a worker cannot load the model: " + versions_.why_refused(), "model",
-                     "a model that every worker can load"};
+      return Refusal{422, "model_refused", "a worker cannot load the model: " + versions_.why_refused(),
+                     "model", "a model that every worker can load"};
     default:
       break;
   }

@@ -22,7 +22,7 @@ namespace troupe::router {
 
 inline constexpr std::string_view versions_key = "versions";
 
-// The key's value. The fourth line is left out where there is no next catalog, as it was before there was one.
+// The key's value. Where there is no next catalog the fourth line is left out, so that older readers take it.
 std::string versions_text(const Versions& versions);
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text);
 

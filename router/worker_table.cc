@@ -171,7 +171,8 @@ bool WorkerTable::all_have(Instant now, std::string_view model) const {
 std::string WorkerTable::load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const {
   if (model.empty()) return "";
   for (const Row& row : rows_)
-    if (alive(now, row) && !row.last.draining && row.refused_epoch == epoch && row.last.refused_model == model)
+    if (alive(now, row) && !row.last.draining && row.refused_epoch == epoch &&
+        row.last.refused_model == model)
       return "node " + std::to_string(row.node) + ": " + row.last.refused_why;
   return "";
 }

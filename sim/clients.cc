@@ -259,12 +259,12 @@ void Clients::judge_versions(const Asked& asked, const std::string& model, const
          "is answered by model " + model + " from catalog " + catalog + ", which were not served then");
 }
 
-// A reload that no other disturbs ends as it is wished, unless a fault that is not harmless is in its way. What
-// was to change together has changed in one step.
+// A reload that no other disturbs ends as it is wished, unless a fault that is not harmless is in its way.
+// What was to change together has changed in one step.
 void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal) {
   if (!asked.alone) return;
-  const bool exists = reload.model_version.empty() ||
-                      std::ranges::count(Cluster::models, reload.model_version) > 0;
+  const bool exists =
+      reload.model_version.empty() || std::ranges::count(Cluster::models, reload.model_version) > 0;
   if (refusal) {
     if (exists && cluster_.scenario().harmless)
       report(4, asked, "is refused though nothing is in its way: " + refusal->code + ", " + refusal->what);

@@ -515,7 +515,8 @@ void Injector::start_drain(const Fault& fault) {
   if (node.is_cache_meta) roles.insert(Role::cache_meta);
   if (node.is_worker) roles.insert(Role::inference_worker);
   const Instant give_up = cluster_.now() + Duration{3 * cluster_.scenario().deadline.us};
-  cluster_.host().at(cluster_.now() + Duration{20'000}, [this, id = node.id, give_up] { poll_drain(id, give_up); });
+  cluster_.host().at(cluster_.now() + Duration{20'000},
+                     [this, id = node.id, give_up] { poll_drain(id, give_up); });
 }
 
 // Promise 13: who says "drained" has nothing left; and in a drill everybody gets there.
