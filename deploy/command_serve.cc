@@ -32,6 +32,7 @@ router::DoorConfig door_config(const Config& config, const SingleBox& box) {
   door.answer_us_max =
       config.duration_us("router.deadline_max") + 400'000;  // promise 1: the deadline and two heartbeats
   door.limits.candidates_max = static_cast<std::uint32_t>(config.integer("router.candidates_max"));
+  door.limits.admin_routes = config.boolean("http.admin_routes");
   door.actors = box.actors();
   door.router = SingleBox::address(Role::router);
   return door;

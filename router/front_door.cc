@@ -110,6 +110,7 @@ struct FrontDoor::Server {
     OnAnswer on_answer;  // of the router
     OnStatus on_status;  // of all actors
     std::vector<StatusReply> statuses;
+    std::int64_t us = 0;  // how long it waits
     std::unique_ptr<asio::steady_timer> timer;
   };
 
@@ -240,6 +241,7 @@ void FrontDoor::Server::stop() {
 FrontDoor::Server::Waiting& FrontDoor::Server::wait(std::int64_t us) {
   const RequestId id = ++last_id;
   Waiting& w = waiting[id];
+  w.us = us;
   w.timer = std::make_unique<asio::steady_timer>(io, microseconds(us));
   w.timer->async_wait([this, id](beast::error_code error) {
     if (!error) expire(id);
@@ -248,7 +250,8 @@ FrontDoor::Server::Waiting& FrontDoor::Server::wait(std::int64_t us) {
 }
 
 void FrontDoor::Server::ask_router(Message message, OnAnswer then) {
-  wait(config.answer_us_max).on_answer = std::move(then);
+  const bool is_reload = std::holds_alternative<Reload>(message);
+  wait(is_reload ? config.reload_us_max : config.answer_us_max).on_answer = std::move(then);
   set_id(message, last_id);
   post(config.router, std::move(message));
 }
@@ -281,9 +284,10 @@ void FrontDoor::Server::expire(RequestId id) {
   if (found == waiting.end()) return;
   if (found->second.on_status) return finish_status(id);
   const OnAnswer then = std::move(found->second.on_answer);
+  const std::int64_t us = found->second.us;
   waiting.erase(found);
   then(answer_of(Refusal{504, "no_answer", "the router did not answer in time", "router",
-                         "an answer within " + std::to_string(config.answer_us_max / 1000) + " ms"}));
+                         "an answer within " + std::to_string(us / 1000) + " ms"}));
 }
 
 void FrontDoor::Server::finish_status(RequestId id) {

@@ -2,7 +2,7 @@
 // The HTTP front door (Boost.Beast): turns requests into messages for the router and its answers into
 // responses. One thread owns every socket; answers from the actors are posted to it. Header, body, time and
 // connection limits hold before anything is allocated for a request. Every request gets exactly one response,
-// at the latest `answer_us_max` after its last byte.
+// at the latest `answer_us_max` after its last byte, a reload `reload_us_max`.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,8 +28,9 @@ struct DoorConfig {
   std::uint32_t connections_max = 1024;
   std::uint32_t header_bytes_max = 8 << 10;
   std::uint32_t body_bytes_max = 1 << 20;
-  std::int64_t timeout_us = 10'000'000;    // for a client to send a request or take a response
-  std::int64_t answer_us_max = 2'400'000;  // from the request's last byte to its response
+  std::int64_t timeout_us = 10'000'000;      // for a client to send a request or take a response
+  std::int64_t answer_us_max = 2'400'000;    // from the request's last byte to its response
+  std::int64_t reload_us_max = 120'400'000;  // the same, for a reload: the router's own bound, and a little
   DoorLimits limits;
   std::vector<Address> actors;  // whom /v1/cluster and /v2/health/ready ask
   Address router;

@@ -16,8 +16,8 @@ constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/";
 
 Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
-          "/v1/rank, /v1/score, /v1/users/{id}, /v1/items/{id}, /v1/cluster, /v2/health/live, "
-          "/v2/health/ready or /metrics"};
+          "/v1/rank, /v1/score, /v1/users/{id}, /v1/items/{id}, /v1/models/reload, /v1/catalog/reload, "
+          "/v1/cluster, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -103,6 +103,21 @@ DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, cons
   return routed;
 }
 
+// Either body may name the other version too: then both change in one step.
+DoorRoute route_reload(const DoorRequest& request, const DoorLimits& limits, std::string Reload::*named,
+                       const char* field) {
+  if (!limits.admin_routes)
+    return Refusal{403, "admin_routes_off", "this door changes no models and catalogs", "path",
+                   "http.admin_routes: true"};
+  if (request.method != "POST") return wrong_method(request.method, "POST");
+  DoorRoute routed = parsed<Reload>(request);
+  const auto* message = std::get_if<Message>(&routed);
+  if (message && (std::get<Reload>(*message).*named).empty())
+    return Refusal{400, "empty_reload", "the body does not name what this path changes", field,
+                   "the version to be served from now on"};
+  return routed;
+}
+
 struct QuestionPath {
   std::string_view path;
   DoorQuestion question;
@@ -151,6 +166,8 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
     if (std::optional<Refusal> refusal = too_many(request, limits)) return *refusal;
     return parsed<RankRequest>(request);
   }
+  if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
+  if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
   if (path.starts_with(users_path))
     return route_entry(request, path.substr(users_path.size()), limits, &PutUser::user, &DeleteUser::user);
   if (path.starts_with(items_path))

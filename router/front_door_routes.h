@@ -20,6 +20,7 @@ struct DoorRequest {
 struct DoorLimits {
   std::uint32_t candidates_max = 1000;  // checked before the body is turned into a message
   std::uint32_t id_bytes_max = 256;
+  bool admin_routes = false;  // whether models and catalogs can be changed through this door
 };
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;

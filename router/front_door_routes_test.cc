@@ -8,8 +8,9 @@ using namespace troupe::router;
 namespace {
 
 DoorRoute ask(std::string_view method, std::string_view target, std::string_view body = "",
-              std::string_view tenant = "") {
-  return route({method, target, body, tenant}, {.candidates_max = 3, .id_bytes_max = 16});
+              std::string_view tenant = "", bool admin = false) {
+  return route({method, target, body, tenant},
+               {.candidates_max = 3, .id_bytes_max = 16, .admin_routes = admin});
 }
 template <class M>
 M message_of(const DoorRoute& routed) {
@@ -59,6 +60,22 @@ TEST_SUITE("front door routes") {
     CHECK(message_of<PutUser>(ask("PUT", "/v1/users/ana", R"({"history":["a"]})")).user == "ana");
     CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob"})")).code == "id_mismatch");
     CHECK(refusal_of(ask("PUT", "/v1/items/i1", R"({"item":"i2","tokens":[1]})")).code == "id_mismatch");
+  }
+
+  TEST_CASE("a reload names what its path changes, maybe the other too, and only where admin routes are on") {
+    const auto reload = [](const char* what, const char* body, bool admin = true) {
+      return ask("POST", std::string("/v1/") + what + "/reload", body, "", admin);
+    };
+    CHECK(message_of<Reload>(reload("models", R"({"model":"m2"})")) == Reload{0, "m2", ""});
+    CHECK(message_of<Reload>(reload("catalog", R"({"catalog":"c2"})")) == Reload{0, "", "c2"});
+    for (const char* path : {"models", "catalog"})
+      CHECK(message_of<Reload>(reload(path, R"({"model":"m2","catalog":"c2"})")) == Reload{0, "m2", "c2"});
+    CHECK(refusal_of(reload("models", R"({"model":"m2"})", false)).code == "admin_routes_off");
+    CHECK(refusal_of(reload("catalog", "nonsense", false)).status == 403);
+    CHECK(refusal_of(reload("models", R"({"catalog":"c2"})")).code == "empty_reload");
+    CHECK(refusal_of(reload("catalog", R"({"model":"m2"})")).where == "catalog");
+    CHECK(refusal_of(reload("models", R"({"model_version":"m2"})")).code == "unknown_field");
+    CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).status == 405);
   }
 
   TEST_CASE("unknown paths and methods say what is served") {

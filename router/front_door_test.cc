@@ -85,6 +85,8 @@ struct Fixture {
       reply.id = m->id;
       reply.user = m->user;
       door->deliver(reply);
+    } else if (auto* r = std::get_if<Reload>(&message)) {
+      door->deliver(Stored{r->id, 9});
     } else if (auto* s = std::get_if<StatusRequest>(&message)) {
       door->deliver(StatusReply{s->id, 1, to.role, true, {{"in_flight", "0"}}});
     }
@@ -129,6 +131,24 @@ TEST_SUITE("front door") {
     Fixture f(config);
     f.silent = true;
     CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 504);
+  }
+
+  TEST_CASE("a reload is passed on only where admin routes are on, and is waited for in its own time") {
+    DoorConfig config;
+    const std::string body = R"({"model":"m2","catalog":"c2"})";
+    {
+      Fixture closed(config);
+      CHECK(closed.call("POST", "/v1/models/reload", body).status == 403);
+      CHECK(closed.asked == 0);
+    }
+    config.limits.admin_routes = true;
+    config.reload_us_max = 20'000;
+    Fixture f(config);
+    CHECK(f.call("POST", "/v1/models/reload", body).status == 200);
+    f.silent = true;
+    const HttpReply late = f.call("POST", "/v1/catalog/reload", body);
+    CHECK(late.status == 504);
+    CHECK(late.body.find("within 20 ms") != std::string::npos);
   }
 
   TEST_CASE("health, metrics and the cluster are answered") {

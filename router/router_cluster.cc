@@ -1,6 +1,7 @@
 // What the router does about the cluster around it: who is alive, which versions are served, draining,
 // status.
 #include <algorithm>
+#include <utility>
 
 #include "router/router_core.h"
 
@@ -52,7 +53,8 @@ void RouterCore::follow_versions(Turn turn, std::uint64_t epoch_before, bool own
                    {{"epoch", std::to_string(versions().epoch)},
                     {"model", versions().model_version},
                     {"catalog", versions().catalog_version},
-                    {"next_model", versions().next_model}});
+                    {"next_model", versions().next_model},
+                    {"next_catalog", versions().next_catalog}});
   if (own_doing) tell_routers(turn, versions());
   precompute_.follow(turn, versions().model_version, versions().catalog_version);
 }
@@ -63,64 +65,71 @@ void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
   if (reload.model_version.empty() && reload.catalog_version.empty())
     return refuse(turn, asked,
                   {400, "empty_reload", "neither a model nor a catalog is named", "body",
-                   "model_version or catalog_version"});
+                   "model or catalog"});
   if (reload.model_version.size() + reload.catalog_version.size() > config_.limits.id_bytes_max ||
       (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
     return refuse(turn, asked,
                   {400, "bad_version", "a version is too long or has a line break", "body",
                    "at most " + std::to_string(config_.limits.id_bytes_max) + " bytes in one line"});
-  if (!config_.coordinate || !versions_.known())
+  if (!config_.coordinate)
     return refuse(turn, asked,
-                  {503, "no_coordination", "the versions are not kept anywhere", "router",
-                   "a router with a coordination"});
+                  {422, "versions_fixed", "this process serves the one model " + versions().model_version,
+                   "router", "a restart with another model, or a cluster, whose versions can be changed"});
+  if (!versions_.known())
+    return refuse(turn, asked,
+                  {503, "starting", "it is not known yet which versions are served", "router",
+                   "a retry after a pause"});
   if (reloading_)
     return refuse(turn, asked,
                   {503, "busy", "another reload is under way", "router", "a retry when it is done"});
   open_.insert({from, reload.id});
-  reloading_ = Reloading{asked, std::nullopt};
   versions_.wish(reload.model_version, reload.catalog_version);
+  reloading_ = Reloading{asked, std::nullopt};
   versions_.tick(turn, workers_);
 }
 
-// The reload is answered when the wish is served, every worker that lives follows, nothing of the old
-// versions runs here, and the other routers have had the time to hear of it.
-void RouterCore::see_to_reload(Turn turn) {
-  if (!reloading_) return;
-  const Asked asked = reloading_->asked;
-  const auto end = [&](auto&& outcome) {
-    versions_.drop_wish();
-    reloading_.reset();
-    outcome();
-  };
-  const VersionKeeper::Wish wish = versions_.wish_state();
-  if (turn.now >= asked.deadline)
-    return end([&] {
-      refuse(turn, asked,
-             {504, "deadline_exceeded", "not every worker has the new versions in time", "router",
-              "models that can be loaded"});
-    });
-  if (wish == VersionKeeper::Wish::replaced)
-    return end([&] {
-      refuse(turn, asked,
-             {503, "replaced", "another reload has replaced this one", "router", "one reload at a time"});
-    });
-  if (wish == VersionKeeper::Wish::wrong_catalog)
-    return end([&] {
-      refuse(turn, asked,
-             {422, "wrong_catalog", "there is no such catalog", "catalog_version",
-              "a catalog that was imported"});
-    });
+// Why the wish will not be served, if so.
+std::optional<Refusal> RouterCore::find_failure(Instant now) const {
+  switch (versions_.wish_state()) {
+    case VersionKeeper::Wish::replaced:
+      return Refusal{503, "replaced", "another reload has replaced this one", "router",
+                     "one reload at a time"};
+    case VersionKeeper::Wish::wrong_catalog:
+      return Refusal{422, "wrong_catalog", "there is no such catalog", "catalog",
+                     "a catalog that was imported"};
+    case VersionKeeper::Wish::refused:
+      return Refusal{422, "model_refused", "a worker cannot load the model: " + versions_.why_refused(),
+                     "model", "a model that every worker can load"};
+    default:
+      break;
+  }
+  if (now < reloading_->asked.deadline) return std::nullopt;
+  return Refusal{504, "deadline_exceeded", "not every worker has the new versions in time", "router",
+                 "models that can be loaded"};
+}
+
+// Every worker that lives follows, nothing of the old versions runs here, and the other routers have had the
+// time to hear of it. They have, if nothing was to be changed.
+bool RouterCore::is_reloaded(Instant now) {
   const Pinned present{versions().model_version, versions().catalog_version};
   const bool old_runs = std::any_of(flights_.begin(), flights_.end(),
                                     [&](const auto& flight) { return !(flight.second.pinned == present); });
-  if (wish != VersionKeeper::Wish::served || old_runs || !workers_.all_follow(turn.now, versions().epoch))
-    return;
-  if (!reloading_->served_since) reloading_->served_since = turn.now;
-  if (turn.now < *reloading_->served_since + Duration{config_.heartbeat.us * 2}) return;
-  end([&] {
-    settle(asked);
-    turn.effects.send(asked.from, Stored{asked.id, versions().epoch});
-  });
+  const bool served = versions_.wish_state() == VersionKeeper::Wish::served;
+  if (!served || old_runs || !workers_.all_follow(now, versions().epoch)) return false;
+  if (!reloading_->served_since) reloading_->served_since = now;
+  return !versions_.wish_changes() || now.us - reloading_->served_since->us >= config_.heartbeat.us * 2;
+}
+
+// Whether the reload has its outcome by now. What it has announced in vain does not stay.
+void RouterCore::see_to_reload(Turn turn) {
+  if (!reloading_) return;
+  const std::optional<Refusal> failure = find_failure(turn.now);
+  if (!failure && !is_reloaded(turn.now)) return;
+  const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
+  versions_.end_wish();
+  if (failure) return refuse(turn, asked, *failure);
+  settle(asked);
+  turn.effects.send(asked.from, Stored{asked.id, versions().epoch});
 }
 
 // ---- drain and status ----
@@ -139,6 +148,7 @@ StatusReply RouterCore::status(RequestId id) const {
   field("model_version", versions().model_version);
   field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
   field("next_model", versions().next_model);
+  field("next_catalog", versions().next_catalog);
   field("versions_epoch", std::to_string(versions().epoch));
   field("policy", std::string(name_of(config_.policy)));
   field("requests_in_flight", std::to_string(flights_.size()));

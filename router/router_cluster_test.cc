@@ -158,10 +158,48 @@ TEST_CASE("a catalog that is gone since the flip is asked for once more under th
   CHECK(c.refused() == "409 wrong_catalog");
 }
 
+TEST_CASE("a reload of what is served is answered at once, when the Coordination has said so") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 1", ""});
+  CHECK(c.probe.sent<Stored>().empty());
+  c.settle(20);
+  CHECK(c.sent_to<Stored>(Role::door) == 1);
+  CHECK(c.revision == 1);
+  CHECK_FALSE(c.core.swapping());
+}
+
+TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal that says why") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 9", "catalog 2"});
+  c.probe.done(21, c.probe.started<FindFeatures>().at(0).first, Features{});
+  c.settle(21);
+  CHECK(c.value == "model 1\n\nmodel 9\ncatalog 2");
+  Heartbeat heartbeat = beat_of(5);
+  heartbeat.versions_epoch = c.revision;
+  heartbeat.refused_model = "model 9";
+  heartbeat.refused_why = "no such folder";
+  c.probe.receive(900, {2, Role::inference_worker}, heartbeat);
+  c.tick(1'000);
+  CHECK(c.value == "model 1\n\n");
+  REQUIRE(c.sent_to<Refused>(Role::door) == 1);
+  for (const auto& effect : c.all.list)
+    if (const auto* send = std::get_if<Effects::Send>(&effect))
+      if (const auto* refused = std::get_if<Refused>(&send->message)) {
+        CHECK(refused->refusal.status == 422);
+        CHECK(refused->refusal.code == "model_refused");
+        CHECK(refused->refusal.what.find("node 2: no such folder") != std::string::npos);
+      }
+  CHECK_FALSE(c.core.swapping());
+}
+
 TEST_CASE("a reload without a Coordination, or of nothing, or of an unknown catalog, is refused") {
   RouterBench alone;
   alone.probe.receive(0, door, Reload{1, "model 2", ""});
-  CHECK(alone.refused() == "503 no_coordination");
+  CHECK(alone.refused() == "422 versions_fixed");
   CoordinatedBench c;
   c.start();
   c.probe.receive(1, door, Reload{2, "", ""});
@@ -170,7 +208,6 @@ TEST_CASE("a reload without a Coordination, or of nothing, or of an unknown cata
   CHECK(c.refused() == "400 bad_version");
   c.probe.receive(3, door, Reload{4, "", "no such"});
   c.probe.done(4, c.probe.started<FindFeatures>().at(0).first, Refusal{404, "wrong_catalog"});
-  c.run_until(1'000);
   CHECK(c.refused() == "422 wrong_catalog");
 }
 
@@ -185,6 +222,9 @@ TEST_CASE("a reload that cannot be carried out ends by its deadline") {
   CHECK(c.sent_to<Refused>(Role::door) == 0);
   c.run_until(4'000);
   CHECK(c.refused() == "504 deadline_exceeded");
+  c.settle(4'000);
+  c.tick(5'000);
+  CHECK(c.value == "model 1\n\n");
 }
 
 TEST_CASE("the index is asked where it leads, and not at all while nobody does") {

@@ -32,7 +32,7 @@ RouterCore::RouterCore(RouterConfig config)
       next_id_(config_.incarnation),
       workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
-      versions_(initial_versions(config_), config_.coordinate, config_.heartbeat),
+      versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       suspects_(config_.suspects_max),
       retry_budget_(config_.retry_share, config_.retry_burst),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names),
@@ -142,8 +142,10 @@ void RouterCore::on_answer(Turn turn, const Received& received) {
 void RouterCore::on_done(Turn turn, const Done& done) {
   const std::uint64_t epoch = versions_.versions().epoch;
   const auto answer = versions_.on_done(turn, done.job, done.result, workers_);
-  if (answer != VersionKeeper::Answer::foreign)
-    return follow_versions(turn, epoch, answer == VersionKeeper::Answer::written);
+  if (answer != VersionKeeper::Answer::foreign) {
+    follow_versions(turn, epoch, answer == VersionKeeper::Answer::written);
+    return see_to_reload(turn);
+  }
   const auto features = feature_jobs_.extract(done.job);
   if (!features.empty()) {
     if (Flight* flight = find(features.mapped())) on_features(turn, *flight, done.result);

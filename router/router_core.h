@@ -157,6 +157,8 @@ class RouterCore final : public Core {
   void on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat);
   void on_peer_lost(Turn turn, NodeId node);
   void on_reload(Turn turn, Address from, const Reload& reload);
+  std::optional<Refusal> find_failure(Instant now) const;
+  bool is_reloaded(Instant now);
   void see_to_reload(Turn turn);
   void follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing);
   void tell_routers(Turn turn, const Message& message) const;

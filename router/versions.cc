@@ -1,24 +1,40 @@
 #include "router/versions.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "kernels/check.h"
 
 namespace troupe::router {
+namespace {
+
+bool announces_same(const Versions& a, const Versions& b) {
+  return a.next_model == b.next_model && a.next_catalog == b.next_catalog;
+}
+
+}  // namespace
 
 std::string versions_text(const Versions& versions) {
-  return versions.model_version + '\n' + versions.catalog_version + '\n' + versions.next_model;
+  const std::string text =
+      versions.model_version + '\n' + versions.catalog_version + '\n' + versions.next_model;
+  return versions.next_catalog.empty() ? text : text + '\n' + versions.next_catalog;
 }
 
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text) {
-  const std::size_t first = text.find('\n');
-  if (first == text.npos || first == 0) return std::nullopt;
-  const std::size_t second = text.find('\n', first + 1);
-  if (second == text.npos || text.find('\n', second + 1) != text.npos) return std::nullopt;
-  return Versions{epoch, std::string(text.substr(0, first)),
-                  std::string(text.substr(first + 1, second - first - 1)),
-                  std::string(text.substr(second + 1))};
+  std::array<std::string, 4> lines;
+  std::size_t count = 0;
+  for (bool more = true; more; ++count) {
+    if (count == lines.size()) return std::nullopt;
+    const std::size_t end = text.find('\n');
+    lines[count] = text.substr(0, end);
+    more = end != text.npos;
+    if (more) text.remove_prefix(end + 1);
+  }
+  auto& [model, catalog, next_model, next_catalog] = lines;
+  if (count < 3 || model.empty() || (next_model.empty() && !next_catalog.empty())) return std::nullopt;
+  return Versions{epoch, std::move(model), std::move(catalog), std::move(next_model),
+                  std::move(next_catalog)};
 }
 
 void VersionKeeper::hear(const Versions& heard) {
@@ -51,24 +67,31 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
   if (question_ == Question::none || job != job_) return Answer::foreign;
   const Question question = std::exchange(question_, Question::none);
   if (question == Question::find_catalog) {
-    const auto* refusal = std::get_if<Refusal>(&result);
-    if (wish_ && !refusal) wish_->catalog_known = true;
-    if (wish_ && refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
-    if (refusal || !advance(turn, workers)) ask_key(turn);
+    on_catalog_found(result);
+    if (std::holds_alternative<Refusal>(result) || !advance(turn, workers)) ask_key(turn);
     return Answer::read;
   }
   const auto* answer = std::get_if<Coordinated>(&result);
   if (!answer) return Answer::read;  // the Coordination is away: asked again with the next heartbeat
   const bool written = question == Question::write && answer->ok;
-  if (written && wish_ && writing_->next_model == wish_->model) wish_->announced = true;
-  if (written && wish_ && writing_->catalog_version == wish_->catalog) wish_->catalog_set = true;
+  if (written && wish_ && wish_->job == job) wish_->in_place = true;
   adopt(turn, *answer);
+  const bool is_fresh = question == Question::read || written;
+  if (is_fresh && withdrawn_ && !announces_same(now_, *withdrawn_)) withdrawn_.reset();
+  if (wish_ && !std::exchange(wish_->confirmed, true)) wish_->changes |= target() != now_ || written;
   if (question == Question::read && answer->revision == 0) {
     write(turn, now_, 0);  // nobody has served anything yet
   } else {
     advance(turn, workers);
   }
   return written ? Answer::written : Answer::read;
+}
+
+void VersionKeeper::on_catalog_found(const JobResult& result) {
+  if (!wish_) return;
+  const auto* refusal = std::get_if<Refusal>(&result);
+  if (!refusal) wish_->catalog_known = true;
+  if (refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
 }
 
 void VersionKeeper::adopt(Turn turn, const Coordinated& answer) {
@@ -96,51 +119,91 @@ bool VersionKeeper::advance(Turn turn, const WorkerTable& workers) {
 
 void VersionKeeper::write(Turn turn, const Versions& next, Revision expected) {
   question_ = Question::write;
-  writing_ = next;
-  turn.effects.start(job_ = turn.next_id++,
-                     Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
+  job_ = turn.next_id++;
+  if (wish_ && next == target()) {
+    wish_->job = job_;
+    wish_->changes = true;
+  }
+  turn.effects.start(job_, Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
 }
 
 std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {
+  if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
   if (auto next = next_of_wish()) return next;
   if (now_.next_model.empty() || !workers.all_have(now, now_.next_model)) return std::nullopt;
-  const bool wished = wish_state() == Wish::pending && wish_->model == now_.next_model;
-  return Versions{now_.epoch, now_.next_model, wished ? wish_->catalog : now_.catalog_version, ""};
+  Versions next = settled();
+  next.model_version = now_.next_model;
+  if (!now_.next_catalog.empty()) next.catalog_version = now_.next_catalog;
+  return next;
 }
 
-// What is to be written for the wish now; a step that was done and is not to be seen any more was undone by
-// somebody.
+// Every write clears what was announced before or announces something, so an announcement has an epoch of its
+// own, and what workers say of it is not mixed up with what they said of an earlier one.
+bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) {
+  if (withdrawn_ && announces_same(now_, *withdrawn_)) return true;
+  const bool is_wished = wish_ && target() == now_;
+  const std::string why = workers.load_refusal(now, now_.epoch, now_.next_model);
+  if (is_wished) wish_->why_refused = why;
+  const bool is_late = is_overdue(now);  // whoever wishes for it has a deadline of its own
+  return !why.empty() || (is_late && !is_wished);
+}
+
+bool VersionKeeper::is_overdue(Instant now) {
+  if (announced_epoch_ != now_.epoch) announced_since_ = now;
+  announced_epoch_ = now_.epoch;
+  return now.us - announced_since_.us > patience_.us;
+}
+
+// What is to be written for the wish now; what was in place and is not any more was undone by somebody.
 std::optional<Versions> VersionKeeper::next_of_wish() {
-  if (wish_state() != Wish::pending) return std::nullopt;
-  Versions next = now_;
-  if (now_.model_version != wish_->model) {
-    if (now_.next_model == wish_->model) {
-      wish_->announced = true;
-      return std::nullopt;
-    }
-    next.next_model = wish_->model;
-    if (!wish_->announced) return next;
+  if (!wish_ || wish_->catalog_wrong || wish_->replaced || !wish_->why_refused.empty()) return std::nullopt;
+  if (target() == now_) {
+    wish_->in_place = wish_->in_place || wish_->confirmed;  // else what is known may be old
+  } else if (wish_->in_place) {
+    wish_->replaced = true;
   } else {
-    next.catalog_version = wish_->catalog;
-    if (!wish_->catalog_set) return next;
+    return target();
   }
-  wish_->replaced = true;
   return std::nullopt;
+}
+
+Versions VersionKeeper::target() const {
+  Versions target = settled();
+  const std::string& catalog = wish_->catalog.empty() ? now_.catalog_version : wish_->catalog;
+  if (wish_->model.empty() || wish_->model == now_.model_version) {
+    target.catalog_version = catalog;
+  } else {
+    target.next_model = wish_->model;
+    if (catalog != now_.catalog_version) target.next_catalog = catalog;
+  }
+  return target;
+}
+
+Versions VersionKeeper::settled() const {
+  return {now_.epoch, now_.model_version, now_.catalog_version, "", ""};
 }
 
 void VersionKeeper::wish(const std::string& model, const std::string& catalog) {
   TROUPE_CHECK(coordinate_ && !wish_, "one wish at a time, and somebody to keep it");
-  wish_ =
-      Wished{model.empty() ? now_.model_version : model, catalog.empty() ? now_.catalog_version : catalog};
-  wish_->catalog_known = wish_->catalog == now_.catalog_version;
+  wish_ = Wished{model, catalog};
+  wish_->catalog_known = catalog.empty() || catalog == now_.catalog_version;
+  withdrawn_.reset();
+}
+
+// Its last write may still be on its way, or its answer may have been lost.
+void VersionKeeper::end_wish() {
+  const bool may_be_announced = wish_ && wish_state() != Wish::served && !target().next_model.empty();
+  if (may_be_announced && wish_->job != 0) withdrawn_ = target();
+  wish_.reset();
 }
 
 VersionKeeper::Wish VersionKeeper::wish_state() const {
   if (!wish_) return Wish::none;
   if (wish_->catalog_wrong) return Wish::wrong_catalog;
-  if (wish_->replaced) return Wish::replaced;
-  const bool served = now_.model_version == wish_->model && now_.catalog_version == wish_->catalog;
-  return served ? Wish::served : Wish::pending;
+  const bool in_place = target() == now_;
+  if (wish_->confirmed && in_place && now_.next_model.empty()) return Wish::served;
+  if (!wish_->why_refused.empty() && !in_place) return Wish::refused;
+  return wish_->replaced ? Wish::replaced : Wish::pending;
 }
 
 }  // namespace troupe::router

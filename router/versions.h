@@ -1,13 +1,15 @@
 #pragma once
 // Which model and catalog new requests are pinned to (promise 4). The truth is one key of the Coordination,
-// "model\ncatalog\nnext model"; its revision is the epoch. Every router reads it once per heartbeat and
-// follows the highest epoch that it hears of. An operator's wish is carried out in steps, each a
-// compare-and-set:
+// "model\ncatalog\nnext model\nnext catalog"; its revision is the epoch. Every router reads it once per
+// heartbeat and follows the highest epoch that it hears of. An operator's wish is carried out in steps, each
+// a compare-and-set:
 //
-//   announce the next model → every live worker has it → flip → (another catalog) → served
+//   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
 //
-// Any router flips once it sees the announced model everywhere, so a swap goes on when the router that was
-// asked dies. A later wish of another router replaces an earlier one. One question at a time is on its way.
+// A catalog alone is flipped to at once. Any router flips once it sees the announced model everywhere, so a
+// swap goes on when the router that was asked dies. Any router takes the announcement back when a worker can
+// never load the model, or when it has stood for longer than a wish is waited for. A later wish replaces an
+// earlier one and all that this has announced. One question at a time is on its way.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,14 +22,17 @@ namespace troupe::router {
 
 inline constexpr std::string_view versions_key = "versions";
 
-std::string versions_text(const Versions& versions);  // the key's value
+// The key's value. Where there is no next catalog the fourth line is left out, so that older readers take it.
+std::string versions_text(const Versions& versions);
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text);
 
 class VersionKeeper {
  public:
   // Without a Coordination the initial versions stay, with epoch 0.
-  VersionKeeper(Versions initial, bool coordinate, Duration heartbeat = {200'000})
-      : now_(std::move(initial)), coordinate_(coordinate), heartbeat_(heartbeat) {}
+  // `patience`: how long an announced model is waited for by those who have not wished for it.
+  VersionKeeper(Versions initial, bool coordinate, Duration heartbeat = {200'000},
+                Duration patience = {120'000'000})
+      : now_(std::move(initial)), coordinate_(coordinate), heartbeat_(heartbeat), patience_(patience) {}
 
   const Versions& versions() const { return now_; }
   // False until the key was read once: what this process was started with may have been replaced long ago.
@@ -49,35 +54,49 @@ class VersionKeeper {
 
   // An empty version keeps the present one. There is no wish yet, and there is a Coordination.
   void wish(const std::string& model, const std::string& catalog);
-  enum class Wish : std::uint8_t { none, pending, served, replaced, wrong_catalog };
+  // `served` is said after the key was read or written since the wish; `refused` once nothing of it is left.
+  enum class Wish : std::uint8_t { none, pending, served, replaced, wrong_catalog, refused };
   Wish wish_state() const;
-  void drop_wish() { wish_.reset(); }
+  bool wish_changes() const { return wish_ && wish_->changes; }  // false: it was served when it came
+  std::string why_refused() const { return wish_ ? wish_->why_refused : ""; }
+  void end_wish();  // what it has announced is taken back
   bool swapping() const { return wish_.has_value() || !now_.next_model.empty(); }
 
  private:
   struct Wished {
-    std::string model, catalog;
+    std::string model, catalog;  // as named
     bool catalog_known = false, catalog_wrong = false;
-    bool announced = false, catalog_set = false, replaced = false;
+    bool confirmed = false, changes = false;
+    std::uint64_t job = 0;  // that writes it
+    bool in_place = false;  // it was announced or served
+    bool replaced = false;
+    std::string why_refused;
   };
   enum class Question : std::uint8_t { none, read, write, find_catalog };
   bool advance(Turn turn, const WorkerTable& workers);  // true if it asked something
   std::optional<Versions> next_step(Instant now, const WorkerTable& workers);
   std::optional<Versions> next_of_wish();
+  Versions target() const;   // of the wish: announced, or served
+  Versions settled() const;  // without what is announced
+  bool must_take_back(Instant now, const WorkerTable& workers);
+  bool is_overdue(Instant now);
+  void on_catalog_found(const JobResult& result);
   void write(Turn turn, const Versions& next, Revision expected);
   void ask_key(Turn turn);
   void adopt(Turn turn, const Coordinated& answer);
 
   Versions now_;
   bool coordinate_;
-  Duration heartbeat_;
+  Duration heartbeat_, patience_;
   std::uint64_t heard_epoch_ = 0;  // the highest
   std::optional<Instant> behind_since_, rumour_read_;
   bool catalog_asked_ = false;  // since the last tick
   Question question_ = Question::none;
   std::uint64_t job_ = 0;
-  std::optional<Versions> writing_;
   std::optional<Wished> wish_;
+  std::optional<Versions> withdrawn_;  // the announcement of a wish that has ended; it must not stand
+  std::uint64_t announced_epoch_ = 0;  // of the announcement that was seen last
+  Instant announced_since_;
 };
 
 }  // namespace troupe::router

@@ -10,7 +10,7 @@ namespace {
 // The key as a Coordination keeps it, and a keeper that asks it.
 struct Bench {
   WorkerTable workers{{.heartbeat = {100}}, {1, 2}};
-  VersionKeeper keeper{{.model_version = "m1", .catalog_version = "c1"}, true};
+  VersionKeeper keeper{{.model_version = "m1", .catalog_version = "c1"}, true, {200'000}, {1'000'000}};
   std::uint64_t next_id = 50;
   Revision revision = 0;
   std::string value;
@@ -53,6 +53,13 @@ struct Bench {
     tick(us);
     settle();
   }
+  void refuse_load(const std::string& model, std::uint64_t epoch) {
+    Heartbeat beat{.incarnation = 3, .versions_epoch = epoch};
+    beat.models = {"m1"};
+    beat.refused_model = model;
+    beat.refused_why = "no file";
+    workers.hear({0}, 2, beat);
+  }
   void all_load(const std::string& model) {
     for (const NodeId node : {1, 2}) {
       Heartbeat beat{.incarnation = 3};
@@ -66,11 +73,13 @@ struct Bench {
   }
 };
 
-TEST_CASE("the text of versions comes back as it was, and no other text does") {
-  const Versions versions{4, "m1", "", "m2"};
-  CHECK(versions_text(versions) == "m1\n\nm2");
+TEST_CASE("the text of versions comes back as it was, older writers' too, and no other text does") {
+  const Versions versions{4, "m1", "", "m2", ""}, pair{4, "m1", "c1", "m2", "c2"};
+  CHECK(versions_text(versions) == "m1\n\nm2");  // older readers understand it
   CHECK(parse_versions(4, "m1\n\nm2") == versions);
-  for (const char* bad : {"", "m1", "m1\nc1", "\nc1\n", "m1\nc1\n\n"})
+  CHECK(parse_versions(4, "m1\n\nm2\n") == versions);
+  CHECK(parse_versions(4, versions_text(pair)) == pair);
+  for (const char* bad : {"", "m1", "m1\nc1", "\nc1\n", "m1\nc1\n\nc2", "m1\nc1\nm2\nc2\n"})
     CHECK_FALSE(parse_versions(4, bad).has_value());
 }
 
@@ -108,33 +117,137 @@ TEST_CASE("one question at a time, and one that failed is asked again") {
   CHECK(b.keeper.known());
 }
 
-TEST_CASE("a model is announced, loaded everywhere and then flipped to, the catalog with it") {
+TEST_CASE("a model is announced, loaded everywhere and then flipped to, the catalog in the same step") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "c2");
   b.round();
-  CHECK(b.value == "m1\nc1\nm2");
+  CHECK(b.value == "m1\nc1\nm2\nc2");
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
   b.round();
-  CHECK(b.value == "m1\nc1\nm2");
+  CHECK(b.value == "m1\nc1\nm2\nc2");
   b.all_load("m2");
   b.round();
   CHECK(b.value == "m2\nc2\n");
+  CHECK(b.revision == 3);
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
-  b.keeper.drop_wish();
+  b.keeper.end_wish();
   CHECK_FALSE(b.keeper.swapping());
 }
 
-TEST_CASE("an announced model is flipped to by any router that sees it everywhere") {
+TEST_CASE("an announced model is flipped to by any router that sees it everywhere, with what comes with it") {
+  for (const char* catalog : {"", "\nc2"}) {
+    Bench b;
+    b.revision = 3;
+    b.value = std::string("m1\nc1\nm2") + catalog;
+    b.round();
+    CHECK(b.revision == 3);
+    b.all_load("m2");
+    b.round();
+    CHECK(b.value == (*catalog ? "m2\nc2\n" : "m2\nc1\n"));
+    CHECK(b.keeper.versions().epoch == 4);
+  }
+}
+
+TEST_CASE("what is served already is read once more, and nothing is written for it") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m1", "");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  b.round();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  CHECK_FALSE(b.keeper.wish_changes());
+  CHECK(b.revision == 1);
+  b.keeper.end_wish();
+  ++b.revision;  // what this keeper knows is old
+  b.value = "m9\nc1\n";
+  b.keeper.wish("m1", "");
+  b.round();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  CHECK(b.keeper.wish_changes());
+  CHECK(b.value == "m9\nc1\nm1");
+}
+
+TEST_CASE("a wish for the active model takes back what another one has announced") {
+  Bench b;
+  b.revision = 3;
+  b.value = "m1\nc1\nm2\nc2";
+  b.round();
+  b.keeper.wish("m1", "");
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+}
+
+TEST_CASE("a model that a worker can never load is taken back, and who wished for it hears why") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "c2");
+  b.round();
+  b.refuse_load("m2", b.revision - 1);  // of an earlier announcement
+  b.refuse_load("m3", b.revision);
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2\nc2");
+  b.refuse_load("m2", b.revision);
+  b.tick();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  b.settle();
+  CHECK(b.value == "m1\nc1\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+  CHECK(b.keeper.why_refused() == "node 2: no file");
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  b.keeper.end_wish();
+  b.keeper.wish("m2", "");  // it starts clean
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+}
+
+TEST_CASE("what nobody waits for any more is taken back: refused, given up, or announced for too long") {
   Bench b;
   b.revision = 3;
   b.value = "m1\nc1\nm2";
   b.round();
-  CHECK(b.value == "m1\nc1\nm2");
-  b.all_load("m2");
+  b.refuse_load("m2", 3);
   b.round();
-  CHECK(b.value == "m2\nc1\n");
-  CHECK(b.keeper.versions().epoch == 4);
+  CHECK(b.value == "m1\nc1\n");
+  b.keeper.wish("m3", "");
+  b.round();
+  b.keeper.end_wish();
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  b.value = "m1\nc1\nm4";
+  ++b.revision;
+  b.round();
+  b.round(1'000'000);
+  CHECK(b.value == "m1\nc1\nm4");
+  b.round(1'000'001);
+  CHECK(b.value == "m1\nc1\n");
+}
+
+TEST_CASE("a wish that ends while its announcement is on its way leaves nothing behind") {
+  for (const bool answer_is_lost : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "c1");
+    b.tick();
+    b.keeper.end_wish();
+    if (answer_is_lost) {
+      b.value = std::get<WriteKey>(std::get<Coordinate>(b.asked->work).what).value;
+      ++b.revision;
+      b.answer(Refusal{503, "away"});
+    }
+    b.settle();
+    b.round();
+    CHECK(b.value == "m1\nc1\n");
+    CHECK(b.revision == 3);
+    ++b.revision;
+    b.value = "m1\nc1\nm2";  // another router's wish
+    b.round();
+    b.round();
+    CHECK(b.value == "m1\nc1\nm2");
+  }
 }
 
 TEST_CASE("a catalog alone needs no model, and one that the port does not know is not flipped to") {
@@ -144,13 +257,13 @@ TEST_CASE("a catalog alone needs no model, and one that the port does not know i
   b.round();
   CHECK(b.value == "m1\nc2\n");
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
-  b.keeper.drop_wish();
+  b.keeper.end_wish();
   b.keeper.wish("", "c3");
   b.tick();
   REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
   b.answer(Refusal{404, "wrong_catalog"});
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::wrong_catalog);
-  b.keeper.drop_wish();
+  b.keeper.end_wish();
   b.round();
   CHECK(b.value == "m1\nc2\n");
 }

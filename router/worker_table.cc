@@ -55,6 +55,7 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   if (heartbeat.plans_executed < row->last.plans_executed) return News::known;  // an older one, overtaken
   const std::uint64_t epoch = std::max(row->last.versions_epoch, heartbeat.versions_epoch);
   row->last = heartbeat;
+  row->refused_epoch = heartbeat.versions_epoch;
   row->last.versions_epoch = epoch;
   row->beats = beats;
   row->sent_tokens = 0;  // the heartbeat counts them
@@ -165,6 +166,15 @@ bool WorkerTable::all_have(Instant now, std::string_view model) const {
     some = true;
   }
   return some && 2 * heard >= rows_.size();  // a router that hears few of them may not speak for all
+}
+
+std::string WorkerTable::load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const {
+  if (model.empty()) return "";
+  for (const Row& row : rows_)
+    if (alive(now, row) && !row.last.draining && row.refused_epoch == epoch &&
+        row.last.refused_model == model)
+      return "node " + std::to_string(row.node) + ": " + row.last.refused_why;
+  return "";
 }
 
 bool WorkerTable::all_follow(Instant now, std::uint64_t epoch) const {

@@ -64,6 +64,8 @@ class WorkerTable {
   bool all_have(Instant now,
                 std::string_view model) const;              // that are alive and not draining; half are heard
   bool all_follow(Instant now, std::uint64_t epoch) const;  // that are alive
+  // Who of those that are alive can never load this next model of these versions, and why; "": nobody.
+  std::string load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const;
   const std::vector<NodeId>& nodes() const { return nodes_; }
 
   // ---- where a plan goes ----
@@ -100,9 +102,10 @@ class WorkerTable {
     Incarnation process = 0;  // 0: never heard
     std::uint64_t beats = 0;
     Heartbeat last;
-    double sent_tokens = 0;  // since the last heartbeat, not ended
-    double slowness = 1;     // by answers and by what was taken for slow
-    double observed = 1;     // by answers only, so that judgements do not feed on each other
+    std::uint64_t refused_epoch = 0;  // of the versions whose next model `last` refuses
+    double sent_tokens = 0;           // since the last heartbeat, not ended
+    double slowness = 1;              // by answers and by what was taken for slow
+    double observed = 1;              // by answers only, so that judgements do not feed on each other
     Instant probe_at;
     std::uint32_t probe_gap = 1;  // heartbeats
   };

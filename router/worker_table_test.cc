@@ -258,6 +258,23 @@ TEST_CASE("when all are slower than predicted nobody is slow") {
   for (NodeId node = 1; node <= 3; ++node) CHECK_FALSE(table.slow(node));
 }
 
+TEST_CASE("a worker's refusal of a next model counts for those versions, while it lives and takes plans") {
+  WorkerTable table = table_of({1, 2});
+  Heartbeat beat = heartbeat();
+  beat.versions_epoch = 7;
+  beat.refused_model = "n";
+  beat.refused_why = "why";
+  table.hear({0}, 2, beat);
+  CHECK(table.load_refusal({1}, 7, "n") == "node 2: why");
+  CHECK(table.load_refusal({1}, 8, "n").empty());
+  CHECK(table.load_refusal({1}, 7, "m").empty());
+  CHECK(table.load_refusal({1}, 7, "").empty());
+  CHECK(table.load_refusal({5'000}, 7, "n").empty());
+  beat.draining = true;
+  table.hear({1}, 2, beat);
+  CHECK(table.load_refusal({2}, 7, "n").empty());
+}
+
 TEST_CASE("a model is everywhere when every live worker that takes plans has said so") {
   WorkerTable table = table_of({1, 2, 3});
   table.start({0});

@@ -51,6 +51,8 @@ void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
   to.setPlansExecuted(m.plans_executed);
   to.setVersionsEpoch(m.versions_epoch);
   put_list(m.models, to.initModels(m.models.size()));
+  to.setRefusedModel(wire(m.refused_model));
+  to.setRefusedWhy(wire(m.refused_why));
 }
 void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.incarnation = from.getIncarnation();
@@ -63,6 +65,8 @@ void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.plans_executed = from.getPlansExecuted();
   m.versions_epoch = from.getVersionsEpoch();
   get_list(from.getModels(), m.models);
+  get(from.getRefusedModel(), m.refused_model);
+  get(from.getRefusedWhy(), m.refused_why);
 }
 
 void put(const Versions& m, schema::Versions::Builder to) {
@@ -70,12 +74,14 @@ void put(const Versions& m, schema::Versions::Builder to) {
   to.setModelVersion(wire(m.model_version));
   to.setCatalogVersion(wire(m.catalog_version));
   to.setNextModel(wire(m.next_model));
+  to.setNextCatalog(wire(m.next_catalog));
 }
 void get(schema::Versions::Reader from, Versions& m) {
   m.epoch = from.getEpoch();
   get(from.getModelVersion(), m.model_version);
   get(from.getCatalogVersion(), m.catalog_version);
   get(from.getNextModel(), m.next_model);
+  get(from.getNextCatalog(), m.next_catalog);
 }
 
 void put(const Suspect& m, schema::Suspect::Builder to) {

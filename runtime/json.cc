@@ -50,6 +50,9 @@ std::optional<Refusal> from_json(std::string_view body, PutUser& out) {
 std::optional<Refusal> from_json(std::string_view body, PutItem& out) {
   return read_body<schema::PutItem>(body, out);
 }
+std::optional<Refusal> from_json(std::string_view body, Reload& out) {
+  return read_body<schema::Reload>(body, out);
+}
 
 std::string to_json(const RankReply& reply) { return body_of<schema::RankReply>(reply); }
 std::string to_json(const ScoreReply& reply) { return body_of<schema::ScoreReply>(reply); }

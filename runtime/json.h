@@ -24,6 +24,7 @@ std::optional<Refusal> from_json(std::string_view body, RankRequest& out);
 std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out);
 std::optional<Refusal> from_json(std::string_view body, PutUser& out);
 std::optional<Refusal> from_json(std::string_view body, PutItem& out);
+std::optional<Refusal> from_json(std::string_view body, Reload& out);
 
 std::string to_json(const RankReply& reply);
 std::string to_json(const ScoreReply& reply);

@@ -73,6 +73,8 @@ constexpr Knob knobs[] = {
     {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
     {"http.timeout", duration, "10s", "10ms..10min", "",
      "For a client to send a request or to take its response."},
+    {"http.admin_routes", boolean, "false", "", "",
+     "Serve /v1/models/reload and /v1/catalog/reload: whoever reaches the door may change what is served."},
 };
 
 struct Unit {

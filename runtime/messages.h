@@ -362,6 +362,8 @@ struct Heartbeat {
   std::uint64_t plans_executed = 0;      // since its start: progress
   std::uint64_t versions_epoch = 0;      // of the Versions it follows
   std::vector<std::string> models;       // loaded, in order of version
+  // The next model of those Versions, if it cannot be loaded here however often it is tried, and why; else "".
+  std::string refused_model, refused_why;
   bool operator==(const Heartbeat&) const = default;
 };
 // Which model and catalog new requests are pinned to. Hard state: `epoch` is its revision in the Coordination; whoever
@@ -370,6 +372,7 @@ struct Versions {
   std::uint64_t epoch = 0;
   std::string model_version, catalog_version;
   std::string next_model;                // to be loaded beside the present one; "" if none
+  std::string next_catalog;              // that comes with next_model, in the same step; "": the present one stays
   bool operator==(const Versions&) const = default;
 };
 // Router → routers: a request of this content was running on workers that were lost (promise 12). No answer.

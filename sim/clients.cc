@@ -169,7 +169,9 @@ void Clients::ask_strange(const RankRequest& request) {
 void Clients::reload(const std::string& model_version, const std::string& catalog_version) {
   Asked asked;
   asked.request = Reload{0, model_version, catalog_version};
-  asked.strange = true;
+  asked.strange = asked.alone = true;
+  for (auto& [id, other] : open_)
+    if (std::holds_alternative<Reload>(other.request)) asked.alone = other.alone = false;
   send(std::move(asked));
 }
 
@@ -199,6 +201,8 @@ void Clients::on_answer(NodeId router, Message message) {
 
 void Clients::judge(const Asked& asked, const Message& answer) {
   const auto* refused = std::get_if<Refused>(&answer);
+  if (const auto* reload = std::get_if<Reload>(&asked.request))
+    judge_reload(asked, *reload, refused ? &refused->refusal : nullptr);
   Second& now = second(cluster_.now());
   if (refused) {
     const bool late = refused->refusal.status == 504;
@@ -253,6 +257,31 @@ void Clients::judge_versions(const Asked& asked, const std::string& model, const
   }
   report(4, asked,
          "is answered by model " + model + " from catalog " + catalog + ", which were not served then");
+}
+
+// A reload that no other disturbs ends as it is wished, unless a fault that is not harmless is in its way.
+// What was to change together has changed in one step.
+void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal) {
+  if (!asked.alone) return;
+  const bool exists =
+      reload.model_version.empty() || std::ranges::count(Cluster::models, reload.model_version) > 0;
+  if (refusal) {
+    if (exists && cluster_.scenario().harmless)
+      report(4, asked, "is refused though nothing is in its way: " + refusal->code + ", " + refusal->what);
+    return;
+  }
+  if (!exists) return report(4, asked, "is answered as done, and there is no such model");
+  note_versions();
+  const Versions now = cluster_.versions();
+  const bool has_model = reload.model_version.empty() || reload.model_version == now.model_version;
+  const bool has_catalog = reload.catalog_version.empty() || reload.catalog_version == now.catalog_version;
+  if (!has_model || !has_catalog || !now.next_model.empty())
+    report(4, asked, "is answered as done, and other versions are served or to come");
+  if (reload.model_version.empty() || reload.catalog_version.empty()) return;
+  for (const Served& served : served_)
+    if (served.from > asked.sent && (served.versions.model_version == reload.model_version) !=
+                                        (served.versions.catalog_version == reload.catalog_version))
+      report(4, asked, "has changed model and catalog one after the other");
 }
 
 void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {

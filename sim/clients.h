@@ -25,6 +25,7 @@ struct Asked {
   std::uint64_t profile_known = 0;  // stored before it was sent
   bool must_succeed = false;
   bool strange = false;     // malformed on purpose, or poison: only needs an outcome
+  bool alone = false;       // a reload: no other one was under way at the same time
   bool kill_watch = false;  // sent 5 H or more after a kill with nothing else wrong
 };
 
@@ -77,6 +78,7 @@ class Clients {
   void note_versions();
   void judge_versions(const Asked& asked, const std::string& model, const std::string& catalog);
   void judge_refusal(const Asked& asked, const Refusal& refusal);
+  void judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal);
   void learn_stored(const Asked& asked, const Stored& stored);
   void report(int promise, const Asked& asked, const std::string& what);
   Second& second(Instant at);

@@ -175,6 +175,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.node = node.id;
   options.model_version = names_.model_version;
   options.load_time = {500'000};
+  options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
   options.batch_time = [this](std::uint64_t fresh, std::uint64_t reused, std::size_t requests) {
     return batch_time(fresh, reused, requests);
   };
@@ -265,14 +266,9 @@ void Cluster::resume(NodeId id) {
 Versions Cluster::versions() const {
   const auto& keys = const_cast<SimCoordination&>(coordination_).state().keys();
   const auto at = keys.find("versions");
-  if (at == keys.end()) return {0, names_.model_version, world_.options().catalogs.front(), ""};
-  Versions versions{.epoch = at->second.revision};
-  const std::string& value = at->second.value;
-  const std::size_t first = value.find('\n'), second = value.find('\n', first + 1);
-  versions.model_version = value.substr(0, first);
-  versions.catalog_version = value.substr(first + 1, second - first - 1);
-  versions.next_model = value.substr(second + 1, value.find('\n', second + 1) - second - 1);
-  return versions;
+  const Versions first{0, names_.model_version, world_.options().catalogs.front(), "", ""};
+  if (at == keys.end()) return first;
+  return router::parse_versions(at->second.revision, at->second.value).value_or(first);
 }
 
 void Cluster::follow_catalog() {

@@ -57,7 +57,7 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
   Features features;
   features.catalog_version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
   if (!world_.has_catalog(features.catalog_version))
-    return Refusal{503, "unknown_catalog", "there is no catalog \"" + features.catalog_version + "\"",
+    return Refusal{409, "wrong_catalog", "there is no catalog \"" + features.catalog_version + "\"",
                    "feature store", "a version that was imported"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
   const std::uint64_t model_key = hash_of(model);

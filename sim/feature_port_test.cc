@@ -48,7 +48,7 @@ TEST_CASE("features are of the pinned catalog, with names under the pinned model
   CHECK(present.catalog_version == "c1");
   CHECK_FALSE(present.user);
   CHECK(present.items[0]->block.bytes[0] == '1');
-  CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "unknown_catalog");
+  CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "wrong_catalog");
 }
 
 TEST_CASE("a name is computed once, and the names are bounded") {

@@ -493,7 +493,10 @@ void Injector::set_versions(const Fault& fault, bool on) {
     return others[random_.below(others.size())];
   };
   if (fault.kind == FaultKind::model_swap) {
-    clients_.reload(pick(Cluster::models, now.model_version), "");
+    if (chance(random_, 0.1)) return clients_.reload("no such model", "");
+    const bool both = chance(random_, 0.5);
+    clients_.reload(pick(Cluster::models, now.model_version),
+                    both ? pick(cluster_.world().options().catalogs, now.catalog_version) : "");
   } else {
     clients_.reload("", pick(cluster_.world().options().catalogs, now.catalog_version));
   }
@@ -512,7 +515,8 @@ void Injector::start_drain(const Fault& fault) {
   if (node.is_cache_meta) roles.insert(Role::cache_meta);
   if (node.is_worker) roles.insert(Role::inference_worker);
   const Instant give_up = cluster_.now() + Duration{3 * cluster_.scenario().deadline.us};
-  cluster_.host().at(cluster_.now() + Duration{20'000}, [this, id = node.id, give_up] { poll_drain(id, give_up); });
+  cluster_.host().at(cluster_.now() + Duration{20'000},
+                     [this, id = node.id, give_up] { poll_drain(id, give_up); });
 }
 
 // Promise 13: who says "drained" has nothing left; and in a drill everybody gets there.

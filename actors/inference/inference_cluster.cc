@@ -27,6 +27,10 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) const {
   beat.plans_executed = executed_;
   beat.versions_epoch = models_.epoch();
   beat.models = models_.served(now);
+  if (const auto& refused = models_.refused_next()) {
+    beat.refused_model = refused->model;
+    beat.refused_why = refused->why;
+  }
   for (const NodeId router : config_.routers) effects.send({router, Role::router}, beat);
 }
 
@@ -55,6 +59,7 @@ void InferenceCore::on_model_changed(Instant now, const Done& done, Effects& eff
     const char* event = models_.has(model) ? "model_loaded" : "model_dropped";
     return effects.log(LogLevel::info, event, {{"model", model}});
   }
+  models_.note_refusal(model, *refusal);
   const std::string told = model + ": " + refusal->what;
   if (told == told_refusal_) return;  // it is tried again, ever more rarely
   told_refusal_ = told;

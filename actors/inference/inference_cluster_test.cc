@@ -149,6 +149,10 @@ TEST_CASE("a model that cannot be loaded is tried again ever more rarely, and to
     CHECK(b.probe.started<LoadModel>().size() == 1);
   }
   CHECK(logs == 1);
+  b.probe.run_until(2'000);
+  const Heartbeat beat = b.probe.sent<Heartbeat>().at(0);
+  CHECK(beat.refused_model == "m2");
+  CHECK(beat.refused_why == "no file");
 }
 
 TEST_CASE("an old model takes plans for a while and is dropped when its last plan has ended") {

@@ -5,6 +5,14 @@
 #include "kernels/check.h"
 
 namespace troupe::actors {
+namespace {
+
+constexpr std::size_t why_bytes_max = 300;  // it travels in every heartbeat
+
+// Asked again, the device would say the same: there is no such model, or it is not one for this device.
+bool is_final(const Refusal& refusal) { return refusal.status < 500 || refusal.status == 501; }
+
+}  // namespace
 
 ModelSet::ModelSet(std::string first, Duration keep, std::size_t models_max, Duration first_pause)
     : keep_(keep), first_pause_(first_pause), models_max_(models_max) {
@@ -17,6 +25,7 @@ bool ModelSet::follow(Instant now, const Versions& versions) {
   if (versions.epoch <= versions_.epoch) return false;
   const std::string present = active();
   versions_ = versions;
+  refused_next_.reset();
   if (versions_.model_version.empty()) versions_.model_version = present;
   for (auto& [name, model] : models_) {
     if (named(name)) {
@@ -73,8 +82,14 @@ std::string ModelSet::end_change(Instant now, bool ok) {
     return name;
   }
   model.state = State::loaded;
+  if (refused_next_ && refused_next_->model == name) refused_next_.reset();
   if (!named(name) && !model.kept_till) model.kept_till = now + keep_;
   return name;
+}
+
+void ModelSet::note_refusal(const std::string& model, const Refusal& refusal) {
+  if (model != versions_.next_model || has(model) || !is_final(refusal)) return;
+  refused_next_ = RefusedLoad{model, refusal.what.substr(0, why_bytes_max)};
 }
 
 bool ModelSet::rests(Instant now, const std::string& model) const {

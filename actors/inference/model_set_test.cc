@@ -70,6 +70,33 @@ TEST_CASE("a model that is named no longer takes plans for a while, and goes whe
   CHECK(b.set.served({112}) == Names{"b"});
 }
 
+TEST_CASE("a next model that can never be loaded is told, until newer versions come or it loads after all") {
+  Bench b;
+  const auto told = [&] { return b.set.refused_next() ? b.set.refused_next()->model : ""; };
+  const auto fail = [&](std::int64_t us, std::uint16_t status) {
+    b.end(us, false);
+    b.set.note_refusal("b", {status, "code", "why", "", ""});
+  };
+  b.follow(0, 1, "a", "b");
+  CHECK(b.next(0) == "+b");
+  fail(1, 503);  // it may be another time
+  CHECK(told() == "");
+  for (const std::uint16_t status : {404, 501}) {
+    CHECK(b.next(1'000 * status) == "+b");
+    fail(1'000 * status + 1, status);
+    CHECK(told() == "b");
+    CHECK(b.set.refused_next()->why == "why");
+    if (status == 501) break;
+    b.follow(1'000 * status + 2, 2, "a", "b");
+    CHECK(told() == "");
+  }
+  CHECK(b.next(900'000) == "+b");
+  b.end(900'001);
+  CHECK(told() == "");
+  b.set.note_refusal("a", {404, "code", "why", "", ""});
+  CHECK(told() == "");
+}
+
 TEST_CASE("a model that is named again in time stays, and one that goes is loaded again afterwards") {
   Bench b;
   b.follow(0, 1, "a", "b");

@@ -63,6 +63,8 @@ struct Heartbeat {
   plansExecuted @7 :UInt64;                       # since its start: progress
   versionsEpoch @8 :UInt64;                       # of the Versions it follows
   models @9 :List(Text);                          # loaded
+  refusedModel @10 :Text;                         # the next model, if it can never be loaded here; "" if none
+  refusedWhy @11 :Text;
 }
 
 struct Versions {
@@ -71,6 +73,7 @@ struct Versions {
   modelVersion @1 :Text;
   catalogVersion @2 :Text;
   nextModel @3 :Text;                             # to be loaded beside the present one; "" if none
+  nextCatalog @4 :Text;                           # comes with nextModel; "" keeps the present one
 }
 
 struct Suspect {

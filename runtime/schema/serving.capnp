@@ -156,8 +156,8 @@ struct DeleteItem {
 struct Reload {
   # door → router. Answered by Stored when the new versions serve and the old ones have ended, or by Refused.
   id @0 :UInt64 $internal;
-  modelVersion @1 :Text $Json.name("model_version");      # "" keeps the present one
-  catalogVersion @2 :Text $Json.name("catalog_version");  # "" keeps the present one
+  modelVersion @1 :Text $Json.name("model");      # "" keeps the present one
+  catalogVersion @2 :Text $Json.name("catalog");  # "" keeps the present one
 }
 
 struct Stored {
