@@ -110,9 +110,26 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"swaps", t.swaps},
           {"after_kill", t.after_kill},
           {"after_kill_answered", t.after_kill_ok},
+          {"long_after_kill", t.long_after_kill},
+          {"long_after_kill_answered", t.long_after_kill_ok},
+          {"kept_all_promises", result.kept_all()},
+          {"unsent", t.unsent},
+          {"unjudged", t.unjudged},
           {"meetings", meetings},
           {"never_met", result.never_met()},
           {"failures", failures}};
+}
+
+void print_share(std::ostream& out, const sim::ShareCheck& check) {
+  if (check.count == 0) return;
+  out << "of " << check.count << ' ' << check.what << ' '
+      << fixed(100.0 * static_cast<double>(check.good) / static_cast<double>(check.count), 3)
+      << " % were answered";
+  if (!check.judged()) out << " (not judged: fewer than " << check.count_min << ')';
+  if (check.broken())
+    out << ": promise " << check.promise << " is broken; expected " << fixed(100 * check.share_min, 1)
+        << " %";
+  out << '\n';
 }
 
 void print_summary(std::ostream& out, const sim::SwarmResult& result) {
@@ -125,10 +142,9 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << " per seed), " << t.kills << " kills, " << t.swaps << " swaps\n"
       << t.requests << " requests: " << t.answered << " answered, " << t.refused << " refused, " << t.expired
       << " expired, " << t.cut_off << " lost with their router\n";
-  if (t.after_kill > 0)
-    out << "of " << t.after_kill << " requests sent 5 heartbeats or more after a kill "
-        << fixed(100.0 * static_cast<double>(t.after_kill_ok) / static_cast<double>(t.after_kill), 3)
-        << " % were answered\n";
+  out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
+      << " drills with too few answers to judge\n";
+  for (const sim::ShareCheck& check : result.share_checks()) print_share(out, check);
   const auto never = result.never_met();
   out << (never.empty() ? "every fault met every phase\n" : "never met: ");
   for (std::size_t i = 0; i < never.size(); ++i) out << never[i] << (i + 1 < never.size() ? ", " : "\n");
@@ -168,7 +184,7 @@ int run_sim_swarm(const SimCommandOptions& options) {
   print_summary(out, result);
   for (const sim::Failure& failure : result.failures) print_failure(out, failure, options);
   if (!options.json.empty()) write_output(options.json, to_json(result, options).dump(2) + "\n");
-  return result.failures.empty() ? 0 : 1;
+  return result.kept_all() ? 0 : 1;
 }
 
 int run_sim_replay(const SimCommandOptions& options) {

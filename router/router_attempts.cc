@@ -152,7 +152,7 @@ void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option&
   plan.id = flight.serial;
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
-  const bool suspect = is_suspect(turn.now, flight);
+  const bool suspect = is_suspect(turn.now, flight) && !planted(Bug::forget_suspects);
   plan.alone = suspect || flight.failed_on_device;
   flight.sent = remember(plan.segments);
   const Instant late_at = turn.now + Duration{left.us / 2};
@@ -261,7 +261,8 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
   for (const auto& [fingerprint, alone] : strikes) {
     const std::uint32_t before = suspects_.strikes(turn.now, fingerprint);
     const std::uint32_t count = suspects_.strike(turn.now, fingerprint, alone);
-    if (count != before) tell_routers(turn, Suspect{fingerprint, count});
+    if (count != before && !planted(Bug::keep_suspects_private))
+      tell_routers(turn, Suspect{fingerprint, count});
   }
   for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);

@@ -32,13 +32,20 @@ TEST_CASE("a refusal that another worker may not share is tried again there, onc
   }
 }
 
-TEST_CASE("what every worker would refuse goes to the client") {
-  for (const auto& [status, code] :
-       {std::pair{504, "deadline_exceeded"}, {422, "bad_plan"}, {500, "broken"}}) {
+TEST_CASE("what every worker would refuse goes to the client; a worker's own faults as 503") {
+  struct Row {
+    std::uint16_t status;
+    const char *code, *refused;
+  };
+  for (const Row& row : {Row{504, "deadline_exceeded", "504 deadline_exceeded"},
+                         {422, "bad_plan", "422 bad_plan"},
+                         {500, "broken", "503 broken"},
+                         {501, "models_fixed", "503 models_fixed"},
+                         {0, "no_status", "503 no_status"}}) {
     Cluster c;
     const NodeId first = c.send_plan(0, 1);
-    c.refuse_at(10, first, static_cast<std::uint16_t>(status), code);
-    CHECK(c.refused() == std::to_string(status) + " " + code);
+    c.refuse_at(10, first, row.status, row.code);
+    CHECK(c.refused() == row.refused);
     CHECK(c.plans() == 0);
   }
 }
@@ -160,7 +167,7 @@ TEST_CASE("an answer that is none is tried again at another worker, once for eac
   other.model_version = "model 0";
   c.answer_at(20, c.node, other);
   c.answer_at(21, c.node, other);
-  CHECK(c.refused() == "500 bad_model_output");
+  CHECK(c.refused() == "503 bad_model_output");
 }
 
 TEST_CASE(

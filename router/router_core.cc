@@ -237,7 +237,9 @@ void RouterCore::settle(const Asked& asked) {
   recent_.add(asked.from, asked.id);
 }
 
+// What workers and ports call a fault of their own is to clients something that may be over soon.
 void RouterCore::refuse(Turn turn, const Asked& asked, Refusal refusal) {
+  if (refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504)) refusal.status = 503;
   turn.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
   ++refused_;
   settle(asked);

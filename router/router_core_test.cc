@@ -159,7 +159,7 @@ TEST_CASE("logits that are no numbers, or of another shape, are never an answer"
     b.find(1);
     b.index(2, 9, 0);
     b.execute(3, logits);
-    CHECK(b.refused() == "500 bad_model_output");
+    CHECK(b.refused() == "503 bad_model_output");
     CHECK(b.probe.sent<RankReply>().empty());
   }
 }
@@ -222,7 +222,7 @@ TEST_CASE("scores: the query once, every item after it, read at its last token")
   CHECK(b.plan().segments.at(0).start == 0);
   CHECK(b.plan().segments[0].sees.empty());
   b.probe.receive(7, worker, Executed{b.plan().id, {{{1, 2}}}, {0}, 0, 0, 0, 0, "model 1"});
-  CHECK(b.refused() == "500 bad_model_output");
+  CHECK(b.refused() == "503 bad_model_output");
   b.probe.receive(8, door, ScoreRequest{6, "", {}, {{{8}}}, {1'000}});
   CHECK(b.refused() == "422 unknown_token");
 }

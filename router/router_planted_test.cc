@@ -57,6 +57,20 @@ TEST_CASE("planted: retries without a budget, poison without an end") {
   }
 }
 
+TEST_CASE("planted: suspects are forgotten, or kept private") {
+  for (const Bug bug : {Bug::forget_suspects, Bug::keep_suspects_private}) {
+    Plant plant(bug);
+    Cluster c;
+    c.beat(1, c.node, beat_of(1));
+    c.send(2, 2);
+    c.beat(3, c.node, beat_of(2));
+    CHECK(c.probe.sent<Suspect>().empty() == (bug == Bug::keep_suspects_private));
+    const auto plans = c.probe.sent<Execute>();
+    REQUIRE_FALSE(plans.empty());
+    CHECK(plans[0].alone == (bug == Bug::keep_suspects_private));
+  }
+}
+
 TEST_CASE("planted: the index is waited for without end, slowness is not seen, users share their names") {
   Plant wait(Bug::wait_for_index);
   RouterBench b;

@@ -30,6 +30,8 @@ namespace troupe {
   X(unlimited_retries, 10, "retries have no budget")                                                    \
   X(ignore_slowness, 11, "the router does not look at how fast its workers are")                        \
   X(retry_poison, 12, "a request that was lost with its worker is tried without end")                   \
+  X(forget_suspects, 12, "the router forgets who was a suspect when it sends a plan again")             \
+  X(keep_suspects_private, 12, "the router does not tell the others of its suspects")                   \
   X(drop_on_drain, 13, "a draining worker drops what waits")                                            \
   X(no_tenant_salt, 14, "user blocks of all tenants share their names")                                 \
   X(unseeded_choice, 17, "the router breaks ties by the address of an object")

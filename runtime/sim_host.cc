@@ -196,6 +196,7 @@ void SimHost::step(Node& node, Actor& actor, const Event& event) {
 
 void SimHost::apply(Node&, Actor& actor, Effects::Send& effect) {
   const Address from = actor.spec.address;
+  if (send_trace_) send_trace_(now_, from, effect.to, effect.message);
   carry(from, effect.to, encode(Envelope{from, std::move(effect.message)}));
 }
 

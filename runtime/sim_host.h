@@ -98,6 +98,8 @@ class SimHost final : public Host {
   void set_trace(Trace trace) { trace_ = std::move(trace); }
   using EventTrace = std::function<void(Instant, Address to, const Event&)>;
   void set_event_trace(EventTrace trace) { event_trace_ = std::move(trace); }
+  // Called for each message of a core when it is sent, whether it will arrive or not.
+  void set_send_trace(Trace trace) { send_trace_ = std::move(trace); }
 
   // Delivers all events up to `end`, which then is the time. Returns how many (actions count).
   std::uint64_t run_until(Instant end);
@@ -203,7 +205,7 @@ class SimHost final : public Host {
   std::uint64_t ordered_ = 0;  // actions and held events so far
   std::vector<Instant> arrivals_;
   Effects effects_;  // of the step under way; kept for its memory
-  Trace trace_;
+  Trace trace_, send_trace_;
   EventTrace event_trace_;
   Instant now_;
   std::uint64_t digest_ = 0, events_ = 0;

@@ -7,6 +7,19 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::size_t ended_max = 100'000;
+constexpr double copied_share = 0.01;  // of the requests, that their clients send twice
+constexpr std::int64_t reload_budget_us = 60'000'000;
+
+// What a refusal may be (promise 1), and 404 for what really is unknown.
+bool is_promised(std::uint16_t status) {
+  constexpr std::uint16_t statuses[] = {400, 401, 403, 404, 413, 422, 429, 503, 504};
+  return std::ranges::count(statuses, status) > 0;
+}
+
+void remember(std::deque<RequestId>& ids, RequestId id) {
+  ids.push_back(id);
+  if (ids.size() > ended_max) ids.pop_front();
+}
 
 RequestId id_of(const Message& message) {
   return std::visit(
@@ -29,6 +42,20 @@ std::string text_of(const Message& request) {
   if (const auto* rank = std::get_if<RankRequest>(&request))
     return "rank request " + std::to_string(rank->id) + " of user " + rank->tenant + "/" + rank->user;
   return "request " + std::to_string(id_of(request));
+}
+
+std::vector<Item> items_of(const WorldData& world, const RankRequest& request, const std::string& catalog,
+                           WorldData::Edition edition) {
+  std::vector<Item> items;
+  for (const std::string& id : request.candidates)
+    if (auto item = world.item(id, catalog, edition)) items.push_back(std::move(*item));
+  return items;
+}
+
+std::vector<Token> rows_of(const std::vector<Item>& items) {
+  std::vector<Token> rows;
+  for (const Item& item : items) rows.push_back(item.identifier);
+  return rows;
 }
 
 }  // namespace
@@ -130,7 +157,10 @@ NodeId Clients::draw_router() {
 
 void Clients::send(Asked asked) {
   asked.router = draw_router();
-  if (asked.router == 0) return;  // nobody listens: a connection refused, and known at once
+  if (asked.router == 0) {  // nobody listens: a connection refused, and known at once
+    ++tally_.unsent;
+    return;
+  }
   const RequestId id = next_id_++;
   set_id(asked.request, id);
   asked.sent = cluster_.now();
@@ -138,18 +168,31 @@ void Clients::send(Asked asked) {
   asked.edition = cluster_.world().edition();
   note_versions();
   asked.must_succeed = must_succeed_ && !asked.strange;
-  asked.kill_watch = kill_watch_ && !asked.strange;
+  if (!asked.strange) asked.since_kill = since_kill_;
   if (const auto* rank = std::get_if<RankRequest>(&asked.request)) {
     const auto known = stored_.find({rank->tenant, rank->user});
     if (known != stored_.end()) asked.profile_known = known->second;
+    asked.profile_since = cluster_.world().profile_version(rank->tenant, rank->user);
   }
   ++tally_.requests;
-  tally_.after_kill += asked.kill_watch;
   ++second(asked.sent).sent;
-  const Address router{asked.router, Role::router}, door{asked.router, Role::door};
-  cluster_.host().post(router, door, asked.request);
-  if (chance(random_, 0.01)) cluster_.host().post(router, door, asked.request);  // a client that sends twice
+  post(asked.router, asked.request);
+  if (chance(random_, copied_share))
+    post_again(asked.router, asked.request, random_.between({0}, asked.budget));
   open_.emplace(id, std::move(asked));
+}
+
+void Clients::post(NodeId router, const Message& request) {
+  cluster_.host().post({router, Role::router}, {router, Role::door}, request);
+}
+
+// The same again, before or after its outcome, unless the connection is gone.
+void Clients::post_again(NodeId router, const Message& request, Duration after) {
+  const Incarnation process = cluster_.host().incarnation(router);
+  cluster_.host().at(cluster_.now() + after, [this, router, request, process] {
+    if (cluster_.host().alive(router) && cluster_.host().incarnation(router) == process)
+      post(router, request);
+  });
 }
 
 RankRequest Clients::draw_for(const std::string& tenant, const std::string& user) {
@@ -186,17 +229,25 @@ Second& Clients::second(Instant at) {
 void Clients::on_answer(NodeId router, Message message) {
   const RequestId id = id_of(message);
   const auto at = open_.find(id);
-  if (at == open_.end()) {
-    const bool again = std::ranges::find(ended_, id) != ended_.end();
-    if (again) violations_.report(1, "request " + std::to_string(id) + " has two outcomes", cluster_.now());
-    return;  // else: one whose connection was cut, answered by nobody's business
-  }
+  if (at == open_.end()) return on_unexpected(router, id);
   const Asked asked = std::move(at->second);
   open_.erase(at);
-  ended_.push_back(id);
-  if (ended_.size() > ended_max) ended_.pop_front();
+  remember(ended_, id);
   if (asked.router != router) report(1, asked, "is answered at another door");
+  if (cluster_.now() > due(asked))
+    report(1, asked, "has its outcome " + std::to_string((cluster_.now() - due(asked)).us) + " us too late");
   judge(asked, message);
+}
+
+void Clients::on_unexpected(NodeId router, RequestId id) {
+  const std::string who = "request " + std::to_string(id);
+  if (std::ranges::find(ended_, id) != ended_.end())
+    return violations_.report(1, who + " has two outcomes", cluster_.now());
+  if (std::ranges::find(cut_, id) != cut_.end())
+    return violations_.report(1, who + " was lost with its router, and has an outcome", cluster_.now());
+  if (id == 0 || id >= next_id_)
+    violations_.report(1, who + " was never asked, and has an outcome at node " + std::to_string(router),
+                       cluster_.now());
 }
 
 void Clients::judge(const Asked& asked, const Message& answer) {
@@ -204,7 +255,13 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   if (const auto* reload = std::get_if<Reload>(&asked.request))
     judge_reload(asked, *reload, refused ? &refused->refusal : nullptr);
   Second& now = second(cluster_.now());
+  const bool excused = refused && is_excused(asked, refused->refusal);
+  if (!excused) {
+    tally_.after_kill += asked.since_kill != Asked::SinceKill::unknown;
+    tally_.long_after_kill += asked.since_kill == Asked::SinceKill::long_ago;
+  }
   if (refused) {
+    now.failed += !excused && !asked.strange;
     const bool late = refused->refusal.status == 504;
     ++(late ? tally_.expired : tally_.refused);
     ++(late ? now.expired : now.refused);
@@ -212,7 +269,8 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   }
   ++tally_.answered;
   ++now.answered;
-  tally_.after_kill_ok += asked.kill_watch;
+  tally_.after_kill_ok += asked.since_kill != Asked::SinceKill::unknown;
+  tally_.long_after_kill_ok += asked.since_kill == Asked::SinceKill::long_ago;
   now.latency_ms.push_back(static_cast<float>((cluster_.now() - asked.sent).us) * 1e-3F);
   if (const auto* stored = std::get_if<Stored>(&answer)) return learn_stored(asked, *stored);
   if (const auto* rank = std::get_if<RankReply>(&answer)) return judge_rank(asked, *rank);
@@ -242,16 +300,20 @@ void Clients::note_versions() {
   if (served_.empty() || served_.back().versions.epoch != now.epoch) served_.push_back({now, cluster_.now()});
 }
 
+// Routers have a few heartbeats to hear of new versions; one that is cut off or stopped may need longer.
+bool Clients::served_for(const Asked& asked, std::size_t index) const {
+  const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
+  return !asked.must_succeed || index + 1 == served_.size() ||
+         served_[index + 1].from.us + grace >= asked.sent.us;
+}
+
 // Nothing is answered from versions that were replaced before the request was sent, nor from any that were
-// not served. Routers have a few heartbeats to hear of it; one that is cut off or stopped may need longer.
+// not served.
 void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
   note_versions();
-  const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
   for (std::size_t i = 0; i < served_.size(); ++i) {
-    const bool replaced =
-        asked.must_succeed && i + 1 < served_.size() && served_[i + 1].from.us + grace < asked.sent.us;
     const Versions& versions = served_[i].versions;
-    if (!replaced && model == versions.model_version &&
+    if (served_for(asked, i) && model == versions.model_version &&
         (catalog.empty() || catalog == versions.catalog_version))
       return;
   }
@@ -285,13 +347,66 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
 }
 
 void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
-  if (refusal.code.empty() || refusal.status < 400 || refusal.status > 599)
-    return report(1, asked, "gets a refusal without status or code");
-  if (!asked.must_succeed) return;
-  const bool may_be_convicted = refusal.code == "poison" && !cluster_.scenario().faults.empty();
-  if (refusal.status == 404 || may_be_convicted) return;
-  report(6, asked, "is refused though the cluster has what it needs: " + refusal.code + ", " + refusal.what);
+  const std::string text = std::to_string(refusal.status) + " " + refusal.code + ", " + refusal.what;
+  if (refusal.code.empty() || !is_promised(refusal.status))
+    return report(1, asked, "gets a refusal that was not promised: " + text);
+  if (is_excused(asked, refusal)) return;
+  if (refusal.status == 404) return report(1, asked, "is refused for what is there: " + text);
+  if (refusal.code == "poison" && !asked.strange)
+    return report(12, asked,
+                  "is refused as poison, which it never was, nor was it lost twice with its workers");
+  if (asked.must_succeed) report(6, asked, "is refused though the cluster has what it needs: " + text);
 }
+
+bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
+  note_versions();
+  if (refusal.status == 404) return may_be_unknown(asked);
+  return refusal.code == "poison" && refusal.status == 422 && may_be_convicted(asked);
+}
+
+// In a catalog that may have been asked, at some time while the request was under way.
+bool Clients::may_be_unknown(const Asked& asked) const {
+  const auto* request = std::get_if<RankRequest>(&asked.request);
+  if (!request) return false;
+  const WorldData& world = cluster_.world();
+  if (!world.profile(request->tenant, request->user)) return true;
+  for (std::size_t i = 0; i < served_.size(); ++i) {
+    if (!served_for(asked, i)) continue;
+    for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)
+      for (const std::string& id : request->candidates)
+        if (!world.item(id, served_[i].versions.catalog_version, edition)) return true;
+  }
+  return false;
+}
+
+// It is poison, or was lost twice with its workers, through faults: with the profile and the items of any
+// time while it was under way.
+bool Clients::may_be_convicted(const Asked& asked) {
+  if (!attempts_) return true;
+  note_poisons();
+  const auto is_just = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
+    return poisons_.contains(poison_of(user_tokens)) ||
+           attempts_->lost_twice(cluster_.now(), content_of(user_tokens, rows));
+  };
+  if (const auto* score = std::get_if<ScoreRequest>(&asked.request))
+    return is_just(score->query, score->label_tokens);
+  const auto* rank = std::get_if<RankRequest>(&asked.request);
+  if (!rank) return false;
+  const WorldData& world = cluster_.world();
+  for (const Served& served : served_)
+    for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition) {
+      const auto items = items_of(world, *rank, served.versions.catalog_version, edition);
+      const std::uint64_t last = world.profile_version(rank->tenant, rank->user);
+      for (std::uint64_t version = asked.profile_since; version <= last; ++version)
+        if (const auto profile = world.profile(rank->tenant, rank->user, version))
+          if (is_just(router::fit_history(cluster_.form(), *profile, router::item_tokens_max(items)).tokens,
+                      rows_of(items)))
+            return true;
+    }
+  return false;
+}
+
+void Clients::note_poisons() { poisons_.insert(cluster_.poisons().begin(), cluster_.poisons().end()); }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
   if (const auto* put = std::get_if<PutUser>(&asked.request)) {
@@ -306,6 +421,7 @@ void Clients::cut_off(NodeId router) {
   for (auto at = open_.begin(); at != open_.end();) {
     const bool theirs = at->second.router == router;
     tally_.cut_off += theirs;
+    if (theirs) remember(cut_, at->first);
     at = theirs ? open_.erase(at) : std::next(at);
   }
 }
@@ -315,22 +431,22 @@ std::size_t Clients::open_at(NodeId router) const {
       std::ranges::count_if(open_, [&](const auto& entry) { return entry.second.router == router; }));
 }
 
-// The deadline is kept by the router's own clock, which a fault may have made slow.
+// When its outcome has to be there. The deadline is kept by the router's own clock, which a fault may have
+// made slow; one that was stopped may have got the request only when it went on.
+Instant Clients::due(const Asked& asked) const {
+  const Scenario& s = cluster_.scenario();
+  const bool reload = std::holds_alternative<Reload>(asked.request);
+  const std::int64_t budget = reload ? reload_budget_us : asked.budget.us;
+  const Instant from = std::max(asked.sent, cluster_.node(asked.router).disturbed);
+  return from + Duration{(s.drifts ? budget * 11 / 10 : budget) + 2 * s.heartbeat.us};
+}
+
 void Clients::check_overdue() {
-  const std::int64_t grace = 2 * cluster_.scenario().heartbeat.us;
-  for (auto at = open_.begin(); at != open_.end();) {
-    const Asked& asked = at->second;
-    const std::int64_t budget = std::holds_alternative<Reload>(asked.request) ? 60'000'000 : asked.budget.us;
-    const std::int64_t due = asked.sent.us + (cluster_.scenario().drifts ? budget * 11 / 10 : budget) + grace;
-    if (cluster_.now().us <= due) {
-      ++at;
-      continue;
-    }
-    const Node& node = cluster_.node(asked.router);
-    const bool undisturbed = node.disturbed.us < asked.sent.us && !cluster_.host().paused(asked.router);
-    if (undisturbed) report(1, asked, "has no outcome long after its deadline");
-    ++tally_.cut_off;
-    at = open_.erase(at);
+  note_poisons();
+  for (auto& [id, asked] : open_) {
+    if (asked.overdue || cluster_.now() <= due(asked) || cluster_.host().paused(asked.router)) continue;
+    asked.overdue = true;
+    report(1, asked, "has no outcome long after its deadline");
   }
 }
 

@@ -3,13 +3,15 @@
 // scenario says (an open loop: nobody waits for an answer before asking again), change profiles and items now
 // and then, and judge every outcome on the spot: exactly one for each request and in time, the right content
 // for the versions that it names, versions that were served at that time, nothing older than what was known
-// to be stored (promises 1, 4).
+// to be stored, refusals of the promised kinds and for a reason (promises 1, 4, 12).
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "sim/attempts.h"
 #include "sim/cluster.h"
 #include "sim/oracle.h"
 #include "sim/tally.h"
@@ -17,21 +19,25 @@
 namespace troupe::sim {
 
 struct Asked {
+  enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };  // 5 heartbeats or more, 10 or more
   Message request;
   NodeId router = 0;
   Instant sent;
   Duration budget;
   WorldData::Edition edition = 0;   // of the catalog when it was sent
-  std::uint64_t profile_known = 0;  // stored before it was sent
+  std::uint64_t profile_known = 0;  // its client knows that this was stored before
+  std::uint64_t profile_since = 0;  // that there was when it was sent
   bool must_succeed = false;
-  bool strange = false;     // malformed on purpose, or poison: only needs an outcome
-  bool alone = false;       // a reload: no other one was under way at the same time
-  bool kill_watch = false;  // sent 5 H or more after a kill with nothing else wrong
+  bool strange = false;                       // malformed on purpose, or poison: only needs an outcome
+  bool alone = false;                         // a reload: no other one was under way at the same time
+  bool overdue = false;                       // and reported; its outcome may still come
+  SinceKill since_kill = SinceKill::unknown;  // with nothing else wrong
 };
 
 // One second of virtual time, for plots.
 struct Second {
   std::uint32_t sent = 0, answered = 0, refused = 0, expired = 0;
+  std::uint32_t failed = 0;       // of the refused and expired ones, those without a good reason
   std::vector<float> latency_ms;  // of the answered ones
 };
 
@@ -46,8 +52,11 @@ class Clients {
   void set_rate(double factor) { rate_factor_ = factor; }
   void set_writes(double share) { writes_share_ = share; }
   void set_must_succeed(bool must) { must_succeed_ = must; }
-  void set_kill_watch(bool watch) { kill_watch_ = watch; }
+  void set_since_kill(Asked::SinceKill since) { since_kill_ = since; }
   void set_malformed(double share) { malformed_share_ = share; }
+
+  // Without it every refusal as poison is just.
+  void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
   void ask_strange(const RankRequest& request);  // poison: an outcome is all that is asked of it
@@ -66,6 +75,9 @@ class Clients {
  private:
   void arrive();
   void send(Asked asked);
+  void post(NodeId router, const Message& request);
+  void post_again(NodeId router, const Message& request, Duration after);
+  Instant due(const Asked& asked) const;  // while its router is not stopped
   Message draw_request();
   RankRequest draw_rank();
   Message draw_write();
@@ -73,12 +85,18 @@ class Clients {
   std::string draw_tenant();
   NodeId draw_router();
   void on_answer(NodeId router, Message message);
+  void on_unexpected(NodeId router, RequestId id);
   void judge(const Asked& asked, const Message& answer);
   void judge_rank(const Asked& asked, const RankReply& reply);
   void note_versions();
   void judge_versions(const Asked& asked, const std::string& model, const std::string& catalog);
+  bool served_for(const Asked& asked, std::size_t index) const;
   void judge_refusal(const Asked& asked, const Refusal& refusal);
   void judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal);
+  bool is_excused(const Asked& asked, const Refusal& refusal);
+  bool may_be_unknown(const Asked& asked) const;
+  bool may_be_convicted(const Asked& asked);
+  void note_poisons();
   void learn_stored(const Asked& asked, const Stored& stored);
   void report(int promise, const Asked& asked, const std::string& what);
   Second& second(Instant at);
@@ -89,7 +107,9 @@ class Clients {
   SimRandom random_;
   RequestId next_id_ = 1;
   std::map<RequestId, Asked> open_;
-  std::deque<RequestId> ended_;  // lately, so that a second outcome is told from one to nobody
+  std::deque<RequestId> ended_, cut_;  // lately, so that a second outcome is told from one to nobody
+  std::set<std::uint64_t> poisons_;    // that ever were
+  Attempts* attempts_ = nullptr;
   std::map<std::pair<std::string, std::string>, std::uint64_t>
       stored_;  // tenant, user → version known to be stored
   struct Served {
@@ -99,7 +119,8 @@ class Clients {
   std::vector<Served> served_;  // what the hard state said, since when
   Instant until_;
   double rate_factor_ = 1, writes_share_ = 0, malformed_share_ = 0;
-  bool must_succeed_ = false, kill_watch_ = false;
+  bool must_succeed_ = false;
+  Asked::SinceKill since_kill_ = Asked::SinceKill::unknown;
   std::deque<Second> seconds_;
   Tally tally_;
 };

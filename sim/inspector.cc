@@ -1,25 +1,29 @@
 #include "sim/inspector.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/planted.h"
+#include "sim/quantile.h"
 
 namespace troupe::sim {
 namespace {
 
-double quantile(std::vector<float> values, double q) {
-  if (values.empty()) return 0;
-  const auto at =
-      std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
-  return values[at];
-}
+constexpr std::size_t slow_samples_min = 60;
 
 }  // namespace
 
 Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
-    : cluster_(cluster), clients_(clients), violations_(violations) {
-  cluster_.host().set_event_trace([this](Instant, Address to, const Event& event) {
+    : cluster_(cluster),
+      clients_(clients),
+      violations_(violations),
+      attempts_(cluster.scenario().heartbeat, violations) {
+  clients_.judge_convictions_by(attempts_);
+  cluster_.host().set_send_trace([this](Instant now, Address from, Address to, const Message& message) {
+    attempts_.on_send(now, from, to, message);
+  });
+  cluster_.host().set_event_trace([this](Instant now, Address to, const Event& event) {
+    attempts_.on_event(now, to, event);
     if (to.role != Role::kv_worker) return;
     if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
   });
@@ -36,16 +40,22 @@ void Inspector::look() {
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
 }
 
+// By what was sent; what the router itself counts must agree with that.
 void Inspector::judge_retries() {
   for (const auto& [id, node] : cluster_.nodes()) {
-    if (!node.router) continue;
+    if (!node.router || node.disturbed == cluster_.now()) continue;  // just started: not seen yet
     const router::RouterConfig defaults;
-    const double most =
-        defaults.retry_burst + defaults.retry_share * static_cast<double>(node.router->admitted());
-    if (static_cast<double>(node.router->retries()) > most)
-      report(10, "router@" + std::to_string(id) + " has tried again " +
-                     std::to_string(node.router->retries()) + " times for " +
-                     std::to_string(node.router->admitted()) + " requests");
+    const std::uint64_t retries = attempts_.retries(id), sent = attempts_.sent(id);
+    const std::uint64_t admitted = std::min(node.router->admitted(), attempts_.received(id));
+    const std::string who = "router@" + std::to_string(id);
+    if (static_cast<double>(retries) >
+        defaults.retry_burst + defaults.retry_share * static_cast<double>(admitted))
+      report(10, who + " has tried again " + std::to_string(retries) + " times for " +
+                     std::to_string(admitted) + " requests");
+    if (sent != node.router->attempts() || retries > node.router->retries())
+      report(10, who + " has sent " + std::to_string(sent) + " plans, " + std::to_string(retries) +
+                     " of them again, and counts " + std::to_string(node.router->attempts()) + " and " +
+                     std::to_string(node.router->retries()));
   }
 }
 
@@ -131,7 +141,7 @@ void Inspector::judge_index() {
   }
 }
 
-// Promise 11: after ten heartbeats the latencies are those of a healthy cluster.
+// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever.
 void Inspector::judge_slow_node() {
   const Scenario& s = cluster_.scenario();
   if (!s.drill || s.workers < 3 || s.faults.empty()) return;
@@ -140,15 +150,20 @@ void Inspector::judge_slow_node() {
     if (fault.kind != FaultKind::slow_node) return;
   const auto second = [](std::int64_t us) { return static_cast<std::size_t>(us / 1'000'000); };
   const auto take = [&](std::vector<float>& into, std::size_t from, std::size_t to) {
-    for (std::size_t i = from; i < to && i < clients_.seconds().size(); ++i)
-      into.insert(into.end(), clients_.seconds()[i].latency_ms.begin(),
-                  clients_.seconds()[i].latency_ms.end());
+    for (std::size_t i = from; i < to && i < clients_.seconds().size(); ++i) {
+      const Second& row = clients_.seconds()[i];
+      into.insert(into.end(), row.latency_ms.begin(), row.latency_ms.end());
+      into.insert(into.end(), row.failed, std::numeric_limits<float>::infinity());
+    }
   };
   const std::int64_t calm = s.warm_up.us + s.safety.us + s.recovery.us;
   take(healthy, second(calm) + 1, second(calm + s.liveness.us));
   for (const Fault& fault : s.faults)
     take(slow, second(fault.at.us + 10 * s.heartbeat.us) + 1, second(fault.at.us + fault.lasts.us));
-  if (slow.size() < 60 || healthy.size() < 60) return;
+  if (slow.size() < slow_samples_min || healthy.size() < slow_samples_min) {
+    ++clients_.tally().unjudged;
+    return;
+  }
   const double bound = 2 * quantile(healthy, 0.99) + 5, seen = quantile(slow, 0.95);
   if (seen > bound)
     report(11, "with a slow node 95 % of the answers take up to " + std::to_string(seen) +

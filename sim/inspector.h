@@ -1,13 +1,14 @@
 #pragma once
 // Judges what no single answer shows: bounds and invariants of the actors while the run goes on (promises 2,
-// 10), that commands of those who led before have no effect (5), that a poisonous content kills at most twice
-// (12), that a slow node is shed (11), and, when all is quiet at the end, that nothing is left over and the
-// index agrees with what the workers hold (3, 8).
+// 10), that commands of those who led before have no effect (5), that plans are tried again as seldom
+// as promised (10), that a slow node is shed (11), and, when all is quiet at the end, that nothing is left
+// over and the index agrees with what the workers hold (3, 8).
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "sim/attempts.h"
 #include "sim/clients.h"
 #include "sim/cluster.h"
 
@@ -34,6 +35,7 @@ class Inspector {
   Cluster& cluster_;
   Clients& clients_;
   Violations& violations_;
+  Attempts attempts_;
   std::map<std::pair<NodeId, Incarnation>, std::uint64_t>
       tokens_;  // the highest that each KV-cache worker has seen
 };

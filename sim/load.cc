@@ -4,23 +4,15 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <limits>
 
 #include "sim/cluster.h"
+#include "sim/quantile.h"
 
 namespace troupe::sim {
 namespace {
 
 constexpr Duration slice{100'000};
 constexpr std::size_t checked_nodes_max = 32;  // the check walks every block
-
-double quantile(std::vector<float> values, double q) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const auto at =
-      std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
-  return values[at];
-}
 
 double resident_mb() {
   std::ifstream statm("/proc/self/statm");

@@ -53,14 +53,16 @@ class Run {
 
  private:
   // Promise 6 speaks of requests that are sent five heartbeats or more after a kill, when nothing else is
-  // wrong.
+  // wrong; the swarm judges their share.
   void watch_kills() {
     for (const Fault& fault : scenario_.faults) {
       if (!scenario_.drill || (fault.kind != FaultKind::kill && fault.kind != FaultKind::wipe)) return;
       const Instant at = Instant{} + fault.at;
-      cluster_.host().at(at, [this] { clients_.set_kill_watch(false); });
-      cluster_.host().at(at + Duration{5 * scenario_.heartbeat.us},
-                         [this] { clients_.set_kill_watch(true); });
+      using Since = Asked::SinceKill;
+      for (const auto& [beats, since] :
+           {std::pair{0, Since::unknown}, std::pair{5, Since::a_while}, std::pair{10, Since::long_ago}})
+        cluster_.host().at(at + Duration{beats * scenario_.heartbeat.us},
+                           [this, since = since] { clients_.set_since_kill(since); });
     }
   }
 

@@ -124,6 +124,17 @@ std::vector<std::string> SwarmResult::never_met() const {
   return pairs;
 }
 
+std::vector<ShareCheck> SwarmResult::share_checks() const {
+  return {{6, "requests sent 5 heartbeats or more after a kill", tally.after_kill, tally.after_kill_ok, 1'000,
+           0.99},
+          {6, "requests sent 10 heartbeats or more after a kill", tally.long_after_kill,
+           tally.long_after_kill_ok, 3'000, 0.999}};
+}
+
+bool SwarmResult::kept_all() const {
+  return failures.empty() && std::ranges::none_of(share_checks(), &ShareCheck::broken);
+}
+
 SwarmResult run_swarm(const SwarmOptions& options) { return Swarm(options).run(); }
 
 }  // namespace troupe::sim

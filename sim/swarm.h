@@ -28,6 +28,17 @@ struct Failure {
   std::vector<Fault> shrunk;  // still enough for a violation of the same promise
 };
 
+struct ShareCheck {
+  int promise = 0;
+  std::string what;
+  std::uint64_t count = 0, good = 0, count_min = 0;  // with fewer nothing is said
+  double share_min = 0;
+  bool judged() const { return count >= count_min; }
+  bool broken() const {
+    return judged() && static_cast<double>(good) < share_min * static_cast<double>(count);
+  }
+};
+
 struct SwarmResult {
   std::uint64_t seeds = 0, twice = 0, events = 0;
   double seconds = 0;  // of all threads together
@@ -40,6 +51,10 @@ struct SwarmResult {
   std::size_t median_faults() const;
   // Pairs of a drawn fault and a phase that never met, "kill × pull".
   std::vector<std::string> never_met() const;
+  // What no single seed shows (promise 6): the shares of requests that are answered some time after a kill.
+  // Fails only with enough of them.
+  std::vector<ShareCheck> share_checks() const;
+  bool kept_all() const;  // promises, in each seed and in sum
 };
 
 SwarmResult run_swarm(const SwarmOptions& options);

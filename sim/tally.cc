@@ -12,6 +12,10 @@ Tally& operator+=(Tally& sum, const Tally& one) {
   sum.tokens_reused += one.tokens_reused;
   sum.after_kill += one.after_kill;
   sum.after_kill_ok += one.after_kill_ok;
+  sum.long_after_kill += one.long_after_kill;
+  sum.long_after_kill_ok += one.long_after_kill_ok;
+  sum.unsent += one.unsent;
+  sum.unjudged += one.unjudged;
   sum.kills += one.kills;
   sum.swaps += one.swaps;
   return sum;

@@ -8,7 +8,10 @@ struct Tally {
   std::uint64_t requests = 0, answered = 0, refused = 0, expired = 0,
                 cut_off = 0;  // cut off: their router died
   std::uint64_t tokens_total = 0, tokens_reused = 0;
-  std::uint64_t after_kill = 0, after_kill_ok = 0;  // sent 5 H or more after a kill, with nothing else wrong
+  // Sent 5 (10) heartbeats or more after a kill, with nothing else wrong, and not lost with their router.
+  std::uint64_t after_kill = 0, after_kill_ok = 0, long_after_kill = 0, long_after_kill_ok = 0;
+  // What the harness could not do: requests that nobody listened to; drills with too few answers to judge.
+  std::uint64_t unsent = 0, unjudged = 0;
   std::uint64_t kills = 0, swaps = 0;
 };
 Tally& operator+=(Tally& sum, const Tally& one);

@@ -1,0 +1,19 @@
+#pragma once
+// The value below which a share of others lies.
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace troupe::sim {
+
+// NaN if there are no values.
+inline double quantile(std::vector<float> values, double q) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto at =
+      std::min(values.size() - 1, static_cast<std::size_t>(q * static_cast<double>(values.size())));
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
+  return values[at];
+}
+
+}  // namespace troupe::sim
