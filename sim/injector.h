@@ -31,6 +31,8 @@ class Injector {
   std::function<void(const std::string& line)> trace;
 
  private:
+  static constexpr Address operator_{0xD0000000, Role::door};
+
   void strike(std::size_t index);
   void strike_again(std::size_t index);
   void end(std::size_t index);
