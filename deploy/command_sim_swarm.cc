@@ -94,25 +94,30 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
     for (std::size_t phase = 0; phase < sim::phases; ++phase)
       meetings[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))]
               [std::string(sim::name_of(static_cast<sim::Phase>(phase)))] = result.meetings[kind][phase];
+  nlohmann::json missed = nlohmann::json::object();
+  for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
+    if (result.missed[kind] > 0)
+      missed[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))] = result.missed[kind];
   const sim::Tally& t = result.tally;
-  return {{"commit", commit()},
-          {"seeds", result.seeds},
-          {"run_twice", result.twice},
-          {"events", result.events},
-          {"seconds", result.seconds},
-          {"median_faults", result.median_faults()},
-          {"requests", t.requests},
-          {"answered", t.answered},
-          {"refused", t.refused},
-          {"expired", t.expired},
-          {"cut_off", t.cut_off},
-          {"kills", t.kills},
-          {"swaps", t.swaps},
-          {"after_kill", t.after_kill},
-          {"after_kill_answered", t.after_kill_ok},
-          {"meetings", meetings},
-          {"never_met", result.never_met()},
+  return {{"commit", commit()},      {"seeds", result.seeds},      {"run_twice", result.twice},
+          {"events", result.events}, {"seconds", result.seconds},  {"median_faults", result.median_faults()},
+          {"requests", t.requests},  {"answered", t.answered},     {"refused", t.refused},
+          {"expired", t.expired},    {"cut_off", t.cut_off},       {"kills", t.kills},
+          {"swaps", t.swaps},        {"after_kill", t.after_kill}, {"after_kill_answered", t.after_kill_ok},
+          {"meetings", meetings},    {"did_not_act", missed},      {"never_met", result.never_met()},
           {"failures", failures}};
+}
+
+// Faults that struck and found nothing to act on: a dead process to kill, an empty disk to corrupt.
+void print_missed(std::ostream& out, const sim::SwarmResult& result) {
+  std::uint64_t all = 0;
+  for (const std::uint64_t count : result.missed) all += count;
+  if (all == 0) return;
+  out << all << " more faults found nothing to act on:";
+  for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
+    if (result.missed[kind] > 0)
+      out << ' ' << sim::name_of(static_cast<sim::FaultKind>(kind)) << ' ' << result.missed[kind];
+  out << '\n';
 }
 
 void print_summary(std::ostream& out, const sim::SwarmResult& result) {
@@ -125,6 +130,7 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << " per seed), " << t.kills << " kills, " << t.swaps << " swaps\n"
       << t.requests << " requests: " << t.answered << " answered, " << t.refused << " refused, " << t.expired
       << " expired, " << t.cut_off << " lost with their router\n";
+  print_missed(out, result);
   if (t.after_kill > 0)
     out << "of " << t.after_kill << " requests sent 5 heartbeats or more after a kill "
         << fixed(100.0 * static_cast<double>(t.after_kill_ok) / static_cast<double>(t.after_kill), 3)

@@ -49,6 +49,7 @@ class Clients {
   void set_malformed(double share) { malformed_share_ = share; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
+  void ask(const Message& request);              // judged as all others
   void ask_strange(const RankRequest& request);  // poison: an outcome is all that is asked of it
   void reload(const std::string& model_version, const std::string& catalog_version);
 

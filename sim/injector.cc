@@ -7,7 +7,7 @@ namespace {
 
 constexpr Duration note_every{20'000}, again_every{60'000};
 
-// Their effect is there at once, and nothing ends.
+// Their effect is there at once, and nothing ends: they strike again and again as long as they last.
 bool is_instant(FaultKind kind) {
   switch (kind) {
     case FaultKind::false_alarm:
@@ -24,13 +24,12 @@ bool is_instant(FaultKind kind) {
 }  // namespace
 
 Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
-    : cluster_(cluster),
-      clients_(clients),
-      violations_(violations),
-      faults_(cluster.scenario().faults),
-      striking_(faults_.size()) {
+    : cluster_(cluster), clients_(clients), violations_(violations), faults_(cluster.scenario().faults) {
   cluster_.on_poison = [this](NodeId node, std::uint64_t content) {
     cluster_.host().at(cluster_.now(), [this, node, content] { on_poison(node, content); });
+  };
+  cluster_.on_struck = [this](NodeId node, FaultKind kind) {
+    cluster_.host().at(cluster_.now(), [this, node, kind] { on_struck(node, kind); });
   };
   cluster_.host().set_door(operator_, [this](Address from, Message message) {
     const auto* status = std::get_if<StatusReply>(&message);
@@ -41,82 +40,62 @@ Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
   });
 }
 
+// ---- when what strikes ----
+
 void Injector::arrange() {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Instant at = Instant{} + faults_[i].at;
     cluster_.host().at(at, [this, i] { strike(i); });
     cluster_.host().at(at + faults_[i].lasts, [this, i] { end(i); });
-    if (is_instant(faults_[i].kind)) {
-      for (std::int64_t us = again_every.us; us < faults_[i].lasts.us; us += again_every.us)
-        cluster_.host().at(at + Duration{us}, [this, i] { strike_again(i); });
-      continue;
-    }
-    for (std::int64_t us = note_every.us; us < faults_[i].lasts.us; us += note_every.us)
-      cluster_.host().at(at + Duration{us}, [this] { note_phases(); });
+    const bool instant = is_instant(faults_[i].kind);
+    const std::int64_t every = instant ? again_every.us : note_every.us;
+    for (std::int64_t us = every; us < faults_[i].lasts.us; us += every)
+      cluster_.host().at(at + Duration{us}, [this, i, instant] { instant ? act(i) : note_phases(); });
   }
 }
 
 // What a fault draws is its own, whatever others there are.
-SimRandom Injector::stream_of(const Fault& fault) const {
-  return {mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
-              static_cast<std::uint64_t>(fault.at.us)),
-          41 + fault.node};
+void Injector::seed_draws(const Fault& fault) {
+  random_ = SimRandom(mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
+                          static_cast<std::uint64_t>(cluster_.now().us)),
+                      41 + fault.node);
 }
 
 void Injector::strike(std::size_t index) {
   if (healed_) return;
-  const Fault& fault = faults_[index];
-  if (trace) trace("fault strikes: " + describe(fault));
-  random_ = stream_of(fault);
-  ++injected_[static_cast<std::size_t>(fault.kind)];
+  if (trace) trace("fault strikes: " + describe(faults_[index]));
   active_.insert(index);
-  striking_ = index;
-  note_phases();
-  striking_ = faults_.size();
-  apply(fault, true);
+  act(index);
 }
 
-// Of a fault that is over at once, as long as it lasts.
-void Injector::strike_again(std::size_t index) {
-  if (healed_ || !active_.contains(index)) return;
-  striking_ = index;
-  note_phases();
-  striking_ = faults_.size();
-  apply(faults_[index], true);
+void Injector::act(std::size_t index) {
+  if (!active_.contains(index)) return;
+  seed_draws(faults_[index]);
+  const PhaseSet met = phases_now();
+  if (apply(index, true)) note_acted(index, met);
 }
 
 void Injector::end(std::size_t index) {
   if (active_.erase(index) == 0) return;
-  if (trace) trace("fault ends: " + describe(faults_[index]));
-  apply(faults_[index], false);
+  const bool acted = acted_.contains(index);
+  if (!acted) ++missed_[static_cast<std::size_t>(faults_[index].kind)];
+  if (trace) trace((acted ? "fault ends: " : "fault ends and did not act: ") + describe(faults_[index]));
+  seed_draws(faults_[index]);
+  apply(index, false);
 }
 
-void Injector::note_phases() {
-  if (active_.empty()) return;
-  std::set<std::size_t> kinds;
-  for (const std::size_t index : active_)
-    if (!is_instant(faults_[index].kind) || index == striking_)
-      kinds.insert(static_cast<std::size_t>(faults_[index].kind));
-  for (std::size_t phase = 0; phase < phases; ++phase)
-    if (cluster_.in_phase(static_cast<Phase>(phase)))
-      for (const std::size_t kind : kinds) ++meetings_[kind][phase];
+void Injector::heal() {
+  while (!active_.empty()) end(*active_.begin());
+  healed_ = true;
+  for (auto& [id, node] : cluster_.nodes()) {
+    if (node.draining) bring_back(id);
+    node.draining = false;
+    cluster_.restart(id);
+  }
 }
 
-std::size_t Injector::active(FaultKind kind, NodeId node) const {
-  return static_cast<std::size_t>(std::ranges::count_if(active_, [&](std::size_t index) {
-    return faults_[index].kind == kind && (node == 0 || faults_[index].node == node);
-  }));
-}
-
-double Injector::strongest(FaultKind kind, NodeId node) const {
-  double most = 0;
-  for (const std::size_t index : active_)
-    if (faults_[index].kind == kind && faults_[index].node == node)
-      most = std::max(most, faults_[index].intensity);
-  return most;
-}
-
-void Injector::apply(const Fault& fault, bool on) {
+bool Injector::apply(std::size_t index, bool on) {
+  const Fault& fault = faults_[index];
   switch (fault.kind) {
     case FaultKind::kill:
     case FaultKind::wipe:
@@ -141,12 +120,17 @@ void Injector::apply(const Fault& fault, bool on) {
     case FaultKind::coordination_slow:
     case FaultKind::two_leaders:
     case FaultKind::stale_leader:
-      return set_coordination(fault, on);
+    case FaultKind::model_swap:
+    case FaultKind::model_load_failing:
+    case FaultKind::catalog_swap:
+      return set_authority(index, on);
     case FaultKind::disk_full:
     case FaultKind::disk_failing:
     case FaultKind::disk_slow:
     case FaultKind::disk_corrupt:
     case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
       return set_disk(fault, on);
     case FaultKind::device_hang:
     case FaultKind::device_error:
@@ -155,24 +139,56 @@ void Injector::apply(const Fault& fault, bool on) {
     case FaultKind::memory_corruption:
     case FaultKind::memory_pressure:
       return set_device(fault, on);
-    case FaultKind::model_swap:
-    case FaultKind::catalog_swap:
-      return set_versions(fault, on);
     default:
-      return set_load(fault, on);
+      return set_load(index, on);
   }
 }
 
-// ---- the end ----
+// ---- which are active, and what they met ----
 
-void Injector::heal() {
-  while (!active_.empty()) end(*active_.begin());
-  healed_ = true;
-  for (auto& [id, node] : cluster_.nodes()) {
-    if (node.draining) bring_back(id);
-    node.draining = false;
-    cluster_.restart(id);
+std::size_t Injector::active(FaultKind kind, NodeId node) const {
+  return static_cast<std::size_t>(std::ranges::count_if(active_, [&](std::size_t index) {
+    return faults_[index].kind == kind && (node == 0 || faults_[index].node == node);
+  }));
+}
+
+const Fault* Injector::strongest_fault(FaultKind kind, NodeId node) const {
+  const Fault* strongest = nullptr;
+  for (const std::size_t index : active_) {
+    const Fault& fault = faults_[index];
+    if (fault.kind != kind || fault.node != node) continue;
+    if (!strongest || fault.intensity > strongest->intensity) strongest = &fault;
   }
+  return strongest;
+}
+
+double Injector::strongest(FaultKind kind, NodeId node) const {
+  const Fault* fault = strongest_fault(kind, node);
+  return fault ? fault->intensity : 0;
+}
+
+Injector::PhaseSet Injector::phases_now() const {
+  PhaseSet set;
+  for (std::size_t phase = 0; phase < phases; ++phase)
+    set[phase] = cluster_.in_phase(static_cast<Phase>(phase));
+  return set;
+}
+
+void Injector::note_acted(std::size_t index, const PhaseSet& met) {
+  const auto kind = static_cast<std::size_t>(faults_[index].kind);
+  injected_[kind] += acted_.insert(index).second;
+  for (std::size_t phase = 0; phase < phases; ++phase) meetings_[kind][phase] += met[phase];
+}
+
+void Injector::note_phases() {
+  std::set<std::size_t> kinds;
+  for (const std::size_t index : active_)
+    if (acted_.contains(index) && !is_instant(faults_[index].kind))
+      kinds.insert(static_cast<std::size_t>(faults_[index].kind));
+  if (kinds.empty()) return;
+  const PhaseSet met = phases_now();
+  for (const std::size_t kind : kinds)
+    for (std::size_t phase = 0; phase < phases; ++phase) meetings_[kind][phase] += met[phase];
 }
 
 }  // namespace troupe::sim
