@@ -94,6 +94,10 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
     for (std::size_t phase = 0; phase < sim::phases; ++phase)
       meetings[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))]
               [std::string(sim::name_of(static_cast<sim::Phase>(phase)))] = result.meetings[kind][phase];
+  nlohmann::json missed = nlohmann::json::object();
+  for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
+    if (result.missed[kind] > 0)
+      missed[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))] = result.missed[kind];
   const sim::Tally& t = result.tally;
   return {{"commit", commit()},
           {"seeds", result.seeds},
@@ -116,6 +120,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"unsent", t.unsent},
           {"unjudged", t.unjudged},
           {"meetings", meetings},
+          {"did_not_act", missed},
           {"never_met", result.never_met()},
           {"failures", failures}};
 }
@@ -132,6 +137,18 @@ void print_share(std::ostream& out, const sim::ShareCheck& check) {
   out << '\n';
 }
 
+// Faults that struck and found nothing to act on: a dead process to kill, an empty disk to corrupt.
+void print_missed(std::ostream& out, const sim::SwarmResult& result) {
+  std::uint64_t all = 0;
+  for (const std::uint64_t count : result.missed) all += count;
+  if (all == 0) return;
+  out << all << " more faults found nothing to act on:";
+  for (std::size_t kind = 0; kind < sim::fault_kinds; ++kind)
+    if (result.missed[kind] > 0)
+      out << ' ' << sim::name_of(static_cast<sim::FaultKind>(kind)) << ' ' << result.missed[kind];
+  out << '\n';
+}
+
 void print_summary(std::ostream& out, const sim::SwarmResult& result) {
   const sim::Tally& t = result.tally;
   std::uint64_t faults = 0;
@@ -142,6 +159,7 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << " per seed), " << t.kills << " kills, " << t.swaps << " swaps\n"
       << t.requests << " requests: " << t.answered << " answered, " << t.refused << " refused, " << t.expired
       << " expired, " << t.cut_off << " lost with their router\n";
+  print_missed(out, result);
   out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
       << " drills with too few answers to judge\n";
   for (const sim::ShareCheck& check : result.share_checks()) print_share(out, check);

@@ -202,6 +202,12 @@ RankRequest Clients::draw_for(const std::string& tenant, const std::string& user
   return request;
 }
 
+void Clients::ask(const Message& request) {
+  Asked asked;
+  asked.request = request;
+  send(std::move(asked));
+}
+
 void Clients::ask_strange(const RankRequest& request) {
   Asked asked;
   asked.request = request;
@@ -411,6 +417,9 @@ void Clients::note_poisons() { poisons_.insert(cluster_.poisons().begin(), clust
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
   if (const auto* put = std::get_if<PutUser>(&asked.request)) {
     std::uint64_t& known = stored_[{put->tenant, put->user}];
+    known = std::max(known, stored.version);
+  } else if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) {
+    std::uint64_t& known = stored_[{gone->tenant, gone->user}];
     known = std::max(known, stored.version);
   } else if (std::holds_alternative<Reload>(asked.request)) {
     ++tally_.swaps;

@@ -59,6 +59,7 @@ class Clients {
   void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
+  void ask(const Message& request);              // judged as all others
   void ask_strange(const RankRequest& request);  // poison: an outcome is all that is asked of it
   void reload(const std::string& model_version, const std::string& catalog_version);
 

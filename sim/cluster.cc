@@ -150,7 +150,11 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
                    .seed = mix(scenario_.seed, node.id, 22),
                    .page_bytes = page_bytes(),
                    .now = [this] { return host_.now(); },
-                   .local_now = [this, id = node.id] { return host_.local_time(id); }},
+                   .local_now = [this, id = node.id] { return host_.local_time(id); },
+                   .on_struck =
+                       [this](NodeId id, FaultKind kind) {
+                         if (on_struck) on_struck(id, kind);
+                       }},
       *node.pages, *node.disk, host_.network(), registry_, node.transfer, violations_);
   actors::KvWorkerConfig c;
   c.node = node.id;

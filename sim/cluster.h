@@ -72,6 +72,8 @@ class Cluster {
   void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
   // A batch with a poisonous request began there: called for each, before the process dies.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
+  // A fault that waits for its job has acted there; see StoreOptions::on_struck.
+  std::function<void(NodeId, FaultKind)> on_struck;
 
   // What the hard state says is served; the initial versions before anybody wrote it.
   Versions versions() const;

@@ -1,5 +1,7 @@
 #include "sim/feature_port.h"
 
+#include <algorithm>
+
 namespace troupe::sim {
 namespace {
 
@@ -35,9 +37,9 @@ FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, ItemNames& na
 std::optional<Duration> FeaturePort::begin(Instant now, const Job& job, std::uint32_t) {
   if (const auto* question = std::get_if<Coordinate>(&job))
     return coordination_.time_of(now, options_.node, *question);
-  if (faults_.hung) return std::nullopt;
   const Duration latency = random_.between(options_.latency_min, options_.latency_max);
-  return Duration{static_cast<std::int64_t>(static_cast<double>(latency.us) * faults_.slowness)};
+  const std::int64_t hung_us = std::max<std::int64_t>(0, (faults_.hung_until - now).us);
+  return Duration{hung_us + static_cast<std::int64_t>(static_cast<double>(latency.us) * faults_.slowness)};
 }
 
 JobResult FeaturePort::run(const Job& job, std::uint32_t) {

@@ -18,7 +18,7 @@ namespace troupe::sim {
 struct FeatureFaults {
   double slowness = 1;
   bool failing = false;  // jobs end in refusals 503, nothing is written
-  bool hung = false;     // jobs that begin do not end
+  Instant hung_until;    // jobs that begin before end after it
 };
 
 // Names of item blocks under a model, each computed once: hashing is the dearest thing here. Shared by all

@@ -79,8 +79,9 @@ TEST_CASE("faults: the store is slow, fails without writing, and hangs, but the 
   CHECK(std::get<Refusal>(store.run(find)).code == "storage_failed");
   store.run(Write{DeleteUser{.tenant = "", .user = "u1"}});
   CHECK(store.world.profile("", "u1"));
-  store.faults = {.hung = true};
-  CHECK(store.port.begin({}, find, 0) == std::nullopt);
+  store.faults = {.hung_until = {5'000'000}};
+  CHECK(store.port.begin({4'000'000}, find, 0)->us >= 1'000'000);
+  CHECK(store.port.begin({5'000'000}, find, 0)->us < 1'000'000);
   CHECK(std::get<Coordinated>(store.run(Coordinate{ReadKey{"k"}})).ok);
   store.coordination.faults().away = true;
   CHECK(store.port.begin({}, Coordinate{ReadKey{"k"}}, 0) == Duration{5'000});

@@ -82,6 +82,7 @@ class Run {
     result.events = cluster_.host().events();
     result.violations = violations_.kept();
     result.injected = injector_.injected();
+    result.missed = injector_.missed();
     result.meetings = injector_.meetings();
     result.tally = clients_.tally();
     for (auto& [id, node] : cluster_.nodes()) result.tally.kills += node.kills;

@@ -23,8 +23,8 @@ struct RunOptions {
 
 struct RunResult {
   std::uint64_t seed = 0, digest = 0, events = 0;
-  std::vector<Violation> violations;  // empty: all promises were kept
-  std::array<std::uint32_t, fault_kinds> injected{};
+  std::vector<Violation> violations;                            // empty: all promises were kept
+  std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: struck, and found nothing to act on
   Meetings meetings{};
   Tally tally;
 };

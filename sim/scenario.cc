@@ -110,7 +110,15 @@ bool fits(const Scenario& s, FaultKind kind) {
     case FaultKind::disk_slow:
     case FaultKind::disk_corrupt:
     case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
       return s.store;
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+      return s.workers >= 2;
+    case FaultKind::two_leaders:
+      return s.cache_metas >= 2;
     default:
       return true;
   }
@@ -128,6 +136,9 @@ NodeId draw_target(SimRandom& random, const Scenario& s, FaultKind kind) {
     case FaultKind::disk_slow:
     case FaultKind::disk_corrupt:
     case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
+    case FaultKind::model_load_failing:
     case FaultKind::memory_corruption:
     case FaultKind::memory_pressure:
     case FaultKind::transfer_reset:
@@ -136,8 +147,11 @@ NodeId draw_target(SimRandom& random, const Scenario& s, FaultKind kind) {
       return s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
     case FaultKind::features_slow:
     case FaultKind::features_failing:
+    case FaultKind::features_hung:
       return s.router(static_cast<std::uint32_t>(random.below(s.routers)));
-    case FaultKind::coordination_away:
+    case FaultKind::coordination_away:  // routers and cache-metas ask it
+      if (chance(random, 0.5)) return 0;
+      return 1 + static_cast<NodeId>(random.below(s.together ? s.routers : s.routers + s.cache_metas));
     case FaultKind::loss:
     case FaultKind::doubling:
     case FaultKind::reordering:
@@ -151,6 +165,7 @@ NodeId draw_target(SimRandom& random, const Scenario& s, FaultKind kind) {
     case FaultKind::malformed:
     case FaultKind::poison:
     case FaultKind::profile_storm:
+    case FaultKind::deletes:
     case FaultKind::model_swap:
     case FaultKind::catalog_swap:
     case FaultKind::cold_start:
@@ -170,6 +185,10 @@ Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
   fault.node = draw_target(random, s, kind);
   if (kind == FaultKind::false_alarm || kind == FaultKind::bridge)
     fault.peer = 1 + static_cast<NodeId>(random.below(s.nodes()));
+  if (kind == FaultKind::two_leaders) {  // longer than a lease, and until the other leads
+    fault.peer = s.router(static_cast<std::uint32_t>(random.below(s.routers)));
+    fault.lasts = {std::min(longest, between(random, 10, 16) * s.heartbeat.us)};
+  }
   fault.intensity = real(random, 0.05, 1.0);
   return fault;
 }
@@ -199,11 +218,15 @@ bool is_harmless(FaultKind kind, bool at_router) {
     case FaultKind::disk_slow:
     case FaultKind::disk_corrupt:
     case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
     case FaultKind::memory_pressure:
     case FaultKind::device_error:
     case FaultKind::device_nan:
     case FaultKind::profile_storm:
+    case FaultKind::deletes:
     case FaultKind::model_swap:
+    case FaultKind::model_load_failing:
     case FaultKind::catalog_swap:
     case FaultKind::drain:
       return true;

@@ -14,6 +14,14 @@ bool SimDisk::put(const Record& record) {
   return true;
 }
 
+void SimDisk::put_torn(Record record, SimRandom& random) {
+  if (record.pages.empty()) return;
+  const std::size_t whole = record.pages.size(), written = random.below(whole);
+  record.pages.resize(written);
+  if (random.below(2) == 0) record.pages.resize(whole);
+  put(record);
+}
+
 const SimDisk::Record* SimDisk::find(const BlockName& name) const {
   const auto at = records_.find(name);
   return at == records_.end() ? nullptr : &at->second;

@@ -15,10 +15,14 @@ namespace troupe::sim {
 
 class SimDisk {
  public:
+  // What becomes of a save that breaks off in its middle; a part of the block is on the disk.
+  enum class Torn { none, by_full_disk, by_death };
   struct Faults {
     bool full = false;     // takes nothing more
     bool failing = false;  // neither takes nor gives
     double slowness = 1;
+    Torn torn = Torn::none;
+    double loads_lost = 0;  // share of the blocks that cannot be read
   };
   struct Record {
     StoredBlock block;  // as its writer called it
@@ -36,6 +40,8 @@ class SimDisk {
   const Faults& faults() const { return faults_; }
 
   bool put(const Record& record);  // false: no room
+  // A first part of its pages, and either nothing or pages of zeros after them.
+  void put_torn(Record record, SimRandom& random);
   const Record* find(const BlockName& name) const;
   bool erase(const BlockName& name);
   const Records& records() const { return records_; }

@@ -49,6 +49,17 @@ TEST_CASE("every lie shows to whoever looks") {
     }
 }
 
+TEST_CASE("a torn save leaves a first part of the block, which shows to whoever looks") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SimRandom random(seed, 0);
+    SimDisk disk(100);
+    disk.put_torn(record(1), random);
+    REQUIRE(disk.find({{1}}));
+    CHECK_FALSE(sound(disk, 1));
+    CHECK(disk.pages() == disk.find({{1}})->pages.size());
+  }
+}
+
 TEST_CASE("what was erased comes back, until everything is wiped") {
   SimRandom random(1, 0);
   SimDisk disk(100);

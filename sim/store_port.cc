@@ -50,10 +50,29 @@ std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint3
     return time_of(*load);
   }
   if (const auto* save = std::get_if<SaveBlock>(&job)) {
+    if (dies_in(*save)) return std::nullopt;
     watch(save->pages, running);
     return disk_time(save->pages.size());
   }
   return disk_time(0);
+}
+
+bool StorePort::dies_in(const SaveBlock& save) {
+  if (disk_.faults().torn != SimDisk::Torn::by_death || disk_.faults().failing) return false;
+  if (!pages_.hold(save.pages, save.block.tokens)) return false;
+  tear(save);
+  return true;
+}
+
+void StorePort::tear(const SaveBlock& save) {
+  disk_.put_torn({save.block, pages_.read(save.pages)}, random_);
+  if (options_.on_struck) options_.on_struck(options_.node, FaultKind::torn_save);
+}
+
+bool StorePort::loses_load() {
+  if (!chance(random_, disk_.faults().loads_lost)) return false;
+  if (options_.on_struck) options_.on_struck(options_.node, FaultKind::load_failing);
+  return true;
 }
 
 constexpr Duration copy_ends{300'000};  // after its lease, whatever is still to come
@@ -158,6 +177,10 @@ JobResult StorePort::save(const SaveBlock& save) {
   if (disk_.faults().failing) return storage_failed();
   if (pages_.checksum(save.pages) != save.block.checksum)
     return Saved{false, "the pages do not match their checksum", true};
+  if (disk_.faults().torn != SimDisk::Torn::none) {
+    tear(save);
+    return Saved{false, "disk full", false, true};
+  }
   if (!disk_.put({save.block, pages_.read(save.pages)})) return Saved{false, "disk full", false, true};
   return Saved{true};
 }
@@ -173,7 +196,7 @@ JobResult StorePort::load(const LoadBlocks& load) {
 
 bool StorePort::load_one(const LoadBlocks::One& one) {
   const SimDisk::Record* record = disk_.find(one.name);
-  if (!record) return false;
+  if (!record || loses_load()) return false;
   if (!identical(record->block.name, one.name) || record->pages.size() != one.pages.size()) {
     quarantine(one.name);
     return false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/sim_host.h"
+#include "sim/faults.h"
 #include "sim/pages.h"
 #include "sim/sim_disk.h"
 #include "sim/violations.h"
@@ -33,6 +34,9 @@ struct StoreOptions {
       1'000'000};  // until a pull from a node that does not answer is given up, budget permitting
   std::function<Instant()> now;        // virtual time
   std::function<Instant()> local_now;  // the node's own clock, by which it judges leases; none: `now`
+  // The disk's fault of this kind has acted. A torn save by death does not end: kill the process by
+  // SimHost::at, since this may be called within begin().
+  std::function<void(NodeId, FaultKind)> on_struck;
 };
 
 class StorePort final : public SimPort {
@@ -67,6 +71,9 @@ class StorePort final : public SimPort {
   Duration time_of(const LoadBlocks& load) const;
   void begin_load(const LoadBlocks& load, Running& running);
   Duration begin_pull(Instant now, const PullBlocks& pull, Running& running);
+  bool dies_in(const SaveBlock& save);
+  void tear(const SaveBlock& save);
+  bool loses_load();
   void watch(std::span<const std::uint32_t> ids, Running& running) const;
   void check_watched(const Running& running, std::string_view what);
   Instant local_now() const { return options_.local_now ? options_.local_now() : options_.now(); }

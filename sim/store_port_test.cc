@@ -246,3 +246,25 @@ TEST_CASE("pages outside the arena, or too few, are refused") {
   load.blocks[0].pages = {8, 9};
   CHECK(std::get<Refusal>(node.run(load)).code == "bad_pages");
 }
+
+TEST_CASE("a save that breaks off is on the disk, but not whole: no load takes it") {
+  for (const auto torn : {SimDisk::Torn::by_full_disk, SimDisk::Torn::by_death}) {
+    Node node;
+    node.disk.faults().torn = torn;
+    const Job job = node.save();
+    CHECK(node.begin(job).has_value() == (torn == SimDisk::Torn::by_full_disk));
+    if (torn == SimDisk::Torn::by_full_disk) CHECK(std::get<Saved>(node.end(job)).full);
+    CHECK(node.disk.records().size() == 1);
+    node.disk.faults().torn = SimDisk::Torn::none;
+    CHECK_FALSE(node.loaded());
+  }
+}
+
+TEST_CASE("a disk that loses loads refuses single blocks, and keeps them") {
+  Node node;
+  node.run(node.save());
+  node.disk.faults().loads_lost = 1;
+  CHECK_FALSE(node.loaded());
+  node.disk.faults().loads_lost = 0;
+  CHECK(node.loaded());
+}

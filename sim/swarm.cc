@@ -91,6 +91,7 @@ class Swarm {
     std::size_t faults = 0;
     for (std::size_t kind = 0; kind < fault_kinds; ++kind) {
       sum_.injected[kind] += result.injected[kind];
+      sum_.missed[kind] += result.missed[kind];
       faults += result.injected[kind];
       for (std::size_t phase = 0; phase < phases; ++phase)
         sum_.meetings[kind][phase] += result.meetings[kind][phase];

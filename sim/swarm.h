@@ -43,7 +43,7 @@ struct SwarmResult {
   std::uint64_t seeds = 0, twice = 0, events = 0;
   double seconds = 0;  // of all threads together
   Tally tally;
-  std::array<std::uint64_t, fault_kinds> injected{};
+  std::array<std::uint64_t, fault_kinds> injected{}, missed{};
   std::array<std::array<std::uint64_t, phases>, fault_kinds> meetings{};
   std::vector<std::size_t> faults_per_seed;
   std::vector<Failure> failures;  // in order of seed

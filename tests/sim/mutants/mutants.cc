@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/planted.h"
 #include "sim/swarm.h"
@@ -33,10 +35,13 @@ struct Options {
   std::uint64_t seeds = 2'000, clean_seeds = 40;
   std::string only;
   bool shrink = false;
+  std::vector<sim::FaultKind> kinds;  // of faults; empty: all
 };
 
-sim::SwarmResult swarm(std::uint64_t seeds, double twice_share, int shrink_runs) {
+sim::SwarmResult swarm(std::uint64_t seeds, double twice_share, int shrink_runs,
+                       const std::vector<sim::FaultKind>& kinds = {}) {
   sim::SwarmOptions options;
+  options.limits.kinds = kinds;
   options.last = seeds;
   options.threads = std::max(1U, std::thread::hardware_concurrency());
   options.failures_max = 1;
@@ -60,7 +65,7 @@ bool find(const BugRow& row, const Options& options) {
   // Names that collide are what an identity check is for.
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
   const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
-  sim::SwarmResult result = swarm(options.seeds, twice_share, options.shrink ? 100 : 0);
+  sim::SwarmResult result = swarm(options.seeds, twice_share, options.shrink ? 100 : 0, options.kinds);
   planting::bug = Bug::none;
   planting::name_bits = 256;
   if (result.failures.empty()) {
@@ -70,7 +75,7 @@ bool find(const BugRow& row, const Options& options) {
   }
   const sim::Failure& failure = result.failures.front();
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
-  if (!sim::run(sim::draw_scenario(failure.seed)).violations.empty()) {
+  if (!sim::run(sim::draw_scenario(failure.seed, {.kinds = options.kinds})).violations.empty()) {
     std::printf("%-26s promise %2d  seed %llu fails without the bug, too\n", row.name, row.promise,
                 static_cast<unsigned long long>(failure.seed));
     return false;
@@ -131,6 +136,12 @@ int main(int argc, char** argv) {
   app.add_option("--clean-seeds", options.clean_seeds, "Seeds that must pass without a bug");
   app.add_option("--bug", options.only, "Only this one");
   app.add_flag("--shrink", options.shrink, "Also shorten the fault list");
+  std::vector<std::string> faults;
+  app.add_option("--faults", faults, "Only faults of these kinds")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
+  for (std::size_t kind = 0; kind < troupe::sim::fault_kinds; ++kind)
+    if (std::ranges::count(faults, name_of(static_cast<troupe::sim::FaultKind>(kind))) > 0)
+      options.kinds.push_back(static_cast<troupe::sim::FaultKind>(kind));
+  if (options.kinds.size() != faults.size()) return std::fputs("--faults: no such kind\n", stderr), 2;
   return troupe::run_all(options);
 }
