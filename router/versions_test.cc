@@ -53,9 +53,10 @@ struct Bench {
     tick(us);
     settle();
   }
+  std::uint64_t beats = 0;
   void all_load(const std::string& model) {
     for (const NodeId node : {1, 2}) {
-      Heartbeat beat{.incarnation = 3};
+      Heartbeat beat{.incarnation = 3, .sequence = ++beats};
       beat.models = {"m1", model};
       workers.hear({0}, node, beat);
     }

@@ -51,6 +51,7 @@ void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
   to.setPlansExecuted(m.plans_executed);
   to.setVersionsEpoch(m.versions_epoch);
   put_list(m.models, to.initModels(m.models.size()));
+  to.setSequence(m.sequence);
 }
 void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.incarnation = from.getIncarnation();
@@ -63,6 +64,7 @@ void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.plans_executed = from.getPlansExecuted();
   m.versions_epoch = from.getVersionsEpoch();
   get_list(from.getModels(), m.models);
+  m.sequence = from.getSequence();
 }
 
 void put(const Versions& m, schema::Versions::Builder to) {
