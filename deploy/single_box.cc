@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 #include "actors/allocator/allocator_core.h"
@@ -11,19 +12,29 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/prompt_file.h"
 #include "router/router_core.h"
+#include "runtime/incarnation.h"
 
 namespace troupe::deploy {
 
 namespace {
 
-constexpr std::uint32_t router_lanes = 3, cache_meta_lanes = 1, block_lanes = 2;
+constexpr std::uint32_t router_lanes = 3, cache_meta_lanes = 1, store_lanes = 2;
 
-// Larger at each start, with room for the numbers that the process chooses.
-Incarnation new_incarnation() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count())
-         << 8;
+std::int64_t wall_clock_us() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+}
+
+Incarnation new_incarnation(Coordination& coordination, NodeId node) {
+  const auto next = next_incarnation(coordination, node, wall_clock_us());
+  if (const auto* refusal = std::get_if<Refusal>(&next))
+    throw std::runtime_error(refusal->where + ": " + refusal->what + "; expected " + refusal->expected);
+  return std::get<Incarnation>(next);
+}
+
+// Saves and loads do not wait behind pulls, each of which may take as long as a lease.
+std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
+  return store_lanes + (config.pulls ? static_cast<std::uint32_t>(config.pulls_running_max) : 0);
 }
 
 // A knob whose zero means one per core.
@@ -84,9 +95,7 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
 }
 
 SingleBox::SingleBox(Config config)
-    : config_(std::move(config)),
-      executors_(count_or_cores(config_, "inference.executors")),
-      incarnation_(new_incarnation()) {
+    : config_(std::move(config)), executors_(count_or_cores(config_, "inference.executors")) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config_, "model.directory");
@@ -107,12 +116,12 @@ SingleBox::SingleBox(Config config)
       [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  compute_ =
-      std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), options),
-                                            names_.model_version, *arena_, executors_,
-                                            config_.boolean("pool.verify_on_read"));
+  compute_ = std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), options),
+                                                   names_.model_version, *arena_, executors_,
+                                                   config_.boolean("pool.verify_on_read"));
   coordination_ = std::make_unique<FileCoordination>(
       std::filesystem::path(required_text(config_, "node.data_dir")) / "coordination");
+  incarnation_ = new_incarnation(*coordination_, node);
   router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
   cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
 }
@@ -127,8 +136,10 @@ std::vector<Address> SingleBox::actors() const {
 void SingleBox::add_to(Host& host) {
   host.add({address(Role::router), make_router(), router_port_.get(), router_lanes});
   host.add({address(Role::cache_meta), make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
-  host.add({address(Role::kv_worker), make_kv_worker(), blocks_.get(), block_lanes});
-  host.add({address(Role::inference_worker), make_inference_worker(), compute_.get(), executors_});
+  const actors::KvWorkerConfig kv = kv_worker_config();
+  host.add(
+      {address(Role::kv_worker), std::make_unique<actors::KvWorkerCore>(kv), blocks_.get(), block_lanes(kv)});
+  host.add({address(Role::inference_worker), make_inference_worker(), compute_.get(), compute_->lanes()});
   host.add({address(Role::allocator), make_allocator()});
 }
 
@@ -158,7 +169,7 @@ std::unique_ptr<Core> SingleBox::make_cache_meta() const {
   return std::make_unique<actors::CacheMetaCore>(c);
 }
 
-std::unique_ptr<Core> SingleBox::make_kv_worker() const {
+actors::KvWorkerConfig SingleBox::kv_worker_config() const {
   actors::KvWorkerConfig c;
   c.node = node;
   c.incarnation = incarnation_;
@@ -168,7 +179,7 @@ std::unique_ptr<Core> SingleBox::make_kv_worker() const {
   c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
   c.pool.user_pages = c.pool.pages - c.pool.item_pages;
   c.store = config_.boolean("pool.store_item_blocks");
-  return std::make_unique<actors::KvWorkerCore>(c);
+  return c;
 }
 
 std::unique_ptr<Core> SingleBox::make_inference_worker() const {

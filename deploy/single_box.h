@@ -20,6 +20,11 @@
 #include "runtime/store_blocks.h"
 #include "runtime/store_features.h"
 
+namespace troupe::actors {
+class ComputePort;
+struct KvWorkerConfig;
+}  // namespace troupe::actors
+
 namespace troupe::deploy {
 
 // A knob that has no default. Throws ConfigError if it is empty.
@@ -31,7 +36,8 @@ std::string layout_version(const kernels::DecoderOptions& options);
 
 class SingleBox {
  public:
-  // Throws ConfigError, kernels::LoadError, StoreError, or std::bad_alloc if the pool cannot be mapped.
+  // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
+  // std::runtime_error if the coordination file cannot be used.
   explicit SingleBox(Config config);
   ~SingleBox();
 
@@ -53,7 +59,7 @@ class SingleBox {
  private:
   std::unique_ptr<Core> make_router() const;
   std::unique_ptr<Core> make_cache_meta() const;
-  std::unique_ptr<Core> make_kv_worker() const;
+  actors::KvWorkerConfig kv_worker_config() const;
   std::unique_ptr<Core> make_inference_worker() const;
   std::unique_ptr<Core> make_allocator() const;
 
@@ -68,10 +74,10 @@ class SingleBox {
   std::unique_ptr<PageArena> arena_;
   std::unique_ptr<FeaturePort> features_;
   std::unique_ptr<BlockStorePort> blocks_;
-  std::unique_ptr<Port> compute_;
+  std::unique_ptr<actors::ComputePort> compute_;
   std::unique_ptr<FileCoordination> coordination_;
   std::unique_ptr<CoordinatingPort> router_port_, cache_meta_port_;
-  const Incarnation incarnation_;
+  Incarnation incarnation_ = 0;
 };
 
 }  // namespace troupe::deploy

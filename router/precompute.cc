@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace troupe::router {
+namespace {
+
+// Of an item; half of the most for each worker that was lost with it or refused it. A silence may be that of
+// a lost message, so it weighs less.
+constexpr std::uint32_t blame_silent = 1, blame_failed = 3, blame_most = 6;
+
+}  // namespace
 
 Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader,
                        PromptForm form, NameContext names)
@@ -40,7 +47,7 @@ void Precompute::on_timer(Turn turn) {
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool overdue = turn.now >= at->second.deadline;
-    if (overdue) give_back(at->second.items);
+    if (overdue) blame(turn, at->second, blame_silent, "no answer");
     at = overdue ? running_.erase(at) : std::next(at);
   }
   work(turn);
@@ -57,7 +64,7 @@ void Precompute::add(Turn turn, Item item) {
 void Precompute::drop(const std::string& item) {
   const auto is_it = [&](const Item& other) { return other.id == item; };
   std::erase_if(changed_, is_it);
-  std::erase_if(missing_, is_it);
+  std::erase_if(missing_, [&](const Wanted& wanted) { return is_it(wanted.item); });
 }
 
 // Another model: all blocks have other names, so everything is missing again. Another catalog: other items.
@@ -88,7 +95,7 @@ void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
-    if (there) give_back(at->second.items);
+    if (there) blame_loss(turn, at->second);
     at = there ? running_.erase(at) : std::next(at);
   }
   work(turn);
@@ -145,7 +152,7 @@ bool Precompute::nobody_has_room(Instant now) const {
 
 void Precompute::work(Turn turn) {
   if (stage_ == Stage::off || turn.now < paused_until_) return;
-  while (running_.size() < config_.running_max && !missing_.empty()) {
+  while (may_start()) {
     const NodeId node = next_worker(turn.now);
     if (node == 0) return;
     compute_chunk(turn, node);
@@ -155,7 +162,8 @@ void Precompute::work(Turn turn) {
   if (!changed_.empty()) {
     const std::size_t count = std::min<std::size_t>(changed_.size(), config_.page_items);
     const auto end = changed_.begin() + static_cast<std::ptrdiff_t>(count);
-    std::vector<Item> items(changed_.begin(), end);
+    std::vector<Wanted> items;
+    for (auto item = changed_.begin(); item != end; ++item) items.push_back({std::move(*item)});
     changed_.erase(changed_.begin(), end);
     return look_up(turn, std::move(items));
   }
@@ -168,16 +176,38 @@ void Precompute::work(Turn turn) {
   }
 }
 
-void Precompute::look_up(Turn turn, std::vector<Item> items) {
+void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
   const NodeId leader = leader_.leader(turn.now);
   if (leader == 0) {  // nobody to ask: all of them, what is there is not rewritten
     give_back(items);
     return work(turn);
   }
   LookupBlocks lookup{.id = turn.next_id++, .count_access = false};
-  for (const Item& item : items) lookup.item_blocks.push_back(item.block);
+  for (const Wanted& wanted : items) lookup.item_blocks.push_back(wanted.item.block);
   lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
   turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
+}
+
+// Suspects run by themselves: nothing beside them is lost with them, or lost to another and laid to them.
+bool Precompute::may_start() const {
+  if (missing_.empty() || running_.size() >= config_.running_max) return false;
+  if (running_.empty()) return true;
+  return missing_.front().together_max == 0 && !running_.begin()->second.suspect;
+}
+
+std::vector<Precompute::Wanted> Precompute::take_chunk() {
+  const std::uint32_t together_max = missing_.front().together_max;
+  std::vector<Wanted> items;
+  std::size_t tokens = 0;
+  while (!missing_.empty() && missing_.front().together_max == together_max) {
+    const Wanted& next = missing_.front();
+    tokens += next.item.tokens.size();
+    if (!items.empty() && tokens > config_.chunk_tokens) break;
+    if (together_max > 0 && items.size() >= together_max) break;
+    items.push_back(std::move(missing_.front()));
+    missing_.pop_front();
+  }
+  return items;
 }
 
 // A plan of the system segment and some items, without readouts: only the blocks are wanted.
@@ -190,24 +220,44 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
   const auto start = static_cast<std::int32_t>(form_.system.size());
   if (framed)
     chunk.segments.push_back({SegmentKind::system, form_.system, 0, {}, system_block(form_, names_), ""});
-  Asked asked{chunk.id, node, {}, turn.now + config_.budget + config_.lookup_wait};
-  std::size_t tokens = 0;
-  while (!missing_.empty()) {
-    const Item& item = missing_.front();
-    if (!asked.items.empty() && tokens + item.tokens.size() > config_.chunk_tokens) break;
-    tokens += item.tokens.size();
+  Asked asked{chunk.id, node, take_chunk(), turn.now + config_.budget + config_.lookup_wait};
+  for (const auto& [item, together_max, blame] : asked.items) {
     std::vector<std::uint32_t> sees;
     if (framed) sees.push_back(0);
     chunk.segments.push_back({SegmentKind::item, item.tokens, start, std::move(sees), item.block, item.id});
-    asked.items.push_back(item);
-    missing_.pop_front();
+    asked.suspect = together_max > 0;
   }
+  chunk.alone = asked.suspect;
   running_[chunk.id] = std::move(asked);
   turn.effects.send({node, Role::inference_worker}, std::move(chunk));
 }
 
-void Precompute::give_back(const std::vector<Item>& items) {
+void Precompute::give_back(const std::vector<Wanted>& items) {
   missing_.insert(missing_.begin(), items.begin(), items.end());
+}
+
+// Which of several it was the halves will tell.
+void Precompute::blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why) {
+  std::vector<Wanted> items = chunk.items;
+  const bool by_itself = items.size() == 1;
+  for (Wanted& wanted : items) {
+    wanted.together_max = static_cast<std::uint32_t>((items.size() + 1) / 2);
+    if (by_itself) wanted.blame += blame;
+  }
+  if (!by_itself || items.front().blame < blame_most) return give_back(items);
+  ++items_given_up_;
+  turn.effects.count(Metric::item_blocks_given_up);
+  turn.effects.log(LogLevel::warning, "precompute_gives_up",
+                   {{"item", items.front().item.id}, {"why", std::string(why)}});
+}
+
+// A lost worker costs more than many small plans, so its items are tried one by one at once: what kills does
+// so twice (promise 12).
+void Precompute::blame_loss(Turn turn, const Asked& chunk) {
+  if (chunk.items.size() == 1) return blame(turn, chunk, blame_failed, "its worker was lost");
+  std::vector<Wanted> items = chunk.items;
+  for (Wanted& wanted : items) wanted = {std::move(wanted.item), 1, wanted.blame + blame_failed};
+  give_back(items);
 }
 
 // ---- answers ----
@@ -238,11 +288,11 @@ bool Precompute::on_listed(Turn turn, std::uint64_t job, const JobResult& result
 void Precompute::take_page(Turn turn, const ItemList& page) {
   last_listed_ = page.last || page.items.empty();
   if (!page.items.empty()) after_ = page.items.back().id;
-  std::vector<Item> items;
+  std::vector<Wanted> items;
   for (const Item& item : page.items)
-    if (fits(item)) items.push_back(item);
+    if (fits(item)) items.push_back({item});
   if (renamed_)
-    for (Item& item : items) item.block = item_block(form_, names_, item.tokens);
+    for (auto& [item, together_max, blame] : items) item.block = item_block(form_, names_, item.tokens);
   if (!items.empty() && !lookup_) {
     look_up(turn, std::move(items));
   } else {
@@ -280,18 +330,21 @@ bool Precompute::on_executed(Turn turn, const Executed& executed) {
 }
 
 // The item area there is full, or the KV-cache worker was silent for a while: the latter is asked before the
-// next try, and then it can only be the former.
+// next try, and then it can only be the former. Nobody was hurt: the items are no suspects.
 void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
   if (stage_ != Stage::walking) return;  // items that were put later
   Room& room = rooms_[chunk.node];
   room = room == Room::doubtful_ready || room == Room::full ? Room::full : Room::doubtful;
-  give_back(chunk.items);
+  std::vector<Wanted> items;
+  for (const Wanted& wanted : chunk.items) items.push_back({wanted.item});
+  give_back(items);
   if (!nobody_has_room(turn.now)) return;
   stage_ = Stage::full;
   missing_.clear();
   turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
 }
 
+// A worker that is busy says nothing about the items.
 bool Precompute::on_refused(Turn turn, const Refused& refused) {
   const auto asked = running_.extract(refused.id);
   if (asked.empty()) return false;
@@ -300,10 +353,7 @@ bool Precompute::on_refused(Turn turn, const Refused& refused) {
   if (status == 503 || status == 504) {
     give_back(asked.mapped().items);
   } else {
-    turn.effects.log(LogLevel::warning, "precompute_refused",
-                     {{"code", refused.refusal.code},
-                      {"what", refused.refusal.what},
-                      {"first_item", asked.mapped().items.front().id}});
+    blame(turn, asked.mapped(), blame_failed, refused.refusal.code + ": " + refused.refusal.what);
   }
   return true;
 }

@@ -6,6 +6,11 @@
 // with a sign of life between them, is full; when all are, the walk ends. Items that are put later are
 // computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
 // without it.
+//
+// Some item may kill whoever computes it. The items of a chunk that was refused, lost or not answered are
+// suspects: they are tried again in chunks of half as many (one by one after a loss), each alone in its batch
+// and none beside another of ours, so that only what was there is blamed. An item that fails by itself again
+// is given up.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -57,17 +62,24 @@ class Precompute {
 
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
+  std::uint64_t items_given_up() const { return items_given_up_; }
   std::string check_bounds() const;
 
  private:
   enum class Stage : std::uint8_t { off, walking, done, full };
   // A KV-cache worker: has to say that it is ready, then takes chunks; keeps nothing: has to say so again.
   enum class Room : std::uint8_t { unknown, ready, doubtful, doubtful_ready, full };
+  struct Wanted {
+    Item item;
+    std::uint32_t together_max = 0;  // items of a chunk that this one may be part of; 0: not a suspect
+    std::uint32_t blame = 0;         // for lost workers, and for what it did by itself
+  };
   struct Asked {
     std::uint64_t id = 0;
     NodeId node = 0;  // of a chunk
-    std::vector<Item> items;
+    std::vector<Wanted> items;
     Instant deadline;
+    bool suspect = false;
   };
 
   void work(Turn turn);
@@ -77,10 +89,14 @@ class Precompute {
   NodeId next_worker(Instant now);  // 0: none
   bool nobody_has_room(Instant now) const;
   void take_page(Turn turn, const ItemList& page);
-  void look_up(Turn turn, std::vector<Item> items);
+  void look_up(Turn turn, std::vector<Wanted> items);
+  bool may_start() const;
+  std::vector<Wanted> take_chunk();
   void compute_chunk(Turn turn, NodeId node);
   void on_fruitless(Turn turn, const Asked& chunk);
-  void give_back(const std::vector<Item>& items);  // they are missing still
+  void give_back(const std::vector<Wanted>& items);  // they are missing still
+  void blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why);
+  void blame_loss(Turn turn, const Asked& chunk);
   bool fits(const Item& item) const;
 
   PrecomputeConfig config_;
@@ -98,11 +114,11 @@ class Precompute {
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk began anew
   std::optional<Asked> lookup_;
-  std::deque<Item> changed_;  // put; not looked up yet
-  std::deque<Item> missing_;  // looked up; not computed yet
+  std::deque<Item> changed_;    // put; not looked up yet
+  std::deque<Wanted> missing_;  // looked up; not computed yet
   std::map<std::uint64_t, Asked> running_;
   Instant paused_until_;
-  std::uint64_t items_precomputed_ = 0;
+  std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;
 };
 
 inline constexpr std::uint64_t precompute_timer = 1;

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
+
 #include "runtime/core_probe.h"
 
 namespace troupe::router {
@@ -167,7 +171,7 @@ TEST_CASE("a KV-cache worker that keeps nothing while it is silent is not a full
   CHECK(b.precompute.state() == "done");
 }
 
-TEST_CASE("an overloaded worker is tried again after a pause, a refused plan is not") {
+TEST_CASE("an overloaded worker is tried again after a pause, a refused item only once") {
   Bench b;
   b.walk();
   b.list(2, {item(1)}, true);
@@ -176,10 +180,13 @@ TEST_CASE("an overloaded worker is tried again after a pause, a refused plan is 
   b.precompute.on_timer(b.at(20));
   CHECK_FALSE(b.sent<Execute>().has_value());
   b.precompute.on_timer(b.at(54));
-  REQUIRE(b.sent<Execute>().has_value());
-  b.precompute.on_refused(b.at(55), Refused{b.sent<Execute>()->id, {422, "bad_plan"}});
-  b.precompute.on_timer(b.at(200));
+  for (const std::int64_t us : {60, 160}) {
+    REQUIRE(b.sent<Execute>().has_value());
+    b.precompute.on_refused(b.at(us), Refused{b.sent<Execute>()->id, {422, "bad_plan"}});
+    b.precompute.on_timer(b.at(us + 50));
+  }
   CHECK_FALSE(b.sent<Execute>().has_value());
+  CHECK(b.precompute.items_given_up() == 1);
   CHECK(b.precompute.state() == "done");
 }
 
@@ -257,12 +264,17 @@ TEST_CASE("chunks go from worker to worker, past those whose KV-cache worker is 
   CHECK(chunks[2].first == 1);
 }
 
-TEST_CASE("what ran on a lost worker is computed elsewhere") {
+TEST_CASE("what ran on a lost worker is computed elsewhere, once nothing else runs") {
   Cluster c;
   c.walk({1, 3});
+  const auto before = c.chunks();
+  REQUIRE(before.size() == 3);  // the second on node 3
   c.workers.lose(3);
-  const std::vector<NodeId> lost{3};
-  c.precompute.lose(c.at(4), lost);
+  c.precompute.lose(c.at(4), std::vector<NodeId>{3});
+  CHECK(c.chunks().empty());
+  c.precompute.on_executed(c.at(5), Executed{before[0].second, {}, {1, 0}, 1});
+  CHECK(c.chunks().empty());
+  c.precompute.on_executed(c.at(6), Executed{before[2].second, {}, {1, 0}, 1});
   REQUIRE(c.chunks().size() == 1);
   CHECK(c.chunks()[0].first == 1);
 }
@@ -312,6 +324,135 @@ TEST_CASE("one full worker does not end the walk while another keeps what it com
   }
   CHECK(c.precompute.state() == "done");
   CHECK(c.precompute.items_precomputed() == 4);
+}
+
+// Forty items, some of which are bad, on four workers; every answer may be lost. Says what became of them.
+struct BadItems {
+  enum class Way { refused, kills };
+  WorkerTable workers{{.heartbeat = {1'000'000'000}}, {1, 2, 3, 4}};  // nobody is silent
+  LeaderView leader{{}, {200'000}};
+  Precompute precompute{{.on = true,
+                         .chunk_tokens = 60,
+                         .running_max = 2,
+                         .pause = {5},
+                         .lookup_wait = {100},
+                         .budget = {1'000}},
+                        workers,
+                        leader,
+                        form,
+                        names};
+  std::uint64_t next_id = 5;
+  std::int64_t now = 0;
+  std::set<std::string> bad;
+  Way way = Way::refused;
+  std::mt19937_64 random;
+  std::uint64_t lost_percent = 0;
+
+  std::deque<std::pair<NodeId, Execute>> running;
+  std::set<std::string> made, given_up;
+  int kills = 0;
+
+  Effects effects;
+  Turn turn() { return {{now}, next_id, effects}; }
+  void take_effects() {
+    for (auto& effect : effects.list) {
+      if (auto* send = std::get_if<Effects::Send>(&effect)) {
+        if (auto* chunk = std::get_if<Execute>(&send->message)) running.push_back({send->to.node, *chunk});
+      } else if (const auto* log = std::get_if<Effects::Log>(&effect)) {
+        if (log->event == "precompute_gives_up") given_up.insert(log->fields.front().value);
+      }
+    }
+    effects = {};
+    CHECK(precompute.check_bounds() == "");
+  }
+  void start() {
+    workers.start({0});
+    precompute.start(turn());
+    for (const NodeId node : {1, 2, 3, 4})
+      precompute.on_status(turn(), StatusReply{1, node, Role::kv_worker, true});
+    std::uint64_t job = 0;
+    for (const auto& effect : effects.list)
+      if (const auto* listing = std::get_if<Effects::Start>(&effect)) job = listing->job;
+    std::vector<Item> items;
+    for (int n = 0; n < 40; ++n) items.push_back(item(n));
+    precompute.on_listed(turn(), job, ItemList{items, true});
+    take_effects();
+  }
+  void answer(NodeId node, const Execute& chunk) {
+    if (chunk.alone) CHECK(running.empty());
+    const bool fails =
+        std::any_of(chunk.segments.begin(), chunk.segments.end(),
+                    [&](const PlannedSegment& segment) { return bad.contains(segment.owner); });
+    if (fails && way == Way::kills) {
+      ++kills;
+      std::erase_if(running, [&](const auto& other) { return other.first == node; });
+      precompute.lose(turn(), std::vector<NodeId>{node});
+      precompute.on_status(turn(), StatusReply{1, node, Role::kv_worker, true});
+      return;
+    }
+    if (!fails)
+      for (const PlannedSegment& segment : chunk.segments) made.insert(segment.owner);
+    if (random() % 100 < lost_percent) return;
+    if (fails) {
+      precompute.on_refused(turn(), Refused{chunk.id, {500, "device_failed", "it did"}});
+    } else {
+      precompute.on_executed(turn(), Executed{chunk.id, {}, std::vector<std::uint8_t>(1), 1});
+    }
+  }
+  void run() {
+    start();
+    for (int step = 0; step < 5'000 && precompute.state() != "done"; ++step) {
+      if (running.empty()) {
+        now += 500;
+        precompute.on_timer(turn());
+      } else {
+        ++now;
+        const auto [node, chunk] = running.front();
+        running.pop_front();
+        answer(node, chunk);
+      }
+      take_effects();
+    }
+    CHECK(precompute.state() == "done");
+  }
+  // What is bad is given up, all else is made.
+  void judge() {
+    run();
+    CHECK(given_up == bad);
+    CHECK(precompute.items_given_up() == bad.size());
+    for (int n = 0; n < 40; ++n) {
+      const std::string id = "item " + std::to_string(n);
+      CHECK(made.contains(id) != bad.contains(id));
+    }
+  }
+};
+
+TEST_CASE("a bad item is found by halves and given up, the others are made") {
+  BadItems b;
+  b.bad = {"item 7", "item 8", "item 39"};
+  b.judge();
+}
+
+TEST_CASE("an item that kills whoever computes it does so twice") {
+  BadItems b;
+  b.way = BadItems::Way::kills;
+  b.bad = {"item 13"};
+  b.judge();
+  CHECK(b.kills == 2);
+}
+
+TEST_CASE("whatever is bad and whatever is lost on the way, nothing else is given up and the walk ends") {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    BadItems b;
+    b.random.seed(seed);
+    b.way = seed % 2 == 0 ? BadItems::Way::kills : BadItems::Way::refused;
+    b.lost_percent = seed % 3 * 5;
+    for (std::uint64_t n = b.random() % 4; n > 0; --n)
+      b.bad.insert("item " + std::to_string(b.random() % 40));
+    b.judge();
+    CHECK(b.kills <= 2 * static_cast<int>(b.bad.size()));
+  }
 }
 
 TEST_CASE("another model begins the walk anew, under its names") {

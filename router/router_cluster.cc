@@ -161,6 +161,7 @@ StatusReply RouterCore::status(RequestId id) const {
   if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
   field("precompute", std::string(precompute_.state()));
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
+  field("items_given_up", std::to_string(precompute_.items_given_up()));
   return reply;
 }
 

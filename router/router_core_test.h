@@ -62,6 +62,7 @@ struct RouterBench {
   std::uint64_t job = 0;     // of the last request's features
   std::uint64_t serial = 0;  // of the last lookup or plan
   NodeId node = 0;           // where the last plan went
+  std::uint64_t beats = 0;
 
   void rank(std::int64_t us, RequestId id, const std::string& policy = "bat", std::int64_t budget = 0,
             const std::string& user = "ann") {
@@ -99,7 +100,8 @@ struct RouterBench {
     probe.receive(us, {at, Role::inference_worker}, Refused{serial, {status, code}});
     look();
   }
-  void beat(std::int64_t us, NodeId at, const Heartbeat& heartbeat) {
+  void beat(std::int64_t us, NodeId at, Heartbeat heartbeat) {
+    heartbeat.sequence = ++beats;
     probe.receive(us, {at, Role::inference_worker}, heartbeat);
     look();
   }

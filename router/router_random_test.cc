@@ -76,8 +76,10 @@ struct World {
     }
     probe.effects = {};
   }
+  std::uint64_t beats = 0;
   void beat(NodeId node) {
     Heartbeat heartbeat = beat_of(process[node]);
+    heartbeat.sequence = ++beats;
     heartbeat.tokens_waiting = random() % 200;
     heartbeat.draining = chance(10);
     network.push_back({{node, Role::inference_worker}, heartbeat});

@@ -53,8 +53,9 @@ struct Bench {
     tick(us);
     settle();
   }
+  std::uint64_t beats = 0;
   void refuse_load(const std::string& model, std::uint64_t epoch) {
-    Heartbeat beat{.incarnation = 3, .versions_epoch = epoch};
+    Heartbeat beat{.incarnation = 3, .sequence = ++beats, .versions_epoch = epoch};
     beat.models = {"m1"};
     beat.refused_model = model;
     beat.refused_why = "no file";
@@ -62,7 +63,7 @@ struct Bench {
   }
   void all_load(const std::string& model) {
     for (const NodeId node : {1, 2}) {
-      Heartbeat beat{.incarnation = 3};
+      Heartbeat beat{.incarnation = 3, .sequence = ++beats};
       beat.models = {"m1", model};
       workers.hear({0}, node, beat);
     }

@@ -47,12 +47,13 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   Row* row = find(node);
   if (!row || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;
   const bool restarted = row->process != 0 && heartbeat.incarnation != row->process;
+  if (heartbeat.incarnation == row->process && heartbeat.sequence <= row->last.sequence)
+    return News::ignored;  // doubled, or overtaken: what it says was true before
   const std::uint64_t beats = row->beats + 1;
   if (restarted) *row = {.node = node, .hash = row->hash};
   row->process = heartbeat.incarnation;
   row->heard = now;
   row->lost = false;
-  if (heartbeat.plans_executed < row->last.plans_executed) return News::known;  // an older one, overtaken
   const std::uint64_t epoch = std::max(row->last.versions_epoch, heartbeat.versions_epoch);
   row->last = heartbeat;
   row->refused_epoch = heartbeat.versions_epoch;

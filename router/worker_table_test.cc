@@ -19,6 +19,11 @@ Heartbeat heartbeat(std::uint64_t tokens_waiting = 0, Incarnation incarnation = 
   beat.models = {"m"};
   return beat;
 }
+WorkerTable::News hear(WorkerTable& table, Instant now, NodeId node, Heartbeat beat) {
+  static std::uint64_t sequence = 0;  // any that rises
+  beat.sequence = ++sequence;
+  return table.hear(now, node, beat);
+}
 NodeId chosen(WorkerTable& table, std::int64_t us, std::vector<WorkerTable::Option> options) {
   const auto option = table.choose({us}, options, "m", true);
   return option ? option->node : 0;
@@ -36,7 +41,7 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
   table.start({100});
   CHECK(table.usable({3'099}, 1, "any model"));
   CHECK_FALSE(table.usable({3'100}, 1, "any model"));
-  table.hear({3'200}, 2, heartbeat());
+  hear(table, {3'200}, 2, heartbeat());
   CHECK(table.tick({3'300}) == std::vector<NodeId>{1});
   CHECK(table.tick({3'400}).empty());
   CHECK(table.usable({6'199}, 2, "m"));
@@ -47,12 +52,12 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
 TEST_CASE(
     "a worker whose heartbeat is overdue comes after the others, and is as good as they with the next one") {
   WorkerTable table = table_of({1, 2});
-  for (const NodeId node : {1, 2}) table.hear({0}, node, heartbeat());
-  table.hear({1'000}, 2, heartbeat());
+  for (const NodeId node : {1, 2}) hear(table, {0}, node, heartbeat());
+  hear(table, {1'000}, 2, heartbeat());
   CHECK(chosen(table, 1'500, {{1, 10}, {2, 100}}) == 1);
   CHECK(chosen(table, 1'501, {{1, 10}, {2, 100}}) == 2);
   CHECK(chosen(table, 1'501, {{1, 10}}) == 1);
-  table.hear({1'600}, 1, heartbeat());
+  hear(table, {1'600}, 1, heartbeat());
   CHECK(chosen(table, 1'700, {{1, 10}, {2, 100}}) == 1);
 }
 
@@ -60,22 +65,22 @@ TEST_CASE("a lost worker comes back with its next heartbeat, a draining one when
   WorkerTable table = table_of({1});
   table.lose(1);
   CHECK_FALSE(table.alive({0}, 1));
-  CHECK(table.hear({1}, 1, heartbeat()) == WorkerTable::News::known);
+  CHECK(hear(table, {1}, 1, heartbeat()) == WorkerTable::News::known);
   CHECK(table.usable({2}, 1, "m"));
   Heartbeat draining = heartbeat();
   draining.draining = true;
-  table.hear({3}, 1, draining);
+  hear(table, {3}, 1, draining);
   CHECK(table.alive({4}, 1));
   CHECK_FALSE(table.usable({4}, 1, "m"));
 }
 
 TEST_CASE("another incarnation is another process, an older one is not heard") {
   WorkerTable table = table_of({1});
-  CHECK(table.hear({0}, 1, heartbeat(0, 5)) == WorkerTable::News::known);
-  CHECK(table.hear({1}, 1, heartbeat(0, 7)) == WorkerTable::News::restarted);
-  CHECK(table.hear({2}, 1, heartbeat(0, 5)) == WorkerTable::News::ignored);
-  CHECK(table.hear({3}, 1, heartbeat(0, 7)) == WorkerTable::News::known);
-  CHECK(table.hear({4}, 9, heartbeat()) == WorkerTable::News::ignored);
+  CHECK(hear(table, {0}, 1, heartbeat(0, 5)) == WorkerTable::News::known);
+  CHECK(hear(table, {1}, 1, heartbeat(0, 7)) == WorkerTable::News::restarted);
+  CHECK(hear(table, {2}, 1, heartbeat(0, 5)) == WorkerTable::News::ignored);
+  CHECK(hear(table, {3}, 1, heartbeat(0, 7)) == WorkerTable::News::known);
+  CHECK(hear(table, {4}, 9, heartbeat()) == WorkerTable::News::ignored);
 }
 
 TEST_CASE("the wait is what the worker reported and what was sent since, over its lanes") {
@@ -83,7 +88,7 @@ TEST_CASE("the wait is what the worker reported and what was sent since, over it
   Heartbeat beat = heartbeat(60);
   beat.lanes = 2;
   beat.us_per_token = 4;
-  table.hear({0}, 1, beat);
+  hear(table, {0}, 1, beat);
   CHECK(table.wait_us(1) == 120);
   const Ticket first = table.send({1}, {1, 50});
   CHECK(first.predicted_us == 120 + 200);
@@ -91,28 +96,40 @@ TEST_CASE("the wait is what the worker reported and what was sent since, over it
   const Ticket second = table.send({1}, {1, 30});
   table.forget(first);
   CHECK(table.wait_us(1) == 180);
-  table.hear({2}, 1, beat);  // counts the second
+  hear(table, {2}, 1, beat);  // counts the second
   table.forget(second);
   CHECK(table.wait_us(1) == 120);
   beat.lanes_busy = 1;
-  table.hear({3}, 1, beat);
+  hear(table, {3}, 1, beat);
   CHECK(table.wait_us(1) > 120);
 }
 
-TEST_CASE("an overtaken heartbeat is a sign of life and nothing else") {
+TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of a new process does") {
   WorkerTable table = table_of({1});
-  Heartbeat late = heartbeat(1'000), newer = heartbeat(10);
-  newer.plans_executed = 5;
-  table.hear({0}, 1, newer);
-  table.hear({2'000}, 1, late);
-  CHECK(table.wait_us(1) == 100);
-  CHECK(table.alive({4'999}, 1));
+  Heartbeat beat = heartbeat(10);
+  beat.sequence = 7;
+  CHECK(table.hear({0}, 1, beat) == WorkerTable::News::known);
+  Heartbeat late = heartbeat(1'000);
+  late.sequence = 6;
+  CHECK(table.hear({2'000}, 1, late) == WorkerTable::News::ignored);
+  const Ticket sent = table.send({2'000}, {1, 5});
+  CHECK(table.hear({2'000}, 1, beat) == WorkerTable::News::ignored);
+  CHECK(table.wait_us(1) == 150);
+  CHECK_FALSE(table.alive({3'000}, 1));  // neither says that it lives still
+  table.lose(1);
+  table.hear({2'001}, 1, late);
+  CHECK_FALSE(table.alive({2'001}, 1));
+  Heartbeat reborn = heartbeat(0, 6);
+  reborn.sequence = 1;
+  CHECK(table.hear({2'002}, 1, reborn) == WorkerTable::News::restarted);
+  CHECK(table.alive({2'002}, 1));
+  table.forget(sent);
 }
 
 TEST_CASE("the earliest completion is chosen: the queue counts, and so does what need not be computed") {
   WorkerTable table = table_of({1, 2, 3});
-  table.hear({0}, 1, heartbeat(100));
-  table.hear({0}, 2, heartbeat(0));
+  hear(table, {0}, 1, heartbeat(100));
+  hear(table, {0}, 2, heartbeat(0));
   CHECK(chosen(table, 1, {{1, 10}, {2, 100}}) == 2);
   CHECK(chosen(table, 1, {{1, 10}, {2, 120}}) == 1);
   CHECK(chosen(table, 1, {}) == 0);
@@ -136,14 +153,14 @@ TEST_CASE("the home stays while it lives, and the homes of all are spread evenly
     ++homes[home];
     table.lose(home == 1 ? 2 : 1);  // somebody else
     CHECK(table.candidates({0}, {.home = spread(user), .draw = user + 1, .model = "m"}).at(0) == home);
-    table.hear({0}, home == 1 ? 2 : 1, heartbeat());
+    hear(table, {0}, home == 1 ? 2 : 1, heartbeat());
   }
   for (const auto& [node, count] : homes) CHECK(count > 60);
 }
 
 TEST_CASE("candidates are the home and the two with the shortest wait, never the tried ones") {
   WorkerTable table = table_of({1, 2, 3, 4, 5});
-  for (NodeId node = 1; node <= 5; ++node) table.hear({0}, node, heartbeat(node * 10));
+  for (NodeId node = 1; node <= 5; ++node) hear(table, {0}, node, heartbeat(node * 10));
   const auto nodes = table.candidates({1}, {.home = 7, .model = "m"});
   REQUIRE(nodes.size() == 3);
   const NodeId home = nodes[0];
@@ -174,7 +191,7 @@ TEST_CASE("of a thousand workers a few are looked at, others for other requests"
 TEST_CASE(
     "a worker that is much slower than it should be gets a probe now and then, until it is normal again") {
   WorkerTable table = table_of({1, 2, 3});
-  for (NodeId node = 1; node <= 3; ++node) table.hear({0}, node, heartbeat());
+  for (NodeId node = 1; node <= 3; ++node) hear(table, {0}, node, heartbeat());
   answer(table, 3, 10, 10);
   table.tick({0});
   CHECK(table.slow(3));
@@ -183,7 +200,7 @@ TEST_CASE(
   CHECK(chosen(table, later, {{3, 0}, {1, 100}}) == 3);  // a probe, at any price
   CHECK(chosen(table, later + 1, {{3, 0}, {1, 100}}) == 1);
   CHECK(chosen(table, later + beat_us, {{3, 0}, {1, 100}}) == 3);
-  for (NodeId node = 1; node <= 3; ++node) table.hear({later + 2 * beat_us}, node, heartbeat());
+  for (NodeId node = 1; node <= 3; ++node) hear(table, {later + 2 * beat_us}, node, heartbeat());
   CHECK(chosen(table, later + 2 * beat_us, {{3, 0}, {1, 100}}) == 1);  // the second gap is longer
   CHECK(chosen(table, later + 2 * beat_us, {{3, 0}}) == 3);            // better than nobody
   answer(table, 3, 1, 12);
@@ -218,7 +235,7 @@ TEST_CASE("rounds of time-outs on most workers do not add up: with answers all a
   std::int64_t now = 0;
   const auto beats = [&] {
     now += beat_us;
-    for (NodeId node = 1; node <= count; ++node) table.hear({now}, node, heartbeat());
+    for (NodeId node = 1; node <= count; ++node) hear(table, {now}, node, heartbeat());
     table.tick({now});
   };
   for (int round = 0; round < 2'000; ++round) {
@@ -278,21 +295,21 @@ TEST_CASE("a worker's refusal of a next model counts for those versions, while i
 TEST_CASE("a model is everywhere when every live worker that takes plans has said so") {
   WorkerTable table = table_of({1, 2, 3});
   table.start({0});
-  table.hear({0}, 1, heartbeat());
-  table.hear({0}, 2, heartbeat());
+  hear(table, {0}, 1, heartbeat());
+  hear(table, {0}, 2, heartbeat());
   CHECK_FALSE(table.all_have({1}, "m"));  // 3 has said nothing yet
   table.lose(3);
   CHECK(table.all_have({1}, "m"));
   CHECK_FALSE(table.all_have({1}, "n"));
   table.lose(2);
   CHECK_FALSE(table.all_have({1}, "m"));  // one of three is heard
-  table.hear({1}, 2, heartbeat());
+  hear(table, {1}, 2, heartbeat());
   CHECK_FALSE(table.all_have({5'000}, "m"));  // nobody lives
   CHECK_FALSE(table.all_follow({1}, 4));
   for (NodeId node : {1, 2}) {
     Heartbeat beat = heartbeat();
     beat.versions_epoch = 4;
-    table.hear({2}, node, beat);
+    hear(table, {2}, node, beat);
   }
   CHECK(table.all_follow({3}, 4));
 }

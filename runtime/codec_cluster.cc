@@ -53,6 +53,7 @@ void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
   put_list(m.models, to.initModels(m.models.size()));
   to.setRefusedModel(wire(m.refused_model));
   to.setRefusedWhy(wire(m.refused_why));
+  to.setSequence(m.sequence);
 }
 void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.incarnation = from.getIncarnation();
@@ -67,6 +68,7 @@ void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   get_list(from.getModels(), m.models);
   get(from.getRefusedModel(), m.refused_model);
   get(from.getRefusedWhy(), m.refused_why);
+  m.sequence = from.getSequence();
 }
 
 void put(const Versions& m, schema::Versions::Builder to) {

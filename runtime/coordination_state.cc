@@ -38,6 +38,14 @@ std::optional<std::int64_t> CoordinationState::next_end() const {
   return next;
 }
 
+void CoordinationState::keep_as(const CoordinationState& other) {
+  now_us_ = std::max(now_us_, other.now_us_);
+  for (auto& [id, lease] : leases_) {
+    const auto kept = other.leases_.find(id);
+    if (kept != other.leases_.end()) lease.end_us = std::max(lease.end_us, kept->second.end_us);
+  }
+}
+
 void CoordinationState::end_leases() {
   while (!leases_.empty()) end_lease(leases_.begin()->first);
 }

@@ -48,6 +48,8 @@ class CoordinationState {
   Revision last() const { return last_; }
   // Numbers up to this one are not given out any more.
   void skip(Revision last) { last_ = last > last_ ? last : last_; }
+  // Leases last as long as in `other`, which may have been asked to keep them since this was copied from it.
+  void keep_as(const CoordinationState& other);
   // All leases end now, with their keys: the process that counted their time is gone.
   void end_leases();
 

@@ -19,10 +19,12 @@
 namespace troupe {
 namespace {
 
-// The file: the head; "last <number>"; for each key "key <revision> <name bytes> <value bytes>", a new line,
-// name, value and a new line; "sum <XXH3 of all before, decimal>". Every line ends with a new line.
+// The file: the head; "last <number>", no number up to it is given out again; for each key "key <revision>
+// <name bytes> <value bytes>", a new line, name, value and a new line; "sum <XXH3 of all before, decimal>".
+// Every line ends with a new line.
 constexpr std::string_view head = "troupe coordination 1\n";
 constexpr std::size_t file_bytes_max = 4 * CoordinationState::bytes_max;
+constexpr Revision numbers_ahead = 1'000;  // that leases may draw before the file is written again
 constexpr std::int64_t wait_us_max = CoordinationState::ttl_us_max;
 
 std::int64_t steady_us() {
@@ -34,9 +36,9 @@ std::chrono::steady_clock::time_point steady_point(std::int64_t us) {
   return std::chrono::steady_clock::time_point(std::chrono::microseconds(us));
 }
 
-std::string text_of(const CoordinationState& state) {
+std::string text_of(const CoordinationState& state, Revision set_aside) {
   std::string text(head);
-  text += "last " + std::to_string(state.last()) + "\n";
+  text += "last " + std::to_string(set_aside) + "\n";
   for (const auto& [name, key] : state.keys()) {
     if (key.lease != 0) continue;
     text += "key " + std::to_string(key.revision) + " " + std::to_string(name.size()) + " " +
@@ -157,13 +159,6 @@ std::optional<std::string> flush_folder(const std::filesystem::path& path) {
   return fault;
 }
 
-std::optional<std::string> save(const CoordinationState& state, const std::filesystem::path& path) {
-  const std::filesystem::path aside = path.string() + ".new";
-  if (const auto fault = write_flushed(aside, text_of(state))) return fault;
-  if (rename(aside.c_str(), path.c_str()) != 0) return "rename: " + std::string(std::strerror(errno));
-  return flush_folder(path);
-}
-
 int lock_file(const std::filesystem::path& path) {
   const std::string name = path.string() + ".lock";
   const int lock = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -175,18 +170,36 @@ int lock_file(const std::filesystem::path& path) {
                            ": in use by another process; expected one process per coordination file");
 }
 
-bool reads(const Coordinate& question) {
-  return std::holds_alternative<ReadKey>(question.what) || std::holds_alternative<KeepLease>(question.what);
+// Does what this question changes outlive the process?
+bool outlives(const CoordinationState& state, const Coordinate& question) {
+  const auto is_kept = [&](const std::string& name) {
+    const auto key = state.keys().find(name);
+    return key != state.keys().end() && key->second.lease == 0;
+  };
+  if (const auto* write = std::get_if<WriteKey>(&question.what))
+    return write->lease == 0 || is_kept(write->key);
+  const auto* erase = std::get_if<EraseKey>(&question.what);
+  return erase && is_kept(erase->key);
 }
 
 }  // namespace
 
-FileCoordination::FileCoordination(std::filesystem::path path)
-    : path_(std::move(path)), lock_(lock_file(path_)) {
+FileReplaced replace_file(const std::filesystem::path& path, std::string_view text) {
+  using What = FileReplaced::What;
+  const std::filesystem::path aside = path.string() + ".new";
+  if (const auto fault = write_flushed(aside, text)) return {What::not_done, *fault};
+  if (rename(aside.c_str(), path.c_str()) != 0)
+    return {What::not_done, "rename: " + std::string(std::strerror(errno))};
+  const auto fault = flush_folder(path);
+  return fault ? FileReplaced{What::unknown, *fault} : FileReplaced{};
+}
+
+FileCoordination::FileCoordination(std::filesystem::path path, Replace replace)
+    : path_(std::move(path)), replace_(std::move(replace)), lock_(lock_file(path_)) {
   try {
-    state_ = load(path_);
-    if (const auto fault = save(state_, path_))
-      throw std::runtime_error(path_.string() + ": " + *fault + "; expected a file that can be written");
+    if (const auto refusal = save(load(path_)))
+      throw std::runtime_error(path_.string() + ": " + refusal->what +
+                               "; expected a file that can be written");
   } catch (...) {
     close(lock_);
     throw;
@@ -195,36 +208,115 @@ FileCoordination::FileCoordination(std::filesystem::path path)
 
 FileCoordination::~FileCoordination() { close(lock_); }
 
-std::variant<Coordinated, Refusal> FileCoordination::ask(const Coordinate& question) {
-  std::unique_lock held(mutex_);
-  if (const auto* key = std::get_if<WatchKey>(&question.what)) return watch(held, *key);
-  if (reads(question)) return state_.ask(steady_us(), question);
+FileCoordination::Answer FileCoordination::ask(const Coordinate& question) {
+  if (const auto* key = std::get_if<WatchKey>(&question.what)) return watch(*key);
+  if (std::holds_alternative<KeepLease>(question.what)) return keep(question);
+  if (std::holds_alternative<ReadKey>(question.what)) return read(question);
   return change(question);
 }
 
-std::variant<Coordinated, Refusal> FileCoordination::watch(std::unique_lock<std::mutex>& held,
-                                                           const WatchKey& key) {
+Refusal FileCoordination::unavailable(const std::string& why) const {
+  return {503, "coordination_unavailable", why, path_.string(), "a disk that can be written"};
+}
+
+// ---- without the disk ----
+
+FileCoordination::Answer FileCoordination::keep(const Coordinate& question) {
+  const std::lock_guard held(mutex_);
+  return state_.ask(steady_us(), question);
+}
+
+FileCoordination::Answer FileCoordination::read(const Coordinate& question) {
+  if (auto refusal = settle_if_doubtful()) return *std::move(refusal);
+  const std::lock_guard held(mutex_);
+  return answer(question);
+}
+
+FileCoordination::Answer FileCoordination::watch(const WatchKey& key) {
+  if (auto refusal = settle_if_doubtful()) return *std::move(refusal);
   const std::int64_t end_us = steady_us() + std::clamp<std::int64_t>(key.wait_us, 0, wait_us_max);
-  while (steady_us() < end_us && !state_.watched(steady_us(), key)) {
+  std::unique_lock held(mutex_);
+  while (steady_us() < end_us && !in_doubt_ && !state_.watched(steady_us(), key)) {
     const std::int64_t wake_us = std::min(end_us, state_.next_end().value_or(end_us));
     changed_.wait_until(held, steady_point(wake_us));
   }
-  return state_.ask(steady_us(), Coordinate{key});
+  return answer(Coordinate{key});
 }
 
-// On the disk first. If that fails nobody learns the numbers that were drawn, and they are not drawn again.
-std::variant<Coordinated, Refusal> FileCoordination::change(const Coordinate& question) {
-  CoordinationState next = state_;
-  auto answer = next.ask(steady_us(), question);
-  if (next.last() != state_.last()) {
-    if (const auto fault = save(next, path_)) {
-      state_.skip(next.last());
-      return Refusal{503, "coordination_unavailable", *fault, path_.string(), "a disk that can be written"};
-    }
+// With mutex_ held.
+FileCoordination::Answer FileCoordination::answer(const Coordinate& question) {
+  if (in_doubt_) return unavailable("whether the last change is on the disk is not known yet");
+  return state_.ask(steady_us(), question);
+}
+
+// ---- changes: one at a time ----
+
+// On the disk first, if it is to outlive the process.
+FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
+  const std::lock_guard alone(changing_);
+  if (auto refusal = settle()) return *std::move(refusal);
+  CoordinationState next;
+  bool to_disk = false;
+  {
+    const std::lock_guard held(mutex_);
+    next = state_;
+    to_disk = outlives(state_, question);
   }
-  state_ = std::move(next);
+  const Revision before = next.last();
+  Answer done = next.ask(steady_us(), question);
+  if (next.last() > set_aside_ || (to_disk && next.last() != before)) {
+    if (auto refusal = save(std::move(next))) return *std::move(refusal);
+  } else {
+    take(std::move(next), false);
+  }
+  return done;
+}
+
+// With changing_ held, and only here: a folder that could not be flushed is not asked again whether it is,
+// but the file is written anew.
+std::optional<Refusal> FileCoordination::settle() {
+  CoordinationState doubtful;
+  {
+    const std::lock_guard held(mutex_);
+    if (!in_doubt_) return std::nullopt;
+    doubtful = state_;
+  }
+  return save(std::move(doubtful));
+}
+
+std::optional<Refusal> FileCoordination::settle_if_doubtful() {
+  {
+    const std::lock_guard held(mutex_);
+    if (!in_doubt_) return std::nullopt;
+  }
+  const std::lock_guard alone(changing_);
+  return settle();
+}
+
+// If the file was not replaced nothing has changed, and the numbers that were drawn are not drawn again.
+std::optional<Refusal> FileCoordination::save(CoordinationState next) {
+  const Revision set_aside = std::max(set_aside_, next.last() + numbers_ahead);
+  const FileReplaced replaced = replace_(path_, text_of(next, set_aside));
+  if (replaced.what == FileReplaced::What::not_done) {
+    const std::lock_guard held(mutex_);
+    state_.skip(next.last());
+  } else {
+    set_aside_ = set_aside;
+    take(std::move(next), replaced.what == FileReplaced::What::unknown);
+  }
+  if (replaced.what == FileReplaced::What::done) return std::nullopt;
+  return unavailable(replaced.fault);
+}
+
+// Leases went on while the file was written.
+void FileCoordination::take(CoordinationState next, bool in_doubt) {
+  {
+    const std::lock_guard held(mutex_);
+    next.keep_as(state_);
+    state_ = std::move(next);
+    in_doubt_ = in_doubt;
+  }
   changed_.notify_all();
-  return answer;
 }
 
 }  // namespace troupe

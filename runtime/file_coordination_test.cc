@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
+#include <future>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -129,6 +131,127 @@ TEST_CASE("a file that cannot be replaced is a refusal that changes nothing, and
   CHECK(ask(at, ReadKey{"k"}).value == "old");
   std::filesystem::remove(b.path.string() + ".new");
   CHECK(ask(at, WriteKey{"k", "new", seen}).revision > seen + 1);
+}
+
+// A disk that does what it is told to.
+struct Disk {
+  FileReplaced::What what = FileReplaced::What::done;
+  bool replaces = true;  // if what became of it is unknown
+  int writes = 0;
+  std::function<void()> before = [] {};
+
+  FileCoordination::Replace replace() {
+    return [this](const std::filesystem::path& path, std::string_view text) {
+      ++writes;
+      before();
+      if (what == FileReplaced::What::not_done) return FileReplaced{what, "full"};
+      if (what == FileReplaced::What::unknown && !replaces) return FileReplaced{what, "fsync"};
+      const FileReplaced done = replace_file(path, text);
+      return what == FileReplaced::What::done ? done : FileReplaced{what, "fsync"};
+    };
+  }
+};
+
+std::string code_of(FileCoordination& at, const decltype(Coordinate::what)& what) {
+  const auto answer = at.ask(Coordinate{what});
+  const auto* refusal = std::get_if<Refusal>(&answer);
+  return refusal ? refusal->code : "";
+}
+
+TEST_CASE("a change that may be on the disk is read by nobody until the disk surely has it") {
+  Bench b;
+  Disk disk;
+  FileCoordination at(b.path, disk.replace());
+  const Revision seen = ask(at, WriteKey{"k", "old", 0}).revision;
+  const LeaseId lease = ask(at, OpenLease{1'000'000'000}).lease;
+  disk.what = FileReplaced::What::unknown;
+  CHECK(code_of(at, WriteKey{"k", "new", seen}) == "coordination_unavailable");
+  for (const FileReplaced::What what : {FileReplaced::What::unknown, FileReplaced::What::not_done}) {
+    disk.what = what;
+    CHECK(code_of(at, ReadKey{"k"}) == "coordination_unavailable");
+    CHECK(code_of(at, WatchKey{"k", seen, 1}) == "coordination_unavailable");
+    CHECK(code_of(at, WriteKey{"k", "newer", seen}) == "coordination_unavailable");
+    CHECK(ask(at, KeepLease{lease}).ok);
+  }
+  disk.what = FileReplaced::What::done;
+  const Coordinated now = ask(at, ReadKey{"k"});
+  CHECK(now.value == "new");
+  CHECK(now.revision > seen);
+  CHECK(ask(at, WriteKey{"k", "newer", now.revision}).ok);
+}
+
+TEST_CASE("after a crash in doubt either state may be there, and numbers go on") {
+  for (const bool replaces : {false, true}) {
+    Bench b;
+    Disk disk{.replaces = replaces};
+    Revision seen = 0;
+    {
+      FileCoordination first(b.path, disk.replace());
+      seen = ask(first, WriteKey{"k", "old", 0}).revision;
+      disk.what = FileReplaced::What::unknown;
+      CHECK(code_of(first, WriteKey{"k", "new", seen}) != "");
+    }
+    FileCoordination second(b.path);
+    const Coordinated now = ask(second, ReadKey{"k"});
+    CHECK(now.value == (replaces ? "new" : "old"));
+    CHECK(ask(second, WriteKey{"k", "v", now.revision}).revision > seen + 1);
+  }
+}
+
+TEST_CASE("while a change is written leases are kept and keys are read, as they were") {
+  Bench b;
+  Disk disk;
+  FileCoordination at(b.path, disk.replace());
+  const LeaseId lease = ask(at, OpenLease{1'000'000'000}).lease;
+  std::promise<void> began, may_end;
+  disk.before = [&] {
+    began.set_value();
+    may_end.get_future().wait();
+  };
+  std::thread writer([&] { ask(at, WriteKey{"k", "v", 0}); });
+  began.get_future().wait();
+  CHECK(ask(at, KeepLease{lease}).ok);
+  CHECK(ask(at, ReadKey{"k"}).revision == 0);
+  may_end.set_value();
+  writer.join();
+  CHECK(ask(at, ReadKey{"k"}).value == "v");
+  CHECK(ask(at, KeepLease{lease}).ok);
+}
+
+TEST_CASE("leases and what is bound to them are not written, but their numbers are set aside") {
+  Bench b;
+  Disk disk;
+  Revision last = 0;
+  {
+    FileCoordination first(b.path, disk.replace());
+    disk.writes = 0;
+    const LeaseId lease = ask(first, OpenLease{1'000'000'000}).lease;
+    const auto lead = [&] {
+      const Coordinated bound = ask(first, WriteKey{"leader", "1", 0, lease});
+      CHECK(bound.ok);
+      CHECK(ask(first, EraseKey{"leader", bound.revision}).ok);
+      last = bound.revision + 1;  // that of the erasure
+    };
+    lead();
+    CHECK(disk.writes == 0);
+    for (int i = 0; i < 1'500; ++i) lead();
+    CHECK(disk.writes >= 2);
+    CHECK(disk.writes < 10);
+  }
+  FileCoordination second(b.path);
+  CHECK(ask(second, OpenLease{1'000}).lease > last);
+}
+
+TEST_CASE("a bound key that takes the place of a kept one is written, since that one is gone") {
+  Bench b;
+  {
+    FileCoordination first(b.path);
+    const Revision kept = ask(first, WriteKey{"k", "kept", 0}).revision;
+    const LeaseId lease = ask(first, OpenLease{1'000'000'000}).lease;
+    CHECK(ask(first, WriteKey{"k", "bound", kept, lease}).ok);
+  }
+  FileCoordination second(b.path);
+  CHECK(ask(second, ReadKey{"k"}).revision == 0);
 }
 
 TEST_CASE("a watch ends with a change, with the end of a lease, or with its patience") {

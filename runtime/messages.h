@@ -354,6 +354,7 @@ struct PoolReport {                      // KV-cache worker → allocator agent,
 // Inference worker → every router, once per heartbeat and whenever it starts or stops draining. No answer.
 struct Heartbeat {
   Incarnation incarnation = 0;
+  std::uint64_t sequence = 0;            // counts them from 1 within an incarnation: an older one is ignored
   bool draining = false;                 // takes no new plans
   std::uint32_t lanes = 0, lanes_busy = 0;
   std::uint32_t plans_waiting = 0;       // that do not run yet

@@ -60,6 +60,8 @@ constexpr MetricRow rows[] = {
      "Item blocks that could not be written to disk."},
     {item_blocks_precomputed, counter, "troupe_item_blocks_precomputed_total", "",
      "Item blocks computed in the background."},
+    {item_blocks_given_up, counter, "troupe_item_blocks_given_up_total", "",
+     "Items that are not computed in the background, because they failed again by themselves."},
     {item_pages, gauge, "troupe_pages", item_label, pages_help},
     {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
     {user_pages, gauge, "troupe_pages", user_label, pages_help},

@@ -17,6 +17,7 @@ enum class Metric : std::uint16_t {
   blocks_hit_user, blocks_hit_item, blocks_computed_user, blocks_computed_item, blocks_waited, blocks_corrupt,
   blocks_evicted_user, blocks_evicted_item, blocks_refused,
   item_blocks_loaded, item_blocks_saved, item_blocks_save_failed, item_blocks_precomputed,
+  item_blocks_given_up,
   item_pages, item_pages_used, user_pages, user_pages_used,
   index_blocks, index_users,
   protocol_errors,

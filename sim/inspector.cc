@@ -65,12 +65,12 @@ void Inspector::watch_commands(Address to, const Message& message) {
   const auto* beat = std::get_if<LeaderBeat>(&message);
   const auto* forget = std::get_if<Forget>(&message);
   if (!beat && !forget) return;
-  std::uint64_t& highest = tokens_[{to.node, cluster_.host().incarnation(to.node)}];
+  Authority& known = authorities_[{to.node, cluster_.host().incarnation(to.node)}];
   const std::uint64_t token = beat ? beat->token : forget->token;
-  if (token >= highest || beat) {
-    highest = std::max(highest, token);
-    return;
-  }
+  const bool may_obey = known.beat && token >= known.highest;
+  known.highest = std::max(known.highest, token);
+  known.beat = known.beat || beat;
+  if (may_obey || beat) return;
   const actors::KvWorkerCore* worker = cluster_.node(to.node).kv_worker;
   std::vector<std::uint64_t> generations;
   for (const BlockName& name : worker->pool().names_of(forget->kind, forget->owner))
@@ -83,7 +83,7 @@ void Inspector::watch_commands(Address to, const Message& message) {
       if (const PoolBlock* block = now->pool().find(name)) left.insert(block->generation);
     for (const std::uint64_t generation : generations)
       if (!left.contains(generation))
-        return report(5, "kv_worker@" + std::to_string(to.node) + " obeyed a leader who has been succeeded");
+        return report(5, "kv_worker@" + std::to_string(to.node) + " obeyed who does not lead, or may not");
   });
 }
 

@@ -36,8 +36,11 @@ class Inspector {
   Clients& clients_;
   Violations& violations_;
   Attempts attempts_;
-  std::map<std::pair<NodeId, Incarnation>, std::uint64_t>
-      tokens_;  // the highest that each KV-cache worker has seen
+  struct Authority {
+    std::uint64_t highest = 0;  // token
+    bool beat = false;          // from a LeaderBeat, one of them
+  };
+  std::map<std::pair<NodeId, Incarnation>, Authority> authorities_;  // that each KV-cache worker has heard of
 };
 
 }  // namespace troupe::sim

@@ -6,6 +6,8 @@
 namespace troupe::actors {
 namespace {
 
+constexpr std::size_t swept_when_full = 64;  // for each block that needs the room
+
 template <class Holders>
 auto holder_on(Holders& holders, NodeId node) {
   const auto at = std::lower_bound(holders.begin(), holders.end(), node,
@@ -35,14 +37,15 @@ std::size_t BlockIndex::NameHash::operator()(const BlockName& name) const {
 // ---- what comes and goes ----
 
 bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
+  if (full()) sweep(swept_when_full);
   auto known = blocks_.find(entry.name);
   if (known != blocks_.end()) {
     const auto holder = holder_on(known->second.holders, node);
     if (holder != known->second.holders.end()) {
-      if (holder->generation > entry.generation) return false;
+      Node& at = nodes_[node];
+      if (holder->generation > entry.generation && !stale(at, holder->place)) return false;
       if (same_entry(*known, entry)) {
         holder->generation = entry.generation;
-        Node& at = nodes_[node];
         at.held[holder->place].walk = at.walk;
         return true;
       }
@@ -60,20 +63,40 @@ bool BlockIndex::remove(NodeId node, const BlockVersion& block) {
   if (known == blocks_.end()) return false;
   const auto holder = holder_on(known->second.holders, node);
   if (holder == known->second.holders.end() || holder->generation > block.generation) return false;
+  if (stale(nodes_[node], holder->place)) return false;
   erase_holding(*holder);
   return true;
 }
 
 void BlockIndex::forget_node(NodeId node) {
   Node& at = nodes_[node];
-  while (!at.held.empty()) erase_holding(at, node, at.held.size() - 1);
+  ++at.walk;
+  make_stale(node, at);
+}
+
+void BlockIndex::end_walk(NodeId node) { make_stale(node, nodes_[node]); }
+
+// What was not added in the present walk.
+void BlockIndex::make_stale(NodeId id, Node& node) {
+  node.valid_from = node.walk;
+  node.unswept = node.held.size();
+  if (node.unswept > 0) sweeping_.insert(id);
 }
 
 // From the back: the holding that fills a gap has been looked at already.
-void BlockIndex::end_walk(NodeId node) {
-  Node& at = nodes_[node];
-  for (std::size_t place = at.held.size(); place-- > 0;)
-    if (at.held[place].walk != at.walk) erase_holding(at, node, place);
+void BlockIndex::sweep(std::size_t count) {
+  while (!sweeping_.empty()) {
+    const NodeId id = *sweeping_.begin();
+    Node& node = nodes_[id];
+    for (; node.unswept > 0; --count) {
+      if (count == 0) return;
+      const std::size_t place = node.unswept - 1;
+      const bool gone = stale(node, place);
+      node.unswept = place;
+      if (gone) erase_holding(node, id, place);
+    }
+    sweeping_.erase(id);
+  }
 }
 
 BlockIndex::Named& BlockIndex::make_block(const BlockEntry& entry) {
@@ -126,6 +149,7 @@ void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t place) {
   node.held[place] = filler;
   holder_on(filler.block->second.holders, id)->place = static_cast<std::uint32_t>(place);
   node.held.pop_back();
+  node.unswept = std::min(node.unswept, node.held.size());
   Holders& holders = block.second.holders;
   holders.erase(holder_on(holders, id));
   --holdings_;
@@ -144,27 +168,40 @@ bool BlockIndex::named(NodeId node) const {
   return at != nodes_.end() && at->second.named;
 }
 
+bool BlockIndex::shown(const Holder& holder) const {
+  const auto at = nodes_.find(holder.node);
+  return at->second.named && !stale(at->second, holder.place);
+}
+
 std::vector<NodeId> BlockIndex::holders(const BlockName& name, std::span<const NodeId> prefer,
                                         std::uint64_t rotation, std::size_t count) const {
   std::vector<NodeId> chosen;
   const Named* known = find(name);
   if (!known) return chosen;
   const Holders& all = known->second.holders;
-  const auto choose = [&](NodeId node) {
-    if (named(node) && std::find(chosen.begin(), chosen.end(), node) == chosen.end()) chosen.push_back(node);
+  const auto choose = [&](const Holder& holder) {
+    if (std::find(chosen.begin(), chosen.end(), holder.node) == chosen.end() && shown(holder))
+      chosen.push_back(holder.node);
   };
-  for (std::size_t i = 0; i < prefer.size() && chosen.size() < std::min(count, all.size()); ++i)
-    if (holder_on(all, prefer[i]) != all.end()) choose(prefer[i]);
+  for (std::size_t i = 0; i < prefer.size() && chosen.size() < std::min(count, all.size()); ++i) {
+    const auto holder = holder_on(all, prefer[i]);
+    if (holder != all.end()) choose(*holder);
+  }
   for (std::size_t i = 0; i < all.size() && chosen.size() < count; ++i)
-    choose(all[(rotation + i) % all.size()].node);
+    choose(all[(rotation + i) % all.size()]);
   return chosen;
 }
 
 bool BlockIndex::held_by_any(const BlockName& name, std::span<const NodeId> nodes) const {
   const Named* known = find(name);
-  return known && std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
-           return holder_on(known->second.holders, node) != known->second.holders.end() && named(node);
-         });
+  if (!known) return false;
+  const Holders& all = known->second.holders;
+  const auto is_shown = [this](const Holder& holder) { return shown(holder); };
+  if (nodes.empty()) return std::any_of(all.begin(), all.end(), is_shown);
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+    const auto holder = holder_on(all, node);
+    return holder != all.end() && shown(*holder);
+  });
 }
 
 const std::string* BlockIndex::owner_of(const BlockName& name) const {
@@ -176,7 +213,8 @@ std::uint64_t BlockIndex::generation_of(const BlockName& name, NodeId node) cons
   const Named* known = find(name);
   if (!known) return 0;
   const auto holder = holder_on(known->second.holders, node);
-  return holder == known->second.holders.end() ? 0 : holder->generation;
+  const bool is_held = holder != known->second.holders.end() && !stale(nodes_.at(node), holder->place);
+  return is_held ? holder->generation : 0;
 }
 
 void BlockIndex::set_frequency(const std::string& user, double frequency) {

@@ -4,6 +4,9 @@
 // missing or wrong costs a miss, never a wrong answer. User blocks are also kept in order of hotness, coldest
 // first.
 //
+// What a node has lost as a whole (it restarted, or a walk through its inventory has ended) is stale: not
+// shown any more, and erased a few holdings at a time, so that nobody waits for a hundred thousand of them.
+//
 // One block on one node is a holding; a million blocks with four holders each take about 0.4 GB. Names that
 // collide (runtime/planted.h) share an entry, which keeps the name and owner that it was told first. Hash
 // tables are looked up only, never walked.
@@ -61,11 +64,12 @@ class BlockIndex {
   bool add(NodeId node, const BlockEntry& block);
   // That generation on that node, or an older one, is gone.
   bool remove(NodeId node, const BlockVersion& block);
-  void forget_node(NodeId node);
+  void forget_node(NodeId node);  // all that it holds becomes stale
 
-  // A walk through a node's inventory: what was not added again between the two is removed.
+  // A walk through a node's inventory: what was not added again between the two becomes stale.
   void begin_walk(NodeId node) { ++nodes_[node].walk; }
   void end_walk(NodeId node);
+  void sweep(std::size_t count);  // looks at so many holdings of such nodes, and erases the stale ones
 
   // Holders in answers are only those that are named; nodes are until told otherwise.
   void set_named(NodeId node, bool named) { nodes_[node].named = named; }
@@ -74,6 +78,7 @@ class BlockIndex {
   // that `rotation` falls on.
   std::vector<NodeId> holders(const BlockName& name, std::span<const NodeId> prefer, std::uint64_t rotation,
                               std::size_t count) const;
+  // By one of `nodes` that is named; by any that is named, if there are none.
   bool held_by_any(const BlockName& name, std::span<const NodeId> nodes) const;
 
   const std::string* owner_of(const BlockName& name) const;               // null if unknown
@@ -88,7 +93,7 @@ class BlockIndex {
 
   std::size_t blocks() const { return blocks_.size(); }
   std::size_t users() const { return users_.size(); }
-  std::size_t holdings() const { return holdings_; }
+  std::size_t holdings() const { return holdings_; }  // the stale ones, too
   std::size_t holdings(NodeId node) const;
   bool full() const { return holdings_ >= holdings_max_; }
   bool has_room() const { return holdings_ * 10 < holdings_max_ * 9; }  // enough for a walk to be worth it
@@ -102,6 +107,8 @@ class BlockIndex {
   struct Node {
     std::vector<Held> held;
     std::uint32_t walk = 0;
+    std::uint32_t valid_from = 0;  // walk: what was last added in an earlier one is stale
+    std::size_t unswept = 0;       // all stale ones are among so many of the first of `held`
     bool named = true;
   };
   struct NameHash {
@@ -116,12 +123,18 @@ class BlockIndex {
   void erase_holding(Holder holder);
   void erase_holding(Node& node, NodeId id, std::size_t place);
   const Named* find(const BlockName& name) const;
+  static bool stale(const Node& node, std::size_t place) {
+    return place < node.unswept && node.held[place].walk < node.valid_from;
+  }
+  bool shown(const Holder& holder) const;
+  void make_stale(NodeId id, Node& node);
 
   std::size_t holdings_max_;
   std::size_t holdings_ = 0;
   std::uint64_t ordinals_ = 0;
   std::unordered_map<BlockName, Block, NameHash> blocks_;
   std::map<NodeId, Node> nodes_;
+  std::set<NodeId> sweeping_;  // with unswept holdings
   Owners users_, others_;
   std::set<ColdBlock> coldest_;
   std::set<std::string_view> warm_users_;  // frequency above 0; views of keys of users_

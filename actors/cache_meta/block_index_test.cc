@@ -70,6 +70,7 @@ TEST_CASE("a walk sweeps what it has not confirmed, on its node only") {
   CHECK(all(index, 2) == Nodes{1});
   CHECK(all(index, 3).empty());
   CHECK(index.generation_of(name(4), 1) == 9);
+  index.sweep(100);
   CHECK(index.holdings(1) == 3);
   CHECK(index.check_bounds() == "");
 }
@@ -82,12 +83,54 @@ TEST_CASE("a node is forgotten with all its blocks") {
     index.add(node, user(3, "bob"));
   }
   index.forget_node(1);
-  CHECK(index.users() == 2);
   CHECK(all(index, 3) == Nodes{2});
+  index.sweep(3);
+  CHECK(index.users() == 2);
+  CHECK(index.holdings() == 3);
   index.forget_node(2);
+  index.sweep(100);
   CHECK(index.blocks() == 0);
   CHECK(index.coldest().empty());
   CHECK(index.check_bounds() == "");
+}
+
+TEST_CASE(
+    "what a node has lost is not shown, comes back when it is told again, and is erased a few at a time") {
+  BlockIndex index(10);
+  for (std::uint8_t n = 1; n <= 6; ++n) index.add(1, user(n, "ann", 50));
+  index.add(2, user(1, "ann", 7));
+  index.forget_node(1);
+  index.add(1, user(2, "ann", 9));  // an older number than that of the lost one
+  CHECK(all(index, 1) == Nodes{2});
+  CHECK(all(index, 2) == Nodes{1});
+  CHECK(all(index, 3).empty());
+  CHECK(index.generation_of(name(2), 1) == 9);
+  CHECK(index.generation_of(name(3), 1) == 0);
+  CHECK_FALSE(index.held_by_any(name(3), Nodes{1}));
+  CHECK_FALSE(index.held_by_any(name(3), {}));
+  CHECK(index.held_by_any(name(2), {}));
+  CHECK_FALSE(index.remove(1, {name(3), 60}));
+  CHECK(index.holdings(1) == 6);
+  index.sweep(2);
+  CHECK(index.holdings(1) == 4);
+  index.sweep(3);
+  CHECK(index.holdings(1) == 2);
+  CHECK(index.check_bounds() == "");
+  index.sweep(9);
+  CHECK(index.holdings(1) == 1);
+  index.sweep(9);
+  CHECK(index.generation_of(name(2), 1) == 9);
+  CHECK(index.blocks() == 2);
+}
+
+TEST_CASE("what is stale does not fill the index") {
+  BlockIndex index(2);
+  index.add(1, item(1));
+  index.add(1, item(2));
+  index.forget_node(1);
+  CHECK(index.add(1, item(3)));
+  CHECK(index.add(2, item(4)));
+  CHECK(all(index, 3) == Nodes{1});
 }
 
 TEST_CASE("a full index refuses newcomers and still follows what it knows") {
@@ -175,9 +218,15 @@ TEST_CASE("whatever comes and goes, the index agrees with a plain list") {
     } else if (what >= 98) {
       index.forget_node(node);
       std::erase_if(held, [&](const auto& entry) { return entry.first.second == node; });
+    } else if (what == 97) {
+      index.sweep(random() % 8);
     }
     REQUIRE(index.check_bounds() == "");
-    REQUIRE(index.holdings() == held.size());
+    if (generation % 100 == 0) {
+      index.sweep(1'000);
+      REQUIRE(index.holdings() == held.size());
+    }
+    REQUIRE(index.holdings() >= held.size());
     REQUIRE(index.coldest().size() == index.blocks());
     const auto at = held.find({n, node});
     REQUIRE(index.generation_of(name(n), node) == (at == held.end() ? 0 : at->second));

@@ -148,13 +148,15 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 // nobody's leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that
 // of the roomiest node among those where the plan may run.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
-  const std::vector<NodeId>& prefer = lookup.prefer;
   std::uint64_t free = 0, total = 0;
-  for (const FollowedWorkers::UserArea& area : workers_.areas()) {
-    if (!prefer.empty() && std::find(prefer.begin(), prefer.end(), area.node) == prefer.end()) continue;
+  const auto look = [&](const FollowedWorkers::UserArea& area) {
     free = std::max(free, area.free_tokens);
     total = std::max(total, area.total_tokens);
-  }
+  };
+  for (const NodeId node : lookup.prefer)
+    if (const auto area = workers_.area(node)) look(*area);
+  if (lookup.prefer.empty())
+    for (const FollowedWorkers::UserArea& area : workers_.areas()) look(area);
   if (!found.user_holders.empty() || total == 0 || free >= lookup.user_tokens) return;
   if (total < lookup.user_tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
@@ -181,7 +183,7 @@ void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint64_t free_
   for (const auto& [frequency, ordinal, block] : index_.coldest()) {
     if (free_tokens >= lookup.user_tokens || found.coldest.size() == config_.coldest_max || left-- == 0)
       break;
-    if (!lookup.prefer.empty() && !index_.held_by_any(block->first, lookup.prefer)) continue;
+    if (!index_.held_by_any(block->first, lookup.prefer)) continue;
     if (found.coldest.empty()) found.coldest_frequency = frequency;
     found.coldest.push_back(block->first);
     free_tokens += block->second.tokens;
@@ -190,8 +192,8 @@ void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint64_t free_
 
 // ---- the rest ----
 
-// Every worker is told, not only those in the index: one may hold the owner's blocks on disk only. The index follows
-// when they say that the blocks are gone.
+// Every worker is told, not only those in the index: one may hold the owner's blocks on disk only. The index
+// follows when they say that the blocks are gone.
 void CacheMetaCore::on_forget(Instant now, Address from, Forget forget, Effects& effects) {
   if (from.role != Role::router) return effects.count(Metric::protocol_errors);
   if (!leadership_.leads(now)) return;

@@ -25,6 +25,7 @@ bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& c
   Worker& worker = workers_.at(node);
   if (changes.incarnation < worker.incarnation) return true;  // of a process that is gone
   hear(now, node, worker);
+  index_.sweep(config_.swept_per_message);
   if (!worker.followed || changes.incarnation != worker.incarnation) {
     meet(node, worker, changes.incarnation, changes.sequence);
     apply(node, worker, changes);
@@ -43,6 +44,7 @@ bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& par
   if (part.incarnation == 0) return false;
   if (part.incarnation < worker.incarnation) return true;
   hear(now, node, worker);
+  index_.sweep(config_.swept_per_message);
   if (!worker.followed || part.incarnation != worker.incarnation) {
     const bool first_answer = worker.incarnation == 0 && worker.walking && part.after == worker.after;
     meet(node, worker, part.incarnation, part.sequence);
@@ -178,6 +180,7 @@ void FollowedWorkers::on_lost(NodeId node) {
 }
 
 void FollowedWorkers::on_tick(Instant now, Effects& effects) {
+  index_.sweep(config_.swept_per_tick);
   for (auto& [node, worker] : workers_) {
     const Duration silent = now - worker.heard;
     index_.set_named(node, !worker.lost && silent <= config_.silent_after);
@@ -206,10 +209,20 @@ void FollowedWorkers::forget(NodeId node, Worker& worker) {
 
 // ---- observers ----
 
+bool FollowedWorkers::shows_area(NodeId node, const Worker& worker) const {
+  return worker.followed && worker.area.total_tokens > 0 && index_.named(node);
+}
+
+std::optional<FollowedWorkers::UserArea> FollowedWorkers::area(NodeId node) const {
+  const auto worker = workers_.find(node);
+  if (worker == workers_.end() || !shows_area(node, worker->second)) return std::nullopt;
+  return worker->second.area;
+}
+
 std::vector<FollowedWorkers::UserArea> FollowedWorkers::areas() const {
   std::vector<UserArea> areas;
   for (const auto& [node, worker] : workers_)
-    if (worker.followed && worker.area.total_tokens > 0 && index_.named(node)) areas.push_back(worker.area);
+    if (shows_area(node, worker)) areas.push_back(worker.area);
   return areas;
 }
 

@@ -2,7 +2,7 @@
 // How the index keeps up with the KV-cache workers. Each worker numbers its CacheChanges; as long as none is
 // missing they are simply applied. After a gap, a new incarnation or a first meeting the worker's inventory
 // is walked, a part at a time, while changes are applied on; what neither a part nor a change has shown since
-// the walk began is swept when it ends.
+// the walk began is stale when it ends, like all that a former incarnation had, and swept a little at a time.
 //
 // Messages may overtake each other. Changes that come early wait a moment for those before them; if these do
 // not come there is a gap, and a walk follows. A change that is older than one applied is ignored. A part
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct FollowConfig {
   std::size_t removals_max = 1'024;   // remembered per walk
   Duration gap_after{100'000};        // so long early changes wait for those before them
   std::size_t early_max = 64;         // of them wait per worker
+  std::size_t swept_per_message = 256, swept_per_tick = 4'096;  // holdings looked at, if any may be stale
 };
 
 class FollowedWorkers {
@@ -49,8 +51,9 @@ class FollowedWorkers {
   void on_lost(NodeId node);
   void on_tick(Instant now, Effects& effects);  // at least once per heartbeat: retries, silence
 
-  std::vector<UserArea> areas() const;  // of workers that are named, by node
-  std::size_t syncing() const;          // workers whose inventory is being walked
+  std::optional<UserArea> area(NodeId node) const;  // of a worker that is named
+  std::vector<UserArea> areas() const;              // of all that are, by node
+  std::size_t syncing() const;                      // workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:
@@ -88,6 +91,7 @@ class FollowedWorkers {
   void ask(Instant now, NodeId node, Worker& worker, Effects& effects);
   void hear(Instant now, NodeId node, Worker& worker);
   void forget(NodeId node, Worker& worker);
+  bool shows_area(NodeId node, const Worker& worker) const;
 
   FollowConfig config_;
   BlockIndex& index_;

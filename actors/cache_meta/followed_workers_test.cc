@@ -24,6 +24,7 @@ BlockEntry entry(std::uint8_t n, std::uint64_t generation) {
 struct Bench {
   std::size_t holdings_max = 1'000;
   std::size_t early_max = 0;
+  std::size_t swept = 100;
   BlockIndex index{holdings_max};
   FollowedWorkers workers{{.nodes = {1, 2},
                            .silent_after = {300},
@@ -31,7 +32,9 @@ struct Bench {
                            .inventory_retry = {200},
                            .removals_max = 4,
                            .gap_after = {50},
-                           .early_max = early_max},
+                           .early_max = early_max,
+                           .swept_per_message = swept,
+                           .swept_per_tick = swept},
                           index};
   std::vector<InventoryRequest> asked;  // node 1, by the last call
 
@@ -242,6 +245,24 @@ TEST_CASE("a new incarnation starts from nothing, a smaller one is stale") {
   CHECK(b.asked == Requests{{12, 0}});
   CHECK(!b.has(2));
   CHECK(!b.has(7));
+}
+
+TEST_CASE(
+    "what a restarted worker had is not named from the first word of the new one on, and goes step by step") {
+  Bench b{.swept = 10};
+  b.start();
+  std::vector<BlockEntry> many;
+  for (std::uint8_t n = 1; n <= 100; ++n) many.push_back(entry(n, 50U + n));
+  b.part(1, 5, 0, 3, many, true);
+  b.changes(2, 900, 1, {entry(1, 901)});
+  CHECK(b.index.generation_of(name(1), 1) == 901);
+  for (std::uint8_t n = 2; n <= 100; ++n) CHECK(!b.has(n));
+  CHECK(b.index.holdings(1) == 100);
+  b.changes(3, 900, 2);
+  CHECK(b.index.holdings(1) == 90);
+  b.part(4, 900, 0, 2, {entry(1, 901)}, true);
+  for (int i = 0; i < 10; ++i) b.tick(5 + i);
+  CHECK(b.index.holdings(1) == 1);
 }
 
 TEST_CASE("a restart during the first question asks the new process") {

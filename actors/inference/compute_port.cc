@@ -62,7 +62,7 @@ ComputePort::ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string 
     : first_version_(std::move(model_version)),
       layout_(decoder->layout()),
       arena_(arena),
-      lanes_(lanes),
+      lanes_(lanes + (loader ? 1 : 0)),
       verify_on_read_(verify_on_read),
       loader_(std::move(loader)) {
   models_[first_version_] = executors_of(std::move(decoder));

@@ -22,10 +22,14 @@ class ComputePort final : public Port {
   // The decoder of a model version; throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
   using Loader = std::function<std::unique_ptr<kernels::Decoder>(const std::string& model_version)>;
 
-  // One executor per lane and model, all over the model's packed weights. `arena` outlives the port. Without
-  // a loader the port keeps the one model.
+  // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
+  // outlives the port. Without a loader the port keeps the one model.
   ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version, PageArena& arena,
               std::uint32_t lanes, bool verify_on_read, Loader loader = {});
+
+  // That its host has to give it: with a loader one more than there are batches at a time, so that a load
+  // does not keep a batch waiting.
+  std::uint32_t lanes() const { return lanes_; }
 
   // Thread-safe, one call at a time per lane.
   JobResult run(const Job& job, std::uint32_t lane) override;

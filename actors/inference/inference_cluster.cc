@@ -15,9 +15,10 @@ void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
 
 // Plans in the background are left out of what waits: they pass nobody, and the router asks how long its own
 // request would take.
-void InferenceCore::send_heartbeat(Instant now, Effects& effects) const {
+void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   Heartbeat beat;
   beat.incarnation = config_.incarnation;
+  beat.sequence = ++heartbeats_;
   beat.draining = draining_;
   beat.lanes = config_.lanes;
   beat.lanes_busy = static_cast<std::uint32_t>(batches_.size());

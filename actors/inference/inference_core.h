@@ -131,7 +131,7 @@ class InferenceCore final : public Core {
 
   // inference_cluster.cc: heartbeats, versions, drain, status
   void on_heartbeat(Instant now, Effects& effects);
-  void send_heartbeat(Instant now, Effects& effects) const;
+  void send_heartbeat(Instant now, Effects& effects);
   void on_versions(Instant now, Address from, const Versions& versions, Effects& effects);
   void change_models(Instant now, Effects& effects);
   void on_model_changed(Instant now, const Done& done, Effects& effects);
@@ -157,7 +157,7 @@ class InferenceCore final : public Core {
   std::map<Serial, Batch> batches_;     // running jobs
   Waiting waiting_[2];                  // serving, background
   std::uint32_t told_depth_ = 0;        // of the serving queue, as last counted
-  std::uint64_t executed_ = 0, accepted_ = 0, answered_ = 0;
+  std::uint64_t heartbeats_ = 0, executed_ = 0, accepted_ = 0, answered_ = 0;
   std::uint64_t unanswered_ = 0;  // their router was lost while they waited
   Pace pace_;
   ModelSet models_;

@@ -221,6 +221,7 @@ class KvWorkerCore final : public Core {
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
   std::uint64_t leader_token_ = 0;  // the highest heard of
+  bool leader_heard_ = false;       // a LeaderBeat, since the start
   std::vector<BlockEntry> added_;   // in this step
   CacheChanges told_;               // the last one, without its blocks
   Instant told_at_;

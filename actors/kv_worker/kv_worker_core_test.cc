@@ -191,11 +191,11 @@ TEST_CASE("a corrupt block is gone for everybody, once its other readers are don
 TEST_CASE("forgetting an owner removes its blocks, and hands one in the making to who waits for it") {
   Bench b;
   b.write(0, item(1));
-  b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(1, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.told().removed.size() == 1);
   const auto first = b.acquire(2, {item(1)});
   b.acquire(3, {item(1)});
-  b.probe.receive(4, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(4, Forget{SegmentKind::item, "item 1", 1});
   const auto answers = b.probe.sent<BlocksAcquired>();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].grants[0].grant == Grant::write);
@@ -215,7 +215,7 @@ TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks 
   b.write(2, new_content);
   b.write(3, user(3));
   b.acquire(4, {user(3)});  // pinned: only the new content can make room for the heir
-  b.probe.receive(5, meta, Forget{SegmentKind::user, old_content.owner, 1});
+  b.forget(5, Forget{SegmentKind::user, old_content.owner, 1});
   REQUIRE(b.probe.sent<BlocksAcquired>().size() == 1);
   CHECK(b.probe.sent<BlocksAcquired>()[0].grants[0].grant == Grant::write);
   CHECK(b.core.pool().find(name(2)) == nullptr);

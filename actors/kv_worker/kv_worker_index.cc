@@ -20,6 +20,7 @@ void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
     on_forget(received.from, *forget, effects);
   } else if (const auto* beat = std::get_if<LeaderBeat>(&received.message)) {
     leader_token_ = std::max(leader_token_, beat->token);
+    leader_heard_ = true;
   } else {
     effects.count(Metric::protocol_errors);
   }
@@ -36,6 +37,9 @@ void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, E
   effects.send(from, std::move(part));
 }
 
+// Who has just started knows no token and might take a leader's late word for the present one's, so it obeys
+// nobody before a LeaderBeat. What is not forgotten costs room until it is evicted, nothing else: nobody asks
+// for it, since blocks are named by their content.
 void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effects) {
   const bool is_stale = forget.token < leader_token_ && !planted(Bug::ignore_fencing_token);
   if (forget.token == 0 || is_stale) {  // 0 is a router's, who asks a cache-meta instead
@@ -46,6 +50,7 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
                         {"expected", std::to_string(leader_token_)}});
   }
   leader_token_ = std::max(leader_token_, forget.token);
+  if (!leader_heard_ && !planted(Bug::ignore_fencing_token)) return;
   for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
     const PoolBlock* block = find(name);
     if (!block) continue;  // evicted for the heir of one before it

@@ -94,6 +94,18 @@ TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }
 
+TEST_CASE("who has heard no LeaderBeat since its start forgets nothing, but learns the tokens") {
+  Bench b;
+  b.write(0, item(1));
+  b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1", 6});  // of whoever led before it started?
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+  b.probe.receive(2, meta, LeaderBeat{5});  // late
+  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 5});
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+  b.probe.receive(4, meta, Forget{SegmentKind::item, "item 1", 6});
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+}
+
 TEST_CASE("nobody forgets without a leader's token, also before any leader was heard of") {
   Bench b;
   b.write(0, item(1));

@@ -165,7 +165,7 @@ TEST_CASE("nothing is copied for a request that has gone, nor what was forgotten
   CHECK(b.grant(10, {b.pinned(9)}) == 0);
   CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
   b.want(20, {at(2, item(1)), at(2, item(2))});
-  b.probe.receive(30, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(30, Forget{SegmentKind::item, "item 1", 1});
   b.grant(40, {b.pinned(9), b.pinned(10)});
   REQUIRE(b.probe.started<PullBlocks>().size() == 1);
   CHECK(b.probe.started<PullBlocks>()[0].second.blocks.size() == 1);

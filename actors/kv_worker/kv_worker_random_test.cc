@@ -126,7 +126,8 @@ class World {
     const std::uint64_t item_pages = random_() % (pages + 1);
     switch (random_() % 4) {
       case 0:
-        return send(meta, Forget{kind, "", ++token_});
+        send(meta, LeaderBeat{++token_});
+        return send(meta, Forget{kind, "", token_});
       case 1:
         return send(allocator, SetSplit{incarnation, ++split_, item_pages, pages - item_pages});
       case 2:

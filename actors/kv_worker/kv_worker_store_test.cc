@@ -101,7 +101,7 @@ TEST_CASE("what is just being erased is not believed to be stored, whatever a li
   b.probe.run_until(501);
   const auto list = b.probe.started<ListStored>().at(0).first;
   b.probe.done(502, b.probe.started<SaveBlock>().at(0).first, Saved{true, ""});
-  b.probe.receive(503, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(503, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.erased() == std::vector{name(1)});
   b.probe.done(504, list, StoredList{{stored(1)}});
   CHECK(b.acquire(505, {item(1)}).at(0).grant == Grant::write);
@@ -126,7 +126,7 @@ TEST_CASE("a successor of the damaged block stays") {
   b.start({});
   b.write(2, item(1));
   const auto save = b.probe.started<SaveBlock>().at(0).first;
-  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(3, Forget{SegmentKind::item, "item 1", 1});
   b.write(4, item(1));
   b.probe.done(5, save, Saved{false, "no match", true});
   CHECK(b.core.pool().find(name(1)) != nullptr);
@@ -156,7 +156,7 @@ TEST_CASE("a full tier gives up its oldest blocks that are not in the pool, a fe
 TEST_CASE("names whose erasure failed are erased after the rest, once") {
   StoreBench b;
   b.start_warm({stored(1)});
-  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(3, Forget{SegmentKind::item, "item 1", 1});
   b.probe.done(4, b.probe.started<EraseBlocks>().at(0).first, disk_is_away);
   b.probe.run_until(503);
   CHECK(b.erased().empty());
@@ -174,7 +174,7 @@ TEST_CASE("so many names wait for that as there is room for, and none that is st
   b.start_warm({stored(1), stored(2)});
   std::vector<std::uint64_t> jobs;
   for (std::uint8_t n : {1, 2}) {
-    b.probe.receive(3, meta, Forget{SegmentKind::item, "item " + std::to_string(n), 1});
+    b.forget(3, Forget{SegmentKind::item, "item " + std::to_string(n), 1});
     jobs.push_back(b.probe.started<EraseBlocks>().at(0).first);
   }
   b.write(4, item(1));
@@ -269,11 +269,11 @@ TEST_CASE("a forgotten owner's blocks leave the disk too, even one that is just 
   StoreBench b;
   b.start({stored(1)});
   b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, Loaded{{1}});
-  b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(3, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.probe.started<EraseBlocks>().at(0).second.names == std::vector<BlockName>{name(1)});
   b.write(4, item(2));
   const auto saves = b.probe.started<SaveBlock>();
-  b.probe.receive(5, meta, Forget{SegmentKind::item, "item 2", 1});
+  b.forget(5, Forget{SegmentKind::item, "item 2", 1});
   CHECK(b.probe.started<EraseBlocks>().empty());
   b.probe.done(6, saves.at(0).first, Saved{true, ""});
   CHECK(b.probe.started<EraseBlocks>().size() == 1);
@@ -309,7 +309,7 @@ TEST_CASE(
   const std::uint64_t save = b.probe.started<SaveBlock>().at(0).first;
   b.write(3, item(3));
   b.write(4, item(1));  // its save waits
-  b.probe.receive(5, meta, Forget{SegmentKind::item, "item 1", 1});
+  b.forget(5, Forget{SegmentKind::item, "item 1", 1});
   b.write(6, other);
   b.probe.done(7, save, Saved{true, ""});
   REQUIRE(b.probe.started<SaveBlock>().size() == 1);

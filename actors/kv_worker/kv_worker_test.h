@@ -68,6 +68,10 @@ struct Bench {
     REQUIRE(grants.at(0).grant == Grant::write);
     probe.receive(us, worker, ReleaseBlocks{last, {{want.name, grants[0].generation, Outcome::written, 77}}});
   }
+  void forget(std::int64_t us, const Forget& forget) {  // by a leader who is known
+    probe.receive(us, meta, LeaderBeat{forget.token});
+    probe.receive(us, meta, forget);
+  }
   // What the first cache-meta is told by the latest effects; empty if nothing.
   CacheChanges told() const {
     const auto changes = probe.sent<CacheChanges>();

@@ -13,7 +13,7 @@
 #   anyone → anyone                     StatusRequest, answered by StatusReply
 #
 # Order: none is assumed. `epoch` orders the splits of one incarnation of a worker, and the versions; a lower one than
-# the last is ignored. `token` orders the leaders. A silence of three heartbeats is taken for a loss, so a Heartbeat or
+# the last is ignored. `sequence` orders the heartbeats of one incarnation. `token` orders the leaders. A silence of three heartbeats is taken for a loss, so a Heartbeat or
 # LeaderBeat may get lost. An `incarnation` that differs from the known one is another process: what the old one had
 # is gone.
 #
@@ -65,6 +65,7 @@ struct Heartbeat {
   models @9 :List(Text);                          # loaded
   refusedModel @10 :Text;                         # the next model, if it can never be loaded here; "" if none
   refusedWhy @11 :Text;
+  sequence @12 :UInt64;                           # counts them from 1 within an incarnation
 }
 
 struct Versions {
