@@ -141,14 +141,21 @@ void Attempts::note_loss(Instant now, NodeId router, Attempt& attempt) {
   losses.seen = here;
 }
 
-bool Attempts::lost_twice(Instant now, Content content) {
+bool Attempts::lost_twice(Instant now, const std::set<Content>& contents) {
   for (auto& [router, seen] : routers_)
     for (auto& [id, request] : seen.requests)
       for (Attempt& attempt : request.attempts)
-        if (attempt.content == content && attempt.open && is_silent(now, seen, attempt.node))
+        if (contents.contains(attempt.content) && attempt.open && is_silent(now, seen, attempt.node))
           note_loss(now, router, attempt);
-  const auto at = losses_.find(content);
-  return at != losses_.end() && at->second.count >= 2 && at->second.alone;
+  std::uint32_t count = 0;
+  bool alone = false;
+  for (const Content content : contents) {
+    const auto at = losses_.find(content);
+    if (at == losses_.end()) continue;
+    count += at->second.count;
+    alone = alone || at->second.alone;
+  }
+  return count >= 2 && alone;
 }
 
 }  // namespace troupe::sim

@@ -33,8 +33,9 @@ class Attempts {
   std::uint64_t retries(NodeId router) const { return find(router).retries; }  // that the budget has to pay
   std::uint64_t received(NodeId router) const { return find(router).received; }
 
-  // Whether routers lost it twice, at least once while it ran alone: then it may be refused as poison.
-  bool lost_twice(Instant now, Content content);
+  // Whether routers lost them twice, at least once while one ran alone: then they may be refused as poison.
+  // They are one to a router: the same candidates of a user, whatever has become of the items since.
+  bool lost_twice(Instant now, const std::set<Content>& contents);
 
  private:
   struct Attempt {

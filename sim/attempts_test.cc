@@ -34,7 +34,7 @@ struct Bench {
     return execute;
   }
   bool lost_twice(std::int64_t us, Token user = 10) {
-    return attempts.lost_twice({us}, content_of({5, user}, {7, 8}));
+    return attempts.lost_twice({us}, {content_of({5, user}, {7, 8})});
   }
 };
 

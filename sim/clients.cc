@@ -183,6 +183,10 @@ void Clients::send(Asked asked) {
 }
 
 void Clients::post(NodeId router, const Message& request) {
+  const Instant now = cluster_.now();
+  while (!posted_.empty() && posted_.front().at + cluster_.scenario().link.latency_max < now)
+    posted_.pop_front();
+  posted_.push_back({id_of(request), router, now});
   cluster_.host().post({router, Role::router}, {router, Role::door}, request);
 }
 
@@ -246,6 +250,7 @@ void Clients::on_answer(NodeId router, Message message) {
 }
 
 void Clients::on_unexpected(NodeId router, RequestId id) {
+  if (stray_.contains(id)) return;
   const std::string who = "request " + std::to_string(id);
   if (std::ranges::find(ended_, id) != ended_.end())
     return violations_.report(1, who + " has two outcomes", cluster_.now());
@@ -385,31 +390,41 @@ bool Clients::may_be_unknown(const Asked& asked) const {
   return false;
 }
 
-// It is poison, or was lost twice with its workers, through faults: with the profile and the items of any
-// time while it was under way.
+// It is poison, or was lost twice with its workers, through faults.
 bool Clients::may_be_convicted(const Asked& asked) {
   if (!attempts_) return true;
   note_poisons();
-  const auto is_just = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
-    return poisons_.contains(poison_of(user_tokens)) ||
-           attempts_->lost_twice(cluster_.now(), content_of(user_tokens, rows));
+  std::set<Content> contents;
+  bool poisonous = false;
+  const auto add = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
+    contents.insert(content_of(user_tokens, rows));
+    poisonous = poisonous || poisons_.contains(poison_of(user_tokens));
   };
-  if (const auto* score = std::get_if<ScoreRequest>(&asked.request))
-    return is_just(score->query, score->label_tokens);
-  const auto* rank = std::get_if<RankRequest>(&asked.request);
-  if (!rank) return false;
+  if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) add(score->query, score->label_tokens);
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request))
+    add_contents(*rank, asked.profile_since, add);
+  return poisonous || attempts_->lost_twice(cluster_.now(), contents);
+}
+
+// With each profile that there was while it was under way. Routers know a content by the items' ids, so that
+// its strikes may be from a time when they had other rows.
+void Clients::add_contents(
+    const RankRequest& request, std::uint64_t profile_since,
+    const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
-  for (const Served& served : served_)
-    for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition) {
-      const auto items = items_of(world, *rank, served.versions.catalog_version, edition);
-      const std::uint64_t last = world.profile_version(rank->tenant, rank->user);
-      for (std::uint64_t version = asked.profile_since; version <= last; ++version)
-        if (const auto profile = world.profile(rank->tenant, rank->user, version))
-          if (is_just(router::fit_history(cluster_.form(), *profile, router::item_tokens_max(items)).tokens,
-                      rows_of(items)))
-            return true;
+  std::set<std::vector<Token>> rows;
+  std::size_t longest = 0;
+  for (const std::string& catalog : world.options().catalogs)
+    for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
+      const std::vector<Item> items = items_of(world, request, catalog, edition);
+      rows.insert(rows_of(items));
+      longest = std::max(longest, router::item_tokens_max(items));
     }
-  return false;
+  const std::uint64_t last = world.profile_version(request.tenant, request.user);
+  for (std::uint64_t version = profile_since; version <= last; ++version)
+    if (const auto profile = world.profile(request.tenant, request.user, version))
+      for (const std::vector<Token>& one : rows)
+        add(router::fit_history(cluster_.form(), *profile, longest).tokens, one);
 }
 
 void Clients::note_poisons() { poisons_.insert(cluster_.poisons().begin(), cluster_.poisons().end()); }
@@ -426,7 +441,11 @@ void Clients::learn_stored(const Asked& asked, const Stored& stored) {
   }
 }
 
+// What is under way to the process that was killed comes to the next one there.
 void Clients::cut_off(NodeId router) {
+  for (const Posted& posted : posted_)
+    if (posted.router == router && posted.at + cluster_.scenario().link.latency_max >= cluster_.now())
+      stray_.insert(posted.id);
   for (auto at = open_.begin(); at != open_.end();) {
     const bool theirs = at->second.router == router;
     tally_.cut_off += theirs;

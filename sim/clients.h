@@ -6,6 +6,7 @@
 // to be stored, refusals of the promised kinds and for a reason (promises 1, 4, 12).
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -97,6 +98,9 @@ class Clients {
   bool is_excused(const Asked& asked, const Refusal& refusal);
   bool may_be_unknown(const Asked& asked) const;
   bool may_be_convicted(const Asked& asked);
+  void add_contents(
+      const RankRequest& request, std::uint64_t profile_since,
+      const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const;
   void note_poisons();
   void learn_stored(const Asked& asked, const Stored& stored);
   void report(int promise, const Asked& asked, const std::string& what);
@@ -109,7 +113,14 @@ class Clients {
   RequestId next_id_ = 1;
   std::map<RequestId, Asked> open_;
   std::deque<RequestId> ended_, cut_;  // lately, so that a second outcome is told from one to nobody
-  std::set<std::uint64_t> poisons_;    // that ever were
+  struct Posted {
+    RequestId id = 0;
+    NodeId router = 0;
+    Instant at;
+  };
+  std::deque<Posted> posted_;        // that may still be under way
+  std::set<RequestId> stray_;        // that were when their router was killed
+  std::set<std::uint64_t> poisons_;  // that ever were
   Attempts* attempts_ = nullptr;
   std::map<std::pair<std::string, std::string>, std::uint64_t>
       stored_;  // tenant, user → version known to be stored
