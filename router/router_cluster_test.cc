@@ -54,7 +54,7 @@ struct CoordinatedBench : RouterBench {
       Heartbeat heartbeat = beat_of(5);
       heartbeat.models = models;
       heartbeat.versions_epoch = epoch;
-      probe.receive(us, {node, Role::inference_worker}, heartbeat);
+      beat(us, node, heartbeat);
     }
   }
 };
@@ -80,13 +80,13 @@ TEST_CASE("workers that follow older versions are told the present ones") {
   CoordinatedBench c;
   c.start();
   Heartbeat heartbeat = beat_of(5);
-  c.probe.receive(1, {1, Role::inference_worker}, heartbeat);
+  c.beat(1, 1, heartbeat);
   CHECK(c.probe.sent<Versions>().at(0) == c.core.versions());
   heartbeat.versions_epoch = 1;
-  c.probe.receive(2, {1, Role::inference_worker}, heartbeat);
+  c.beat(2, 1, heartbeat);
   CHECK(c.probe.sent<Versions>().empty());
   heartbeat.versions_epoch = 2;  // it knows more than this router
-  c.probe.receive(3, {1, Role::inference_worker}, heartbeat);
+  c.beat(3, 1, heartbeat);
   CHECK(c.probe.started<Coordinate>().size() == 1);
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal th
   heartbeat.versions_epoch = c.revision;
   heartbeat.refused_model = "model 9";
   heartbeat.refused_why = "no such folder";
-  c.probe.receive(900, {2, Role::inference_worker}, heartbeat);
+  c.beat(900, 2, heartbeat);
   c.tick(1'000);
   CHECK(c.value == "model 1\n\n");
   REQUIRE(c.sent_to<Refused>(Role::door) == 1);

@@ -205,17 +205,17 @@ TEST_CASE("nobody is refused for another's poison, unless it ran alone on a work
       b.probe.lose(now, node);
       take();
       process[node] += 1;
-      b.probe.receive(now, {node, Role::inference_worker}, beat_of(process[node]));
+      b.beat(now, node, beat_of(process[node]));
       take();
     };
     for (NodeId node = 1; node <= 4; ++node)
-      b.probe.receive(0, {node, Role::inference_worker}, beat_of(process[node] = 5));
+      b.beat(0, node, beat_of(process[node] = 5));
     for (RequestId id = 1; id <= 300; ++id) {
       now += 100;
       b.run_until(now);
       take();
       for (NodeId node = 1; node <= 4; ++node) {
-        b.probe.receive(now, {node, Role::inference_worker}, beat_of(process[node]));
+        b.beat(now, node, beat_of(process[node]));
         take();
       }
       finding = asked[id] = random() % 12 == 0 ? "bad" : std::to_string(random() % 40);

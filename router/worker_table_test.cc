@@ -281,14 +281,14 @@ TEST_CASE("a worker's refusal of a next model counts for those versions, while i
   beat.versions_epoch = 7;
   beat.refused_model = "n";
   beat.refused_why = "why";
-  table.hear({0}, 2, beat);
+  hear(table, {0}, 2, beat);
   CHECK(table.load_refusal({1}, 7, "n") == "node 2: why");
   CHECK(table.load_refusal({1}, 8, "n").empty());
   CHECK(table.load_refusal({1}, 7, "m").empty());
   CHECK(table.load_refusal({1}, 7, "").empty());
   CHECK(table.load_refusal({5'000}, 7, "n").empty());
   beat.draining = true;
-  table.hear({1}, 2, beat);
+  hear(table, {1}, 2, beat);
   CHECK(table.load_refusal({2}, 7, "n").empty());
 }
 

@@ -71,6 +71,7 @@ void Injector::strike(std::size_t index) {
 void Injector::act(std::size_t index) {
   if (!active_.contains(index)) return;
   seed_draws(faults_[index]);
+  if (const actors::CacheMetaCore* leader = cluster_.leader()) last_token_ = leader->token();
   const PhaseSet met = phases_now();
   if (apply(index, true)) note_acted(index, met);
 }

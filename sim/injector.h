@@ -126,6 +126,7 @@ class Injector {
   bool healed_ = false;
   std::array<std::uint32_t, fault_kinds> injected_{}, missed_{};
   Meetings meetings_{};
+  std::uint64_t last_token_ = 0;                            // of the last leader that was seen
   std::map<std::size_t, Deposed> deposed_;                  // by fault
   std::map<std::size_t, std::uint64_t> poisons_;            // contents, by fault
   std::map<std::uint64_t, std::uint32_t> kills_by_poison_;  // by content

@@ -90,10 +90,9 @@ void Injector::deafen(NodeId router, NodeId leader, bool on) {
     if (node.is_cache_meta && id != leader) on ? network.cut(id, router) : network.mend(id, router);
 }
 
-// From one who led before: with a token that is too low, about an owner who has blocks.
+// From one who led before, also while nobody leads: with a token that is too low, about an owner who has blocks.
 bool Injector::forge_stale_command() {
-  const actors::CacheMetaCore* leader = cluster_.leader();
-  if (!leader || leader->token() == 0) return false;
+  if (last_token_ == 0) return false;
   const NodeId meta = cluster_.scenario().cache_meta(
       static_cast<std::uint32_t>(random_.below(cluster_.scenario().cache_metas)));
   bool any = false;
@@ -102,7 +101,7 @@ bool Injector::forge_stale_command() {
     for (const PoolBlock* block : node.kv_worker->pool().ready_after(0, 4)) {
       any = true;
       cluster_.host().post({id, Role::kv_worker}, {meta, Role::cache_meta},
-                           Forget{block->kind, block->owner, leader->token() - 1});
+                           Forget{block->kind, block->owner, last_token_ - 1});
     }
   }
   return any;
