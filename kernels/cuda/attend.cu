@@ -8,10 +8,10 @@ namespace {
 
 // Where a layer's keys and values lie, from a token's address.
 struct KvOffsets {
-  std::size_t keys;         // of the layer's first head
-  std::size_t head_stride;  // from head to head
-  std::size_t values;       // from a key to its value
-  unsigned kv_heads;
+  std::uint32_t keys;         // of the layer's first head
+  std::uint32_t head_stride;  // from head to head
+  std::uint32_t values;       // from a key to its value
+  std::uint32_t kv_heads;
 };
 
 // A partial result: per vector its sum of weighted values, largest score and total weight.
@@ -24,8 +24,8 @@ struct alignas(16) Piece {
 
 // The first number of vector `vector` of an item, of queries or outputs.
 template <unsigned dim, class Item>
-TROUPE_DEVICE std::size_t vector_at(const Item& item, const AttendLayer& layer, std::size_t stride, unsigned kv_head,
-                                    unsigned vector) {
+TROUPE_DEVICE std::size_t vector_at(const Item& item, const AttendLayer& layer, std::size_t stride,
+                                    unsigned kv_head, unsigned vector) {
   const unsigned number = item.vector_begin + vector;
   return (item.row_begin + number / layer.heads) * stride +
          std::size_t{kv_head * layer.heads + number % layer.heads} * dim;
@@ -61,20 +61,15 @@ TROUPE_DEVICE void to_key_format(F16) {
   convert_queries<B, F16>();
 }
 
-template <class B, unsigned fragments>
-TROUPE_DEVICE Sight<fragments> sight_of(const AttendPass& pass, const AttendItem& item, unsigned heads) {
-  Sight<fragments> sight;
-  TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f)
-    TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half) {
-      const unsigned vector = warp() * B::warp_vectors + 16 * f + 8 * half + lane() / 4;
-      const bool present = vector < item.vectors;
-      const unsigned row = item.row_begin + (item.vector_begin + vector) / heads;
-      sight.begin[f][half] = present ? item.context_tokens + pass.visible_begin[row] : 0;
-      sight.end[f][half] = present ? item.context_tokens + pass.visible_end[row] : 0;
-    }
-  return sight;
+template <class B>
+TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
+  static_assert(B::vectors <= B::threads);
+  const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
+  const unsigned vector = thread_x(), row = item.row_begin + (item.vector_begin + vector) / heads;
+  if (vector >= B::vectors) return;
+  const bool present = vector < item.vectors;
+  sights[vector] = {present ? item.context_tokens + pass.visible_begin[row] : 0,
+                    present ? item.context_tokens + pass.visible_end[row] : 0};
 }
 
 template <unsigned dim, unsigned fragments>
@@ -82,13 +77,12 @@ TROUPE_DEVICE void clear(Running<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) {
     TROUPE_UNROLL
-    for (unsigned j = 0; j < dim / 8; ++j)
-      TROUPE_UNROLL
-      for (unsigned i = 0; i < 4; ++i) running.out[f][j][i] = 0;
+    for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
+    for (unsigned i = 0; i < 4; ++i) running.out[f][j][i] = 0;
     TROUPE_UNROLL
     for (unsigned half = 0; half < 2; ++half) {
       running.largest[f][half] = minus_infinity;
-      running.total[f][half] = running.spoilt[f][half] = 0;
+      running.total[f][half] = 0;
     }
   }
 }
@@ -98,7 +92,8 @@ TROUPE_DEVICE float sum_of_four_lanes(float x) {
   return x + shuffle_xor(x, 2);
 }
 
-// Divided and rounded, by way of the warp's own query vectors in shared memory, so that it is written 16 bytes a lane.
+// Divided and rounded, by way of the warp's own query vectors in shared memory, so that it is written 16
+// bytes a lane.
 template <class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
                                const Running<dim, fragments>& running) {
@@ -106,45 +101,43 @@ TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer,
   const unsigned first = warp() * B::warp_vectors;
   warp_sync();
   TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f)
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    const float total = sum_of_four_lanes(running.total[f][half]);
+    const float inverse = total == 0 ? 0.0f : 1.0f / total;
+    const unsigned vector = first + 16 * f + 8 * half + lane() / 4;
     TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half) {
-      const float total = sum_of_four_lanes(running.total[f][half] + running.spoilt[f][half]);
-      const float inverse = total == 0 ? 0.0f : 1.0f / total;
-      const unsigned vector = first + 16 * f + 8 * half + lane() / 4;
-      TROUPE_UNROLL
-      for (unsigned j = 0; j < dim / 8; ++j)
-        words[B::place(vector, j) / 4 + lane() % 4] =
-            pack<Bf16>(running.out[f][j][2 * half] * inverse, running.out[f][j][2 * half + 1] * inverse);
-    }
+    for (unsigned j = 0; j < dim / 8; ++j)
+      words[B::place(vector, j) / 4 + lane() % 4] =
+          pack<Bf16>(running.out[f][j][2 * half] * inverse, running.out[f][j][2 * half + 1] * inverse);
+  }
   warp_sync();
   const auto pieces = dynamic_shared<Piece>(0, B::vectors * B::vector_bytes / 16);
   for (unsigned n = lane(); n < B::warp_vectors * B::pieces; n += warp_threads) {
     const unsigned vector = first + n / B::pieces, piece = n % B::pieces;
     if (vector >= item.vectors) continue;
-    std::uint16_t* const to = layer.out + vector_at<dim>(item, layer, layer.out_stride, kv_head, vector) + piece * 8;
+    std::uint16_t* const to =
+        layer.out + vector_at<dim>(item, layer, layer.out_stride, kv_head, vector) + piece * 8;
     *reinterpret_cast<Piece*>(to) = pieces[B::place(vector, piece) / 16];
   }
 }
 
 template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void write_partial(const AttendItem& item, const AttendPass& pass, unsigned kv_heads, unsigned kv_head,
-                                 const Running<dim, fragments>& running) {
+TROUPE_DEVICE void write_partial(const AttendItem& item, const AttendPass& pass, unsigned kv_heads,
+                                 unsigned kv_head, const Running<dim, fragments>& running) {
   const std::size_t first = (std::size_t{item.partial} * kv_heads + kv_head) * B::vectors;
   TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f)
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    const float total = sum_of_four_lanes(running.total[f][half]);
+    const unsigned vector = warp() * B::warp_vectors + 16 * f + 8 * half + lane() / 4;
+    if (vector >= item.vectors) continue;
+    float* const to = pass.partials + (first + vector) * partial_stride<dim>;
     TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half) {
-      const float total = sum_of_four_lanes(running.total[f][half] + running.spoilt[f][half]);
-      const unsigned vector = warp() * B::warp_vectors + 16 * f + 8 * half + lane() / 4;
-      if (vector >= item.vectors) continue;
-      float* const to = pass.partials + (first + vector) * partial_stride<dim>;
-      TROUPE_UNROLL
-      for (unsigned j = 0; j < dim / 8; ++j)
-        TROUPE_UNROLL
-        for (unsigned i = 0; i < 2; ++i) to[8 * j + 2 * (lane() % 4) + i] = running.out[f][j][2 * half + i];
-      if (lane() % 4 == 0) to[dim] = running.largest[f][half], to[dim + 1] = total;
-    }
+    for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
+    for (unsigned i = 0; i < 2; ++i) to[8 * j + 2 * (lane() % 4) + i] = running.out[f][j][2 * half + i];
+    if (lane() % 4 == 0) to[dim] = running.largest[f][half], to[dim + 1] = total;
+  }
 }
 
 // The tiles from number `at` of a block's list on, as far as the pipeline looks ahead, and one more.
@@ -166,28 +159,28 @@ struct Window {
   }
 };
 
-// Walks the key tiles. While tile t is computed, keys and values of tile t + stages - 1 and the addresses of as many
-// tiles after it are on their way.
+// Walks the key tiles. While tile t is computed, keys and values of tile t + stages - 1 and the addresses of
+// as many tiles after it are on their way.
 template <class B, class Half, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void walk(const Work& work, const Sight<fragments>& sight, Window<B>& window,
-                        Running<dim, fragments>& running) {
+TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragments>& running) {
   for (unsigned t = 0; t < window.count; ++t) {
     const KeyTile tile = window.tiles[0];
-    SpoiltKeys spoilt;
+    bool some_spoilt = false;
     copy_async_wait<B::stages - 2>();
     if (tile.masked)
-      spoilt = meet_and_take_out_not_finite<B, Half>(t);
+      some_spoilt = meet_and_take_out_not_finite<B, Half>(t);
     else
       barrier();
     stage_keys_values<B>(work, window.tiles[B::stages - 1], t + B::stages - 1);
     stage_addresses<B>(work, window.tiles[2 * B::stages - 2], t + 2 * B::stages - 2);
     copy_async_commit();
+    if (some_spoilt) spoil_rows<B>(work, tile, running);
     Scores<fragments> scores;
     score<B, Half, dim>(t, scores);
     if (tile.masked)
-      judge<true>(work, tile, spoilt, sight, scores, running);
+      judge_masked<B>(work, tile, scores, running);
     else
-      judge<false>(work, tile, spoilt, sight, scores, running);
+      judge(scores, running);
     soften(work.scale, scores, running);
     add_values<B, Half>(t, scores, running);
     window.move_on(t);
@@ -198,18 +191,24 @@ template <class Half, unsigned dim, unsigned fragments>
 TROUPE_KERNEL((Block<dim, fragments>::threads))
 attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
   using B = Block<dim, fragments>;
-  const AttendItem item = pass.items[block_x() / kv.kv_heads];
   const unsigned kv_head = block_x() % kv.kv_heads;
-  if (item.vectors == 0) return;
-  const std::size_t keys_at = kv.keys + kv_head * kv.head_stride;
-  const Work work{item, pass.addresses + item.key_begin, keys_at, keys_at + kv.values, layer.scale * 1.44269504f};
-  Window<B> window{{}, pass.key_tiles + item.tile_begin, item.tile_end - item.tile_begin};
-  window.open();
-  stage_queries<B, dim>(item, layer, kv_head);
+  const AttendItem& where = pass.items[block_x() / kv.kv_heads];
+  Window<B> window;
+  Work work;
+  {
+    const AttendItem item = where;
+    if (item.vectors == 0) return;
+    window = {{}, pass.key_tiles + item.tile_begin, item.tile_end - item.tile_begin};
+    const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
+    work = {pass.addresses + item.key_begin, keys_at, keys_at + kv.values, item.context_tokens,
+            layer.scale * 1.44269504f};
+    window.open();
+    stage_queries<B, dim>(item, layer, kv_head);
+    note_sights<B>(pass, item, layer.heads);
+  }
   TROUPE_UNROLL
   for (unsigned i = 0; i < 2 * B::stages - 2; ++i) stage_addresses<B>(work, window.tiles[i], i);
   copy_async_commit();
-  const Sight<fragments> sight = sight_of<B, fragments>(pass, item, layer.heads);
   copy_async_wait<0>();
   to_key_format<B>(Half{});
   barrier();
@@ -220,7 +219,8 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
   }
   Running<dim, fragments> running;
   clear(running);
-  walk<B, Half>(work, sight, window, running);
+  walk<B, Half>(work, window, running);
+  const AttendItem item = where;  // read again: no registers hold it meanwhile
   if (item.partial == whole_result)
     write_whole<B>(item, layer, kv_head, running);
   else
@@ -261,8 +261,8 @@ void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, 
   using B = Block<dim, fragments>;
   if (pass.item_count > 0)
     launch("attend", attend_kernel<Half, dim, fragments>,
-           {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes}, stream,
-           pass, layer, kv);
+           {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes},
+           stream, pass, layer, kv);
   if (pass.merge_count > 0)
     launch("attend_merge", merge_kernel<dim>,
            {.blocks = pass.merge_count * kv.kv_heads,
@@ -285,11 +285,12 @@ constexpr Version versions_of(KvFormat format) {
 }
 
 // mma.sync, on sm_80 and later.
-constexpr Version mma_versions[] = {
-    versions_of<32, 1>(KvFormat::bf16),  versions_of<32, 2>(KvFormat::bf16),  versions_of<64, 1>(KvFormat::bf16),
-    versions_of<64, 2>(KvFormat::bf16),  versions_of<128, 1>(KvFormat::bf16), versions_of<128, 2>(KvFormat::bf16),
-    versions_of<32, 1>(KvFormat::f16),   versions_of<32, 2>(KvFormat::f16),   versions_of<64, 1>(KvFormat::f16),
-    versions_of<64, 2>(KvFormat::f16),   versions_of<128, 1>(KvFormat::f16),  versions_of<128, 2>(KvFormat::f16)};
+constexpr Version mma_versions[] = {versions_of<32, 1>(KvFormat::bf16),  versions_of<32, 2>(KvFormat::bf16),
+                                    versions_of<64, 1>(KvFormat::bf16),  versions_of<64, 2>(KvFormat::bf16),
+                                    versions_of<128, 1>(KvFormat::bf16), versions_of<128, 2>(KvFormat::bf16),
+                                    versions_of<32, 1>(KvFormat::f16),   versions_of<32, 2>(KvFormat::f16),
+                                    versions_of<64, 1>(KvFormat::f16),   versions_of<64, 2>(KvFormat::f16),
+                                    versions_of<128, 1>(KvFormat::f16),  versions_of<128, 2>(KvFormat::f16)};
 
 const Version* find_version(const KvLayout& layout, std::uint32_t tile_vectors) {
   for (const Version& version : mma_versions)
@@ -320,8 +321,12 @@ void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& l
   TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
   TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows not aligned to 16 bytes");
   TROUPE_CHECK(layer.scale > 0, "a scale that is not positive");
+  TROUPE_CHECK(layout.page_bytes() <= ~std::uint32_t{0}, "a page of more than 4 GiB");
+  const auto u32 = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
   version->run(pass, layer,
-               {layout.keys(layer.layer, 0), 2 * layout.head_bytes(), layout.head_bytes(), layout.kv_heads}, stream);
+               {u32(layout.keys(layer.layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()),
+                layout.kv_heads},
+               stream);
 }
 
 }  // namespace troupe::kernels::cuda

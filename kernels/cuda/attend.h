@@ -1,12 +1,14 @@
 #pragma once
-// Span attention on the device: the contract of kernels/attend.h over pages in device memory. Queries and outputs are
-// bf16, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in float32, weights rounded to
-// the keys' format before they multiply values. A token is the address of its first byte in its page (page +
-// token_in_page * layout.vector_bytes()); a layer and head add their offset (kv_layout.h).
+// Span attention on the device: the contract of kernels/attend.h over pages in device memory. Queries and
+// outputs are bf16, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in
+// float32, weights rounded to the keys' format before they multiply values. A token is the address of its
+// first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
+// (kv_layout.h).
 //
-// A block keeps its query tile in shared memory and walks the key tiles of its item (attend_plan.h): keys and values of
-// the next tile are gathered by 16-byte asynchronous copies while the tensor cores work on this one. Per tile of 64
-// keys it moves 256 * head_dim bytes and computes 256 * head_dim operations for every query vector.
+// A block keeps its query tile in shared memory and walks the key tiles of its item (attend_plan.h): keys and
+// values of the next tile are gathered by 16-byte asynchronous copies while the tensor cores work on this
+// one. Per tile of 64 keys it moves 256 * head_dim bytes and computes 256 * head_dim operations for every
+// query vector.
 #include <cstddef>
 #include <cstdint>
 #include <string>

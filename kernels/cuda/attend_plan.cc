@@ -10,7 +10,9 @@ namespace {
 constexpr std::uint32_t blocks_per_multiprocessor = 2;
 constexpr std::uint32_t part_tiles_min = 4;  // a shorter part does not pay for its merge
 
-std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) { return static_cast<std::uint32_t>((a + b - 1) / b); }
+std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::uint32_t>((a + b - 1) / b);
+}
 
 // Keys of a group's run.
 struct Interval {
@@ -38,7 +40,7 @@ class TileView {
       for (std::uint32_t first = run.begin; first < run.end; first += attend_key_tile) {
         const std::uint32_t count = std::min(attend_key_tile, run.end - first);
         const bool masked = count < attend_key_tile || !all_see(first, first + count);
-        tiles.push_back({first, static_cast<std::uint16_t>(count), masked});
+        tiles.push_back({first, count, masked});
       }
   }
 
@@ -74,6 +76,7 @@ std::uint64_t blocks_with(const AttendMachine& machine, std::span<const AttendGr
 
 void add_items(const AttendMachine& machine, const AttendGroup& group, std::span<const std::uint32_t> begin,
                std::span<const std::uint32_t> end, AttendPlan& plan) {
+  TROUPE_CHECK(group.context_tokens + group.tail_tokens <= attend_keys_max, "a group of too many keys");
   const std::uint32_t vectors = (group.row_end - group.row_begin) * machine.heads;
   for (std::uint32_t first = 0; first < vectors; first += plan.tile_vectors) {
     const std::uint32_t count = std::min(plan.tile_vectors, vectors - first);
@@ -90,7 +93,8 @@ void add_items(const AttendMachine& machine, const AttendGroup& group, std::span
 void split_long_items(const AttendMachine& machine, AttendPlan& plan) {
   const std::uint64_t wanted = std::uint64_t{machine.multiprocessors} * blocks_per_multiprocessor;
   if (plan.items.size() * machine.kv_heads >= wanted) return;
-  const std::uint32_t part = std::max(part_tiles_min, ceil_div(plan.key_tiles.size() * machine.kv_heads, wanted));
+  const std::uint32_t part =
+      std::max(part_tiles_min, ceil_div(plan.key_tiles.size() * machine.kv_heads, wanted));
   const std::size_t whole = plan.items.size();
   for (std::size_t i = 0; i < whole; ++i) {
     const AttendItem item = plan.items[i];

@@ -42,7 +42,8 @@ std::vector<std::uint32_t> firsts(const AttendPlan& plan, const AttendItem& item
   return out;
 }
 
-// Every vector's visible keys come in exactly one tile of exactly one item, and unmasked tiles are seen in full.
+// Every vector's visible keys come in exactly one tile of exactly one item, and unmasked tiles are seen in
+// full.
 void check_cover(const Rows& rows, const AttendMachine& machine, const AttendPlan& plan) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> seen;  // (row, head) → keys in tiles
   for (const AttendItem& item : plan.items) {
@@ -56,7 +57,7 @@ void check_cover(const Rows& rows, const AttendMachine& machine, const AttendPla
       for (std::uint32_t t = item.tile_begin; t < item.tile_end; ++t) {
         const KeyTile& tile = plan.key_tiles[t];
         std::uint32_t visible = 0;
-        for (std::uint32_t k = tile.first; k < tile.first + tile.count; ++k)
+        for (std::uint32_t k = tile.first; k < tile.first + std::uint32_t{tile.count}; ++k)
           visible += k < group.context_tokens || (k - group.context_tokens >= rows.begin[row] &&
                                                   k - group.context_tokens < rows.end[row]);
         if (!tile.masked) REQUIRE(visible == attend_key_tile);
@@ -99,7 +100,8 @@ TEST_SUITE("cuda attention plan") {
     for (const AttendItem& item : plan.items) CHECK(item.tile_end - item.tile_begin == 3);
   }
 
-  TEST_CASE("few rows on a long context are split so that they fill the machine, and their parts are merged") {
+  TEST_CASE(
+      "few rows on a long context are split so that they fill the machine, and their parts are merged") {
     Rows rows;
     rows.add(6400, {1});
     const AttendMachine machine{.multiprocessors = 20, .kv_heads = 2, .heads = 7};
@@ -111,9 +113,9 @@ TEST_SUITE("cuda attention plan") {
     CHECK(plan.merges[0].partial_end == plan.partials);
     CHECK(plan.merges[0].vectors == 7);
     check_cover(rows, machine, plan);
-    const auto [most, least] = std::minmax_element(plan.items.begin(), plan.items.end(), [](auto& a, auto& b) {
-      return a.tile_end - a.tile_begin > b.tile_end - b.tile_begin;
-    });
+    const auto [most, least] = std::minmax_element(
+        plan.items.begin(), plan.items.end(),
+        [](auto& a, auto& b) { return a.tile_end - a.tile_begin > b.tile_end - b.tile_begin; });
     CHECK(most->tile_end - most->tile_begin <= least->tile_end - least->tile_begin + 1);
   }
 
@@ -143,7 +145,8 @@ TEST_SUITE("cuda attention plan") {
       }
       for (std::uint32_t r = 0; r < rows.rows(); ++r)
         if (up_to(9) == 0) rows.begin[r] = rows.end[r] - up_to(rows.end[r]);
-      const AttendMachine machine{.multiprocessors = 1 + up_to(30), .kv_heads = 1 + up_to(3), .heads = 1 + up_to(7)};
+      const AttendMachine machine{
+          .multiprocessors = 1 + up_to(30), .kv_heads = 1 + up_to(3), .heads = 1 + up_to(7)};
       check_cover(rows, machine, rows.plan(machine));
     }
   }

@@ -100,7 +100,8 @@ class Case {
   float normal() { return std::normal_distribution<float>()(random_); }
   std::size_t offset(std::size_t token) const {
     const std::uint32_t slot = slots_[token];
-    return slot / shape_.page_tokens * layout_.page_bytes() + slot % shape_.page_tokens * layout_.vector_bytes();
+    return slot / shape_.page_tokens * layout_.page_bytes() +
+           slot % shape_.page_tokens * layout_.vector_bytes();
   }
 
   Shape shape_;
@@ -125,9 +126,9 @@ std::vector<std::uint16_t> Case::run() {
   const DeviceCopy<std::uint32_t> device_begin(begin), device_end(end);
   const cuda::DeviceMemory partials(cuda::attend_partial_bytes(layout_, plan.partials, plan.tile_vectors));
   attend(layout_,
-         {device_addresses.get(), items.get(), tiles.get(), merges.get(), device_begin.get(), device_end.get(),
-          partials.as<float>(), std::uint32_t(plan.items.size()), std::uint32_t(plan.merges.size()),
-          plan.tile_vectors},
+         {device_addresses.get(), items.get(), tiles.get(), merges.get(), device_begin.get(),
+          device_end.get(), partials.as<float>(), std::uint32_t(plan.items.size()),
+          std::uint32_t(plan.merges.size()), plan.tile_vectors},
          {device_queries.get(), out.get(), stride(), stride(), layer, shape_.heads, scale()}, stream);
   return out.host(stream);
 }
@@ -145,22 +146,24 @@ std::vector<float> Case::reference(bool sizes) {
     for (std::uint32_t head = 0; head < shape_.kv_heads; ++head) {
       std::vector<KvRun> runs;
       for (std::uint32_t t = 0; t < group.context_tokens + group.tail_tokens; ++t)
-        runs.push_back({key(group.key_begin + t, head), value(group.key_begin + t, head), 1, 0, shape_.format});
+        runs.push_back(
+            {key(group.key_begin + t, head), value(group.key_begin + t, head), 1, 0, shape_.format});
       const std::span all(runs);
       const std::size_t at = group.row_begin * stride() + head * shape_.heads * shape_.head_dim;
       const std::uint32_t rows = group.row_end - group.row_begin;
-      attend_reference({&wide[at], &out[at], stride(), stride(), rows, shape_.heads, shape_.head_dim, scale(),
-                        all.first(group.context_tokens), all.subspan(group.context_tokens),
-                        std::span(begin).subspan(group.row_begin, rows), std::span(end).subspan(group.row_begin, rows)},
-                       scratch);
+      attend_reference(
+          {&wide[at], &out[at], stride(), stride(), rows, shape_.heads, shape_.head_dim, scale(),
+           all.first(group.context_tokens), all.subspan(group.context_tokens),
+           std::span(begin).subspan(group.row_begin, rows), std::span(end).subspan(group.row_begin, rows)},
+          scratch);
     }
   pool = kept;
   return out;
 }
 
-// Weights are rounded to the keys' format (unit roundoff 2^-8 or 2^-11) before they multiply values, f16 weights below
-// 2^-14 of the largest to steps of 2^-24, and outputs to bf16; beside these the float32 errors of a score of numbers
-// like these are small: 2^-14 of a weight is ample.
+// Weights are rounded to the keys' format (unit roundoff 2^-8 or 2^-11) before they multiply values, f16
+// weights below 2^-14 of the largest to steps of 2^-24, and outputs to bf16; beside these the float32 errors
+// of a score of numbers like these are small: 2^-14 of a weight is ample.
 void Case::check(std::vector<std::uint16_t> got) {
   const std::vector<float> want = reference(false), sizes = reference(true);
   const bool f16 = shape_.format == KvFormat::f16;
@@ -198,7 +201,8 @@ TEST_SUITE("cuda attention") {
         for (const std::uint32_t heads : {1, 2, 7, 8}) {
           CAPTURE(head_dim);
           CAPTURE(heads);
-          check_case({.head_dim = head_dim, .kv_heads = 2, .heads = heads, .format = format}, 37, {5, 3, 7}, heads);
+          check_case({.head_dim = head_dim, .kv_heads = 2, .heads = heads, .format = format}, 37, {5, 3, 7},
+                     heads);
         }
   }
 
@@ -284,12 +288,13 @@ TEST_SUITE("cuda attention") {
             (in_key ? c.key(token, 0) : c.value(token, 0))[17] = c.stored(bad);
             const std::vector<std::uint16_t> got = c.run();
             for (std::uint32_t row = 0; row < c.rows(); ++row) {
-              const bool seen = token < context || (token - context >= c.begin[row] && token - context < c.end[row]);
+              const bool seen =
+                  token < context || (token - context >= c.begin[row] && token - context < c.end[row]);
               const std::size_t at = row * c.stride();
               for (std::uint32_t head = 0; head < 2; ++head) {
                 const auto first = got.begin() + std::ptrdiff_t(at + head * 32);
-                const bool finite =
-                    std::all_of(first, first + 32, [](std::uint16_t x) { return std::isfinite(from_bf16(x)); });
+                const bool finite = std::all_of(first, first + 32,
+                                                [](std::uint16_t x) { return std::isfinite(from_bf16(x)); });
                 REQUIRE(finite == !seen);
               }
               if (!seen) REQUIRE(std::equal(&got[at], &got[at + c.width()], &sound[at]));
@@ -343,7 +348,8 @@ TEST_SUITE("cuda attention") {
     const KvLayout good{1, 2, 64, 4, KvFormat::bf16};
     CHECK(cuda::attend_fault(good, 8) == "");
     CHECK(cuda::attend_fault(good, 7) == "7 query heads on 2 key-value heads; expected a multiple");
-    CHECK(cuda::attend_fault({1, 2, 80, 4, KvFormat::f16}, 8) == "head_dim 80; on a GPU expected 32, 64 or 128");
+    CHECK(cuda::attend_fault({1, 2, 80, 4, KvFormat::f16}, 8) ==
+          "head_dim 80; on a GPU expected 32, 64 or 128");
     CHECK(cuda::attend_fault({1, 2, 64, 4, KvFormat::f32}, 8) ==
           "keys and values in f32; on a GPU expected bf16 or f16");
   }

@@ -10,6 +10,11 @@ using namespace simt;
 
 constexpr float minus_infinity = -__builtin_huge_valf();
 
+// Of the tail, the keys that a query vector sees, as key numbers of the group.
+struct Sight {
+  std::uint32_t begin, end;
+};
+
 // Sizes of a block. `fragments`: 16 query vectors each, per warp.
 template <unsigned dim, unsigned fragments>
 struct Block {
@@ -22,9 +27,12 @@ struct Block {
   static constexpr unsigned stage_start = vectors * vector_bytes;
   static constexpr unsigned address_start = stage_start + stages * 2 * tile_bytes;
   static constexpr unsigned address_slots = 2 * stages;
-  static constexpr unsigned shared_bytes = address_start + address_slots * keys * 8;
+  static constexpr unsigned sight_start = address_start + address_slots * keys * 8;
+  static constexpr unsigned note_start = sight_start + vectors * sizeof(Sight);
+  static constexpr unsigned shared_bytes = note_start + keys / 8;
 
-  // Where piece `piece` of vector `row` of a tile lies: so that eight rows' equal pieces lie in different banks.
+  // Where piece `piece` of vector `row` of a tile lies: so that eight rows' equal pieces lie in different
+  // banks.
   static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
     const unsigned turn = pieces >= 8 ? row % 8 : row / 2 % 4;
     return row * vector_bytes + (piece ^ turn) * 16;
@@ -33,25 +41,19 @@ struct Block {
 
 // What a block knows of its work.
 struct Work {
-  AttendItem item;
   const std::byte* const* addresses;  // of the group's keys
-  std::size_t keys_at, values_at;     // of this layer and head, from a token's address
-  float scale;                        // with log2(e), for powers of two
+  std::uint32_t keys_at, values_at;   // of this layer and head, from a token's address
+  std::uint32_t context_tokens;
+  float scale;  // with log2(e), for powers of two
 };
 
-// The keys that the two rows of a fragment see which this thread holds, as a run's key numbers.
-template <unsigned fragments>
-struct Sight {
-  std::uint32_t begin[fragments][2], end[fragments][2];
-};
-
-// Streaming softmax of the rows that this thread holds a part of: rows lane/4 and lane/4 + 8 of each fragment.
+// Streaming softmax of the rows that this thread holds a part of: rows lane/4 and lane/4 + 8 of each
+// fragment.
 template <unsigned dim, unsigned fragments>
 struct Running {
   float out[fragments][dim / 8][4];
   float largest[fragments][2];  // score
-  float total[fragments][2];    // of this thread's keys
-  float spoilt[fragments][2];   // 0, or NaN when a visible score was not finite
+  float total[fragments][2];  // of the weights of this thread's keys; NaN once a visible score was not finite
 };
 
 template <unsigned fragments>
@@ -64,7 +66,8 @@ struct Scores {
 template <class B>
 TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsigned number) {
   if (thread_x() >= B::keys || tile.count == 0) return;
-  const auto slot = dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
+  const auto slot =
+      dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
   const unsigned key = thread_x() < tile.count ? thread_x() : tile.count - 1u;
   copy_async<8>(slot.address(thread_x()), work.addresses + tile.first + key, true);
 }
@@ -72,7 +75,8 @@ TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsign
 template <class B>
 TROUPE_DEVICE void stage_keys_values(const Work& work, const KeyTile& tile, unsigned number) {
   if (tile.count == 0) return;
-  const auto slot = dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
+  const auto slot =
+      dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
   const auto stage =
       dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, 2 * B::tile_bytes);
   const unsigned piece = thread_x() % B::pieces;
@@ -98,16 +102,18 @@ TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
   return (((two & 0x7c007c00u) + 0x04000400u) & 0x80008000u) != 0;
 }
 
-// A weight of zero times a value that is not finite would spoil rows that do not see the value. So these values are
-// taken out of masked tiles, and the rows that do see them are spoilt by what is noted here: a bit for each key.
-struct SpoiltKeys {
-  std::uint32_t bits[attend_key_tile / 32] = {};
-};
+// A weight of zero times a value that is not finite would spoil rows that do not see the value. So these
+// values are taken out of masked tiles and their keys noted, a bit for each, to spoil the rows that do see
+// them.
+template <class B>
+TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys() {
+  return dynamic_shared<std::uint32_t>(B::note_start, B::keys / 32);
+}
 
-// Each thread looks at what it copied itself, before the barrier that shows it to the others, and which this passes.
+// Each thread looks at what it copied itself, before the barrier that shows it to the others, and which this
+// passes. Returns whether keys were noted; the notes hold until the next tile's barrier.
 template <class B, class Half>
-TROUPE_DEVICE SpoiltKeys meet_and_take_out_not_finite(unsigned number) {
-  TROUPE_SHARED(std::uint32_t, noted, B::keys / 32);
+TROUPE_DEVICE bool meet_and_take_out_not_finite(unsigned number) {
   const auto values = dynamic_shared<std::uint32_t>(
       B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes / 4);
   const unsigned piece = thread_x() % B::pieces;
@@ -120,8 +126,8 @@ TROUPE_DEVICE SpoiltKeys meet_and_take_out_not_finite(unsigned number) {
   bool bad = false;
   TROUPE_UNROLL
   for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) bad |= spoilt(key);
-  SpoiltKeys keys;
-  if (!barrier_or(bad)) return keys;
+  if (!barrier_or(bad)) return false;
+  const auto noted = spoilt_keys<B>();
   if (thread_x() < B::keys / 32) noted[thread_x()] = 0;
   barrier();
   for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) {
@@ -130,13 +136,12 @@ TROUPE_DEVICE SpoiltKeys meet_and_take_out_not_finite(unsigned number) {
     for (unsigned i = 0; i < 4; ++i) values[B::place(key, piece) / 4 + i] = 0;
   }
   barrier();
-  for (unsigned i = 0; i < B::keys / 32; ++i) keys.bits[i] = noted[i];
-  barrier();
-  return keys;
+  return true;
 }
 
-// Multiplying. Matrix m of a load is brought by lanes 8m to 8m + 7. Pieces 2n and 2n + 1 of a vector differ from pieces
-// 0 and 1 in the bits of n alone, also when they are turned: so a lane's place for them is its first place xor 32n.
+// Multiplying. Matrix m of a load is brought by lanes 8m to 8m + 7. Pieces 2n and 2n + 1 of a vector differ
+// from pieces 0 and 1 in the bits of n alone, also when they are turned: so a lane's place for them is its
+// first place xor 32n.
 
 template <class B, unsigned fragments>
 TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4]) {
@@ -149,13 +154,13 @@ TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4])
 
 template <class B, class Half, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
-  const auto keys = dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, B::tile_bytes);
+  const auto keys =
+      dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, B::tile_bytes);
   const unsigned first = B::place(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
   TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f)
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < B::keys / 8; ++j)
-      for (unsigned i = 0; i < 4; ++i) scores.of[f][j][i] = 0;
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < B::keys / 8; ++j)
+    for (unsigned i = 0; i < 4; ++i) scores.of[f][j][i] = 0;
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step) {
     std::uint32_t a[fragments][4];
@@ -175,7 +180,8 @@ TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
 
 // `scores` are weights now.
 template <class B, class Half, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores, Running<dim, fragments>& running) {
+TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
+                              Running<dim, fragments>& running) {
   const auto values =
       dynamic_shared<std::byte>(B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes);
   const unsigned first = B::place(lane() % 16, lane() / 16);
@@ -183,12 +189,11 @@ TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores, 
   for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
     std::uint32_t a[fragments][4];
     TROUPE_UNROLL
-    for (unsigned f = 0; f < fragments; ++f)
-      TROUPE_UNROLL
-      for (unsigned i = 0; i < 4; ++i) {
-        const float(&two)[4] = scores.of[f][2 * pair + i / 2];
-        a[f][i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
-      }
+    for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      const float(&two)[4] = scores.of[f][2 * pair + i / 2];
+      a[f][i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
+    }
     TROUPE_UNROLL
     for (unsigned step = 0; step < dim / 16; ++step) {
       std::uint32_t b[4];
@@ -204,61 +209,87 @@ TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores, 
 
 // Softening.
 
-// Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too is an
-// overflow then, not a key of no importance.
-template <bool masked, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void judge(const Work& work, const KeyTile& tile, const SpoiltKeys& spoilt, const Sight<fragments>& sight,
-                         Scores<fragments>& scores, Running<dim, fragments>& running) {
-  TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f)
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < attend_key_tile / 8; ++j)
-      TROUPE_UNROLL
-      for (unsigned i = 0; i < 4; ++i) {
-        float& score = scores.of[f][j][i];
-        float& row = running.spoilt[f][i / 2];
-        if constexpr (masked) {
-          const unsigned at = 8 * j + 2 * (lane() % 4) + i % 2, key = tile.first + at;
-          const bool seen = at < tile.count && (key < work.item.context_tokens ||
-                                                (key >= sight.begin[f][i / 2] && key < sight.end[f][i / 2]));
-          const bool bad = (spoilt.bits[j / 4] >> at % 32 & 1) != 0;
-          row = multiply_add(seen ? (bad ? minus_infinity : score) : 0.0f, 0.0f, row);
-          score = seen ? score : minus_infinity;
-        } else {
-          row = multiply_add(score, 0.0f, row);
-        }
-      }
+template <class B>
+TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
+  const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
+  return sights[warp() * B::warp_vectors + 16 * fragment + 8 * half + lane() / 4];
+}
+TROUPE_DEVICE bool sees(const Work& work, const KeyTile& tile, const Sight& sight, unsigned at) {
+  const unsigned key = tile.first + at;
+  return at < tile.count && (key < work.context_tokens || (key >= sight.begin && key < sight.end));
 }
 
-// Turns scores into weights, powers of two below the largest score so far, to which all of `running` is brought.
+// Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too
+// is an overflow then, not a key of no importance.
+template <class B, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, Scores<fragments>& scores,
+                                Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    const Sight sight = sight_of<B>(f, half);
+    float& total = running.total[f][half];
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < B::keys / 8; ++j) TROUPE_UNROLL
+    for (unsigned i = 0; i < 2; ++i) {
+      float& score = scores.of[f][j][2 * half + i];
+      const bool seen = sees(work, tile, sight, 8 * j + 2 * (lane() % 4) + i);
+      total = multiply_add(seen ? score : 0.0f, 0.0f, total);
+      score = seen ? score : minus_infinity;
+    }
+  }
+}
+
+// The rows that see a key whose value was taken out.
+template <class B, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, Running<dim, fragments>& running) {
+  const auto noted = spoilt_keys<B>();
+  for (unsigned at = 0; at < B::keys; ++at) {
+    if ((noted[at / 32] >> at % 32 & 1) == 0) continue;
+    TROUPE_UNROLL
+    for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+    for (unsigned half = 0; half < 2; ++half)
+      if (sees(work, tile, sight_of<B>(f, half), at)) running.total[f][half] += minus_infinity * 0.0f;
+  }
+}
+
+template <unsigned dim, unsigned fragments>
+TROUPE_DEVICE void judge(const Scores<fragments>& scores, Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i)
+    running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
+}
+
+// Turns scores into weights, powers of two below the largest score so far, to which all of `running` is
+// brought. The difference comes before the product, so that the largest has weight one however large it is.
 template <unsigned dim, unsigned fragments>
 TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, fragments>& running) {
   TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f)
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    float largest = running.largest[f][half];
     TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half) {
-      float largest = running.largest[f][half];
-      TROUPE_UNROLL
-      for (unsigned j = 0; j < attend_key_tile / 8; ++j)
-        largest = larger(largest, larger(scores.of[f][j][2 * half], scores.of[f][j][2 * half + 1]));
-      largest = larger(largest, shuffle_xor(largest, 1));
-      largest = larger(largest, shuffle_xor(largest, 2));
-      const float top = largest == minus_infinity ? 0.0f : largest * scale;  // nothing seen yet: all weights are 0
-      const float shrink = exp2_fast(multiply_add(running.largest[f][half], scale, -top));
-      running.largest[f][half] = largest;
-      float total = running.total[f][half] * shrink;
-      TROUPE_UNROLL
-      for (unsigned j = 0; j < attend_key_tile / 8; ++j)
-        TROUPE_UNROLL
-        for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
-          scores.of[f][j][i] = exp2_fast(multiply_add(scores.of[f][j][i], scale, -top));
-          total += scores.of[f][j][i];
-        }
-      running.total[f][half] = total;
-      TROUPE_UNROLL
-      for (unsigned j = 0; j < dim / 8; ++j)
-        running.out[f][j][2 * half] *= shrink, running.out[f][j][2 * half + 1] *= shrink;
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j)
+      largest = larger(largest, larger(scores.of[f][j][2 * half], scores.of[f][j][2 * half + 1]));
+    largest = larger(largest, shuffle_xor(largest, 1));
+    largest = larger(largest, shuffle_xor(largest, 2));
+    const float top = largest == minus_infinity ? 0.0f : largest;  // nothing seen yet: all weights are 0
+    const float shrink = exp2_fast((running.largest[f][half] - top) * scale);
+    running.largest[f][half] = largest;
+    float total = running.total[f][half] * shrink;
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
+    for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
+      scores.of[f][j][i] = exp2_fast((scores.of[f][j][i] - top) * scale);
+      total += scores.of[f][j][i];
     }
+    running.total[f][half] = total;
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < dim / 8; ++j)
+      running.out[f][j][2 * half] *= shrink, running.out[f][j][2 * half + 1] *= shrink;
+  }
 }
 
 }  // namespace
