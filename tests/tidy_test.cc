@@ -75,6 +75,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"hwy/", {"kernels/cpu/"}},
       {"boost/asio", {"router/front_door"}},
       {"boost/beast", {"router/front_door"}},
+      {"boost/context", {"kernels/cuda/emulator"}},
       {"capnp/", {"runtime/codec", "runtime/json"}},
       {"kj/", {"runtime/codec", "runtime/json"}},
       {"yaml-cpp/", {"runtime/config"}},

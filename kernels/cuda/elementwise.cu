@@ -1,54 +1,51 @@
-#include <cuda_runtime.h>
-
-#include <stdexcept>
-#include <string>
-
 #include "kernels/cuda/elementwise.h"
+
+#include "kernels/cuda/simt.h"
 
 namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr unsigned block_threads = 256;
-constexpr unsigned warp = 32;
+using namespace simt;
 
-void check_launch(const char* kernel) {
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
-    throw std::runtime_error(std::string(kernel) + ": " + cudaGetErrorString(error));
-}
+constexpr unsigned threads = 256;
 
 unsigned blocks_for(std::size_t elements) {
-  const std::size_t blocks = (elements + block_threads - 1) / block_threads;
-  return static_cast<unsigned>(blocks < 1u << 20 ? blocks : 1u << 20);   // the grid strides over the rest
+  const std::size_t blocks = (elements + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < 1u << 20 ? blocks : 1u << 20);  // the grid strides over the rest
 }
 
-__device__ float block_sum(float value) {
-  __shared__ float partial[block_threads / warp];
-  for (unsigned offset = warp / 2; offset > 0; offset /= 2) value += __shfl_down_sync(~0u, value, offset);
-  if (threadIdx.x % warp == 0) partial[threadIdx.x / warp] = value;
-  __syncthreads();
+TROUPE_DEVICE std::size_t first_element() { return block_x() * std::size_t{threads} + thread_x(); }
+TROUPE_DEVICE std::size_t grid_stride() { return blocks_x() * std::size_t{threads}; }
+
+TROUPE_DEVICE float block_sum(float value) {
+  TROUPE_SHARED(float, partial, threads / warp_threads);
+  for (unsigned offset = warp_threads / 2; offset > 0; offset /= 2) value += shuffle_down(value, offset);
+  if (lane() == 0) partial[warp()] = value;
+  barrier();
   float sum = 0;
-  for (unsigned i = 0; i < block_threads / warp; ++i) sum += partial[i];
+  for (unsigned i = 0; i < threads / warp_threads; ++i) sum += partial[i];
   return sum;
 }
 
 // One block a row.
-__global__ void rms_norm_kernel(const float* in, std::size_t in_stride, const float* weight, float epsilon, float* out,
-                                std::size_t out_stride, std::size_t width) {
-  const float* row = in + blockIdx.x * in_stride;
+TROUPE_KERNEL(threads)
+rms_norm_kernel(const float* in, std::size_t in_stride, const float* weight, float epsilon, float* out,
+                std::size_t out_stride, std::size_t width) {
+  const float* row = in + block_x() * in_stride;
   float squares = 0;
-  for (std::size_t i = threadIdx.x; i < width; i += block_threads) squares += row[i] * row[i];
-  const float scale = rsqrtf(block_sum(squares) / static_cast<float>(width) + epsilon);
-  for (std::size_t i = threadIdx.x; i < width; i += block_threads)
-    out[blockIdx.x * out_stride + i] = row[i] * scale * weight[i];
+  for (std::size_t i = thread_x(); i < width; i += threads) squares += row[i] * row[i];
+  const float scale = rsqrt_fast(block_sum(squares) / static_cast<float>(width) + epsilon);
+  for (std::size_t i = thread_x(); i < width; i += threads)
+    out[block_x() * out_stride + i] = row[i] * scale * weight[i];
 }
 
 // One thread a pair (i, i + head_dim/2).
-__global__ void rope_kernel(float* values, std::size_t stride, std::size_t rows, std::size_t heads,
-                            std::size_t head_dim, const float* cosines, const float* sines) {
+TROUPE_KERNEL(threads)
+rope_kernel(float* values, std::size_t stride, std::size_t rows, std::size_t heads, std::size_t head_dim,
+            const float* cosines, const float* sines) {
   const std::size_t half = head_dim / 2, pairs = rows * heads * half;
-  for (std::size_t n = blockIdx.x * std::size_t{block_threads} + threadIdx.x; n < pairs;
-       n += std::size_t{gridDim.x} * block_threads) {
+  for (std::size_t n = first_element(); n < pairs; n += grid_stride()) {
     const std::size_t i = n % half, head = n / half % heads, row = n / half / heads;
     float* low = values + row * stride + head * head_dim + i;
     const float c = cosines[row * half + i], s = sines[row * half + i], a = low[0], b = low[half];
@@ -57,62 +54,52 @@ __global__ void rope_kernel(float* values, std::size_t stride, std::size_t rows,
   }
 }
 
-__global__ void swiglu_kernel(const float* gate_up, std::size_t in_stride, float* out, std::size_t out_stride,
-                              std::size_t rows, std::size_t width) {
-  for (std::size_t n = blockIdx.x * std::size_t{block_threads} + threadIdx.x; n < rows * width;
-       n += std::size_t{gridDim.x} * block_threads) {
+TROUPE_KERNEL(threads)
+swiglu_kernel(const float* gate_up, std::size_t in_stride, float* out, std::size_t out_stride,
+              std::size_t rows, std::size_t width) {
+  for (std::size_t n = first_element(); n < rows * width; n += grid_stride()) {
     const std::size_t row = n / width, i = n % width;
     const float gate = gate_up[row * in_stride + i], up = gate_up[row * in_stride + width + i];
-    out[row * out_stride + i] = gate / (1.0f + expf(-gate)) * up;
+    out[row * out_stride + i] = gate / (1.0f + exp_fast(-gate)) * up;
   }
 }
 
-__global__ void add_rows_kernel(const float* in, std::size_t in_stride, float* out, std::size_t out_stride,
-                                std::size_t rows, std::size_t width) {
-  for (std::size_t n = blockIdx.x * std::size_t{block_threads} + threadIdx.x; n < rows * width;
-       n += std::size_t{gridDim.x} * block_threads)
+TROUPE_KERNEL(threads)
+add_rows_kernel(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
+                std::size_t width) {
+  for (std::size_t n = first_element(); n < rows * width; n += grid_stride())
     out[n / width * out_stride + n % width] += in[n / width * in_stride + n % width];
 }
 
-cudaStream_t to_cuda(Stream stream) { return static_cast<cudaStream_t>(stream); }
-
 }  // namespace
 
-int device_count() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
 void rms_norm(const float* in, std::size_t in_stride, const float* weight, float epsilon, float* out,
-              std::size_t out_stride, std::size_t rows, std::size_t width, Stream stream) {
+              std::size_t out_stride, std::size_t rows, std::size_t width, Stream& stream) {
   if (rows == 0 || width == 0) return;
-  rms_norm_kernel<<<static_cast<unsigned>(rows), block_threads, 0, to_cuda(stream)>>>(in, in_stride, weight, epsilon,
-                                                                                      out, out_stride, width);
-  check_launch("rms_norm");
+  launch("rms_norm", rms_norm_kernel, {.blocks = static_cast<unsigned>(rows), .threads = threads}, stream, in,
+         in_stride, weight, epsilon, out, out_stride, width);
 }
 
 void rope(float* values, std::size_t stride, std::size_t rows, std::size_t heads, std::size_t head_dim,
-          const float* cosines, const float* sines, Stream stream) {
-  if (rows * heads * (head_dim / 2) == 0) return;
-  rope_kernel<<<blocks_for(rows * heads * (head_dim / 2)), block_threads, 0, to_cuda(stream)>>>(
-      values, stride, rows, heads, head_dim, cosines, sines);
-  check_launch("rope");
+          const float* cosines, const float* sines, Stream& stream) {
+  const std::size_t pairs = rows * heads * (head_dim / 2);
+  if (pairs == 0) return;
+  launch("rope", rope_kernel, {.blocks = blocks_for(pairs), .threads = threads}, stream, values, stride, rows,
+         heads, head_dim, cosines, sines);
 }
 
 void swiglu(const float* gate_up, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-            std::size_t width, Stream stream) {
+            std::size_t width, Stream& stream) {
   if (rows * width == 0) return;
-  swiglu_kernel<<<blocks_for(rows * width), block_threads, 0, to_cuda(stream)>>>(gate_up, in_stride, out, out_stride,
-                                                                                 rows, width);
-  check_launch("swiglu");
+  launch("swiglu", swiglu_kernel, {.blocks = blocks_for(rows * width), .threads = threads}, stream, gate_up,
+         in_stride, out, out_stride, rows, width);
 }
 
 void add_rows(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-              std::size_t width, Stream stream) {
+              std::size_t width, Stream& stream) {
   if (rows * width == 0) return;
-  add_rows_kernel<<<blocks_for(rows * width), block_threads, 0, to_cuda(stream)>>>(in, in_stride, out, out_stride,
-                                                                                   rows, width);
-  check_launch("add_rows");
+  launch("add_rows", add_rows_kernel, {.blocks = blocks_for(rows * width), .threads = threads}, stream, in,
+         in_stride, out, out_stride, rows, width);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,23 +1,20 @@
 #pragma once
-// The elementwise kernels of kernels/elementwise.h on a CUDA device: the same contracts, with pointers to device memory
-// and a stream. They are memory-bound; each reads its inputs and writes its outputs once.
+// The elementwise kernels of kernels/elementwise.h on a CUDA device: the same contracts, with pointers to
+// device memory and a stream. They are memory-bound; each reads its inputs and writes its outputs once.
 #include <cstddef>
+
+#include "kernels/cuda/device.h"
 
 namespace troupe::kernels::cuda {
 
-using Stream = void*;   // a cudaStream_t; null is the default stream
-
-// Devices that this process can use; 0 where there is no driver.
-int device_count();
-
-// As RmsNorm, Rope, SwiGlu and AddRows. Each only enqueues; a launch that fails throws std::runtime_error.
+// As RmsNorm, Rope, SwiGlu and AddRows. Each only enqueues; a launch that fails throws DeviceError.
 void rms_norm(const float* in, std::size_t in_stride, const float* weight, float epsilon, float* out,
-              std::size_t out_stride, std::size_t rows, std::size_t width, Stream stream);
+              std::size_t out_stride, std::size_t rows, std::size_t width, Stream& stream);
 void rope(float* values, std::size_t stride, std::size_t rows, std::size_t heads, std::size_t head_dim,
-          const float* cosines, const float* sines, Stream stream);
+          const float* cosines, const float* sines, Stream& stream);
 void swiglu(const float* gate_up, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-            std::size_t width, Stream stream);
+            std::size_t width, Stream& stream);
 void add_rows(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-              std::size_t width, Stream stream);
+              std::size_t width, Stream& stream);
 
 }  // namespace troupe::kernels::cuda

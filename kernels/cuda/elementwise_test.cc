@@ -1,6 +1,5 @@
 #include "kernels/cuda/elementwise.h"
 
-#include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -8,33 +7,14 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cuda/device_test.h"
 #include "kernels/elementwise.h"
 
 using namespace troupe::kernels;
 
 namespace {
 
-// Device memory with the contents of `host`.
-class DeviceFloats {
- public:
-  explicit DeviceFloats(const std::vector<float>& host) : count_(host.size()) {
-    REQUIRE(cudaMalloc(&data_, count_ * sizeof(float)) == cudaSuccess);
-    REQUIRE(cudaMemcpy(data_, host.data(), count_ * sizeof(float), cudaMemcpyHostToDevice) == cudaSuccess);
-  }
-  ~DeviceFloats() { cudaFree(data_); }
-  DeviceFloats(const DeviceFloats&) = delete;
-  DeviceFloats& operator=(const DeviceFloats&) = delete;
-  float* get() const { return static_cast<float*>(data_); }
-  std::vector<float> host() const {
-    std::vector<float> out(count_);
-    REQUIRE(cudaMemcpy(out.data(), data_, count_ * sizeof(float), cudaMemcpyDeviceToHost) == cudaSuccess);
-    return out;
-  }
-
- private:
-  void* data_ = nullptr;
-  std::size_t count_;
-};
+using DeviceFloats = cuda::DeviceCopy<float>;
 
 std::vector<float> random_floats(std::size_t count, std::mt19937& random) {
   std::normal_distribution<float> normal;
@@ -52,36 +32,33 @@ void check_near(const std::vector<float>& got, const std::vector<float>& want, s
   for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == doctest::Approx(want[i]).epsilon(tolerance));
 }
 
-bool have_device() {
-  if (cuda::device_count() > 0) return true;
-  MESSAGE("skipped: no CUDA device on this machine");
-  return false;
-}
-
 const float poison = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
 TEST_SUITE("cuda elementwise") {
   TEST_CASE("rms_norm and swiglu agree with the reference at all widths") {
-    if (!have_device()) return;
+    if (!cuda::have_device()) return;
+    cuda::Stream stream;
     std::mt19937 random(1);
     for (const std::size_t width : {1, 31, 32, 33, 256, 257, 4864}) {
       const std::size_t rows = 37;
       const auto in = random_floats(rows * width * 2, random), weight = random_floats(width, random);
       std::vector<float> want(rows * width, poison);
       const DeviceFloats device_in(in), device_weight(weight), norm(want), glu(want);
-      cuda::rms_norm(device_in.get(), 2 * width, device_weight.get(), 1e-6f, norm.get(), width, rows, width, nullptr);
-      cuda::swiglu(device_in.get(), 2 * width, glu.get(), width, rows, width, nullptr);
+      cuda::rms_norm(device_in.get(), 2 * width, device_weight.get(), 1e-6f, norm.get(), width, rows, width,
+                     stream);
+      cuda::swiglu(device_in.get(), 2 * width, glu.get(), width, rows, width, stream);
       reference().rms_norm(in.data(), 2 * width, weight.data(), 1e-6f, want.data(), width, rows, width);
-      check_near(norm.host(), want, width);
+      check_near(norm.host(stream), want, width);
       reference().swiglu(in.data(), 2 * width, want.data(), width, rows, width);
-      check_near(glu.host(), want, 8);
+      check_near(glu.host(stream), want, 8);
     }
   }
 
   TEST_CASE("rope and add_rows agree with the reference in place") {
-    if (!have_device()) return;
+    if (!cuda::have_device()) return;
+    cuda::Stream stream;
     std::mt19937 random(2);
     const std::size_t rows = 19, heads = 5, head_dim = 48, width = heads * head_dim;
     auto values = random_floats(rows * width, random);
@@ -89,10 +66,10 @@ TEST_SUITE("cuda elementwise") {
     std::vector<float> cosines, sines;
     for (const float a : angles) cosines.push_back(std::cos(a)), sines.push_back(std::sin(a));
     const DeviceFloats device(values), device_in(in), c(cosines), s(sines);
-    cuda::rope(device.get(), width, rows, heads, head_dim, c.get(), s.get(), nullptr);
-    cuda::add_rows(device_in.get(), width, device.get(), width, rows, width, nullptr);
+    cuda::rope(device.get(), width, rows, heads, head_dim, c.get(), s.get(), stream);
+    cuda::add_rows(device_in.get(), width, device.get(), width, rows, width, stream);
     reference().rope(values.data(), width, rows, heads, head_dim, cosines.data(), sines.data());
     reference().add_rows(in.data(), width, values.data(), width, rows, width);
-    check_near(device.host(), values, 64);
+    check_near(device.host(stream), values, 64);
   }
 }

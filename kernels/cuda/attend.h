@@ -1,0 +1,54 @@
+#pragma once
+// Span attention on the device: the contract of kernels/attend.h over pages in device memory. Queries and
+// outputs are bf16, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in
+// float32, weights rounded to the keys' format before they multiply values. A token is the address of its
+// first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
+// (kv_layout.h).
+//
+// A block keeps its query tile in shared memory and walks the key tiles of its item (attend_plan.h): keys and
+// values of the next tile are gathered by 16-byte asynchronous copies while the tensor cores work on this
+// one. Per tile of 64 keys it moves 256 * head_dim bytes and computes 256 * head_dim operations for every
+// query vector.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/cuda/attend_plan.h"
+#include "kernels/cuda/device.h"
+#include "kernels/kv_layout.h"
+
+namespace troupe::kernels::cuda {
+
+// Empty if there is a kernel for these pages, else what is wrong and what was expected. `heads`: query heads.
+std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
+
+// One pass, the same for all its layers. Device pointers.
+struct AttendPass {
+  const std::byte* const* addresses = nullptr;  // of tokens
+  const AttendItem* items = nullptr;
+  const KeyTile* key_tiles = nullptr;
+  const AttendMerge* merges = nullptr;
+  const std::uint32_t* visible_begin = nullptr;  // per query row
+  const std::uint32_t* visible_end = nullptr;
+  float* partials = nullptr;  // attend_partial_bytes; 16-byte aligned
+  // Launched; there may be items and merges of no vectors among them.
+  std::uint32_t item_count = 0, merge_count = 0;
+  std::uint32_t tile_vectors = 64;
+};
+
+// Row r, head h of the queries at queries + r*query_stride + h*head_dim, 16-byte aligned; outputs likewise.
+struct AttendLayer {
+  const std::uint16_t* queries = nullptr;
+  std::uint16_t* out = nullptr;
+  std::size_t query_stride = 0, out_stride = 0;  // numbers
+  std::uint32_t layer = 0;
+  std::uint32_t heads = 1;  // query heads that share a key-value head
+  float scale = 1;          // positive
+};
+
+std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials, std::uint32_t tile_vectors);
+
+// Enqueues one layer. The layout is one that attend_fault accepts.
+void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream);
+
+}  // namespace troupe::kernels::cuda
