@@ -54,7 +54,8 @@ struct RouterConfig {
   double retry_share = 0.1;        // retries per admitted request
   double retry_burst = 50;         // as many as one lost worker may leave behind at once
   double us_per_token = 20;        // of a worker that has not reported its own
-  std::size_t recent_max = 4'096;  // requests that are remembered after their outcome
+  // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
+  std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
   PrecomputeConfig precompute;
 };
