@@ -147,6 +147,9 @@ std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOpt
   if (options.page_tokens == 0) return "page_tokens 0; expected at least 1";
   if (options.rows_max == 0 || options.logits_max == 0 || options.plan_bytes_max == 0)
     return "a bound of passes is 0; expected at least 1";
+  if (options.keys_max > attend_keys_max)
+    return "keys_max " + std::to_string(options.keys_max) + "; expected at most " +
+           std::to_string(attend_keys_max);
   if (config.hidden % 8 != 0) return not_eights("hidden", config.hidden);
   if (config.intermediate % 8 != 0) return not_eights("intermediate", config.intermediate);
   return attend_fault(kv_layout(config, options.page_tokens, options.kv), config.heads);

@@ -221,31 +221,38 @@ TEST_SUITE("cuda decoder") {
     }
   }
 
-  TEST_CASE("kept pages are written whole: tokens with numbers, the rest with zeros") {
+  TEST_CASE("kept pages hold what the CPU's decoder keeps in them, and zeros behind the last token") {
     if (!cuda::have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16}) {
       CudaDecoderOptions options = small_options();
       options.kv = format;
-      const auto decoder = cuda::make_cuda_decoder(random_decoder(small_config(), 5), options);
+      const Family family = format == KvFormat::bf16 ? Family::qwen2 : Family::qwen3;
+      const DecoderModel model = rounded(random_decoder(small_config(family), 5), options.weights);
+      const auto decoder = cuda::make_cuda_decoder(model, options);
+      const auto on_cpu = make_cpu_decoder(model, {.page_tokens = options.page_tokens, .kv = format});
       const KvLayout& layout = decoder->layout();
       DevicePages memory{layout, {}};
       Plan plan;
-      plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6}, 0, {}}};  // no readout: only to fill pages
+      plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6}, 11, {}}};  // no readout: only to fill pages
       Request request = computed(plan);
-      request.kv[0].pages = memory.take(6);
+      const std::vector<std::byte*> on_device = request.kv[0].pages = memory.take(6);
       CHECK(decoder->forward({&request, 1})[0].readouts.empty());
-      const std::vector<std::byte> bytes = bytes_of(request.kv[0].pages, layout);
-      const auto* halves = reinterpret_cast<const std::uint16_t*>(bytes.data());
-      for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
-        for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
-          for (const std::size_t at : {layout.keys(layer, head), layout.values(layer, head)})
-            for (std::size_t n = 0; n < 8 * layout.head_dim; ++n) {
-              const std::size_t token = n / layout.head_dim;
-              const std::size_t byte =
-                  token / 4 * layout.page_bytes() + at + token % 4 * layout.vector_bytes();
-              const std::uint16_t bits = halves[byte / 2 + n % layout.head_dim];
-              REQUIRE((token < 6 ? bits != 0xffff : bits == 0));
-            }
+      const cuda::PageLockedMemory host(2 * layout.page_bytes());
+      request.kv[0].pages = {host.data(), host.data() + layout.page_bytes()};
+      on_cpu->forward({&request, 1});
+      const std::vector<std::byte> found = bytes_of(on_device, layout);
+      const auto number = [&](const std::byte* bytes, std::size_t i) {
+        const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(bytes)[i];
+        return double{format == KvFormat::bf16 ? from_bf16(bits) : from_f16(bits)};
+      };
+      std::size_t zeros = 0;
+      for (std::size_t i = 0; i < found.size() / 2; ++i) {
+        const double got = number(found.data(), i), want = number(host.data(), i);
+        REQUIRE(std::abs(got - want) <= 4 * tolerance(small_config(), options));  // of numbers up to 4
+        REQUIRE((want != 0 || got == 0));
+        zeros += want == 0 ? 1 : 0;
+      }
+      CHECK(zeros == 2 * layout.token_bytes() / 2);  // two tokens, two bytes a number
     }
   }
 
@@ -358,6 +365,8 @@ TEST_SUITE("cuda decoder") {
     config = small_config();
     options.kv = KvFormat::f32;
     CHECK(cuda_decoder_fault(config, options).find("f32") != std::string::npos);
+    options = {.keys_max = 1 << 25};
+    CHECK(cuda_decoder_fault(config, options).starts_with("keys_max 33554432"));
     options = {.page_tokens = 0};
     CHECK(cuda_decoder_fault(config, options).starts_with("page_tokens 0"));
   }

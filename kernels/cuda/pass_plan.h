@@ -6,8 +6,7 @@
 // Passes of one shape run the same launches with the same arguments, so that one recording serves them all.
 // So numbers of rows and blocks are rounded up, the rest filled with rows and blocks that do nothing, and
 // arrays lie at offsets that follow from the shape. Arrays whose lengths no launch depends on lie behind
-// them, in a heap, and are found by
-// numbers that count from its start.
+// them, in a heap, and are found by numbers that count from its start.
 #include <cstddef>
 #include <cstdint>
 #include <span>
