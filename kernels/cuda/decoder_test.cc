@@ -256,6 +256,26 @@ TEST_SUITE("cuda decoder") {
     }
   }
 
+  TEST_CASE("the many keys of few rows, which are split among blocks, are merged again") {
+    if (!cuda::have_device()) return;
+    DecoderConfig config = small_config();
+    config.layers = 1, config.heads = 2, config.kv_heads = 1;
+    const CudaDecoderOptions options = small_options();
+    const DecoderModel model = rounded(random_decoder(config, 6), options.weights);
+    Chance chance(8);
+    Plan plan;
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      plan.segments.push_back({SegmentKind::item, std::vector<Token>(290), static_cast<std::int32_t>(s), {}});
+      for (Token& token : plan.segments.back().tokens) token = static_cast<Token>(draw(chance, 0, 96));
+    }
+    plan.segments.push_back({SegmentKind::user, {3, 4}, 300, {0, 1}});
+    plan.readouts = {{2, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}}};
+    const Request request = computed(plan);
+    const auto want = make_cpu_decoder(model, {})->forward({&request, 1});
+    const auto found = cuda::make_cuda_decoder(model, options)->forward({&request, 1});
+    CHECK(difference(found[0], want[0]) <= tolerance(config, options));
+  }
+
   TEST_CASE("a pass beyond the bounds is refused before anything is launched, and the next one runs") {
     if (!cuda::have_device()) return;
     CudaDecoderOptions options = small_options();
