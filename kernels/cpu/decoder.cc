@@ -12,13 +12,13 @@
 #include "kernels/cpu/byte_product.h"
 #include "kernels/cpu/cpu_decoder.h"
 #include "kernels/cpu/decoder_attention.h"
-#include "kernels/cpu/decoder_batch.h"
 #include "kernels/cpu/decoder_buffer.h"
 #include "kernels/cpu/decoder_kv.h"
 #include "kernels/cpu/decoder_rope.h"
 #include "kernels/cpu/decoder_weights.h"
 #include "kernels/cpu/decoder_workspace.h"
 #include "kernels/cpu/team.h"
+#include "kernels/decoder_batch.h"
 
 namespace troupe::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/decoder_batch.h"
+#include "kernels/decoder_batch.h"
 
 namespace troupe::kernels {
 

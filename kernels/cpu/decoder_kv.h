@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/attend.h"
-#include "kernels/cpu/decoder_batch.h"
 #include "kernels/cpu/decoder_buffer.h"
+#include "kernels/decoder_batch.h"
 #include "kernels/kv_layout.h"
 
 namespace troupe::kernels {

@@ -117,6 +117,11 @@ void split_long_items(const AttendMachine& machine, AttendPlan& plan) {
 
 }  // namespace
 
+// Fewer items than wanted are split, each into one part more than its share of the wanted ones at most.
+std::uint32_t partials_max(const AttendMachine& machine) {
+  return 2 * ceil_div(std::uint64_t{machine.multiprocessors} * blocks_per_multiprocessor, machine.kv_heads);
+}
+
 void plan_attention(const AttendMachine& machine, std::span<const AttendGroup> groups,
                     std::span<const std::uint32_t> visible_begin, std::span<const std::uint32_t> visible_end,
                     AttendPlan& plan) {

@@ -64,6 +64,9 @@ struct AttendMachine {
   std::uint32_t small_tile = 64, large_tile = 128;
 };
 
+// Partial results that a plan for this machine never exceeds.
+std::uint32_t partials_max(const AttendMachine& machine);
+
 // visible_begin/end: per query row, the interval of its group's tail that it sees. Replaces *plan, reusing
 // its memory.
 void plan_attention(const AttendMachine& machine, std::span<const AttendGroup> groups,

@@ -1,4 +1,4 @@
-#include "kernels/cpu/decoder_batch.h"
+#include "kernels/decoder_batch.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "kernels/cpu/decoder_batch.h"
+#include "kernels/decoder_batch.h"
 
 #include <algorithm>
 

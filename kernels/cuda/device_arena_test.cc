@@ -1,0 +1,112 @@
+#include "kernels/cuda/device_arena.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/device_test.h"
+
+using namespace troupe::kernels;
+using cuda::DeviceArena;
+using cuda::PageCopies;
+using cuda::PageCopy;
+
+namespace {
+
+constexpr KvLayout layout{
+    .layers = 3, .kv_heads = 1, .head_dim = 10, .page_tokens = 3, .format = KvFormat::bf16};
+
+// Page-locked memory of so many pages.
+struct HostPages {
+  cuda::PageLockedMemory memory;
+  explicit HostPages(std::uint32_t pages) : memory(pages * layout.page_bytes()) {}
+  std::byte* page(std::uint32_t i) const { return memory.data() + i * layout.page_bytes(); }
+  void fill(std::uint32_t i, int with) const { std::memset(page(i), with, layout.page_bytes()); }
+  bool holds(std::uint32_t i, int with) const {
+    const std::vector<std::byte> want(layout.page_bytes(), std::byte(with));
+    return std::memcmp(page(i), want.data(), want.size()) == 0;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("cuda device arena") {
+  TEST_CASE("pages are apart, aligned, and known by their addresses") {
+    if (!cuda::have_device()) return;
+    const DeviceArena arena(layout, 5);
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      CHECK(reinterpret_cast<std::uintptr_t>(arena.page(i)) % 64 == 0);
+      CHECK(arena.index_of(arena.page(i)) == i);
+      CHECK(!arena.index_of(arena.page(i) + 1));
+      if (i > 0) CHECK(arena.page(i - 1) + layout.page_bytes() <= arena.page(i));
+    }
+    CHECK(!arena.index_of(nullptr));
+    CHECK(!arena.index_of(arena.page(4) + (arena.page(1) - arena.page(0))));
+  }
+
+  TEST_CASE("a page that was promoted comes back as it was, also to another place") {
+    if (!cuda::have_device()) return;
+    DeviceArena arena(layout, 3);
+    const HostPages host(6);
+    for (std::uint32_t i = 0; i < 6; ++i) host.fill(i, 10 + static_cast<int>(i));
+    const PageCopy up[] = {{arena.page(2), host.page(0)}, {arena.page(0), host.page(1)}};
+    const auto promoted = arena.promotions().promote(up);
+    REQUIRE(promoted);
+    arena.promotions().finish(*promoted);
+    CHECK(arena.promotions().done(*promoted));
+    const PageCopy down[] = {{arena.page(2), host.page(4)}, {arena.page(0), host.page(5)}};
+    const auto demoted = arena.demotions().demote(down);
+    REQUIRE(demoted);
+    arena.demotions().finish(*demoted);
+    CHECK(host.holds(4, 10));
+    CHECK(host.holds(5, 11));
+    CHECK(host.holds(3, 13));
+  }
+
+  TEST_CASE("no more copies are under way than agreed, and they end in order") {
+    if (!cuda::have_device()) return;
+    DeviceArena arena(layout, 4, 2);
+    PageCopies& copies = arena.promotions();
+    const HostPages host(4);
+    std::vector<PageCopies::Ticket> begun;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const PageCopy page{arena.page(i), host.page(i)};
+      const auto ticket = copies.promote({&page, 1});
+      if (ticket) begun.push_back(*ticket);
+    }
+    REQUIRE(begun.size() >= 2);
+    copies.finish(begun.back());
+    for (const PageCopies::Ticket ticket : begun) CHECK(copies.done(ticket));
+    const PageCopy page{arena.page(0), host.page(0)};
+    CHECK(copies.promote({&page, 1}));
+  }
+
+  TEST_CASE("random moves leave every page with what was last put there") {
+    if (!cuda::have_device()) return;
+    const std::uint64_t seed = std::random_device()();
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    DeviceArena arena(layout, 4, 3);
+    const HostPages host(8);
+    int on_device[4] = {-1, -1, -1, -1};
+    for (int round = 0; round < 200; ++round) {
+      const auto at = static_cast<std::uint32_t>(random() % 4),
+                 place = static_cast<std::uint32_t>(random() % 8);
+      const PageCopy page{arena.page(at), host.page(place)};
+      if (on_device[at] < 0 || random() % 2 == 0) {
+        host.fill(place, on_device[at] = static_cast<int>(random() % 256));
+        const auto ticket = arena.promotions().promote({&page, 1});
+        REQUIRE(ticket);
+        arena.promotions().finish(*ticket);
+      } else {
+        host.fill(place, 0);
+        const auto ticket = arena.demotions().demote({&page, 1});
+        REQUIRE(ticket);
+        arena.demotions().finish(*ticket);
+        REQUIRE(host.holds(place, on_device[at]));
+      }
+    }
+  }
+}
