@@ -344,16 +344,18 @@ void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
   turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
 }
 
-// A worker that is busy says nothing about the items.
+// A worker that is busy says nothing about the items, one that ran out of time that they were too many. A
+// device may fail because of them or for itself, so one item is given up for that only after several times.
 bool Precompute::on_refused(Turn turn, const Refused& refused) {
   const auto asked = running_.extract(refused.id);
   if (asked.empty()) return false;
-  const std::uint16_t status = refused.refusal.status;
+  const Refusal& why = refused.refusal;
   paused_until_ = turn.now + config_.pause;
-  if (status == 503 || status == 504) {
+  if (why.status == 503 && !why.code.starts_with("device_")) {
     give_back(asked.mapped().items);
   } else {
-    blame(turn, asked.mapped(), blame_failed, refused.refusal.code + ": " + refused.refusal.what);
+    const std::uint32_t weight = why.status == 503 ? blame_silent : why.status == 504 ? 0 : blame_failed;
+    blame(turn, asked.mapped(), weight, why.code + ": " + why.what);
   }
   return true;
 }

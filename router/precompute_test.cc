@@ -394,7 +394,7 @@ struct BadItems {
       for (const PlannedSegment& segment : chunk.segments) made.insert(segment.owner);
     if (random() % 100 < lost_percent) return;
     if (fails) {
-      precompute.on_refused(turn(), Refused{chunk.id, {500, "device_failed", "it did"}});
+      precompute.on_refused(turn(), Refused{chunk.id, {503, "device_failed", "it did"}});
     } else {
       precompute.on_executed(turn(), Executed{chunk.id, {}, std::vector<std::uint8_t>(1), 1});
     }

@@ -47,17 +47,16 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   Row* row = find(node);
   if (!row || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;
   const bool restarted = row->process != 0 && heartbeat.incarnation != row->process;
-  if (heartbeat.incarnation == row->process && heartbeat.sequence <= row->last.sequence)
-    return News::ignored;  // doubled, or overtaken: what it says was true before
+  // Doubled, or overtaken: what it says was true before. Older programs do not number them.
+  const bool numbered = heartbeat.sequence != 0;
+  if (numbered && heartbeat.incarnation == row->process && heartbeat.sequence <= row->last.sequence)
+    return News::ignored;
   const std::uint64_t beats = row->beats + 1;
   if (restarted) *row = {.node = node, .hash = row->hash};
   row->process = heartbeat.incarnation;
   row->heard = now;
   row->lost = false;
-  const std::uint64_t epoch = std::max(row->last.versions_epoch, heartbeat.versions_epoch);
   row->last = heartbeat;
-  row->refused_epoch = heartbeat.versions_epoch;
-  row->last.versions_epoch = epoch;
   row->beats = beats;
   row->sent_tokens = 0;  // the heartbeat counts them
   return restarted ? News::restarted : News::known;
@@ -172,7 +171,7 @@ bool WorkerTable::all_have(Instant now, std::string_view model) const {
 std::string WorkerTable::load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const {
   if (model.empty()) return "";
   for (const Row& row : rows_)
-    if (alive(now, row) && !row.last.draining && row.refused_epoch == epoch &&
+    if (alive(now, row) && !row.last.draining && row.last.versions_epoch == epoch &&
         row.last.refused_model == model)
       return "node " + std::to_string(row.node) + ": " + row.last.refused_why;
   return "";

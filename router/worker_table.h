@@ -102,10 +102,9 @@ class WorkerTable {
     Incarnation process = 0;  // 0: never heard
     std::uint64_t beats = 0;
     Heartbeat last;
-    std::uint64_t refused_epoch = 0;  // of the versions whose next model `last` refuses
-    double sent_tokens = 0;           // since the last heartbeat, not ended
-    double slowness = 1;              // by answers and by what was taken for slow
-    double observed = 1;              // by answers only, so that judgements do not feed on each other
+    double sent_tokens = 0;  // since the last heartbeat, not ended
+    double slowness = 1;     // by answers and by what was taken for slow
+    double observed = 1;     // by answers only, so that judgements do not feed on each other
     Instant probe_at;
     std::uint32_t probe_gap = 1;  // heartbeats
   };

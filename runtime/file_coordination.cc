@@ -257,13 +257,15 @@ FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
   if (auto refusal = settle()) return *std::move(refusal);
   CoordinationState next;
   bool to_disk = false;
+  Revision before = 0;
+  Answer done;
   {
-    const std::lock_guard held(mutex_);
+    const std::lock_guard held(mutex_);  // a lease that is kept is kept in both
     next = state_;
     to_disk = outlives(state_, question);
+    before = next.last();
+    done = next.ask(steady_us(), question);
   }
-  const Revision before = next.last();
-  Answer done = next.ask(steady_us(), question);
   if (next.last() > set_aside_ || (to_disk && next.last() != before)) {
     if (auto refusal = save(std::move(next))) return *std::move(refusal);
   } else {

@@ -318,11 +318,12 @@ std::string PagePool::check_areas() const {
   }
   for (std::size_t i = 0; i < 2; ++i) {
     std::uint64_t listed = 0;
-    for (const Entry *block = areas_[i].least_recent, *older = nullptr; block;
-         older = block, block = block->newer) {
+    const Entry* older = nullptr;
+    for (const Entry* block = areas_[i].least_recent; block; older = block, block = block->newer) {
       if (block->older != older || !may_evict(*block)) return "the order of use is torn";
       listed += block->pages.size();
     }
+    if (older != areas_[i].most_recent) return "the order of use ends elsewhere";
     if (used[i] != areas_[i].used) return "used pages disagree";
     if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
   }

@@ -57,10 +57,9 @@ struct PagePoolSizes {
   std::uint32_t item_pages = 0, user_pages = 0;  // together at most `pages`
 };
 
-// Pointers to blocks stay valid until the block's pages are given back. Every call is O(1) plus the
-// pages and blocks that it touches, but for what arrives late about a block that is not found by name any
-// more: that is O(log blocks). Nodes have ten thousands of blocks and requests touch a hundred, so what is
-// touched in memory per block counts.
+// Pointers to blocks stay valid until the block's pages are given back. Finding, pinning and
+// unpinning are O(1); a block that comes or goes costs O(log blocks) plus its pages. Nodes have ten thousands
+// of blocks and requests touch a hundred, so what is touched in memory per block counts.
 class PagePool {
  public:
   // Generations start at `first_generation`, from 1: an owner passes its incarnation, so that those of

@@ -15,7 +15,7 @@ Refusal bad_plan(std::string what) {
   return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
 }
 Refusal device_error(std::string what) {
-  return {500, "device_error", std::move(what), "inference worker", "a device that works"};
+  return {503, "device_error", std::move(what), "inference worker", "a device that works"};
 }
 
 Duration times(Duration time, double factor) {

@@ -80,26 +80,26 @@ void CacheMetaCore::on_message(Instant now, const Received& received, Effects& e
 // BAT's "write": the index follows the owners of the blocks.
 void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& effects) {
   const NodeId node = received.from.node;
-  const auto warm = [&](const std::vector<BlockEntry>& blocks) {
-    for (const BlockEntry& block : blocks) {
-      const double frequency = block.kind == SegmentKind::user ? users_.frequency(block.owner, now.us) : 0;
-      if (frequency > 0) index_.set_frequency(block.owner, frequency);
-    }
-    count_sizes(effects);
-  };
   bool understood = false;
   if (const auto* changes = std::get_if<CacheChanges>(&received.message)) {
     understood = workers_.on_changes(now, node, *changes, effects);
-    warm(changes->added);
   } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
     understood = workers_.on_part(now, node, *part, effects);
-    warm(part->blocks);
   }
   if (!understood) effects.count(Metric::protocol_errors);
+  warm_users(now, effects);
+}
+
+void CacheMetaCore::warm_users(Instant now, Effects& effects) {
+  for (const std::string& user : workers_.take_users())
+    if (const double frequency = users_.frequency(user, now.us); frequency > 0)
+      index_.set_frequency(user, frequency);
+  count_sizes(effects);
 }
 
 void CacheMetaCore::on_heartbeat(Instant now, Effects& effects) {
   workers_.on_tick(now, effects);
+  warm_users(now, effects);
   leadership_.on_heartbeat(now, effects);
   beat(now, effects);
   effects.set_timer(heartbeat_timer, now + config_.heartbeat);

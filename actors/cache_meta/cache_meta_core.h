@@ -52,6 +52,7 @@ class CacheMetaCore final : public Core {
 
  private:
   void on_message(Instant now, const Received& received, Effects& effects);
+  void warm_users(Instant now, Effects& effects);
   void on_worker(Instant now, const Received& received, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_heartbeat(Instant now, Effects& effects);

@@ -32,7 +32,7 @@ bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& c
     walk(now, node, worker, effects);
   } else if (changes.sequence == worker.applied + 1) {
     apply(node, worker, changes);
-    apply_early(node, worker);
+    apply_early(now, node, worker);
   } else if (changes.sequence > worker.applied) {
     wait_early(now, node, worker, changes, effects);
   }
@@ -79,7 +79,9 @@ void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation,
 
 // What finds no room is remembered as a whole only: when there is room again, all is walked.
 void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) {
-  if (!index_.add(node, block) && index_.full()) worker.missed = true;
+  const bool is_new = index_.add(node, block);
+  if (!is_new && index_.full()) worker.missed = true;
+  if (is_new && block.kind == SegmentKind::user) users_.push_back(block.owner);
 }
 
 void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
@@ -96,7 +98,9 @@ void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& cha
   }
 }
 
-void FollowedWorkers::apply_early(NodeId node, Worker& worker) {
+// What is left after that waits for another gap, from now on.
+void FollowedWorkers::apply_early(Instant now, NodeId node, Worker& worker) {
+  worker.early_since = now;
   while (!worker.early.empty() && worker.early.begin()->first == worker.applied + 1) {
     apply(node, worker, worker.early.begin()->second);
     worker.early.erase(worker.early.begin());
@@ -115,8 +119,7 @@ void FollowedWorkers::close_gap(Instant now, NodeId node, Worker& worker, Effect
   worker.complete_from = worker.early.begin()->first;
   worker.removals.clear();
   worker.applied = worker.complete_from - 1;
-  apply_early(node, worker);
-  worker.early_since = now;  // of what waits for a further gap
+  apply_early(now, node, worker);
   if (worker.walking) {
     worker.walk_again = true;
   } else {

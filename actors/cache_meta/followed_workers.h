@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/cache_meta/block_index.h"
@@ -52,8 +53,10 @@ class FollowedWorkers {
   void on_tick(Instant now, Effects& effects);  // at least once per heartbeat: retries, silence
 
   std::optional<UserArea> area(NodeId node) const;  // of a worker that is named
-  std::vector<UserArea> areas() const;              // of all that are, by node
-  std::size_t syncing() const;                      // workers whose inventory is being walked
+  // Users of whom blocks came into the index since the last call.
+  std::vector<std::string> take_users() { return std::exchange(users_, {}); }
+  std::vector<UserArea> areas() const;  // of all that are, by node
+  std::size_t syncing() const;          // workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:
@@ -82,7 +85,7 @@ class FollowedWorkers {
   void meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
   void add(NodeId node, Worker& worker, const BlockEntry& block);
   void apply(NodeId node, Worker& worker, const CacheChanges& changes);
-  void apply_early(NodeId node, Worker& worker);
+  void apply_early(Instant now, NodeId node, Worker& worker);
   void wait_early(Instant now, NodeId node, Worker& worker, const CacheChanges& changes, Effects& effects);
   void close_gap(Instant now, NodeId node, Worker& worker, Effects& effects);
   void take_part(NodeId node, Worker& worker, const InventoryPart& part);
@@ -96,6 +99,7 @@ class FollowedWorkers {
   FollowConfig config_;
   BlockIndex& index_;
   std::map<NodeId, Worker> workers_;
+  std::vector<std::string> users_;  // to be taken
 };
 
 }  // namespace troupe::actors

@@ -158,6 +158,18 @@ TEST_CASE("changes that come early wait for those before them, and nobody is ask
   CHECK(b.asked.empty());
 }
 
+TEST_CASE("a gap is as old as the first change that waits for it") {
+  Bench b{.early_max = 4};
+  b.follow();
+  b.changes(2, 5, 5);
+  b.changes(45, 5, 7);
+  b.changes(46, 5, 4);  // the first gap is closed, the second one is young
+  b.tick(60);
+  CHECK(b.asked.empty());
+  b.tick(96);
+  CHECK(b.asked == Requests{{5, 0}});
+}
+
 TEST_CASE("early changes that wait too long, or are too many, are applied and the gap is walked after") {
   Bench b{.early_max = 2};
   b.follow();
