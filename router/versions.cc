@@ -37,8 +37,11 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
                   std::move(next_catalog)};
 }
 
-void VersionKeeper::hear(const Versions& heard) {
-  if (coordinate_ && heard.epoch > now_.epoch && !heard.model_version.empty()) now_ = heard;
+void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& workers) {
+  if (coordinate_ && heard.epoch > now_.epoch && !heard.model_version.empty()) {
+    note_load_refusal(now, workers);
+    now_ = heard;
+  }
   if (now_.epoch >= heard_epoch_) behind_since_.reset();
 }
 
@@ -75,7 +78,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
   if (!answer) return Answer::read;  // the Coordination is away: asked again with the next heartbeat
   const bool written = question == Question::write && answer->ok;
   if (written && wish_ && wish_->job == job) wish_->in_place = true;
-  adopt(turn, *answer);
+  adopt(turn, *answer, workers);
   const bool is_fresh = question == Question::read || written;
   if (is_fresh && withdrawn_ && !announces_same(now_, *withdrawn_)) withdrawn_.reset();
   if (wish_ && !std::exchange(wish_->confirmed, true)) wish_->changes |= target() != now_ || written;
@@ -94,10 +97,11 @@ void VersionKeeper::on_catalog_found(const JobResult& result) {
   if (refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
 }
 
-void VersionKeeper::adopt(Turn turn, const Coordinated& answer) {
+void VersionKeeper::adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers) {
   if (answer.revision <= now_.epoch) return;
   if (answer.revision >= heard_epoch_) behind_since_.reset();
   if (auto versions = parse_versions(answer.revision, answer.value)) {
+    note_load_refusal(turn.now, workers);
     now_ = *std::move(versions);
   } else {
     turn.effects.log(LogLevel::warning, "bad_versions", {{"revision", std::to_string(answer.revision)}});
@@ -128,6 +132,8 @@ void VersionKeeper::write(Turn turn, const Versions& next, Revision expected) {
 }
 
 std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {
+  note_announcement(now);
+  note_load_refusal(now, workers);
   if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
   if (auto next = next_of_wish()) return next;
   if (now_.next_model.empty() || !workers.all_have(now, now_.next_model)) return std::nullopt;
@@ -139,19 +145,22 @@ std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable&
 
 // Every write clears what was announced before or announces something, so an announcement has an epoch of its
 // own, and what workers say of it is not mixed up with what they said of an earlier one.
-bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) {
+bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) const {
   if (withdrawn_ && announces_same(now_, *withdrawn_)) return true;
-  const bool is_wished = wish_ && target() == now_;
-  const std::string why = workers.load_refusal(now, now_.epoch, now_.next_model);
-  if (is_wished) wish_->why_refused = why;
-  const bool is_late = is_overdue(now);  // whoever wishes for it has a deadline of its own
-  return !why.empty() || (is_late && !is_wished);
+  if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
+  const bool is_wished = wish_ && target() == now_;  // whoever wishes for it has a deadline of its own
+  return !is_wished && now.us - announced_since_.us > patience_.us;
 }
 
-bool VersionKeeper::is_overdue(Instant now) {
+void VersionKeeper::note_announcement(Instant now) {
   if (announced_epoch_ != now_.epoch) announced_since_ = now;
   announced_epoch_ = now_.epoch;
-  return now.us - announced_since_.us > patience_.us;
+}
+
+// Also before newer versions are followed: another router may have taken the announcement back for this.
+void VersionKeeper::note_load_refusal(Instant now, const WorkerTable& workers) {
+  if (!wish_ || now_.next_model.empty() || target() != now_) return;
+  wish_->why_refused = workers.load_refusal(now, now_.epoch, now_.next_model);
 }
 
 // What is to be written for the wish now; what was in place and is not any more was undone by somebody.

@@ -44,7 +44,7 @@ class VersionKeeper {
     return known() && (!behind_since_ || now.us - behind_since_->us <= 3 * heartbeat_.us);
   }
 
-  void hear(const Versions& heard);
+  void hear(Instant now, const Versions& heard, const WorkerTable& workers);
   // Somebody follows this epoch. A newer one is read for, once per heartbeat.
   void rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers);
   void tick(Turn turn,
@@ -78,12 +78,13 @@ class VersionKeeper {
   std::optional<Versions> next_of_wish();
   Versions target() const;   // of the wish: announced, or served
   Versions settled() const;  // without what is announced
-  bool must_take_back(Instant now, const WorkerTable& workers);
-  bool is_overdue(Instant now);
+  void note_announcement(Instant now);
+  void note_load_refusal(Instant now, const WorkerTable& workers);
+  bool must_take_back(Instant now, const WorkerTable& workers) const;
   void on_catalog_found(const JobResult& result);
   void write(Turn turn, const Versions& next, Revision expected);
   void ask_key(Turn turn);
-  void adopt(Turn turn, const Coordinated& answer);
+  void adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers);
 
   Versions now_;
   bool coordinate_;
@@ -95,7 +96,7 @@ class VersionKeeper {
   std::uint64_t job_ = 0;
   std::optional<Wished> wish_;
   std::optional<Versions> withdrawn_;  // the announcement of a wish that has ended; it must not stand
-  std::uint64_t announced_epoch_ = 0;  // of the announcement that was seen last
+  std::uint64_t announced_epoch_ = 0;  // of the versions that were seen last
   Instant announced_since_;
 };
 

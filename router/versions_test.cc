@@ -33,6 +33,7 @@ struct Bench {
     take(effects);
     return kind;
   }
+  void hear(const Versions& versions) { keeper.hear({0}, versions, workers); }
   // Answers whatever is asked until nothing is.
   void settle() {
     for (int i = 0; i < 10 && asked; ++i) {
@@ -99,9 +100,9 @@ TEST_CASE("what others wrote is followed, whoever tells of it first, and never b
   b.value = "m5\nc5\n";
   b.round();
   CHECK(b.keeper.versions() == Versions{7, "m5", "c5", ""});
-  b.keeper.hear({9, "m6", "c6", ""});
+  b.hear({9, "m6", "c6", ""});
   CHECK(b.keeper.versions().model_version == "m6");
-  b.keeper.hear({8, "m7", "c7", ""});
+  b.hear({8, "m7", "c7", ""});
   b.round();  // the read is older
   CHECK(b.keeper.versions().model_version == "m6");
 }
@@ -205,6 +206,23 @@ TEST_CASE("a model that a worker can never load is taken back, and who wished fo
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
 }
 
+TEST_CASE("a model that another router has taken back is refused with the reason, not replaced") {
+  for (const bool is_read : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "");
+    b.round();
+    b.refuse_load("m2", b.revision);
+    ++b.revision;
+    b.value = "m1\nc1\n";
+    is_read ? b.round() : b.hear({b.revision, "m1", "c1", ""});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+    CHECK(b.keeper.why_refused() == "node 2: no file");
+    b.round();
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+  }
+}
+
 TEST_CASE("what nobody waits for any more is taken back: refused, given up, or announced for too long") {
   Bench b;
   b.revision = 3;
@@ -302,7 +320,7 @@ TEST_CASE("a rumour is read for once per heartbeat, and one that lasts makes thi
   CHECK(b.keeper.current({600'000}));
   CHECK_FALSE(b.keeper.current({600'001}));
   CHECK(rumour(200'000).has_value());
-  b.keeper.hear({9, "m6", "c6", ""});
+  b.hear({9, "m6", "c6", ""});
   CHECK(b.keeper.current({700'000}));
 }
 
@@ -311,7 +329,7 @@ TEST_CASE("without a Coordination nothing is asked and nothing changes") {
   VersionKeeper alone({.model_version = "m1"}, false);
   Effects effects;
   alone.tick({{0}, b.next_id, effects}, b.workers);
-  alone.hear({5, "m2", "", ""});
+  alone.hear({0}, {5, "m2", "", ""}, b.workers);
   CHECK(effects.list.empty());
   CHECK(alone.known());
   CHECK(alone.versions().model_version == "m1");
