@@ -63,9 +63,9 @@ void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
   if (is_copy(from, reload.id)) return;
   const Asked asked{from, reload.id, turn.now, turn.now + config_.reload_budget};
   if (reload.model_version.empty() && reload.catalog_version.empty())
-    return refuse(turn, asked,
-                  {400, "empty_reload", "neither a model nor a catalog is named", "body",
-                   "model or catalog"});
+    return refuse(
+        turn, asked,
+        {400, "empty_reload", "neither a model nor a catalog is named", "body", "model or catalog"});
   if (reload.model_version.size() + reload.catalog_version.size() > config_.limits.id_bytes_max ||
       (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
     return refuse(turn, asked,
@@ -108,15 +108,17 @@ std::optional<Refusal> RouterCore::find_failure(Instant now) const {
                  "models that can be loaded"};
 }
 
-// Every worker that lives follows, nothing of the old versions runs here, and the other routers have had the
-// time to hear of it. They have, if nothing was to be changed.
-bool RouterCore::is_reloaded(Instant now) {
+// What is wished for is served, every worker that lives follows, and nothing of the old versions runs here.
+bool RouterCore::is_followed(Instant now) const {
   const Pinned present{versions().model_version, versions().catalog_version};
   const bool old_runs = std::any_of(flights_.begin(), flights_.end(),
                                     [&](const auto& flight) { return !(flight.second.pinned == present); });
   const bool served = versions_.wish_state() == VersionKeeper::Wish::served;
-  if (!served || old_runs || !workers_.all_follow(now, versions().epoch)) return false;
-  if (!reloading_->served_since) reloading_->served_since = now;
+  return served && !old_runs && workers_.all_follow(now, versions().epoch);
+}
+
+// The other routers have had the time to hear of what is followed. They have, if nothing was to be changed.
+bool RouterCore::is_heard_of(Instant now) const {
   return !versions_.wish_changes() || now.us - reloading_->served_since->us >= config_.heartbeat.us * 2;
 }
 
@@ -124,9 +126,11 @@ bool RouterCore::is_reloaded(Instant now) {
 void RouterCore::see_to_reload(Turn turn) {
   if (!reloading_) return;
   const std::optional<Refusal> failure = find_failure(turn.now);
-  if (!failure && !is_reloaded(turn.now)) return;
+  const bool followed = is_followed(turn.now);
+  if (followed && !reloading_->served_since) reloading_->served_since = turn.now;
+  if (!failure && !(followed && is_heard_of(turn.now))) return;
   const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
-  versions_.end_wish();
+  versions_.end_wish(turn.now);
   if (failure) return refuse(turn, asked, *failure);
   settle(asked);
   turn.effects.send(asked.from, Stored{asked.id, versions().epoch});

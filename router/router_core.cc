@@ -132,7 +132,7 @@ void RouterCore::on_answer(Turn turn, const Received& received) {
     may_unpark_ = true;
   } else if (const auto* versions = std::get_if<Versions>(&message)) {
     const std::uint64_t epoch = versions_.versions().epoch;
-    versions_.hear(*versions);
+    versions_.hear(turn.now, *versions, workers_);
     follow_versions(turn, epoch, false);
   } else {
     turn.effects.count(Metric::protocol_errors);

@@ -159,7 +159,8 @@ class RouterCore final : public Core {
   void on_peer_lost(Turn turn, NodeId node);
   void on_reload(Turn turn, Address from, const Reload& reload);
   std::optional<Refusal> find_failure(Instant now) const;
-  bool is_reloaded(Instant now);
+  bool is_followed(Instant now) const;
+  bool is_heard_of(Instant now) const;
   void see_to_reload(Turn turn);
   void follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing);
   void tell_routers(Turn turn, const Message& message) const;

@@ -37,8 +37,11 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
                   std::move(next_catalog)};
 }
 
-void VersionKeeper::hear(const Versions& heard) {
-  if (coordinate_ && heard.epoch > now_.epoch && !heard.model_version.empty()) now_ = heard;
+void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& workers) {
+  if (coordinate_ && heard.epoch > now_.epoch && !heard.model_version.empty()) {
+    note_load_refusal(now, workers);
+    now_ = heard;
+  }
   if (now_.epoch >= heard_epoch_) behind_since_.reset();
 }
 
@@ -67,7 +70,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
   if (question_ == Question::none || job != job_) return Answer::foreign;
   const Question question = std::exchange(question_, Question::none);
   if (question == Question::find_catalog) {
-    on_catalog_found(result);
+    if (wish_ && wish_->earlier_job != job) on_catalog_found(result);
     if (std::holds_alternative<Refusal>(result) || !advance(turn, workers)) ask_key(turn);
     return Answer::read;
   }
@@ -75,10 +78,10 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
   if (!answer) return Answer::read;  // the Coordination is away: asked again with the next heartbeat
   const bool written = question == Question::write && answer->ok;
   if (written && wish_ && wish_->job == job) wish_->in_place = true;
-  adopt(turn, *answer);
-  const bool is_fresh = question == Question::read || written;
-  if (is_fresh && withdrawn_ && !announces_same(now_, *withdrawn_)) withdrawn_.reset();
-  if (wish_ && !std::exchange(wish_->confirmed, true)) wish_->changes |= target() != now_ || written;
+  adopt(turn, *answer, workers);
+  trace_withdrawn(*answer, question, written);
+  if (wish_ && wish_->earlier_job != job && !std::exchange(wish_->confirmed, true))
+    wish_->changes |= target() != now_ || written;
   if (question == Question::read && answer->revision == 0) {
     write(turn, now_, 0);  // nobody has served anything yet
   } else {
@@ -88,16 +91,16 @@ VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const
 }
 
 void VersionKeeper::on_catalog_found(const JobResult& result) {
-  if (!wish_) return;
   const auto* refusal = std::get_if<Refusal>(&result);
   if (!refusal) wish_->catalog_known = true;
   if (refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
 }
 
-void VersionKeeper::adopt(Turn turn, const Coordinated& answer) {
+void VersionKeeper::adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers) {
   if (answer.revision <= now_.epoch) return;
   if (answer.revision >= heard_epoch_) behind_since_.reset();
   if (auto versions = parse_versions(answer.revision, answer.value)) {
+    note_load_refusal(turn.now, workers);
     now_ = *std::move(versions);
   } else {
     turn.effects.log(LogLevel::warning, "bad_versions", {{"revision", std::to_string(answer.revision)}});
@@ -122,12 +125,16 @@ void VersionKeeper::write(Turn turn, const Versions& next, Revision expected) {
   job_ = turn.next_id++;
   if (wish_ && next == target()) {
     wish_->job = job_;
+    wish_->over = expected;
     wish_->changes = true;
   }
   turn.effects.start(job_, Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
 }
 
 std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {
+  note_announcement(now);
+  note_load_refusal(now, workers);
+  forget_withdrawn(now);
   if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
   if (auto next = next_of_wish()) return next;
   if (now_.next_model.empty() || !workers.all_have(now, now_.next_model)) return std::nullopt;
@@ -139,19 +146,22 @@ std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable&
 
 // Every write clears what was announced before or announces something, so an announcement has an epoch of its
 // own, and what workers say of it is not mixed up with what they said of an earlier one.
-bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) {
-  if (withdrawn_ && announces_same(now_, *withdrawn_)) return true;
-  const bool is_wished = wish_ && target() == now_;
-  const std::string why = workers.load_refusal(now, now_.epoch, now_.next_model);
-  if (is_wished) wish_->why_refused = why;
-  const bool is_late = is_overdue(now);  // whoever wishes for it has a deadline of its own
-  return !why.empty() || (is_late && !is_wished);
+bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) const {
+  if (withdrawn_ && withdrawn_->announced.epoch == now_.epoch) return true;
+  if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
+  const bool is_wished = wish_ && target() == now_;  // whoever wishes for it has a deadline of its own
+  return !is_wished && now.us - announced_since_.us > patience_.us;
 }
 
-bool VersionKeeper::is_overdue(Instant now) {
+void VersionKeeper::note_announcement(Instant now) {
   if (announced_epoch_ != now_.epoch) announced_since_ = now;
   announced_epoch_ = now_.epoch;
-  return now.us - announced_since_.us > patience_.us;
+}
+
+// Also before newer versions are followed: another router may have taken the announcement back for this.
+void VersionKeeper::note_load_refusal(Instant now, const WorkerTable& workers) {
+  if (!wish_ || now_.next_model.empty() || target() != now_) return;
+  wish_->why_refused = workers.load_refusal(now, now_.epoch, now_.next_model);
 }
 
 // What is to be written for the wish now; what was in place and is not any more was undone by somebody.
@@ -186,15 +196,44 @@ Versions VersionKeeper::settled() const {
 void VersionKeeper::wish(const std::string& model, const std::string& catalog) {
   TROUPE_CHECK(coordinate_ && !wish_, "one wish at a time, and somebody to keep it");
   wish_ = Wished{model, catalog};
+  if (question_ != Question::none) wish_->earlier_job = job_;
   wish_->catalog_known = catalog.empty() || catalog == now_.catalog_version;
   withdrawn_.reset();
 }
 
-// Its last write may still be on its way, or its answer may have been lost.
-void VersionKeeper::end_wish() {
-  const bool may_be_announced = wish_ && wish_state() != Wish::served && !target().next_model.empty();
-  if (may_be_announced && wish_->job != 0) withdrawn_ = target();
+// Its announcement stands, or nothing newer is known than what its last write replaces: that write may still
+// be on its way, or its answer was lost.
+void VersionKeeper::end_wish(Instant now) {
+  if (wish_ && wish_->job != 0 && !target().next_model.empty()) {
+    const bool stands = target() == now_;
+    if (stands || now_.epoch == wish_->over) {
+      withdrawn_ = Withdrawn{target(), wish_->job, wish_->over, now};
+      withdrawn_->announced.epoch = stands ? now_.epoch : 0;
+    }
+  }
   wish_.reset();
+}
+
+// What the answer says of a write that nobody knew the outcome of.
+void VersionKeeper::trace_withdrawn(const Coordinated& answer, Question question, bool written) {
+  if (!withdrawn_ || withdrawn_->announced.epoch > 0) return;
+  const bool is_own = job_ == withdrawn_->job;
+  if (is_own && written) {
+    withdrawn_->announced.epoch = answer.revision;
+  } else if (is_own || (question == Question::read && answer.revision <= withdrawn_->over)) {
+    withdrawn_.reset();  // it was not written
+  }
+}
+
+// Whether the next versions after those that it was to replace are the withdrawn ones, if the answer was
+// lost; others of the same content that come later are another router's.
+void VersionKeeper::forget_withdrawn(Instant now) {
+  if (!withdrawn_) return;
+  Versions& announced = withdrawn_->announced;
+  if (announced.epoch == 0 && now_.epoch > withdrawn_->over && announces_same(now_, announced))
+    announced.epoch = now_.epoch;
+  const bool is_past = now_.epoch > std::max(announced.epoch, withdrawn_->over);
+  if (is_past || now.us - withdrawn_->since.us > patience_.us) withdrawn_.reset();
 }
 
 VersionKeeper::Wish VersionKeeper::wish_state() const {

@@ -44,7 +44,7 @@ class VersionKeeper {
     return known() && (!behind_since_ || now.us - behind_since_->us <= 3 * heartbeat_.us);
   }
 
-  void hear(const Versions& heard);
+  void hear(Instant now, const Versions& heard, const WorkerTable& workers);
   // Somebody follows this epoch. A newer one is read for, once per heartbeat.
   void rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers);
   void tick(Turn turn,
@@ -59,7 +59,7 @@ class VersionKeeper {
   Wish wish_state() const;
   bool wish_changes() const { return wish_ && wish_->changes; }  // false: it was served when it came
   std::string why_refused() const { return wish_ ? wish_->why_refused : ""; }
-  void end_wish();  // what it has announced is taken back
+  void end_wish(Instant now);  // what it has announced is taken back
   bool swapping() const { return wish_.has_value() || !now_.next_model.empty(); }
 
  private:
@@ -67,10 +67,19 @@ class VersionKeeper {
     std::string model, catalog;  // as named
     bool catalog_known = false, catalog_wrong = false;
     bool confirmed = false, changes = false;
-    std::uint64_t job = 0;  // that writes it
-    bool in_place = false;  // it was announced or served
+    std::uint64_t earlier_job = 0;  // was under way when it came: its answer says nothing of this wish
+    std::uint64_t job = 0;          // that writes it
+    Revision over = 0;              // what that job replaces
+    bool in_place = false;          // it was announced or served
     bool replaced = false;
     std::string why_refused;
+  };
+  // The announcement of a wish that has ended; it must not stand.
+  struct Withdrawn {
+    Versions announced;  // its epoch is 0 while nobody knows whether it was written
+    std::uint64_t job = 0;
+    Revision over = 0;
+    Instant since;
   };
   enum class Question : std::uint8_t { none, read, write, find_catalog };
   bool advance(Turn turn, const WorkerTable& workers);  // true if it asked something
@@ -78,12 +87,15 @@ class VersionKeeper {
   std::optional<Versions> next_of_wish();
   Versions target() const;   // of the wish: announced, or served
   Versions settled() const;  // without what is announced
-  bool must_take_back(Instant now, const WorkerTable& workers);
-  bool is_overdue(Instant now);
+  void note_announcement(Instant now);
+  void note_load_refusal(Instant now, const WorkerTable& workers);
+  bool must_take_back(Instant now, const WorkerTable& workers) const;
   void on_catalog_found(const JobResult& result);
+  void trace_withdrawn(const Coordinated& answer, Question question, bool written);
+  void forget_withdrawn(Instant now);
   void write(Turn turn, const Versions& next, Revision expected);
   void ask_key(Turn turn);
-  void adopt(Turn turn, const Coordinated& answer);
+  void adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers);
 
   Versions now_;
   bool coordinate_;
@@ -94,8 +106,8 @@ class VersionKeeper {
   Question question_ = Question::none;
   std::uint64_t job_ = 0;
   std::optional<Wished> wish_;
-  std::optional<Versions> withdrawn_;  // the announcement of a wish that has ended; it must not stand
-  std::uint64_t announced_epoch_ = 0;  // of the announcement that was seen last
+  std::optional<Withdrawn> withdrawn_;
+  std::uint64_t announced_epoch_ = 0;  // of the versions that were seen last
   Instant announced_since_;
 };
 

@@ -33,6 +33,7 @@ struct Bench {
     take(effects);
     return kind;
   }
+  void hear(const Versions& versions) { keeper.hear({0}, versions, workers); }
   // Answers whatever is asked until nothing is.
   void settle() {
     for (int i = 0; i < 10 && asked; ++i) {
@@ -99,9 +100,9 @@ TEST_CASE("what others wrote is followed, whoever tells of it first, and never b
   b.value = "m5\nc5\n";
   b.round();
   CHECK(b.keeper.versions() == Versions{7, "m5", "c5", ""});
-  b.keeper.hear({9, "m6", "c6", ""});
+  b.hear({9, "m6", "c6", ""});
   CHECK(b.keeper.versions().model_version == "m6");
-  b.keeper.hear({8, "m7", "c7", ""});
+  b.hear({8, "m7", "c7", ""});
   b.round();  // the read is older
   CHECK(b.keeper.versions().model_version == "m6");
 }
@@ -132,7 +133,7 @@ TEST_CASE("a model is announced, loaded everywhere and then flipped to, the cata
   CHECK(b.value == "m2\nc2\n");
   CHECK(b.revision == 3);
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
-  b.keeper.end_wish();
+  b.keeper.end_wish({0});
   CHECK_FALSE(b.keeper.swapping());
 }
 
@@ -159,7 +160,7 @@ TEST_CASE("what is served already is read once more, and nothing is written for 
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
   CHECK_FALSE(b.keeper.wish_changes());
   CHECK(b.revision == 1);
-  b.keeper.end_wish();
+  b.keeper.end_wish({0});
   ++b.revision;  // what this keeper knows is old
   b.value = "m9\nc1\n";
   b.keeper.wish("m1", "");
@@ -198,11 +199,28 @@ TEST_CASE("a model that a worker can never load is taken back, and who wished fo
   CHECK(b.keeper.why_refused() == "node 2: no file");
   b.round();
   CHECK(b.value == "m1\nc1\n");
-  b.keeper.end_wish();
+  b.keeper.end_wish({0});
   b.keeper.wish("m2", "");  // it starts clean
   b.round();
   CHECK(b.value == "m1\nc1\nm2");
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+}
+
+TEST_CASE("a model that another router has taken back is refused with the reason, not replaced") {
+  for (const bool is_read : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "");
+    b.round();
+    b.refuse_load("m2", b.revision);
+    ++b.revision;
+    b.value = "m1\nc1\n";
+    is_read ? b.round() : b.hear({b.revision, "m1", "c1", ""});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+    CHECK(b.keeper.why_refused() == "node 2: no file");
+    b.round();
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+  }
 }
 
 TEST_CASE("what nobody waits for any more is taken back: refused, given up, or announced for too long") {
@@ -215,7 +233,7 @@ TEST_CASE("what nobody waits for any more is taken back: refused, given up, or a
   CHECK(b.value == "m1\nc1\n");
   b.keeper.wish("m3", "");
   b.round();
-  b.keeper.end_wish();
+  b.keeper.end_wish({0});
   b.round();
   CHECK(b.value == "m1\nc1\n");
   b.value = "m1\nc1\nm4";
@@ -233,7 +251,7 @@ TEST_CASE("a wish that ends while its announcement is on its way leaves nothing 
     b.round();
     b.keeper.wish("m2", "c1");
     b.tick();
-    b.keeper.end_wish();
+    b.keeper.end_wish({0});
     if (answer_is_lost) {
       b.value = std::get<WriteKey>(std::get<Coordinate>(b.asked->work).what).value;
       ++b.revision;
@@ -251,6 +269,66 @@ TEST_CASE("a wish that ends while its announcement is on its way leaves nothing 
   }
 }
 
+TEST_CASE("what was asked before a wish came does not confirm it, nor what was announced then") {
+  for (const bool announced : {false, true}) {
+    Bench b;
+    b.round();
+    if (announced) ++b.revision, b.value = "m1\nc1\nm2";
+    b.tick();
+    b.keeper.wish(announced ? "m2" : "m1", "");
+    b.answer(Coordinated{true, b.revision, b.value});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+    ++b.revision;  // another router has changed it since
+    b.value = announced ? "m1\nc1\n" : "m9\nc1\n";
+    b.round();
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+    CHECK(b.value == (announced ? "m1\nc1\nm2" : "m9\nc1\nm1"));
+  }
+}
+
+TEST_CASE("the same announcement by another router stays, whatever became of the one that was withdrawn") {
+  enum class Fate { taken_back, written, not_written, unknown };
+  for (const Fate fate : {Fate::taken_back, Fate::written, Fate::not_written, Fate::unknown}) {
+    CAPTURE(static_cast<int>(fate));
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "");
+    b.tick();
+    std::int64_t now = 0;
+    const auto other = [&](const char* value) { ++b.revision, b.value = value; };
+    if (fate == Fate::taken_back) b.settle(), other("m1\nc1\n"), b.hear({b.revision, "m1", "c1", ""});
+    b.keeper.end_wish({0});
+    if (fate == Fate::written) b.settle();  // and taken back by this router
+    if (fate == Fate::not_written) b.answer(Refusal{503, "away"}), b.round();
+    if (fate == Fate::unknown) b.answer(Refusal{503, "away"}), now = 1'000'001;
+    other("m1\nc1\nm2");
+    const Revision theirs = b.revision;
+    b.hear({theirs, "m1", "c1", "m2"});
+    for (int i = 0; i < 3; ++i) b.round(now);
+    CHECK(b.revision == theirs);
+  }
+}
+
+TEST_CASE("an answer about the catalog of an earlier wish says nothing of the next one's") {
+  for (const bool is_there : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("", "c2");
+    b.tick();
+    b.keeper.end_wish({0});
+    b.keeper.wish("", "c3");
+    b.answer(is_there ? JobResult{Features{}} : JobResult{Refusal{404, "wrong_catalog"}});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+    b.settle();
+    CHECK(b.value == "m1\nc1\n");
+    b.tick();
+    REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
+    CHECK(std::get<FindFeatures>(b.asked->work).catalog_version == "c3");
+    b.settle();
+    CHECK(b.value == "m1\nc3\n");
+  }
+}
+
 TEST_CASE("a catalog alone needs no model, and one that the port does not know is not flipped to") {
   Bench b;
   b.round();
@@ -258,13 +336,13 @@ TEST_CASE("a catalog alone needs no model, and one that the port does not know i
   b.round();
   CHECK(b.value == "m1\nc2\n");
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
-  b.keeper.end_wish();
+  b.keeper.end_wish({0});
   b.keeper.wish("", "c3");
   b.tick();
   REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
   b.answer(Refusal{404, "wrong_catalog"});
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::wrong_catalog);
-  b.keeper.end_wish();
+  b.keeper.end_wish({0});
   b.round();
   CHECK(b.value == "m1\nc2\n");
 }
@@ -302,7 +380,7 @@ TEST_CASE("a rumour is read for once per heartbeat, and one that lasts makes thi
   CHECK(b.keeper.current({600'000}));
   CHECK_FALSE(b.keeper.current({600'001}));
   CHECK(rumour(200'000).has_value());
-  b.keeper.hear({9, "m6", "c6", ""});
+  b.hear({9, "m6", "c6", ""});
   CHECK(b.keeper.current({700'000}));
 }
 
@@ -311,7 +389,7 @@ TEST_CASE("without a Coordination nothing is asked and nothing changes") {
   VersionKeeper alone({.model_version = "m1"}, false);
   Effects effects;
   alone.tick({{0}, b.next_id, effects}, b.workers);
-  alone.hear({5, "m2", "", ""});
+  alone.hear({0}, {5, "m2", "", ""}, b.workers);
   CHECK(effects.list.empty());
   CHECK(alone.known());
   CHECK(alone.versions().model_version == "m1");

@@ -64,6 +64,7 @@ std::optional<Job> ModelSet::next_load(Instant now) {
     if (name.empty() || models_.contains(name) || rests(now, name)) continue;
     models_[name].number = ++loads_;
     changing_ = name;
+    load_epoch_ = versions_.epoch;
     return LoadModel{name};
   }
   return std::nullopt;
@@ -88,7 +89,8 @@ std::string ModelSet::end_change(Instant now, bool ok) {
 }
 
 void ModelSet::note_refusal(const std::string& model, const Refusal& refusal) {
-  if (model != versions_.next_model || has(model) || !is_final(refusal)) return;
+  const bool is_asked = load_epoch_ == versions_.epoch && model == versions_.next_model;
+  if (!is_asked || has(model) || !is_final(refusal)) return;
   refused_next_ = RefusedLoad{model, refusal.what.substr(0, why_bytes_max)};
 }
 

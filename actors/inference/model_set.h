@@ -30,8 +30,8 @@ class ModelSet {
   std::optional<Job> next_change(Instant now, const std::function<bool(const std::string&)>& needed);
   // The change that ran has ended. Returns its model.
   std::string end_change(Instant now, bool ok);
-  // What the device said of a load. It matters if it is final and about the next model, until newer versions
-  // are followed or the load succeeds after all.
+  // What the device said of the load that ended last. It matters if it is final and about the next model of
+  // the versions that it was begun under, until newer versions are followed or the load succeeds after all.
   void note_refusal(const std::string& model, const Refusal& refusal);
   struct RefusedLoad {
     std::string model, why;
@@ -72,6 +72,7 @@ class ModelSet {
   Versions versions_;
   std::map<std::string, Model> models_;
   std::optional<std::string> changing_;
+  std::uint64_t load_epoch_ = 0;  // of the versions that the last load was begun under
   std::optional<RefusedLoad> refused_next_;
   std::map<std::string, Rest> rests_;  // of models that are here or named
   std::uint64_t loads_ = 0;

@@ -97,6 +97,22 @@ TEST_CASE("a next model that can never be loaded is told, until newer versions c
   CHECK(told() == "");
 }
 
+TEST_CASE(
+    "a load that was begun under earlier versions does not count against the same next model announced "
+    "anew") {
+  Bench b;
+  b.follow(0, 1, "a", "b");
+  CHECK(b.next(0) == "+b");
+  b.follow(1, 2, "a");
+  b.follow(2, 3, "a", "b");
+  for (const std::int64_t us : {3, 100}) {
+    b.end(us, false);
+    b.set.note_refusal("b", {404, "code", "why", "", ""});
+    CHECK(b.set.refused_next().has_value() == (us == 100));
+    if (us == 3) CHECK(b.next(99) == "+b");
+  }
+}
+
 TEST_CASE("a model that is named again in time stays, and one that goes is loaded again afterwards") {
   Bench b;
   b.follow(0, 1, "a", "b");
