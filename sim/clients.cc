@@ -10,10 +10,13 @@ constexpr std::size_t ended_max = 100'000;
 constexpr double copied_share = 0.01;  // of the requests, that their clients send twice
 constexpr std::int64_t reload_budget_us = 60'000'000;
 
-// What a refusal may be (promise 1), and 404 for what really is unknown.
-bool is_promised(std::uint16_t status) {
-  constexpr std::uint16_t statuses[] = {400, 401, 403, 404, 413, 422, 429, 503, 504};
-  return std::ranges::count(statuses, status) > 0;
+// What a refusal may be (promise 1), whoever is to blame; 404 and 422 need a reason of their own.
+bool is_promised(std::uint16_t status, Asked::Kind kind) {
+  constexpr std::uint16_t of_the_cluster[] = {404, 422, 429, 503, 504},
+                          of_the_client[] = {400, 401, 403, 413};
+  const bool may_blame_client = kind == Asked::Kind::malformed || kind == Asked::Kind::reload;
+  return std::ranges::count(of_the_cluster, status) > 0 ||
+         (may_blame_client && std::ranges::count(of_the_client, status) > 0);
 }
 
 void remember(std::deque<RequestId>& ids, RequestId id) {
@@ -83,8 +86,8 @@ void Clients::arrive() {
   const auto gap = static_cast<std::int64_t>(-std::log(unit(random_)) * 1e6 / rate);
   const Instant next = cluster_.now() + Duration{std::clamp<std::int64_t>(gap, 1, 10'000'000)};
   Asked asked;
-  asked.strange = chance(random_, malformed_share_);
-  asked.request = asked.strange ? malformed(draw_rank()) : draw_request();
+  if (chance(random_, malformed_share_)) asked.kind = Asked::Kind::malformed;
+  asked.request = asked.kind == Asked::Kind::malformed ? malformed(draw_rank()) : draw_request();
   send(std::move(asked));
   if (next < until_) cluster_.host().at(next, [this] { arrive(); });
 }
@@ -167,8 +170,8 @@ void Clients::send(Asked asked) {
   asked.budget = cluster_.scenario().deadline;
   asked.edition = cluster_.world().edition();
   note_versions();
-  asked.must_succeed = must_succeed_ && !asked.strange;
-  if (!asked.strange) asked.since_kill = since_kill_;
+  asked.must_succeed = must_succeed_ && asked.kind == Asked::Kind::usual;
+  if (asked.kind == Asked::Kind::usual) asked.since_kill = since_kill_;
   if (const auto* rank = std::get_if<RankRequest>(&asked.request)) {
     const auto known = stored_.find({rank->tenant, rank->user});
     if (known != stored_.end()) asked.profile_known = known->second;
@@ -212,17 +215,18 @@ void Clients::ask(const Message& request) {
   send(std::move(asked));
 }
 
-void Clients::ask_strange(const RankRequest& request) {
+void Clients::ask_poison(const RankRequest& request) {
   Asked asked;
   asked.request = request;
-  asked.strange = true;
+  asked.kind = Asked::Kind::poison;
   send(std::move(asked));
 }
 
 void Clients::reload(const std::string& model_version, const std::string& catalog_version) {
   Asked asked;
   asked.request = Reload{0, model_version, catalog_version};
-  asked.strange = asked.alone = true;
+  asked.kind = Asked::Kind::reload;
+  asked.alone = true;
   for (auto& [id, other] : open_)
     if (std::holds_alternative<Reload>(other.request)) asked.alone = other.alone = false;
   send(std::move(asked));
@@ -272,12 +276,13 @@ void Clients::judge(const Asked& asked, const Message& answer) {
     tally_.long_after_kill += asked.since_kill == Asked::SinceKill::long_ago;
   }
   if (refused) {
-    now.failed += !excused && !asked.strange;
+    now.failed += !excused && asked.kind == Asked::Kind::usual;
     const bool late = refused->refusal.status == 504;
     ++(late ? tally_.expired : tally_.refused);
     ++(late ? now.expired : now.refused);
     return judge_refusal(asked, refused->refusal);
   }
+  if (asked.kind == Asked::Kind::malformed) report(15, asked, "makes no sense, and is answered");
   ++tally_.answered;
   ++now.answered;
   tally_.after_kill_ok += asked.since_kill != Asked::SinceKill::unknown;
@@ -359,13 +364,17 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
 
 void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
   const std::string text = std::to_string(refusal.status) + " " + refusal.code + ", " + refusal.what;
-  if (refusal.code.empty() || !is_promised(refusal.status))
+  if (refusal.code.empty() || !is_promised(refusal.status, asked.kind))
     return report(1, asked, "gets a refusal that was not promised: " + text);
-  if (is_excused(asked, refusal)) return;
+  if (asked.kind == Asked::Kind::malformed || asked.kind == Asked::Kind::reload || is_excused(asked, refusal))
+    return;
   if (refusal.status == 404) return report(1, asked, "is refused for what is there: " + text);
-  if (refusal.code == "poison" && !asked.strange)
+  if (refusal.code == "poison") {
+    if (asked.kind == Asked::Kind::poison) return;
     return report(12, asked,
                   "is refused as poison, which it never was, nor was it lost twice with its workers");
+  }
+  if (refusal.status == 422) return report(1, asked, "is sound, and refused as if it were not: " + text);
   if (asked.must_succeed) report(6, asked, "is refused though the cluster has what it needs: " + text);
 }
 

@@ -3,7 +3,8 @@
 // scenario says (an open loop: nobody waits for an answer before asking again), change profiles and items now
 // and then, and judge every outcome on the spot: exactly one for each request and in time, the right content
 // for the versions that it names, versions that were served at that time, nothing older than what was known
-// to be stored, refusals of the promised kinds and for a reason (promises 1, 4, 12).
+// to be stored, refusals of the promised kinds and for a reason, and never an answer to what makes no sense
+// (promises 1, 4, 6, 12, 15).
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -20,8 +21,11 @@
 namespace troupe::sim {
 
 struct Asked {
+  // Malformed on purpose; a content that kills; who changes versions. Only usual ones have to succeed.
+  enum class Kind : std::uint8_t { usual, malformed, poison, reload };
   enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };  // 5 heartbeats or more, 10 or more
   Message request;
+  Kind kind = Kind::usual;
   NodeId router = 0;
   Instant sent;
   Duration budget;
@@ -29,7 +33,6 @@ struct Asked {
   std::uint64_t profile_known = 0;  // its client knows that this was stored before
   std::uint64_t profile_since = 0;  // that there was when it was sent
   bool must_succeed = false;
-  bool strange = false;                       // malformed on purpose, or poison: only needs an outcome
   bool alone = false;                         // a reload: no other one was under way at the same time
   bool overdue = false;                       // and reported; its outcome may still come
   SinceKill since_kill = SinceKill::unknown;  // with nothing else wrong
@@ -60,8 +63,8 @@ class Clients {
   void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
-  void ask(const Message& request);              // judged as all others
-  void ask_strange(const RankRequest& request);  // poison: an outcome is all that is asked of it
+  void ask(const Message& request);             // judged as all others
+  void ask_poison(const RankRequest& request);  // it may be refused as such
   void reload(const std::string& model_version, const std::string& catalog_version);
 
   // Processes that were killed take the connections of their clients with them.
