@@ -38,6 +38,8 @@ struct Asked {
   SinceKill since_kill = SinceKill::unknown;  // with nothing else wrong
 };
 
+RequestId id_of(const Message& message);  // 0: it has none
+
 // One second of virtual time, for plots.
 struct Second {
   std::uint32_t sent = 0, answered = 0, refused = 0, expired = 0;
@@ -78,18 +80,21 @@ class Clients {
   const std::deque<Second>& seconds() const { return seconds_; }
 
  private:
+  // ---- clients.cc: who asks ----
   void arrive();
   void send(Asked asked);
   void post(NodeId router, const Message& request);
   void post_again(NodeId router, const Message& request, Duration after);
-  Instant due(const Asked& asked) const;  // while its router is not stopped
   Message draw_request();
   RankRequest draw_rank();
   Message draw_write();
   Message malformed(RankRequest request);
   std::string draw_tenant();
   NodeId draw_router();
+
+  // ---- client_judge.cc: what the outcomes are worth ----
   void on_answer(NodeId router, Message message);
+  Instant due(const Asked& asked) const;  // while its router is not stopped
   void on_unexpected(NodeId router, RequestId id);
   void judge(const Asked& asked, const Message& answer);
   void judge_rank(const Asked& asked, const RankReply& reply);
