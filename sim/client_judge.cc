@@ -182,19 +182,17 @@ void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
   if (asked.kind == Asked::Kind::malformed || asked.kind == Asked::Kind::reload || is_excused(asked, refusal))
     return;
   if (refusal.status == 404) return report(1, asked, "is refused for what is there: " + text);
-  if (refusal.code == "poison") {
-    if (asked.kind == Asked::Kind::poison) return;
-    return report(12, asked,
-                  "is refused as poison, which it never was, nor was it lost twice with its workers");
-  }
+  if (refusal.code == "poison")
+    return report(12, asked, "is refused as poison, and was not lost twice with its workers");
   if (refusal.status == 422) return report(1, asked, "is sound, and refused as if it were not: " + text);
+  if (cluster_.scenario().poisoned && was_lost_twice(asked)) return;
   if (asked.must_succeed) report(6, asked, "is refused though the cluster has what it needs: " + text);
 }
 
 bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
   note_versions();
   if (refusal.status == 404) return may_be_unknown(asked);
-  return refusal.code == "poison" && refusal.status == 422 && may_be_convicted(asked);
+  return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
 }
 
 // In a catalog that may have been asked, at some time while the request was under way.
@@ -212,20 +210,17 @@ bool Clients::may_be_unknown(const Asked& asked) const {
   return false;
 }
 
-// It is poison, or was lost twice with its workers, through faults.
-bool Clients::may_be_convicted(const Asked& asked) {
+// Poison that killed was lost twice, too.
+bool Clients::was_lost_twice(const Asked& asked) {
   if (!attempts_) return true;
-  note_poisons();
   std::set<Content> contents;
-  bool poisonous = false;
   const auto add = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
     contents.insert(content_of(user_tokens, rows));
-    poisonous = poisonous || poisons_.contains(poison_of(user_tokens));
   };
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) add(score->query, score->label_tokens);
   if (const auto* rank = std::get_if<RankRequest>(&asked.request))
     add_contents(*rank, asked.profile_since, add);
-  return poisonous || attempts_->lost_twice(cluster_.now(), contents);
+  return attempts_->lost_twice(cluster_.now(), contents);
 }
 
 // With each profile that there was while it was under way. Routers know a content by the items' ids, so that
@@ -248,8 +243,6 @@ void Clients::add_contents(
       for (const std::vector<Token>& one : rows)
         add(router::fit_history(cluster_.form(), *profile, longest).tokens, one);
 }
-
-void Clients::note_poisons() { poisons_.insert(cluster_.poisons().begin(), cluster_.poisons().end()); }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
   if (const auto* put = std::get_if<PutUser>(&asked.request)) {
@@ -292,7 +285,6 @@ Instant Clients::due(const Asked& asked) const {
 }
 
 void Clients::check_overdue() {
-  note_poisons();
   for (auto& [id, asked] : open_) {
     if (asked.overdue || cluster_.now() <= due(asked) || cluster_.host().paused(asked.router)) continue;
     asked.overdue = true;

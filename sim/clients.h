@@ -105,11 +105,10 @@ class Clients {
   void judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal);
   bool is_excused(const Asked& asked, const Refusal& refusal);
   bool may_be_unknown(const Asked& asked) const;
-  bool may_be_convicted(const Asked& asked);
+  bool was_lost_twice(const Asked& asked);  // with its workers
   void add_contents(
       const RankRequest& request, std::uint64_t profile_since,
       const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const;
-  void note_poisons();
   void learn_stored(const Asked& asked, const Stored& stored);
   void report(int promise, const Asked& asked, const std::string& what);
   Second& second(Instant at);
@@ -126,9 +125,8 @@ class Clients {
     NodeId router = 0;
     Instant at;
   };
-  std::deque<Posted> posted_;        // that may still be under way
-  std::set<RequestId> stray_;        // that were when their router was killed
-  std::set<std::uint64_t> poisons_;  // that ever were
+  std::deque<Posted> posted_;  // that may still be under way
+  std::set<RequestId> stray_;  // that were when their router was killed
   Attempts* attempts_ = nullptr;
   std::map<std::pair<std::string, std::string>, std::uint64_t>
       stored_;  // tenant, user → version known to be stored
