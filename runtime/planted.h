@@ -12,32 +12,40 @@
 
 namespace troupe {
 
-// One line per bug: its name, the promise that it breaks, what it does.
-#define TROUPE_FOR_EACH_BUG(X)                                                                          \
-  X(forget_refused_request, 1, "the router drops a request whose worker refused it, without an answer") \
-  X(answer_without_check, 1, "the router passes on scores of another shape or that are not finite")     \
-  X(skip_identity_check, 2, "a block that was found by a colliding name is used")                       \
-  X(skip_generation_check, 2, "a report about an older reservation of a block counts for the new one")  \
-  X(skip_checksum, 2, "pulled and loaded bytes are used without a look at their checksum")              \
-  X(free_pinned_page, 3, "eviction takes blocks that somebody reads")                                   \
-  X(ignore_read_lease, 3, "the puller uses what arrived after its lease had ended")                     \
-  X(answer_from_newest_model, 4, "a worker runs a plan on the newest model, not on the pinned one")     \
-  X(ignore_fencing_token, 5, "a worker obeys any leader")                                               \
-  X(no_retry_after_loss, 6, "a request whose worker was lost is refused at once")                       \
-  X(wait_for_index, 7, "the router waits for the index without end")                                    \
-  X(no_inventory, 8, "a new cache-meta never asks for inventories")                                     \
-  X(unbounded_queue, 10, "an inference worker queues without a bound and runs what has expired")        \
-  X(unlimited_retries, 10, "retries have no budget")                                                    \
-  X(ignore_slowness, 11, "the router does not look at how fast its workers are")                        \
-  X(retry_poison, 12, "a request that was lost with its worker is tried without end")                   \
-  X(forget_suspects, 12, "the router forgets who was a suspect when it sends a plan again")             \
-  X(keep_suspects_private, 12, "the router does not tell the others of its suspects")                   \
-  X(drop_on_drain, 13, "a draining worker drops what waits")                                            \
-  X(no_tenant_salt, 14, "user blocks of all tenants share their names")                                 \
-  X(unseeded_choice, 17, "the router breaks ties by the address of an object")
+// Of promises, by their numbers.
+using PromiseSet = std::uint32_t;
+constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promises)); }
+
+// One line per bug: its name, the promise that it breaks, others that may show it, what it does.
+#define TROUPE_FOR_EACH_BUG(X)                                                                              \
+  X(forget_refused_request, 1, through(),                                                                   \
+    "the router drops a request whose worker refused it, without an answer")                                \
+  X(answer_without_check, 1, through(),                                                                     \
+    "the router passes on scores of another shape or that are not finite")                                  \
+  X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")           \
+  X(skip_generation_check, 2, through(1, 3),                                                                \
+    "a report about an older reservation of a block counts for the new one")                                \
+  X(skip_checksum, 2, through(1), "pulled and loaded bytes are used without a look at their checksum")      \
+  X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
+  X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
+  X(answer_from_newest_model, 4, through(1),                                                                \
+    "a worker runs a plan on the newest model, not on the pinned one")                                      \
+  X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \
+  X(no_retry_after_loss, 6, through(), "a request whose worker was lost is refused at once")                \
+  X(wait_for_index, 7, through(1, 6), "the router waits for the index without end")                         \
+  X(no_inventory, 8, through(), "a new cache-meta never asks for inventories")                              \
+  X(unbounded_queue, 10, through(), "an inference worker queues without a bound and runs what has expired") \
+  X(unlimited_retries, 10, through(), "retries have no budget")                                             \
+  X(ignore_slowness, 11, through(6), "the router does not look at how fast its workers are")                \
+  X(retry_poison, 12, through(), "a request that was lost with its worker is tried without end")            \
+  X(forget_suspects, 12, through(), "the router forgets who was a suspect when it sends a plan again")      \
+  X(keep_suspects_private, 12, through(), "the router does not tell the others of its suspects")            \
+  X(drop_on_drain, 13, through(1, 6), "a draining worker drops what waits")                                 \
+  X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
+  X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")
 
 enum class Bug : std::uint8_t {
-#define TROUPE_X(name, promise, text) name,
+#define TROUPE_X(name, promise, also, text) name,
   TROUPE_FOR_EACH_BUG(TROUPE_X)
 #undef TROUPE_X
       none

@@ -3,7 +3,8 @@
 // scenario says (an open loop: nobody waits for an answer before asking again), change profiles and items now
 // and then, and judge every outcome on the spot: exactly one for each request and in time, the right content
 // for the versions that it names, versions that were served at that time, nothing older than what was known
-// to be stored, refusals of the promised kinds and for a reason (promises 1, 4, 12).
+// to be stored, refusals of the promised kinds and for a reason, and never an answer to what makes no sense
+// (promises 1, 4, 6, 12, 15).
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -20,8 +21,11 @@
 namespace troupe::sim {
 
 struct Asked {
+  // Malformed on purpose; a content that kills; who changes versions. Only usual ones have to succeed.
+  enum class Kind : std::uint8_t { usual, malformed, poison, reload };
   enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };  // 5 heartbeats or more, 10 or more
   Message request;
+  Kind kind = Kind::usual;
   NodeId router = 0;
   Instant sent;
   Duration budget;
@@ -29,11 +33,12 @@ struct Asked {
   std::uint64_t profile_known = 0;  // its client knows that this was stored before
   std::uint64_t profile_since = 0;  // that there was when it was sent
   bool must_succeed = false;
-  bool strange = false;                       // malformed on purpose, or poison: only needs an outcome
   bool alone = false;                         // a reload: no other one was under way at the same time
   bool overdue = false;                       // and reported; its outcome may still come
   SinceKill since_kill = SinceKill::unknown;  // with nothing else wrong
 };
+
+RequestId id_of(const Message& message);  // 0: it has none
 
 // One second of virtual time, for plots.
 struct Second {
@@ -60,8 +65,8 @@ class Clients {
   void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
-  void ask(const Message& request);              // judged as all others
-  void ask_strange(const RankRequest& request);  // poison: an outcome is all that is asked of it
+  void ask(const Message& request);             // judged as all others
+  void ask_poison(const RankRequest& request);  // it may be refused as such
   void reload(const std::string& model_version, const std::string& catalog_version);
 
   // Processes that were killed take the connections of their clients with them.
@@ -75,18 +80,21 @@ class Clients {
   const std::deque<Second>& seconds() const { return seconds_; }
 
  private:
+  // ---- clients.cc: who asks ----
   void arrive();
   void send(Asked asked);
   void post(NodeId router, const Message& request);
   void post_again(NodeId router, const Message& request, Duration after);
-  Instant due(const Asked& asked) const;  // while its router is not stopped
   Message draw_request();
   RankRequest draw_rank();
   Message draw_write();
   Message malformed(RankRequest request);
   std::string draw_tenant();
   NodeId draw_router();
+
+  // ---- client_judge.cc: what the outcomes are worth ----
   void on_answer(NodeId router, Message message);
+  Instant due(const Asked& asked) const;  // while its router is not stopped
   void on_unexpected(NodeId router, RequestId id);
   void judge(const Asked& asked, const Message& answer);
   void judge_rank(const Asked& asked, const RankReply& reply);
@@ -97,11 +105,10 @@ class Clients {
   void judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal);
   bool is_excused(const Asked& asked, const Refusal& refusal);
   bool may_be_unknown(const Asked& asked) const;
-  bool may_be_convicted(const Asked& asked);
+  bool was_lost_twice(const Asked& asked);  // with its workers
   void add_contents(
       const RankRequest& request, std::uint64_t profile_since,
       const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const;
-  void note_poisons();
   void learn_stored(const Asked& asked, const Stored& stored);
   void report(int promise, const Asked& asked, const std::string& what);
   Second& second(Instant at);
@@ -118,9 +125,8 @@ class Clients {
     NodeId router = 0;
     Instant at;
   };
-  std::deque<Posted> posted_;        // that may still be under way
-  std::set<RequestId> stray_;        // that were when their router was killed
-  std::set<std::uint64_t> poisons_;  // that ever were
+  std::deque<Posted> posted_;  // that may still be under way
+  std::set<RequestId> stray_;  // that were when their router was killed
   Attempts* attempts_ = nullptr;
   std::map<std::pair<std::string, std::string>, std::uint64_t>
       stored_;  // tenant, user → version known to be stored

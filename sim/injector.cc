@@ -36,7 +36,7 @@ Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
     if (!status) return;
     const bool drained = std::ranges::any_of(
         status->fields, [](const StatusField& f) { return f.name == "drained" && f.value == "yes"; });
-    if (drained) draining_[from.node].erase(from.role);
+    if (drained) draining_[from.node].left.erase(from.role);
   });
 }
 
@@ -89,6 +89,7 @@ void Injector::heal() {
   while (!active_.empty()) end(*active_.begin());
   healed_ = true;
   for (auto& [id, node] : cluster_.nodes()) {
+    if (node.draining && cluster_.now() >= draining_[id].give_up) judge_drained(node);
     if (node.draining) bring_back(id);
     node.draining = false;
     cluster_.restart(id);

@@ -64,7 +64,7 @@ class Injector {
   bool wipe(NodeId node);
   bool kill_all();
   bool start_drain(const Fault& fault);
-  void poll_drain(NodeId node, Instant give_up);
+  void poll_drain(NodeId node);
   void judge_drained(const Node& node);
   void refresh_clock(NodeId node);
 
@@ -110,6 +110,11 @@ class Injector {
   void put_all_back();
   std::vector<Token> draw_tokens();
 
+  struct Draining {
+    std::set<Role> left;  // actors that have not said "drained" yet
+    Instant give_up;      // all that was asked before has its outcome then
+  };
+
   // Of two_leaders: who was cut off from the hard state, and how its commands become stale.
   struct Deposed {
     NodeId leader = 0;
@@ -130,7 +135,7 @@ class Injector {
   std::map<std::size_t, Deposed> deposed_;                  // by fault
   std::map<std::size_t, std::uint64_t> poisons_;            // contents, by fault
   std::map<std::uint64_t, std::uint32_t> kills_by_poison_;  // by content
-  std::map<NodeId, std::set<Role>> draining_;               // actors that have not said "drained" yet
+  std::map<NodeId, Draining> draining_;
   std::set<UserKey> gone_users_;
   std::set<std::string> gone_items_;
   std::uint64_t split_epoch_ = 1'000;

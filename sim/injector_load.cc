@@ -90,7 +90,7 @@ bool Injector::start_poison(std::size_t index) {
   const Duration gap{s.deadline.us + 4 * s.heartbeat.us};
   for (std::int64_t us = 0; us == 0 || us < faults_[index].lasts.us; us += gap.us)
     cluster_.host().at(cluster_.now() + Duration{us}, [this, request] {
-      if (!healed_) clients_.ask_strange(request);
+      if (!healed_) clients_.ask_poison(request);
     });
   return true;
 }

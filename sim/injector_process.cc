@@ -5,6 +5,11 @@
 #include "sim/injector.h"
 
 namespace troupe::sim {
+namespace {
+
+constexpr Duration drain_first{20'000}, drain_every{50'000};
+
+}  // namespace
 
 bool Injector::set_process(const Fault& fault, bool on) {
   SimHost& host = cluster_.host();
@@ -61,7 +66,10 @@ bool Injector::kill_all() {
 void Injector::restart(NodeId node) {
   const std::size_t still_down =
       active(FaultKind::kill, node) + active(FaultKind::wipe, node) + active(FaultKind::cold_start);
-  if (still_down == 0) cluster_.restart(node);
+  if (still_down > 0 || alive(node)) return;
+  cluster_.restart(node);
+  if (active(FaultKind::pause, node) > 0) cluster_.pause(node);
+  if (active(FaultKind::memory_pressure, node) > 0) squeeze(node);
 }
 
 void Injector::bring_back(NodeId node) {
@@ -92,13 +100,16 @@ bool Injector::start_drain(const Fault& fault) {
   Node& node = cluster_.node(fault.node);
   if (!alive(node.id) || node.draining) return false;
   node.draining = true;
-  std::set<Role>& roles = draining_[node.id];
+  Draining& draining = draining_[node.id];
+  std::set<Role>& roles = draining.left;
+  roles.clear();
   if (node.is_router) roles.insert(Role::router);
   if (node.is_cache_meta) roles.insert(Role::cache_meta);
   if (node.is_worker) roles.insert(Role::inference_worker);
-  const Instant give_up = cluster_.now() + Duration{3 * cluster_.scenario().deadline.us};
-  cluster_.host().at(cluster_.now() + Duration{20'000},
-                     [this, id = node.id, give_up] { poll_drain(id, give_up); });
+  const Scenario& s = cluster_.scenario();
+  const Instant first = cluster_.now() + drain_first;
+  draining.give_up = first + Duration{s.deadline.us + 2 * s.heartbeat.us} + drain_every;
+  cluster_.host().at(first, [this, id = node.id] { poll_drain(id); });
   return true;
 }
 
@@ -107,7 +118,7 @@ void Injector::judge_drained(const Node& node) {
   const auto report = [&](const std::string& what) {
     violations_.report(13, "node " + std::to_string(node.id) + " " + what, cluster_.now());
   };
-  if (!draining_[node.id].empty()) {
+  if (!draining_[node.id].left.empty()) {
     if (cluster_.scenario().drill) report("has not drained long after every request's deadline");
     return;
   }
@@ -116,10 +127,11 @@ void Injector::judge_drained(const Node& node) {
   if (node.inference && node.inference->tasks() > 0) report("says that it is drained, and has plans left");
 }
 
-void Injector::poll_drain(NodeId id, Instant give_up) {
+void Injector::poll_drain(NodeId id) {
   Node& node = cluster_.node(id);
   if (healed_ || !node.draining) return;
-  if (draining_[id].empty() || cluster_.now() >= give_up) {
+  const Draining& draining = draining_[id];
+  if (draining.left.empty() || cluster_.now() >= draining.give_up) {
     judge_drained(node);
     node.draining = false;
     if (trace) trace("node " + std::to_string(id) + " is restarted after its drain");
@@ -128,8 +140,8 @@ void Injector::poll_drain(NodeId id, Instant give_up) {
   // A command that is still under way when all is healed would meet the new process.
   const Instant calm = Instant{} + cluster_.scenario().warm_up + cluster_.scenario().safety;
   if (cluster_.now() + Duration{20'000} >= calm) return;
-  for (const Role role : draining_[id]) cluster_.host().post({id, role}, operator_, Drain{1, true});
-  cluster_.host().at(cluster_.now() + Duration{50'000}, [this, id, give_up] { poll_drain(id, give_up); });
+  for (const Role role : draining.left) cluster_.host().post({id, role}, operator_, Drain{1, true});
+  cluster_.host().at(cluster_.now() + drain_every, [this, id] { poll_drain(id); });
 }
 
 }  // namespace troupe::sim

@@ -69,6 +69,7 @@ struct Bench {
           add(disk.loads_lost);
       add(node.device.slowness), add(node.device.hung), add(node.device.broken), add(node.device.nan);
       add(node.device.load_fails);
+      if (node.kv_worker) add(node.kv_worker->pool().cap(PoolArea::item));
       add(node.features.slowness), add(node.features.failing), add(node.features.hung_until.us);
       add(node.transfer.reset), add(node.transfer.corrupted), add(node.transfer.slowness);
     }
@@ -101,7 +102,7 @@ constexpr Case lasting[] = {
     {FaultKind::device_error, 4},   {FaultKind::device_hang, 4},
     {FaultKind::device_nan, 4},     {FaultKind::slow_node, 4},
     {FaultKind::flash_crowd, 0},    {FaultKind::model_load_failing, 4},
-    {FaultKind::cold_start, 0},
+    {FaultKind::cold_start, 0},     {FaultKind::memory_pressure, 4},
 };
 
 }  // namespace
@@ -125,6 +126,39 @@ TEST_CASE("a second fault of a kind at the same place, that ends earlier, does n
     CHECK(after[1] == after[0]);
     CHECK(after[2] == after[0]);
   }
+}
+
+TEST_CASE("of two faults of a kind at the same place, the first that ends does not end the second") {
+  for (const auto [kind, node] : lasting) {
+    if (kind == FaultKind::two_leaders) continue;  // the second one deposes another leader
+    CAPTURE(name_of(kind));
+    const Fault first{kind, {1'000'000}, {800'000}, node, 5U, 0.4};
+    Fault second = first;
+    second.at = {1'400'000}, second.lasts = {1'100'000};
+    std::vector<std::string> during, after;
+    for (const auto& faults : {std::vector<Fault>{second}, {first, second}}) {
+      Bench bench(calm_scenario(), faults);
+      bench.run_until(2'200'000);
+      during.push_back(bench.state());
+      bench.run_until(4'000'000);
+      after.push_back(bench.state());
+    }
+    CHECK(during[1] == during[0]);
+    CHECK(after[1] == after[0]);
+  }
+}
+
+TEST_CASE("who is restarted while a pause or a squeeze lasts is stopped and squeezed again") {
+  Bench bench(calm_scenario(), {{FaultKind::pause, {1'000'000}, {1'000'000}, 4},
+                                {FaultKind::memory_pressure, {1'000'000}, {2'000'000}, 4, 0, 0.2},
+                                {FaultKind::kill, {1'200'000}, {200'000}, 4}});
+  bench.run_until(1'900'000);
+  CHECK(bench.cluster.host().alive(4));
+  CHECK(bench.cluster.host().paused(4));
+  bench.run_until(2'900'000);
+  CHECK_FALSE(bench.cluster.host().paused(4));
+  const PagePool& pool = bench.cluster.node(4).kv_worker->pool();
+  CHECK(pool.cap(PoolArea::item) == pool.pages() / 5);
 }
 
 TEST_CASE("nobody comes back while another fault holds him down") {

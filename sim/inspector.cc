@@ -10,6 +10,8 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::size_t slow_samples_min = 60;
+// Promise 10: what a router may try again, whatever its configuration says.
+constexpr double retry_share_max = 0.1, retry_burst_max = 50;
 
 }  // namespace
 
@@ -44,12 +46,10 @@ void Inspector::look() {
 void Inspector::judge_retries() {
   for (const auto& [id, node] : cluster_.nodes()) {
     if (!node.router || node.disturbed == cluster_.now()) continue;  // just started: not seen yet
-    const router::RouterConfig defaults;
     const std::uint64_t retries = attempts_.retries(id), sent = attempts_.sent(id);
     const std::uint64_t admitted = std::min(node.router->admitted(), attempts_.received(id));
     const std::string who = "router@" + std::to_string(id);
-    if (static_cast<double>(retries) >
-        defaults.retry_burst + defaults.retry_share * static_cast<double>(admitted))
+    if (static_cast<double>(retries) > retry_burst_max + retry_share_max * static_cast<double>(admitted))
       report(10, who + " has tried again " + std::to_string(retries) + " times for " +
                      std::to_string(admitted) + " requests");
     if (sent != node.router->attempts() || retries > node.router->retries())

@@ -229,6 +229,9 @@ bool is_harmless(FaultKind kind, bool at_router) {
     case FaultKind::model_load_failing:
     case FaultKind::catalog_swap:
     case FaultKind::drain:
+    case FaultKind::malformed:
+    case FaultKind::clock_drift:
+    case FaultKind::poison:  // for all but who was lost twice with its workers
       return true;
     default:
       return false;
@@ -330,6 +333,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   fit_load(s);
   s.harmless = all_harmless(s);
   s.drifts = has(s, FaultKind::clock_drift);
+  s.poisoned = has(s, FaultKind::poison);
   return s;
 }
 

@@ -70,15 +70,20 @@ class Swarm {
       bool twice = false;
       const RunResult result = run_seed(seed, options_, twice);
       const double seconds = seconds_since(start);
-      if (!result.violations.empty()) {
+      const auto violation =
+          std::ranges::find_if(result.violations, [this](const Violation& v) { return counts(v.promise); });
+      if (violation != result.violations.end()) {
         ++failures_;
-        Failure failure =
-            shorten(draw_scenario(seed, options_.limits), result.violations.front(), options_.shrink_runs);
+        Failure failure = shorten(draw_scenario(seed, options_.limits), *violation, options_.shrink_runs);
         const std::lock_guard lock(mutex_);
         sum_.failures.push_back(std::move(failure));
       }
       add(result, twice, seconds);
     }
+  }
+
+  bool counts(int promise) const {
+    return options_.promises.empty() || std::ranges::count(options_.promises, promise) > 0;
   }
 
   void add(const RunResult& result, bool twice, double seconds) {

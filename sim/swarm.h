@@ -16,6 +16,7 @@ struct SwarmOptions {
   DrawLimits limits;
   double twice_share = 0.01;  // of the seeds, that run twice
   unsigned threads = 1;
+  std::vector<int> promises;                         // only what breaks one of these is a failure; empty: all
   std::uint64_t failures_max = 5;                    // no new seeds are begun after so many
   int shrink_runs = 150;                             // per failure
   std::function<void(std::uint64_t done)> progress;  // called by one thread at a time
