@@ -212,10 +212,11 @@ TEST_CASE("a model that another router has taken back is refused with the reason
     b.round();
     b.keeper.wish("m2", "");
     b.round();
+    if (is_read) b.tick();
     b.refuse_load("m2", b.revision);
     ++b.revision;
     b.value = "m1\nc1\n";
-    is_read ? b.round() : b.hear({b.revision, "m1", "c1", ""});
+    is_read ? b.settle() : b.hear({b.revision, "m1", "c1", ""});
     CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
     CHECK(b.keeper.why_refused() == "node 2: no file");
     b.round();
@@ -287,8 +288,9 @@ TEST_CASE("what was asked before a wish came does not confirm it, nor what was a
 }
 
 TEST_CASE("the same announcement by another router stays, whatever became of the one that was withdrawn") {
-  enum class Fate { taken_back, written, not_written, unknown };
-  for (const Fate fate : {Fate::taken_back, Fate::written, Fate::not_written, Fate::unknown}) {
+  enum class Fate { taken_back, written, not_written, overtaken, unknown };
+  for (const Fate fate :
+       {Fate::taken_back, Fate::written, Fate::not_written, Fate::overtaken, Fate::unknown}) {
     CAPTURE(static_cast<int>(fate));
     Bench b;
     b.round();
@@ -300,6 +302,7 @@ TEST_CASE("the same announcement by another router stays, whatever became of the
     b.keeper.end_wish({0});
     if (fate == Fate::written) b.settle();  // and taken back by this router
     if (fate == Fate::not_written) b.answer(Refusal{503, "away"}), b.round();
+    if (fate == Fate::overtaken) b.answer(Refusal{503, "away"}), other("m1\nc1\n"), b.round();
     if (fate == Fate::unknown) b.answer(Refusal{503, "away"}), now = 1'000'001;
     other("m1\nc1\nm2");
     const Revision theirs = b.revision;
