@@ -185,7 +185,6 @@ void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
   if (refusal.code == "poison")
     return report(12, asked, "is refused as poison, and was not lost twice with its workers");
   if (refusal.status == 422) return report(1, asked, "is sound, and refused as if it were not: " + text);
-  if (cluster_.scenario().poisoned && was_lost_twice(asked)) return;
   if (asked.must_succeed) report(6, asked, "is refused though the cluster has what it needs: " + text);
 }
 

@@ -45,7 +45,8 @@ void Inspector::look() {
 // By what was sent; what the router itself counts must agree with that.
 void Inspector::judge_retries() {
   for (const auto& [id, node] : cluster_.nodes()) {
-    if (!node.router || node.disturbed == cluster_.now()) continue;  // just started: not seen yet
+    // Not seen yet: just started, or started and stopped at once.
+    if (!node.router || node.disturbed == cluster_.now() || cluster_.host().paused(id)) continue;
     const std::uint64_t retries = attempts_.retries(id), sent = attempts_.sent(id);
     const std::uint64_t admitted = std::min(node.router->admitted(), attempts_.received(id));
     const std::string who = "router@" + std::to_string(id);

@@ -60,7 +60,6 @@ struct Scenario {
   // Fixed before faults are left out, so that a shorter list is judged as the whole one.
   bool harmless = false;  // every request has to be answered, also while the faults last
   bool drifts = false;    // clocks run at different rates
-  bool poisoned = false;  // some requests kill who computes them
 
   NodeId router(std::uint32_t i) const { return 1 + i; }
   NodeId cache_meta(std::uint32_t i) const { return together ? 1 + i : 1 + routers + i; }
