@@ -37,10 +37,10 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(unbounded_queue, 10, through(), "an inference worker queues without a bound and runs what has expired") \
   X(unlimited_retries, 10, through(), "retries have no budget")                                             \
   X(ignore_slowness, 11, through(6), "the router does not look at how fast its workers are")                \
-  X(retry_poison, 12, through(), "a request that was lost with its worker is tried without end")            \
+  X(retry_poison, 12, through(10), "a request that was lost with its worker is tried without end")            \
   X(forget_suspects, 12, through(), "the router forgets who was a suspect when it sends a plan again")      \
   X(keep_suspects_private, 12, through(), "the router does not tell the others of its suspects")            \
-  X(drop_on_drain, 13, through(1, 6), "a draining worker drops what waits")                                 \
+  X(drop_on_drain, 13, through(1, 6, 10), "a draining worker drops what waits")                                 \
   X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
   X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")
 
