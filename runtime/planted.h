@@ -22,7 +22,7 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
     "the router drops a request whose worker refused it, without an answer")                                \
   X(answer_without_check, 1, through(),                                                                     \
     "the router passes on scores of another shape or that are not finite")                                  \
-  X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")           \
+  X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")        \
   X(skip_generation_check, 2, through(1, 3),                                                                \
     "a report about an older reservation of a block counts for the new one")                                \
   X(skip_checksum, 2, through(1), "pulled and loaded bytes are used without a look at their checksum")      \
@@ -37,10 +37,10 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(unbounded_queue, 10, through(), "an inference worker queues without a bound and runs what has expired") \
   X(unlimited_retries, 10, through(), "retries have no budget")                                             \
   X(ignore_slowness, 11, through(6), "the router does not look at how fast its workers are")                \
-  X(retry_poison, 12, through(10), "a request that was lost with its worker is tried without end")            \
+  X(retry_poison, 12, through(10), "a request that was lost with its worker is tried without end")          \
   X(forget_suspects, 12, through(), "the router forgets who was a suspect when it sends a plan again")      \
   X(keep_suspects_private, 12, through(), "the router does not tell the others of its suspects")            \
-  X(drop_on_drain, 13, through(1, 6, 10), "a draining worker drops what waits")                                 \
+  X(drop_on_drain, 13, through(1, 6, 10), "a draining worker drops what waits")                             \
   X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
   X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")
 
