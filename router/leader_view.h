@@ -18,6 +18,7 @@ class LeaderView {
   }
 
   void start(Instant now) { heard_ = now; }
+  void excuse(Duration deaf) { heard_ = heard_ + deaf; }  // nobody listened for so long
   void hear(Instant now, NodeId from, std::uint64_t token) {
     if (token < token_) return;
     token_ = token;

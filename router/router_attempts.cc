@@ -248,6 +248,7 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
   std::vector<std::pair<Serial, NodeId>> lost;
   std::map<std::uint64_t, bool> strikes;  // by fingerprint: a suspect ran alone
   for (const auto& [serial, flight] : flights_) {
+    if (turn.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
     NodeId at = 0;
     for (const Attempt& attempt : flight.attempts) {
       if (!is_lost(attempt)) continue;

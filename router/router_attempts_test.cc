@@ -98,6 +98,7 @@ TEST_CASE("silence and a new incarnation are losses too") {
   Cluster silent;
   silent.probe.start();
   const NodeId first = silent.send_plan(0, 1, 10'000);
+  silent.run_until(2'400);
   for (NodeId node : {1, 2, 3})
     if (node != first) silent.beat(2'500, node, beat_of(5));
   silent.run_until(3'000);
@@ -202,6 +203,28 @@ TEST_CASE("one loss is one strike, however many copies of the content ran there"
   CHECK(c.probe.sent<Suspect>().size() == 1);
   CHECK(c.probe.sent<Suspect>()[0].strikes == 1);
   for (const Refused& refused : c.probe.sent<Refused>()) CHECK(refused.refusal.code == "worker_lost");
+}
+
+TEST_CASE("a router that was stopped hears its workers out before it takes them for silent") {
+  Cluster c;
+  c.probe.start();
+  for (NodeId node : {1, 2, 3}) c.beat(900, node, beat_of(5));
+  c.send_plan(1'000, 1, 20'000);
+  c.beat(9'000, 1, beat_of(5));  // the first that it hears since
+  CHECK(c.plans() == 0);
+  c.run_until(10'000);
+  CHECK(c.plans() == 0);
+  CHECK(c.core.workers().alive_count({10'000}) == 3);
+}
+
+TEST_CASE("a loss that is noticed after a request's time is over is no strike") {
+  Cluster c;
+  c.send_plan(0, 1, 500);
+  c.lose(500, c.node);
+  CHECK(c.probe.sent<Suspect>().empty());
+  CHECK(c.probe.sent<Refused>().empty());
+  c.run_until(501);
+  CHECK(c.refused() == "504 deadline_exceeded");
 }
 
 TEST_CASE("what another router suspects runs alone here, and its poison is refused here") {

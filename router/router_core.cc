@@ -30,6 +30,7 @@ Refusal too_many_requests(std::uint32_t most) {
 RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
+      attention_(config_.heartbeat),
       workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
@@ -43,6 +44,11 @@ RouterCore::RouterCore(RouterConfig config)
 
 void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   const Turn turn{now, next_id_, effects};
+  if (const Duration deaf = attention_.deaf(now); deaf.us > 0) {
+    workers_.excuse(deaf);
+    leader_.excuse(deaf);
+    effects.log(LogLevel::warning, "was_stopped", {{"us", std::to_string(deaf.us)}});
+  }
   if (const auto* received = std::get_if<Received>(&event)) {
     if (!hold_early(turn, *received)) on_message(turn, *received);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {

@@ -25,6 +25,7 @@
 #include "router/suspects.h"
 #include "router/versions.h"
 #include "router/worker_table.h"
+#include "runtime/attention.h"
 #include "runtime/core.h"
 #include "runtime/recent_ids.h"
 
@@ -193,6 +194,7 @@ class RouterCore final : public Core {
 
   RouterConfig config_;
   std::uint64_t next_id_;
+  Attention attention_;
   WorkerTable workers_;
   LeaderView leader_;
   VersionKeeper versions_;

@@ -43,6 +43,10 @@ void WorkerTable::start(Instant now) {
   for (Row& row : rows_) row.heard = now;
 }
 
+void WorkerTable::excuse(Duration deaf) {
+  for (Row& row : rows_) row.heard = row.heard + deaf;
+}
+
 WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& heartbeat) {
   Row* row = find(node);
   if (!row || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;

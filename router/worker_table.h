@@ -45,7 +45,8 @@ class WorkerTable {
   WorkerTable(WorkerTableConfig config, std::vector<NodeId> nodes);
 
   // ---- what is heard ----
-  void start(Instant now);  // from now on every worker is taken for alive, until the first silence
+  void start(Instant now);     // from now on every worker is taken for alive, until the first silence
+  void excuse(Duration deaf);  // they were not heard for so long because nobody listened
   enum class News : std::uint8_t { known, restarted, ignored };
   News hear(Instant now, NodeId node, const Heartbeat& heartbeat);
   void lose(NodeId node);  // until its next heartbeat

@@ -49,6 +49,15 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
   CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
 }
 
+TEST_CASE("a worker is not silent for the time in which nobody listened") {
+  WorkerTable table = table_of({1, 2});
+  for (const NodeId node : {1, 2}) hear(table, {1'000}, node, heartbeat());
+  table.excuse({8'000});
+  CHECK(table.tick({10'000}).empty());
+  hear(table, {10'000}, 1, heartbeat());
+  CHECK(table.tick({12'000}) == std::vector<NodeId>{2});
+}
+
 TEST_CASE(
     "a worker whose heartbeat is overdue comes after the others, and is as good as they with the next one") {
   WorkerTable table = table_of({1, 2});

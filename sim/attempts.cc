@@ -101,15 +101,18 @@ void Attempts::on_heartbeat(Instant now, NodeId router, NodeId node, const Heart
   Worker& worker = routers_[router].workers[node];
   if (heartbeat.incarnation < worker.incarnation) return;
   const bool restarted = worker.incarnation != 0 && heartbeat.incarnation > worker.incarnation;
-  if (restarted || is_silent(now, routers_[router], node)) lose(now, router, node);
+  const auto silent = silent_since(now, routers_[router], node);
+  if (restarted || silent) lose(silent.value_or(now), router, node);
   worker = {now, heartbeat.incarnation};
 }
 
-// A router takes three silent heartbeats for a loss, by its own clock and at its next beat.
-bool Attempts::is_silent(Instant now, const Router& router, NodeId node) const {
+// A router takes three silent heartbeats for a loss, by its own clock and at its next beat. None: it has no
+// reason to yet.
+std::optional<Instant> Attempts::silent_since(Instant now, const Router& router, NodeId node) const {
   const auto at = router.workers.find(node);
-  return at != router.workers.end() && at->second.incarnation != 0 &&
-         (now - at->second.heard).us > heartbeat_.us * 5 / 2;
+  if (at == router.workers.end() || at->second.incarnation == 0) return {};
+  const Instant since = at->second.heard + Duration{heartbeat_.us * 5 / 2};
+  return now > since ? std::optional(since) : std::nullopt;
 }
 
 void Attempts::on_answer(Instant now, NodeId router, NodeId node, RequestId id, bool ends_request) {
@@ -118,24 +121,24 @@ void Attempts::on_answer(Instant now, NodeId router, NodeId node, RequestId id, 
   if (at == seen.requests.end()) return;
   for (Attempt& attempt : at->second.attempts) {
     if (!attempt.open || !(ends_request || attempt.node == node)) continue;
-    if (is_silent(now, seen, attempt.node)) note_loss(now, router, attempt);
+    if (const auto since = silent_since(now, seen, attempt.node)) note_loss(*since, router, attempt);
     attempt.open = false;
   }
 }
 
 // ---- losses ----
 
-void Attempts::lose(Instant now, NodeId router, NodeId node) {
+void Attempts::lose(Instant at, NodeId router, NodeId node) {
   for (auto& [id, request] : routers_[router].requests)
     for (Attempt& attempt : request.attempts)
-      if (attempt.open && attempt.node == node) note_loss(now, router, attempt);
+      if (attempt.open && attempt.node == node) note_loss(at, router, attempt);
 }
 
-void Attempts::note_loss(Instant now, NodeId router, Attempt& attempt) {
+void Attempts::note_loss(Instant at, NodeId router, Attempt& attempt) {
   attempt.open = false;
-  if (now > attempt.deadline) return;
+  if (at > attempt.deadline) return;
   Losses& losses = losses_[attempt.content];
-  const std::array<std::uint64_t, 2> here{static_cast<std::uint64_t>(now.us), mix(router, attempt.node)};
+  const std::array<std::uint64_t, 2> here{static_cast<std::uint64_t>(at.us), mix(router, attempt.node)};
   losses.alone |= attempt.alone;
   losses.count += losses.count == 0 || losses.seen != here;
   losses.seen = here;
@@ -145,8 +148,8 @@ bool Attempts::lost_twice(Instant now, const std::set<Content>& contents) {
   for (auto& [router, seen] : routers_)
     for (auto& [id, request] : seen.requests)
       for (Attempt& attempt : request.attempts)
-        if (contents.contains(attempt.content) && attempt.open && is_silent(now, seen, attempt.node))
-          note_loss(now, router, attempt);
+        if (contents.contains(attempt.content) && attempt.open)
+          if (const auto since = silent_since(now, seen, attempt.node)) note_loss(*since, router, attempt);
   std::uint32_t count = 0;
   bool alone = false;
   for (const Content content : contents) {

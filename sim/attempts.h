@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -69,10 +70,10 @@ class Attempts {
   void on_message(Instant now, NodeId router, const Received& received);
   void on_heartbeat(Instant now, NodeId router, NodeId node, const Heartbeat& heartbeat);
   void on_answer(Instant now, NodeId router, NodeId node, RequestId id, bool ends_request);
-  // All that is open there is lost now.
-  void lose(Instant now, NodeId router, NodeId node);
-  void note_loss(Instant now, NodeId router, Attempt& attempt);
-  bool is_silent(Instant now, const Router& router, NodeId node) const;
+  // All that is open there was lost then.
+  void lose(Instant at, NodeId router, NodeId node);
+  void note_loss(Instant at, NodeId router, Attempt& attempt);
+  std::optional<Instant> silent_since(Instant now, const Router& router, NodeId node) const;
 
   const Duration heartbeat_;
   Violations& violations_;

@@ -102,6 +102,16 @@ TEST_CASE("a content is lost twice when two workers were lost with it, one while
   CHECK_FALSE(b.lost_twice(13, 11));
 }
 
+TEST_CASE("a silence is a loss of the moment when it could be noticed, however late the next word comes") {
+  Bench b;
+  b.beat(0, first);
+  b.send(1, first, 100);
+  b.beat(9'000'000, first);  // long after its deadline
+  b.send(9'000'001, second, 100, true);
+  b.hear(9'000'002, PeerLost{second});
+  CHECK(b.lost_twice(9'000'003));
+}
+
 TEST_CASE("silence and a new process are losses; an answer, or the request's end, ends what can be lost") {
   Bench b;
   for (const NodeId node : {first, second, third}) b.beat(0, node);

@@ -194,12 +194,12 @@ bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
   return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
 }
 
-// In a catalog that may have been asked, at some time while the request was under way.
+// The user, or an item in a catalog that may have been asked, at some time while the request was under way.
 bool Clients::may_be_unknown(const Asked& asked) const {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return false;
   const WorldData& world = cluster_.world();
-  if (!world.profile(request->tenant, request->user)) return true;
+  if (world.was_absent(request->tenant, request->user, asked.profile_since)) return true;
   for (std::size_t i = 0; i < served_.size(); ++i) {
     if (!served_for(asked, i)) continue;
     for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)

@@ -90,7 +90,8 @@ void Injector::deafen(NodeId router, NodeId leader, bool on) {
     if (node.is_cache_meta && id != leader) on ? network.cut(id, router) : network.mend(id, router);
 }
 
-// From one who led before, also while nobody leads: with a token that is too low, about an owner who has blocks.
+// From one who led before, also while nobody leads: with a token that is too low, about an owner who has
+// blocks.
 bool Injector::forge_stale_command() {
   if (last_token_ == 0) return false;
   const NodeId meta = cluster_.scenario().cache_meta(

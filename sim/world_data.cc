@@ -174,6 +174,14 @@ std::optional<Profile> WorldData::profile(std::string_view tenant, std::string_v
   return {};
 }
 
+bool WorldData::was_absent(std::string_view tenant, std::string_view user, std::uint64_t since) const {
+  if (since == 1 && !made_profile(tenant, user)) return true;
+  const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
+  return at != profile_changes_.end() && std::ranges::any_of(at->second, [&](const ProfileChange& change) {
+           return change.version >= since && !change.profile;
+         });
+}
+
 std::uint64_t WorldData::profile_version(std::string_view tenant, std::string_view user) const {
   const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
   return at == profile_changes_.end() ? 1 : at->second.back().version;

@@ -90,6 +90,8 @@ class WorldData {
   // None: that version never was.
   std::optional<Profile> profile(std::string_view tenant, std::string_view user, std::uint64_t version) const;
   std::uint64_t profile_version(std::string_view tenant, std::string_view user) const;  // of the last change
+  // At some time since that version was the last one.
+  bool was_absent(std::string_view tenant, std::string_view user, std::uint64_t since) const;
   bool is_twin(std::uint64_t user) const;
 
   // ---- changes: profiles at once; items in every catalog version from now on ----

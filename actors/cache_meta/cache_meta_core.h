@@ -16,6 +16,7 @@
 #include "actors/cache_meta/followed_workers.h"
 #include "actors/cache_meta/leadership.h"
 #include "placement/popularity.h"
+#include "runtime/attention.h"
 #include "runtime/core.h"
 
 namespace troupe::actors {
@@ -71,6 +72,7 @@ class CacheMetaCore final : public Core {
 
   CacheMetaConfig config_;
   BlockIndex index_;
+  Attention attention_;
   FollowedWorkers workers_;
   Leadership leadership_;
   placement::Popularity users_, items_;  // by user key; by block name's bytes

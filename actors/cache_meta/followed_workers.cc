@@ -182,6 +182,11 @@ void FollowedWorkers::on_lost(NodeId node) {
   index_.set_named(node, false);
 }
 
+void FollowedWorkers::excuse(Duration deaf) {
+  if (deaf.us == 0) return;
+  for (auto& [node, worker] : workers_) worker.heard = worker.heard + deaf;
+}
+
 void FollowedWorkers::on_tick(Instant now, Effects& effects) {
   index_.sweep(config_.swept_per_tick);
   for (auto& [node, worker] : workers_) {

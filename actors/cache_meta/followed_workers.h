@@ -50,6 +50,7 @@ class FollowedWorkers {
   bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);
   bool on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects);
   void on_lost(NodeId node);
+  void excuse(Duration deaf);                   // they were not heard for so long because nobody listened
   void on_tick(Instant now, Effects& effects);  // at least once per heartbeat: retries, silence
 
   std::optional<UserArea> area(NodeId node) const;  // of a worker that is named

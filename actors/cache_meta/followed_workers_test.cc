@@ -339,6 +339,17 @@ TEST_CASE("the silent and the lost are not named, keep their blocks for a while,
   CHECK(b.asked == Requests{{5, 0}});
 }
 
+TEST_CASE("nobody is silent or forgotten for the time in which the cache-meta itself was stopped") {
+  Bench b;
+  b.follow();
+  b.workers.excuse({9'000});
+  b.tick(9'301);
+  CHECK(!b.index.holders(name(1), {}, 0, 1).empty());
+  b.tick(9'302);
+  CHECK(b.index.holders(name(1), {}, 0, 1).empty());
+  CHECK(b.has(1));
+}
+
 #ifdef TROUPE_PLANTED
 TEST_CASE("the planted bug never asks") {
   planting::bug = Bug::no_inventory;
