@@ -37,21 +37,21 @@ std::string name_of(Address address) {
 std::optional<Envelope> Journal::open(Address to, const Bytes& bytes) const {
   auto decoded = decode(bytes);
   if (auto* envelope = std::get_if<Envelope>(&decoded)) return std::move(*envelope);
-  protocol_error(to, "undecodable_envelope", std::get<std::string>(decoded));
+  protocol_error(name_of(to), "undecodable_envelope", std::get<std::string>(decoded));
   return std::nullopt;
 }
 
 void Journal::nobody_at(Address to) const {
-  protocol_error(to, "nobody_at_address", "no core and no door has this address; the message is dropped");
+  protocol_error(name_of(to), "nobody_at_address", "no core and no door has this address; the message is dropped");
 }
 
-void Journal::write(Address who, const Effects::Log& line) const {
-  if (sink_) sink_(line.level, name_of(who), line.event, line.fields);
+void Journal::write(std::string_view who, const Effects::Log& line) const {
+  if (sink_) sink_(line.level, who, line.event, line.fields);
 }
 
-void Journal::protocol_error(Address to, std::string_view event, std::string what) const {
+void Journal::protocol_error(std::string_view who, std::string_view event, std::string what) const {
   metrics_->record(Metric::protocol_errors, 1);
-  write(to, {LogLevel::warning, std::string(event), {{"what", std::move(what)}}});
+  write(who, {LogLevel::warning, std::string(event), {{"what", std::move(what)}}});
 }
 
 Refusal too_many_jobs(const ActorSpec& actor) {

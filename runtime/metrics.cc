@@ -70,6 +70,8 @@ constexpr MetricRow rows[] = {
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {protocol_errors, counter, "troupe_protocol_errors_total", "",
      "Messages that could not be decoded or delivered, or made no sense."},
+    {messages_undelivered, counter, "troupe_messages_undelivered_total", "",
+     "Messages to other nodes that were dropped: the node was away, or did not keep up."},
     {http_requests, counter, "troupe_http_requests_total", "", "HTTP requests."},
     {http_refused, counter, "troupe_http_refused_total", "",
      "HTTP requests and connections turned away at the door."},

@@ -20,7 +20,7 @@ enum class Metric : std::uint16_t {
   item_blocks_given_up,
   item_pages, item_pages_used, user_pages, user_pages_used,
   index_blocks, index_users,
-  protocol_errors,
+  protocol_errors, messages_undelivered,
   http_requests, http_refused, http_connections,
   count_
 };

@@ -73,7 +73,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},
-      {"boost/asio", {"router/front_door"}},
+      {"boost/asio", {"router/front_door", "runtime/link"}},
       {"boost/beast", {"router/front_door"}},
       {"boost/context", {"kernels/cuda/emulator"}},
       {"capnp/", {"runtime/codec", "runtime/json"}},
