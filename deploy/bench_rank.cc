@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "deploy/prompt_file.h"
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 #include "deploy/table.h"
 #include "runtime/caf_host.h"
 
@@ -60,8 +60,8 @@ class Client {
   BenchRankRun result_;
 };
 
-const Address door = SingleBox::address(Role::door);
-const Address router_address = SingleBox::address(Role::router);
+const Address door = Box::address(Role::door);
+const Address router_address = Box::address(Role::router);
 
 void Client::send_next() {
   if (next_ == bench_.visits.size()) return;
@@ -177,7 +177,7 @@ Config config_for(const Config& base, const BenchMemory& memory, const std::stri
   return config;
 }
 
-void import_into(SingleBox& box, const BenchRank& bench) {
+void import_into(Box& box, const BenchRank& bench) {
   box.features().import_items(read_items(bench.data, box.vocabulary()));
   std::vector<PutUser> users;
   for (const EvaluationRow& row : bench.rows) users.push_back({0, "", row.user, row.history, {}});
@@ -222,7 +222,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
                         const std::string& policy) {
   const TemporaryFolder folder;
   const Config config = config_for(base, memory, policy, folder.path);
-  SingleBox box(config);
+  Box box(config);
   import_into(box, bench);
   MetricRegistry metrics;
   CafHost host(metrics, [](auto&&...) {});

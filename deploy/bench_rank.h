@@ -40,7 +40,7 @@ struct BenchMemory {
 };
 BenchMemory bench_memory(const BenchRank& bench, const Config& config);
 
-// Runs one policy on a fresh box in a temporary folder. Throws as SingleBox does.
+// Runs one policy on a fresh box in a temporary folder. Throws as Box does.
 BenchRankRun run_policy(const BenchRank& bench, const Config& config, const BenchMemory& memory,
                         const std::string& policy);
 

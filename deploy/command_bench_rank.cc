@@ -5,7 +5,7 @@
 #include "deploy/bench_rank.h"
 #include "deploy/command_bench.h"
 #include "deploy/prompt_file.h"
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 #include "deploy/table.h"
 
 namespace troupe::deploy {

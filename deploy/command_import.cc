@@ -4,7 +4,7 @@
 #include "deploy/commands.h"
 #include "deploy/dataset.h"
 #include "deploy/prompt_file.h"
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 
 namespace troupe::deploy {
 

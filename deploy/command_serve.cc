@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "deploy/commands.h"
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 #include "router/front_door.h"
 #include "runtime/caf_host.h"
 #include "runtime/log.h"
@@ -21,7 +21,7 @@ struct ServeOptions {
   std::int64_t port = -1;
 };
 
-router::DoorConfig door_config(const Config& config, const SingleBox& box) {
+router::DoorConfig door_config(const Config& config, const Box& box) {
   router::DoorConfig door;
   door.address = config.text("http.address");
   door.port = static_cast<std::uint16_t>(config.integer("http.port"));
@@ -34,7 +34,7 @@ router::DoorConfig door_config(const Config& config, const SingleBox& box) {
   door.limits.candidates_max = static_cast<std::uint32_t>(config.integer("router.candidates_max"));
   door.limits.admin_routes = config.boolean("http.admin_routes");
   door.actors = box.actors();
-  door.router = SingleBox::address(Role::router);
+  door.router = Box::address(Role::router);
   return door;
 }
 
@@ -74,12 +74,12 @@ int run_serve(const ServeOptions& options) {
   if (!options.address.empty()) config.set("http.address", options.address);
   if (options.port >= 0) config.set("http.port", std::to_string(options.port));
   const Log log({log_level(config.text("node.log_level")), "1", config.text("node.log_file")});
-  SingleBox box(config);
+  Box box(config);
   log_rows_left_out(log, box.features().bad_records());
   MetricRegistry metrics;
   CafHost host(metrics, log);
   box.add_to(host);
-  const Address door_address = SingleBox::address(Role::door);
+  const Address door_address = Box::address(Role::door);
   router::FrontDoor door(
       door_config(config, box), [&](Address to, Message m) { host.post(to, door_address, std::move(m)); },
       metrics);

@@ -3,6 +3,8 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -64,6 +66,27 @@ class FileReader {
   FileReader(std::string path, Config& config) : path_(std::move(path)), config_(config) {}
 
   void read() {
+    const YAML::Node document = load();
+    if (!document.IsNull()) read_map(document, "");  // null: empty, or comments only
+  }
+
+  // The sections, then the list `nodes`.
+  std::vector<ClusterNode> read_cluster() {
+    const YAML::Node document = load();
+    if (!document.IsMap()) fail(document.Mark(), "the file is no map; expected sections and a list of nodes");
+    nodes_expected_ = true;
+    read_map(document, "");
+    const YAML::Node list = document["nodes"];
+    if (!list || !list.IsSequence() || list.size() == 0)
+      fail(document.Mark(), "there is no list of nodes; expected `nodes:` with one entry for each");
+    std::vector<ClusterNode> nodes;
+    for (const auto& entry : list) nodes.push_back(read_node(entry));
+    check_together(nodes, list);
+    return nodes;
+  }
+
+ private:
+  YAML::Node load() {
     const std::string text = contents();
     YAML::Node document;
     try {
@@ -72,11 +95,9 @@ class FileReader {
     } catch (const YAML::Exception& e) {
       fail(e.mark, "is no YAML (" + e.msg + "); expected sections of keys and values");
     }
-    if (document.IsNull()) return;  // empty, or comments only
-    read_map(document, "");
+    return document;
   }
 
- private:
   std::string contents() {
     std::ifstream file(path_, std::ios::binary);
     std::string text(file_bytes_max + 1, '\0');
@@ -110,6 +131,7 @@ class FileReader {
       if (!key.IsScalar()) fail(key.Mark(), "a key is no word; expected " + known_names(section));
       const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
       if (!seen_.insert(name).second) fail(key.Mark(), name + " stands twice; expected it once");
+      if (section.empty() && name == "nodes" && nodes_expected_) continue;
       if (section.empty())
         read_section(key, value, name);
       else
@@ -141,6 +163,71 @@ class FileReader {
     at(value, [&] { config_.set(name, value.Scalar()); });
   }
 
+  // ---- nodes of a cluster ----
+
+  std::string word(const YAML::Node& entry, const char* key) {
+    const YAML::Node value = entry[key];
+    if (!value || !value.IsScalar() || value.Scalar().empty() || value.Scalar().size() > quoted_bytes_max)
+      fail(entry.Mark(), std::string("a node has no ") + key + "; expected node, name, host, port and roles");
+    return value.Scalar();
+  }
+
+  std::uint32_t number(const YAML::Node& entry, const char* key, std::uint32_t max) {
+    const std::string text = word(entry, key);
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > max)
+      fail(entry[key].Mark(),
+           std::string(key) + " is " + text + "; expected a number from 1 to " + std::to_string(max));
+    return value;
+  }
+
+  ClusterNode read_node(const YAML::Node& entry) {
+    if (!entry.IsMap()) fail(entry.Mark(), "a node is no map; expected node, name, host, port and roles");
+    static const std::set<std::string> known{"node", "name", "host", "port", "roles", "settings"};
+    for (const auto& part : entry)
+      if (!part.first.IsScalar() || !known.contains(part.first.Scalar()))
+        fail(part.first.Mark(), "a node has no such key; expected node, name, host, port, roles or settings");
+    ClusterNode node;
+    node.node = number(entry, "node", 0xFFFF'FFFF);
+    node.name = word(entry, "name");
+    node.host = word(entry, "host");
+    node.port = static_cast<std::uint16_t>(number(entry, "port", 65'535));
+    const YAML::Node roles = entry["roles"];
+    if (!roles || !roles.IsSequence() || roles.size() == 0)
+      fail(entry.Mark(), "a node has no roles; expected a list of router, cache_meta and worker");
+    for (const auto& role : roles) node.roles.push_back(read_role(role, node.roles));
+    node.config = config_;
+    if (const YAML::Node settings = entry["settings"]) {
+      FileReader own(path_, node.config);
+      own.read_map(settings, "");
+    }
+    return node;
+  }
+
+  NodeRole read_role(const YAML::Node& value, const std::vector<NodeRole>& others) {
+    for (const NodeRole role : {NodeRole::router, NodeRole::cache_meta, NodeRole::worker})
+      if (value.IsScalar() && value.Scalar() == name_of(role) &&
+          std::find(others.begin(), others.end(), role) == others.end())
+        return role;
+    fail(value.Mark(), "a role is unknown or stands twice; expected router, cache_meta or worker, each once");
+  }
+
+  void check_together(const std::vector<ClusterNode>& nodes, const YAML::Node& list) {
+    std::set<std::uint32_t> numbers;
+    std::set<std::string> names, places;
+    std::set<NodeRole> roles;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const ClusterNode& node = nodes[i];
+      if (!numbers.insert(node.node).second || !names.insert(node.name).second ||
+          !places.insert(node.host + ":" + std::to_string(node.port)).second)
+        fail(list[i].Mark(), "node " + node.name + " has the number, name or address of another");
+      roles.insert(node.roles.begin(), node.roles.end());
+    }
+    if (roles.size() < 3)
+      fail(list.Mark(), "a role is given to no node; expected at least one router, cache_meta and worker");
+  }
+
   template <class Action>
   void at(const YAML::Node& node, Action action) {
     try {
@@ -153,6 +240,7 @@ class FileReader {
   std::string path_;
   Config& config_;
   std::set<std::string> seen_;
+  bool nodes_expected_ = false;
 };
 
 std::string comment_of(const Knob& knob) {
@@ -162,6 +250,15 @@ std::string comment_of(const Knob& knob) {
 }
 
 }  // namespace
+
+std::string_view name_of(NodeRole role) {
+  return role == NodeRole::router ? "router" : role == NodeRole::cache_meta ? "cache_meta" : "worker";
+}
+
+std::vector<ClusterNode> load_cluster(const std::string& path) {
+  Config shared;
+  return FileReader(path, shared).read_cluster();
+}
 
 Config::Config() {
   for (const Knob& knob : knob_table()) {

@@ -40,6 +40,31 @@ class Config {
 
 Config load_config(const std::string& path);
 
+// ---- a cluster: one file for all of its nodes ----
+//
+//   cluster: {name: blue, coordination: "http://10.0.0.9:2379"}   # knobs that all nodes share, by section
+//   nodes:
+//     - {node: 1, name: front-1, host: 10.0.0.1, port: 7000, roles: [router, cache_meta],
+//        settings: {http: {address: 0.0.0.0}}}                    # knobs of this one
+//     - {node: 2, name: worker-1, host: 10.0.0.2, port: 7000, roles: [worker]}
+
+enum class NodeRole : std::uint8_t {
+  router,
+  cache_meta,
+  worker
+};  // a worker: inference, KV cache, allocator
+std::string_view name_of(NodeRole role);
+
+struct ClusterNode {
+  std::uint32_t node = 0;  // its number, from 1; of one machine for good
+  std::string name, host;  // unique; where the others reach it
+  std::uint16_t port = 0;
+  std::vector<NodeRole> roles;  // each once
+  Config config;                // what all share, with its own settings
+};
+// There is a node, a router, a cache-meta and a worker; nodes, names and addresses are unique.
+std::vector<ClusterNode> load_cluster(const std::string& path);
+
 // A file that says what every knob does, with its default and range; loading it gives the defaults.
 std::string example_yaml();
 

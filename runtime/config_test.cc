@@ -139,3 +139,63 @@ TEST_CASE("the example file says every knob and loads as the defaults") {
   CHECK(text.find("  # Tokens in a page.") != std::string::npos);
   CHECK(text.find("1..256 tokens.\n  page_tokens: 4\n") != std::string::npos);
 }
+
+// ---- clusters ----
+
+namespace {
+constexpr std::string_view three_nodes =
+    "cluster: {name: blue}\n"
+    "nodes:\n"
+    "  - {node: 1, name: front, host: 10.0.0.1, port: 7000, roles: [router, cache_meta]}\n"
+    "  - {node: 2, name: w1, host: 10.0.0.2, port: 7000, roles: [worker],\n"
+    "     settings: {pool: {memory: 2GiB}, node: {data_dir: /data}}}\n"
+    "  - {node: 9, name: w2, host: 10.0.0.3, port: 7000, roles: [worker]}\n"
+    "pool: {page_tokens: 8}\n";
+}
+
+TEST_CASE("a cluster's file gives each node the shared knobs and its own") {
+  const File file(three_nodes);
+  const std::vector<ClusterNode> nodes = load_cluster(file.path());
+  REQUIRE(nodes.size() == 3);
+  CHECK(nodes[0].roles == std::vector{NodeRole::router, NodeRole::cache_meta});
+  CHECK(nodes[0].config.text("cluster.name") == "blue");
+  CHECK(nodes[1].node == 2);
+  CHECK(nodes[1].name == "w1");
+  CHECK(nodes[1].host == "10.0.0.2");
+  CHECK(nodes[1].port == 7000);
+  CHECK(nodes[1].config.size_bytes("pool.memory") == 2ll << 30);
+  CHECK(nodes[1].config.text("node.data_dir") == "/data");
+  CHECK(nodes[2].config.size_bytes("pool.memory") == 256ll << 20);
+  CHECK(nodes[2].config.integer("pool.page_tokens") == 8);
+}
+
+TEST_CASE("a cluster's file that does not fit is an error with its line and what was expected") {
+  const auto error = [](std::string_view what, std::string_view instead) {
+    std::string text(three_nodes);
+    text.replace(text.find(what), what.size(), instead);
+    const File file(text);
+    try {
+      load_cluster(file.path());
+      return std::string();
+    } catch (const ConfigError& e) {
+      return std::string(e.what()).substr(file.path().size() + 1);
+    }
+  };
+  CHECK(error("node: 9", "node: 0").starts_with("6: node is 0; expected a number from 1"));
+  CHECK(error("node: 9", "node: 2").starts_with("6: node w2 has the number, name or address of another"));
+  CHECK(error("name: w2", "name: w1").starts_with("6: node w1 has"));
+  CHECK(error("10.0.0.3", "10.0.0.2").starts_with("6: node w2 has"));
+  CHECK(error("port: 7000, roles: [router", "port: 70000, roles: [router").starts_with("3: port is 70000"));
+  CHECK(error("[router, cache_meta]", "[router]").starts_with("3: a role is given to no node"));
+  CHECK(
+      error("[router, cache_meta]", "[router, router]").starts_with("3: a role is unknown or stands twice"));
+  CHECK(error("[router, cache_meta]", "[]").starts_with("3: a node has no roles"));
+  CHECK(error("host: 10.0.0.3, ", "").starts_with("6: a node has no host"));
+  CHECK(error("host: 10.0.0.3", "hots: 10.0.0.3").starts_with("6: a node has no such key"));
+  CHECK(error("memory: 2GiB", "memory: 2").starts_with("5: pool.memory is 2"));
+  CHECK(error("nodes:", "notes:").starts_with("2: there is no section notes"));
+  CHECK(error("page_tokens: 8", "page_tokens: 0").starts_with("7: pool.page_tokens is 0"));
+  const File empty("");
+  CHECK_THROWS_AS(load_cluster(empty.path()), ConfigError);
+  CHECK(File(three_nodes).error().starts_with("2: there is no section nodes"));  // it is no box's file
+}

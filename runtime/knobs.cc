@@ -42,6 +42,19 @@ constexpr Knob knobs[] = {
     {"pool.precompute_items", boolean, "true", "", "",
      "Compute item blocks in the background while nothing else runs."},
 
+    {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
+    {"cluster.coordination", text, "", "", "",
+     "URLs of etcd, with commas between, such as http://10.0.0.9:2379; empty: a file in node.data_dir, "
+     "for a process that is alone."},
+    {"cluster.certificates", text, "", "", "",
+     "Folder with ca.pem and each node's NAME.pem and NAME.key (`troupe certs` makes them): nodes speak TLS; "
+     "empty: in the clear."},
+    {"cluster.listen_address", text, "", "", "",
+     "Where a node listens for the others; empty: at its host in the list of nodes if that is an IP address, "
+     "else everywhere."},
+    {"cluster.heartbeat", duration, "200ms", "10ms..1min", "",
+     "How often nodes say that they live; three silent ones are taken for a loss."},
+
     {"router.policy", choice, "bat", "recompute|user|item|bat", "",
      "Which prefix is reused when a request does not say."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",

@@ -60,7 +60,7 @@ std::string list_of(const std::string& item, std::size_t times) {
 template <class Error>
 std::string start_error(const Config& config) {
   try {
-    deploy::SingleBox box(config);
+    deploy::Box box(config);
   } catch (const Error& error) {
     return error.what();
   }
@@ -282,7 +282,7 @@ TEST_SUITE("bad input at the start") {
                  "{\"id\":\"a\",\"tokens\":[4],\"identifier\":5}\n"
                  "{\"id\":\"b\",\"tokens\":[64],\"identifier\":5}\n");
     const Config config = tiny_config(folder.path());
-    deploy::SingleBox box(config);
+    deploy::Box box(config);
     CHECK_THROWS_WITH_AS(box.features().import_items(deploy::read_items(folder.path(), vocabulary)),
                          doctest::Contains("row 2"), StoreError);
     CHECK(box.features().items() == 0);
@@ -314,7 +314,7 @@ TEST_SUITE("bad input at the start") {
     write_tiny_model(folder.path() / "model");
     folder.write("file", "");
     Config config = tiny_config(folder.path());
-    const deploy::SingleBox first(config);
+    const deploy::Box first(config);
     CHECK(has(start_error<StoreError>(config), "locked"));
     config.set("node.data_dir", (folder.path() / "file" / "data").string());
     const std::string error = start_error<StoreError>(config);

@@ -8,7 +8,7 @@
 
 #include "deploy/dataset.h"
 #include "deploy/prompt_file.h"
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 #include "runtime/config.h"
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/tiny_world.h"

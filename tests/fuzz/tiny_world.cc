@@ -33,14 +33,14 @@ PutItem item(const std::string& id, int n) {
   return put;
 }
 
-router::DoorConfig door_config(const Config& config, const deploy::SingleBox& box) {
+router::DoorConfig door_config(const Config& config, const deploy::Box& box) {
   router::DoorConfig door;
   door.port = 0;
   door.body_bytes_max = ServedBox::body_bytes_max;
   door.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
   door.limits.candidates_max = ServedBox::candidates_max;
   door.actors = box.actors();
-  door.router = deploy::SingleBox::address(Role::router);
+  door.router = deploy::Box::address(Role::router);
   return door;
 }
 
@@ -94,12 +94,12 @@ ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data
   write_tiny_model(folder_.path() / "model");
   config_ = tiny_config(folder_.path(), settings);
   if (!data_dir.empty()) config_.set("node.data_dir", data_dir.string());
-  box_ = std::make_unique<deploy::SingleBox>(config_);
+  box_ = std::make_unique<deploy::Box>(config_);
   box_->features().import_items(tiny_items());
   box_->features().import_users(tiny_users());
   host_ = std::make_unique<CafHost>(metrics_, [](auto&&...) {});
   box_->add_to(*host_);
-  const Address address = deploy::SingleBox::address(Role::door);
+  const Address address = deploy::Box::address(Role::door);
   door_ = std::make_unique<router::FrontDoor>(
       door_config(config_, *box_),
       [this, address](Address to, Message message) { host_->post(to, address, std::move(message)); },

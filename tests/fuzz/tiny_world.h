@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 #include "kernels/model.h"
 #include "kernels/test_folder.h"
 #include "router/front_door.h"
@@ -60,7 +60,7 @@ class ServedBox {
   kernels::TestFolder folder_;
   Config config_;
   MetricRegistry metrics_;
-  std::unique_ptr<deploy::SingleBox> box_;
+  std::unique_ptr<deploy::Box> box_;
   std::unique_ptr<Host> host_;
   std::unique_ptr<router::FrontDoor> door_;
   std::vector<std::pair<std::string, double>> steady_at_start_;

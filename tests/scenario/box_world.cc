@@ -14,7 +14,7 @@ namespace troupe::scenario {
 
 namespace {
 
-const Address door = deploy::SingleBox::address(Role::door);
+const Address door = deploy::Box::address(Role::door);
 constexpr Duration answer_virtual_max{60'000'000};
 constexpr std::chrono::seconds answer_real_max{60};
 
@@ -67,7 +67,7 @@ Config box_config(const TestFolder& folder, const std::vector<std::string>& sett
   return config;
 }
 
-void import_demo(deploy::SingleBox& box) {
+void import_demo(deploy::Box& box) {
   box.features().import_items(deploy::read_items(demo_world().data, box.vocabulary()));
   box.features().import_users(deploy::read_users(demo_world().data, deploy::HistoryPart::all));
 }
@@ -92,7 +92,7 @@ RunningBox::RunningBox(World world, const Config& config, bool import, std::uint
 RunningBox::~RunningBox() { host_->stop(); }
 
 void RunningBox::post(Message message) {
-  host_->post(deploy::SingleBox::address(Role::router), door, std::move(message));
+  host_->post(deploy::Box::address(Role::router), door, std::move(message));
 }
 
 Message RunningBox::answer(RequestId id) {
@@ -140,7 +140,7 @@ void RunningBox::wait_until_precomputed() {
 void RunningBox::settle() {
   for (const Role role : {Role::inference_worker, Role::kv_worker, Role::cache_meta}) {
     const RequestId id = ++status_id_;
-    host_->post(deploy::SingleBox::address(role), door, StatusRequest{id});
+    host_->post(deploy::Box::address(role), door, StatusRequest{id});
     answer(id);
   }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "deploy/dataset.h"
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 #include "runtime/metrics.h"
 #include "runtime/store_test_folder.h"
 
@@ -23,7 +23,7 @@ const DemoWorld& demo_world();
 Config box_config(const TestFolder& folder, const std::vector<std::string>& settings = {});
 
 // Reads the demo catalog and users into the box's store.
-void import_demo(deploy::SingleBox& box);
+void import_demo(deploy::Box& box);
 
 enum class World : std::uint8_t { caf, simulation };
 
@@ -47,7 +47,7 @@ class RunningBox {
  private:
   struct Inbox;
   MetricRegistry metrics_;
-  deploy::SingleBox box_;
+  deploy::Box box_;
   std::unique_ptr<Inbox> inbox_;
   std::unique_ptr<Host> host_;
   World world_;

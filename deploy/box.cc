@@ -1,4 +1,4 @@
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 
 #include <algorithm>
 #include <chrono>
@@ -62,6 +62,15 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
   }
 }
 
+std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place) {
+  const std::string& urls = config.text("cluster.coordination");
+  if (!urls.empty()) throw ConfigError("cluster.coordination is " + urls + "; expected nothing yet");
+  if (!place.is_alone())
+    throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
+  return std::make_unique<FileCoordination>(std::filesystem::path(required_text(config, "node.data_dir")) /
+                                            "coordination");
+}
+
 }  // namespace
 
 std::string required_text(const Config& config, const char* knob) {
@@ -94,8 +103,10 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
   return limits;
 }
 
-SingleBox::SingleBox(Config config)
-    : config_(std::move(config)), executors_(count_or_cores(config_, "inference.executors")) {
+Box::Box(Config config, Place place)
+    : config_(std::move(config)),
+      place_(std::move(place)),
+      executors_(count_or_cores(config_, "inference.executors")) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config_, "model.directory");
@@ -109,45 +120,69 @@ SingleBox::SingleBox(Config config)
   const kernels::DecoderOptions options = decoder_options(config_);
   layout_ = kernels::kv_layout(model_, options.page_tokens, options.kv);
   names_ = {loaded.version, layout_version(options)};
+  const std::filesystem::path folder = required_text(config_, "node.data_dir");
+  if (place_.router || place_.worker) store_ = std::make_unique<Store>(folder);
+  if (place_.worker) open_worker(std::move(loaded), options);
+  coordination_ = make_coordination(config_, place_);
+  incarnation_ = new_incarnation(*coordination_, place_.node);
+  if (place_.router) open_router();
+  if (place_.cache_meta) cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
+}
+
+void Box::open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options) {
   arena_ = make_arena(layout_.page_bytes(), pages_of(config_, layout_));
-  store_ = std::make_unique<Store>(required_text(config_, "node.data_dir"));
+  blocks_ = std::make_unique<BlockStorePort>(
+      *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
+  compute_ = std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(model), options),
+                                                   names_.model_version, *arena_, executors_,
+                                                   config_.boolean("pool.verify_on_read"));
+}
+
+void Box::open_router() {
   features_ = std::make_unique<FeaturePort>(
       *store_, feature_limits(config_, model_),
       [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
-  blocks_ = std::make_unique<BlockStorePort>(
-      *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  compute_ = std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(loaded), options),
-                                                   names_.model_version, *arena_, executors_,
-                                                   config_.boolean("pool.verify_on_read"));
-  coordination_ = std::make_unique<FileCoordination>(
-      std::filesystem::path(required_text(config_, "node.data_dir")) / "coordination");
-  incarnation_ = new_incarnation(*coordination_, node);
   router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
-  cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
 }
 
-SingleBox::~SingleBox() = default;
+Box::~Box() = default;
 
-std::vector<Address> SingleBox::actors() const {
-  return {address(Role::router), address(Role::cache_meta), address(Role::kv_worker),
-          address(Role::inference_worker), address(Role::allocator)};
+std::vector<Address> Box::actors() const {
+  std::vector<Address> list;
+  for (const NodeId node : place_.routers) list.push_back({node, Role::router});
+  for (const NodeId node : place_.cache_metas) list.push_back({node, Role::cache_meta});
+  for (const NodeId node : place_.workers)
+    for (const Role role : {Role::kv_worker, Role::inference_worker, Role::allocator})
+      list.push_back({node, role});
+  return list;
 }
 
-void SingleBox::add_to(Host& host) {
-  host.add({address(Role::router), make_router(), router_port_.get(), router_lanes});
-  host.add({address(Role::cache_meta), make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
+void Box::add_to(Host& host) {
+  const NodeId node = place_.node;
+  if (place_.router) host.add({{node, Role::router}, make_router(), router_port_.get(), router_lanes});
+  if (place_.cache_meta)
+    host.add({{node, Role::cache_meta}, make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
+  if (place_.worker) add_worker_to(host);
+}
+
+void Box::add_worker_to(Host& host) {
+  const NodeId node = place_.node;
   const actors::KvWorkerConfig kv = kv_worker_config();
   host.add(
-      {address(Role::kv_worker), std::make_unique<actors::KvWorkerCore>(kv), blocks_.get(), block_lanes(kv)});
-  host.add({address(Role::inference_worker), make_inference_worker(), compute_.get(), compute_->lanes()});
-  host.add({address(Role::allocator), make_allocator()});
+      {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), blocks_.get(), block_lanes(kv)});
+  host.add({{node, Role::inference_worker}, make_inference_worker(), compute_.get(), compute_->lanes()});
+  host.add({{node, Role::allocator}, make_allocator()});
 }
 
-std::unique_ptr<Core> SingleBox::make_router() const {
+std::unique_ptr<Core> Box::make_router() const {
   router::RouterConfig c;
-  c.node = node;
-  c.cache_metas = c.workers = {node};
+  c.node = place_.node;
+  c.cache_metas = place_.cache_metas;
+  c.workers = place_.workers;
+  for (const NodeId router : place_.routers)
+    if (router != place_.node) c.routers.push_back(router);
   c.incarnation = incarnation_;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   c.model_version = names_.model_version;  // the one of this box, whatever it served before
   c.form = prompt_;
   c.names = names_;
@@ -160,20 +195,24 @@ std::unique_ptr<Core> SingleBox::make_router() const {
   return std::make_unique<router::RouterCore>(c);
 }
 
-std::unique_ptr<Core> SingleBox::make_cache_meta() const {
+std::unique_ptr<Core> Box::make_cache_meta() const {
   actors::CacheMetaConfig c;
-  c.node = node;
+  c.node = place_.node;
   c.incarnation = incarnation_;
-  c.kv_nodes = c.routers = {node};
+  c.kv_nodes = place_.workers;
+  c.routers = place_.routers;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
+  c.leader_lease = {5 * c.heartbeat.us};
   c.user_popularity.window_us = c.item_popularity.window_us = config_.duration_us("router.frequency_window");
   return std::make_unique<actors::CacheMetaCore>(c);
 }
 
-actors::KvWorkerConfig SingleBox::kv_worker_config() const {
+actors::KvWorkerConfig Box::kv_worker_config() const {
   actors::KvWorkerConfig c;
-  c.node = node;
+  c.node = place_.node;
   c.incarnation = incarnation_;
-  c.cache_metas = {node};
+  c.cache_metas = place_.cache_metas;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   c.pool.pages = static_cast<std::uint32_t>(arena_->pages());
   c.pool.page_tokens = layout_.page_tokens;
   c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
@@ -182,11 +221,12 @@ actors::KvWorkerConfig SingleBox::kv_worker_config() const {
   return c;
 }
 
-std::unique_ptr<Core> SingleBox::make_inference_worker() const {
+std::unique_ptr<Core> Box::make_inference_worker() const {
   actors::InferenceConfig c;
-  c.node = node;
+  c.node = place_.node;
   c.incarnation = incarnation_;
-  c.routers = {node};
+  c.routers = place_.routers;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   c.model_version = names_.model_version;
   c.lanes = executors_;
   c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
@@ -194,9 +234,9 @@ std::unique_ptr<Core> SingleBox::make_inference_worker() const {
   return std::make_unique<actors::InferenceCore>(c);
 }
 
-std::unique_ptr<Core> SingleBox::make_allocator() const {
+std::unique_ptr<Core> Box::make_allocator() const {
   actors::AllocatorConfig c;
-  c.node = node;
+  c.node = place_.node;
   c.pages = static_cast<std::uint32_t>(arena_->pages());
   c.item_share = config_.real("pool.item_share");
   return std::make_unique<actors::AllocatorCore>(c);

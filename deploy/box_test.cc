@@ -1,4 +1,4 @@
-#include "deploy/single_box.h"
+#include "deploy/box.h"
 
 #include <doctest/doctest.h>
 

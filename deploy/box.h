@@ -1,7 +1,8 @@
 #pragma once
-// All five actors of one node in one process: loads the model, opens the data folder, maps the pool, makes
-// the ports and the cores, and puts them on a host. `serve`, the benchmarks and the scenario tests all stand
-// on this; which world it runs in is the host's matter.
+// The actors of one process: loads the model, opens the data folder, maps the pool, makes the ports and the
+// cores of the roles that this node has, and puts them on a host. A box that is alone has all five;
+// `serve`, the benchmarks and the scenario tests stand on that; `node` runs one place of a cluster. Which
+// world it runs in is the host's matter.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -34,29 +35,40 @@ kernels::DecoderOptions decoder_options(const Config& config);
 // What a block depends on beside the checkpoint: blocks that differ in it must not have the same name.
 std::string layout_version(const kernels::DecoderOptions& options);
 
-class SingleBox {
+// What a process is in its cluster, and who the others are.
+struct Place {
+  NodeId node = 1;
+  bool router = true, cache_meta = true, worker = true;
+  std::vector<NodeId> routers{1}, cache_metas{1}, workers{1};  // all nodes with that role, this one too
+  bool is_alone() const { return routers.size() == 1 && routers == cache_metas && routers == workers; }
+};
+
+class Box {
  public:
   // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
-  explicit SingleBox(Config config);
-  ~SingleBox();
+  explicit Box(Config config, Place place = {});
+  ~Box();
 
-  // Puts the five actors on the host. Once. The box outlives the host's stop().
+  // Puts its actors on the host. Once. The box outlives the host's stop().
   void add_to(Host& host);
 
-  static constexpr NodeId node = 1;
-  static Address address(Role role) { return {node, role}; }
-  std::vector<Address> actors() const;
+  static Address address(Role role) { return {1, role}; }  // of one that is alone
+  Incarnation incarnation() const { return incarnation_; }
+  std::vector<Address> actors() const;  // of the whole cluster
 
-  FeaturePort& features() { return *features_; }
+  FeaturePort& features() { return *features_; }  // of a node with a router
   const kernels::DecoderConfig& model() const { return model_; }
   const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
   const router::PromptForm& prompt() const { return prompt_; }
   const kernels::KvLayout& layout() const { return layout_; }
   std::uint32_t executors() const { return executors_; }
-  std::size_t pool_pages() const { return arena_->pages(); }
+  std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
 
  private:
+  void open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options);
+  void open_router();
+  void add_worker_to(Host& host);
   std::unique_ptr<Core> make_router() const;
   std::unique_ptr<Core> make_cache_meta() const;
   actors::KvWorkerConfig kv_worker_config() const;
@@ -64,6 +76,7 @@ class SingleBox {
   std::unique_ptr<Core> make_allocator() const;
 
   const Config config_;
+  const Place place_;
   kernels::DecoderConfig model_;
   NameContext names_;
   kernels::Vocabulary vocabulary_;
@@ -75,7 +88,7 @@ class SingleBox {
   std::unique_ptr<FeaturePort> features_;
   std::unique_ptr<BlockStorePort> blocks_;
   std::unique_ptr<actors::ComputePort> compute_;
-  std::unique_ptr<FileCoordination> coordination_;
+  std::unique_ptr<Coordination> coordination_;
   std::unique_ptr<CoordinatingPort> router_port_, cache_meta_port_;
   Incarnation incarnation_ = 0;
 };
