@@ -9,8 +9,8 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "deploy/prompt_file.h"
 #include "deploy/box.h"
+#include "deploy/prompt_file.h"
 #include "deploy/table.h"
 #include "runtime/caf_host.h"
 

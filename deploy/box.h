@@ -57,6 +57,7 @@ class Box {
   Incarnation incarnation() const { return incarnation_; }
   std::vector<Address> actors() const;  // of the whole cluster
 
+  std::uint64_t items() const { return features_->items(); }
   FeaturePort& features() { return *features_; }  // of a node with a router
   const kernels::DecoderConfig& model() const { return model_; }
   const kernels::Vocabulary& vocabulary() const { return vocabulary_; }

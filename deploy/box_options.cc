@@ -20,13 +20,17 @@ Config BoxOptions::load() const {
       {"model.directory", &model}, {"node.data_dir", &data_dir}, {"model.prompt", &prompt}};
   for (const auto& [name, value] : flags)
     if (!value->empty()) config.set(name, *value);
+  apply_settings(config, settings);
+  return config;
+}
+
+void apply_settings(Config& config, const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos)
       throw ConfigError("--set " + setting + " has no value; expected name=value, such as pool.memory=1GiB");
     config.set(setting.substr(0, equals), setting.substr(equals + 1));
   }
-  return config;
 }
 
 void check_output(const std::string& path) {

@@ -62,7 +62,8 @@ TEST_SUITE("child process") {
   }
 
   TEST_CASE("a program that closed its output and runs on is killed in time, too") {
-    ChildProcess child{.arguments = {"sh", "-c", "exec > /dev/null 2>&1; exec tail -f /dev/null"}, .environment = {}};
+    ChildProcess child{.arguments = {"sh", "-c", "exec > /dev/null 2>&1; exec tail -f /dev/null"},
+                       .environment = {}};
     child.limit = std::chrono::milliseconds(200);
     CHECK(run_child(child).failure == "killed after 0.2 s");
   }

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "deploy/bench_rank.h"
+#include "deploy/box.h"
 #include "deploy/command_bench.h"
 #include "deploy/prompt_file.h"
-#include "deploy/box.h"
 #include "deploy/table.h"
 
 namespace troupe::deploy {

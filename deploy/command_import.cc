@@ -1,10 +1,10 @@
 // `troupe import`: catalogs and histories into the store of a data folder.
 #include <iostream>
 
+#include "deploy/box.h"
 #include "deploy/commands.h"
 #include "deploy/dataset.h"
 #include "deploy/prompt_file.h"
-#include "deploy/box.h"
 
 namespace troupe::deploy {
 

@@ -14,6 +14,8 @@ namespace troupe::deploy {
 using Chosen = std::function<int()>;  // returns the exit status
 
 void add_serve(CLI::App& app, Chosen& chosen);
+void add_node(CLI::App& app, Chosen& chosen);
+void add_certs(CLI::App& app, Chosen& chosen);
 void add_rank(CLI::App& app, Chosen& chosen);
 void add_status(CLI::App& app, Chosen& chosen);
 void add_import(CLI::App& app, Chosen& chosen);
@@ -30,6 +32,9 @@ struct BoxOptions {
   void add_to(CLI::App& command);
   Config load() const;  // throws ConfigError
 };
+
+// Each "name=value". Throws ConfigError.
+void apply_settings(Config& config, const std::vector<std::string>& settings);
 
 // Throws std::runtime_error if write_output could not write there; for what takes long before it has
 // something to write. Leaves an empty file where there was none.

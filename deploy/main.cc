@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   Chosen chosen;
   add_serve(app, chosen);
+  add_node(app, chosen);
+  add_certs(app, chosen);
   add_rank(app, chosen);
   add_status(app, chosen);
   add_import(app, chosen);

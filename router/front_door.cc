@@ -110,12 +110,18 @@ struct FrontDoor::Server {
     OnAnswer on_answer;  // of the router
     OnStatus on_status;  // of all actors
     std::vector<StatusReply> statuses;
-    std::int64_t us = 0;  // how long it waits
+    std::size_t asked = 0;  // for their status
+    std::int64_t us = 0;    // how long it waits
     std::unique_ptr<asio::steady_timer> timer;
   };
 
   Server(DoorConfig c, Post p, MetricRegistry& m)
-      : config(std::move(c)), post(std::move(p)), metrics(m), acceptor(io), pause(io) {}
+      : config(std::move(c)),
+        post(std::move(p)),
+        metrics(m),
+        last_id(config.last_id),
+        acceptor(io),
+        pause(io) {}
 
   void bind();
   void accept();
@@ -123,7 +129,7 @@ struct FrontDoor::Server {
   void stop();
   Waiting& wait(std::int64_t us);
   void ask_router(Message message, OnAnswer then);
-  void ask_status(OnStatus then);
+  void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
   void expire(RequestId id);
   void finish_status(RequestId id);
@@ -134,8 +140,8 @@ struct FrontDoor::Server {
   MetricRegistry& metrics;
   std::uint32_t connections = 0, turned_away = 0;
   std::set<Session*> sessions;  // of both kinds
-  bool closing = false;
-  RequestId last_id = 0;
+  bool closing = false, retired = false;
+  RequestId last_id;
   asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
   Tcp::acceptor acceptor;
   asio::steady_timer pause;              // between attempts to accept; then, of the farewell
@@ -256,9 +262,11 @@ void FrontDoor::Server::ask_router(Message message, OnAnswer then) {
   post(config.router, std::move(message));
 }
 
-void FrontDoor::Server::ask_status(OnStatus then) {
-  wait(status_us_max).on_status = std::move(then);
-  for (Address actor : config.actors) post(actor, StatusRequest{last_id});
+void FrontDoor::Server::ask_status(const std::vector<Address>& actors, OnStatus then) {
+  Waiting& waits = wait(status_us_max);
+  waits.on_status = std::move(then);
+  waits.asked = actors.size();
+  for (Address actor : actors) post(actor, StatusRequest{last_id});
 }
 
 void FrontDoor::Server::deliver(const Message& answer) {
@@ -270,7 +278,7 @@ void FrontDoor::Server::deliver(const Message& answer) {
     if (std::none_of(have.begin(), have.end(),
                      [&](auto& s) { return s.node == status->node && s.role == status->role; }))
       have.push_back(*status);
-    if (have.size() == config.actors.size()) finish_status(found->first);
+    if (have.size() == found->second.asked) finish_status(found->first);
     return;
   }
   if (!found->second.on_answer) return;
@@ -302,9 +310,15 @@ void FrontDoor::Server::finish_status(RequestId id) {
 void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
   if (question == DoorQuestion::live) return then({200, "{\"live\":true}"});
   if (question == DoorQuestion::metrics) return then({200, metrics.render(), "text/plain; version=0.0.4"});
-  ask_status([this, question, then = std::move(then)](std::vector<StatusReply> replies) {
-    if (question == DoorQuestion::cluster) return then({200, to_json(replies)});
-    std::string missing = replies.size() < config.actors.size() ? "an actor does not answer" : "";
+  if (question == DoorQuestion::cluster)
+    return ask_status(config.actors, [then = std::move(then)](std::vector<StatusReply> replies) {
+      then({200, to_json(replies)});
+    });
+  if (retired)
+    return then(answer_of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
+  const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
+  ask_status(asked, [count = asked.size(), then = std::move(then)](std::vector<StatusReply> replies) {
+    std::string missing = replies.size() < count ? "an actor does not answer" : "";
     for (const StatusReply& r : replies)
       if (!r.ready) missing = name_of(Address{r.node, r.role}) + " is not ready";
     if (missing.empty()) return then({200, "{\"ready\":true}"});
@@ -420,6 +434,10 @@ FrontDoor::~FrontDoor() { close(); }
 void FrontDoor::open() {
   server_->accept();
   server_->thread = std::thread([server = server_.get()] { server->io.run(); });
+}
+
+void FrontDoor::retire() {
+  asio::post(server_->io, [server = server_.get()] { server->retired = true; });
 }
 
 void FrontDoor::close() {

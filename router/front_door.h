@@ -32,8 +32,10 @@ struct DoorConfig {
   std::int64_t answer_us_max = 2'400'000;    // from the request's last byte to its response
   std::int64_t reload_us_max = 120'400'000;  // the same, for a reload: the router's own bound, and a little
   DoorLimits limits;
-  std::vector<Address> actors;  // whom /v1/cluster and /v2/health/ready ask
+  std::vector<Address> actors;         // whom /v1/cluster asks
+  std::vector<Address> must_be_ready;  // whom /v2/health/ready asks; none: all of those
   Address router;
+  RequestId last_id = 0;  // its own are larger than this; never used before towards that router
 };
 
 class FrontDoor {
@@ -44,7 +46,8 @@ class FrontDoor {
   FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics);
   ~FrontDoor();
 
-  void open();  // serves from a thread of its own
+  void open();    // serves from a thread of its own
+  void retire();  // from now on it says that it is not ready, and serves on
   // Answers who waits with 503, ends every connection and the thread; nothing is posted any more. A second
   // call does nothing.
   void close();

@@ -159,6 +159,19 @@ TEST_SUITE("front door") {
     CHECK(f.call("GET", "/v1/cluster").body.find("cache_meta") != std::string::npos);
   }
 
+  TEST_CASE("only those that must be are asked whether they are ready, and a door that ends says no") {
+    DoorConfig config;
+    config.must_be_ready = {{1, Role::router}};
+    config.last_id = 1'000;
+    Fixture f(config);
+    const int before = f.asked;
+    CHECK(f.call("GET", "/v2/health/ready").status == 200);
+    CHECK(f.asked == before + 1);
+    f.door->retire();
+    CHECK(f.call("GET", "/v2/health/ready").status == 503);
+    CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 200);
+  }
+
   TEST_CASE("hostile bytes get a typed answer and the door stays open") {
     DoorConfig config;
     config.header_bytes_max = 1024;

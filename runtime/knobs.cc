@@ -18,6 +18,12 @@ constexpr Knob knobs[] = {
     {"node.log_level", choice, "info", "debug|info|warning|error", "", "The least level that is logged."},
     {"node.log_file", text, "", "", "", "Log lines are appended here; empty: they go to standard error."},
 
+    {"node.notice", duration, "0s", "0s..10min", "",
+     "At its end a node says for so long that it is not ready, before it refuses requests: for load "
+     "balancers."},
+    {"node.drain_limit", duration, "30s", "0s..10min", "",
+     "Then it ends what it has begun, but waits no longer than this."},
+
     {"model.directory", text, "", "", "",
      "Hugging Face model directory: config.json and safetensors; must be set to serve."},
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},

@@ -1,0 +1,207 @@
+#include "deploy/serving.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <set>
+
+#include "deploy/commands.h"
+#include "router/front_door.h"
+#include "runtime/caf_host.h"
+#include "runtime/log.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr RequestId own_ids = RequestId{1} << 63;  // beyond those of the door
+constexpr std::chrono::milliseconds drain_question{50};
+
+std::string role_words(const Place& place) {
+  std::string words;
+  const auto add = [&](bool has, const char* word) {
+    if (has) words += (words.empty() ? "" : ", ") + std::string(word);
+  };
+  add(place.router, "router");
+  add(place.cache_meta, "cache-meta");
+  add(place.worker, "worker");
+  return words;
+}
+
+// The one of this process, or else the first: then the door passes requests on.
+NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
+
+std::vector<Address> own_actors(const Place& place) {
+  std::vector<Address> list;
+  if (place.router) list.push_back({place.node, Role::router});
+  if (place.cache_meta) list.push_back({place.node, Role::cache_meta});
+  if (place.worker)
+    for (const Role role : {Role::kv_worker, Role::inference_worker, Role::allocator})
+      list.push_back({place.node, role});
+  return list;
+}
+
+router::DoorConfig door_config(const Config& config, const Place& place, const Box& box) {
+  router::DoorConfig door;
+  door.address = config.text("http.address");
+  door.port = static_cast<std::uint16_t>(config.integer("http.port"));
+  door.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
+  door.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
+  door.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
+  door.timeout_us = config.duration_us("http.timeout");
+  door.answer_us_max =
+      config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
+  door.limits.candidates_max = static_cast<std::uint32_t>(config.integer("router.candidates_max"));
+  door.limits.admin_routes = config.boolean("http.admin_routes");
+  door.actors = box.actors();
+  door.must_be_ready = own_actors(place);
+  door.router = {router_of(place), Role::router};
+  door.last_id = box.incarnation();
+  return door;
+}
+
+// Takes the signals from all threads, so that only its own calls see them. Before any thread is made.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  int wait() const {
+    int signal = 0;
+    sigwait(&set_, &signal);
+    return signal;
+  }
+  // Whether one came within that time.
+  bool came_within(std::chrono::microseconds time) const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+    const timespec limit{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
+    return sigtimedwait(&set_, nullptr, &limit) > 0;
+  }
+
+ private:
+  sigset_t set_;
+};
+
+// Answers that are for this file, not for clients.
+class DrainReports {
+ public:
+  bool take(const Message& answer) {
+    const auto* reply = std::get_if<StatusReply>(&answer);
+    if (!reply || reply->id < own_ids) return false;
+    const std::lock_guard lock(mutex_);
+    for (const StatusField& field : reply->fields)
+      if (field.name == "drained" && field.value == "yes") drained_.insert(reply->role);
+    return true;
+  }
+  bool have(const std::vector<Role>& roles) {
+    const std::lock_guard lock(mutex_);
+    return std::all_of(roles.begin(), roles.end(), [&](Role role) { return drained_.contains(role); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Role> drained_;
+};
+
+void log_rows_left_out(const Log& log, std::uint64_t rows) {
+  if (rows == 0) return;
+  const std::vector<LogField> fields{{"rows", std::to_string(rows)},
+                                     {"why", "damaged, or imported with another model"},
+                                     {"expected", "a data folder that was imported with this model"}};
+  log(LogLevel::warning, "main", "rows_left_out", fields);
+}
+
+class Running {
+ public:
+  Running(Serving serving, const Signals& signals)
+      : serving_(std::move(serving)),
+        signals_(signals),
+        log_({log_level(serving_.config.text("node.log_level")), serving_.name,
+              serving_.config.text("node.log_file")}),
+        box_(serving_.config, serving_.place),
+        host_(metrics_, log_),
+        door_(
+            door_config(serving_.config, serving_.place, box_),
+            [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
+            metrics_) {
+    if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
+    if (serving_.cluster) join();
+    box_.add_to(host_);
+    host_.set_door(door_address(), [this](Address, Message answer) {
+      if (!reports_.take(answer)) door_.deliver(std::move(answer));
+    });
+  }
+  // No more requests, then no more answers to a door that is going, on every way out.
+  ~Running() {
+    door_.close();
+    host_.stop();
+  }
+
+  void run() {
+    host_.start();
+    door_.open();
+    say_hello();
+    const int signal = signals_.wait();
+    log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", std::to_string(signal)}});
+    end_in_order();
+  }
+
+ private:
+  Address door_address() const { return {serving_.place.node, Role::door}; }
+
+  void join() {
+    serving_.cluster->incarnation = box_.incarnation();
+    host_.join(*serving_.cluster);
+  }
+
+  void say_hello() const {
+    std::cout << "troupe serves on http://" << serving_.config.text("http.address") << ":" << door_.port();
+    if (serving_.cluster)
+      std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
+                << host_.port();
+    std::cout << " with " << box_.executors() << " executors, " << box_.pool_pages() << " pages";
+    if (serving_.place.router) std::cout << " and " << box_.items() << " items";
+    std::cout << "\n" << std::flush;
+    if (!serving_.port_file.empty()) write_output(serving_.port_file, std::to_string(door_.port()) + "\n");
+  }
+
+  void end_in_order() {
+    door_.retire();
+    const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
+    if (notice.count() > 0 && signals_.came_within(notice)) return;
+    std::vector<Role> roles;
+    if (serving_.place.router) roles.push_back(Role::router);
+    if (serving_.place.worker) roles.push_back(Role::inference_worker);
+    const auto limit = std::chrono::steady_clock::now() +
+                       std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
+    for (RequestId id = own_ids; !reports_.have(roles) && std::chrono::steady_clock::now() < limit; ++id) {
+      for (const Role role : roles) host_.post({serving_.place.node, role}, door_address(), Drain{id, true});
+      if (signals_.came_within(drain_question)) return;
+    }
+  }
+
+  Serving serving_;
+  const Signals& signals_;
+  Log log_;
+  Box box_;
+  MetricRegistry metrics_;
+  DrainReports reports_;
+  CafHost host_;
+  router::FrontDoor door_;
+};
+
+}  // namespace
+
+int serve_until_signal(Serving serving) {
+  const Signals signals;
+  Running(std::move(serving), signals).run();
+  return 0;
+}
+
+}  // namespace troupe::deploy
