@@ -4,10 +4,10 @@
 // LeaseId is etcd's. What clusters share is a prefix apart.
 //
 // Time. Each question is answered within the limit, else refused; then nobody knows whether a change took
-// place, and it is not sent a second time. Endpoints are asked in turn, beginning with the one that answered
-// last: a read goes on to the next one when its share of the limit is over, a change only if nothing of it
-// was sent. A watch looks at the key twenty times a second: what it waits for are revisions, which never
-// repeat, so no change of the key that still stands is missed.
+// place, or will yet, and it is not sent a second time. Endpoints are asked in turn, beginning with the one
+// that answered last: a read goes on to the next one when its share of the limit is over, a change only if
+// nothing of it was sent. A watch looks at the key twenty times a second: what it waits for are revisions,
+// which never repeat, so no change of the key that still stands is missed.
 //
 // Leases. etcd counts whole seconds and grants no less than one and a half of its election timeouts (2 s as
 // etcd is shipped): what is asked for is rounded up, never down. It counts from when it heard the question,

@@ -76,7 +76,10 @@ class EtcdServer {
     if (child_ > 0) waitpid(child_, nullptr, 0);
     child_ = 0;
   }
-  void freeze() { kill(child_, SIGSTOP); }
+  void freeze() {
+    kill(child_, SIGSTOP);
+    waitpid(child_, nullptr, WUNTRACED);  // until it stands still
+  }
   void thaw() { kill(child_, SIGCONT); }
 
  private:
