@@ -117,6 +117,7 @@ EtcdEndpoint::~EtcdEndpoint() = default;
 
 std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::post(const std::string& path, const std::string& body,
                                                         Time connected_by, Time answered_by) {
+  if (std::chrono::steady_clock::now() >= connected_by) return EtcdSilence{"no time was left for it", false};
   std::unique_ptr<Connection> connection = take_idle();
   if (!connection) {
     connection = std::make_unique<Connection>();
