@@ -12,6 +12,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/prompt_file.h"
 #include "router/router_core.h"
+#include "runtime/etcd_coordination.h"
 #include "runtime/incarnation.h"
 
 namespace troupe::deploy {
@@ -64,7 +65,9 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
 
 std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place) {
   const std::string& urls = config.text("cluster.coordination");
-  if (!urls.empty()) throw ConfigError("cluster.coordination is " + urls + "; expected nothing yet");
+  if (!urls.empty())
+    return std::make_unique<EtcdCoordination>(
+        EtcdOptions{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"});
   if (!place.is_alone())
     throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
   return std::make_unique<FileCoordination>(std::filesystem::path(required_text(config, "node.data_dir")) /

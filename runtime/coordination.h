@@ -6,7 +6,7 @@
 // and nothing else.
 //
 // Cores ask through a port (the job `Coordinate`), one question at a time. Adapters: FileCoordination (one
-// box), the simulation's, and later etcd.
+// box), EtcdCoordination (a cluster), and the simulation's.
 #include <cstdint>
 #include <string>
 #include <variant>

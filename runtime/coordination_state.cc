@@ -13,7 +13,24 @@ Refusal full(const std::string& what, const std::string& where, const std::strin
   return {413, "coordination_full", what, where, expected};
 }
 
+Refusal no_room(const WriteKey& write) {
+  return full(
+      "no room for " + std::to_string(write.value.size()) + " bytes",
+      "coordination key " + write.key.substr(0, 100),
+      "at most " + std::to_string(CoordinationState::bytes_max) + " bytes of all keys and values together");
+}
+
 }  // namespace
+
+std::optional<Refusal> CoordinationState::fault_of(const Coordinate& question) {
+  const auto* write = std::get_if<WriteKey>(&question.what);
+  if (write && size_of(write->key, write->value) > bytes_max) return no_room(*write);
+  const auto* open = std::get_if<OpenLease>(&question.what);
+  if (open && (open->ttl_us < 1 || open->ttl_us > ttl_us_max))
+    return Refusal{400, "bad_lease", "a lease of " + std::to_string(open->ttl_us) + " us", "coordination",
+                   "1.." + std::to_string(ttl_us_max) + " us"};
+  return std::nullopt;
+}
 
 CoordinationState::CoordinationState(Keys keys, Revision last) : keys_(std::move(keys)), last_(last) {
   for (const auto& [name, key] : keys_) {
@@ -24,6 +41,7 @@ CoordinationState::CoordinationState(Keys keys, Revision last) : keys_(std::move
 
 std::variant<Coordinated, Refusal> CoordinationState::ask(std::int64_t now_us, const Coordinate& question) {
   move_to(now_us);
+  if (auto refusal = fault_of(question)) return *std::move(refusal);
   return std::visit([this](const auto& what) { return answer(what); }, question.what);
 }
 
@@ -62,10 +80,7 @@ std::variant<Coordinated, Refusal> CoordinationState::answer(const WriteKey& wri
   if (write.expected != (known ? found->second.revision : 0)) return show(false, write.key);
   if (write.lease != 0 && !leases_.contains(write.lease)) return show(false, write.key);
   const std::size_t others = bytes_ - (known ? size_of(write.key, found->second.value) : 0);
-  if (others + size_of(write.key, write.value) > bytes_max)
-    return full("no room for " + std::to_string(write.value.size()) + " bytes",
-                "coordination key " + write.key.substr(0, 100),
-                "at most " + std::to_string(bytes_max) + " bytes of all keys and values together");
+  if (others + size_of(write.key, write.value) > bytes_max) return no_room(write);
   bytes_ = others + size_of(write.key, write.value);
   keys_[write.key] = {write.value, ++last_, write.lease};
   return show(true, write.key);
@@ -83,9 +98,6 @@ std::variant<Coordinated, Refusal> CoordinationState::answer(const EraseKey& era
 }
 
 std::variant<Coordinated, Refusal> CoordinationState::answer(const OpenLease& open) {
-  if (open.ttl_us < 1 || open.ttl_us > ttl_us_max)
-    return Refusal{400, "bad_lease", "a lease of " + std::to_string(open.ttl_us) + " us", "coordination",
-                   "1.." + std::to_string(ttl_us_max) + " us"};
   if (leases_.size() >= leases_max)
     return full("too many leases", "coordination", "at most " + std::to_string(leases_max));
   leases_[++last_] = {open.ttl_us, now_us_ + open.ttl_us};

@@ -31,12 +31,16 @@ class CoordinationState {
   using Keys = std::map<std::string, Key>;
 
   CoordinationState() = default;
+  // What is refused whatever the store holds: 400 "bad_lease" (a ttl outside 1..ttl_us_max), 413
+  // "coordination_full" (a key and value that are too large by themselves).
+  static std::optional<Refusal> fault_of(const Coordinate& question);
+
   // What was saved: keys without a lease, and the counter. Revisions of keys above `last` raise it.
   CoordinationState(Keys keys, Revision last);
 
   // Answered at once; a WatchKey as if its wait were over (see `watched`). `now_us` is on any clock that does
-  // not go back; an earlier time than the last one counts as the last one. Refusal: 413 "coordination_full",
-  // 400 "bad_lease" (a ttl outside 1..ttl_us_max). Nothing has changed then.
+  // not go back; an earlier time than the last one counts as the last one. Refusal: those of `fault_of`, and
+  // 413 "coordination_full". Nothing has changed then.
   std::variant<Coordinated, Refusal> ask(std::int64_t now_us, const Coordinate& question);
 
   // Would this watch be answered before its wait is over? True if the key's revision is not `seen` any more.
