@@ -60,7 +60,7 @@ struct Coordinated {
 class Coordination {
  public:
   virtual ~Coordination() = default;
-  // Refusal: the store cannot be reached; whether a change took place is then unknown.
+  // Refusal: the store cannot be reached; whether a change took place, or will yet, is then unknown.
   virtual std::variant<Coordinated, Refusal> ask(const Coordinate& question) = 0;
 };
 
