@@ -7,11 +7,12 @@
 namespace troupe {
 
 LocalTransport::LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena,
-                               MetricRegistry& metrics)
+                               MetricRegistry& metrics, std::function<bool()> hears)
     : network_(network),
       incarnation_(incarnation),
       arena_(arena),
       metrics_(metrics),
+      hears_(std::move(hears)),
       desk_(incarnation, arena) {
   std::lock_guard lock(network_.mutex_);
   address_ = network_.next_++;
@@ -69,7 +70,7 @@ bool LocalTransport::fetch(std::uint64_t owner, const PullRequest& request, Inco
 
 // On the reader's thread. A piece that lies in one page is copied once; others are put together first.
 void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
-  if (deaf_) return;
+  if (hears_ && !hears_()) return;
   PullReply reply{request.pull, request.chunk, 0, examine(request, incarnation_, arena_)};
   if (reply.status != PullStatus::sent) {
     to.land(reply, {});

@@ -1,8 +1,8 @@
 #pragma once
 // The transport between nodes that are one process: the reader's thread copies from the owner's arena into
 // its own. For tests, and for several nodes on one box.
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <shared_mutex>
 
@@ -25,8 +25,10 @@ class LocalNetwork {
 
 class LocalTransport final : public Transport {
  public:
-  // `incarnation` is this process's own. The arena and the metrics outlive this.
-  LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics);
+  // `incarnation` is this process's own. The arena and the metrics outlive this. `hears` is for tests: called
+  // for each request; false: it is not answered, as if this process were stopped.
+  LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
+                 std::function<bool()> hears = {});
   ~LocalTransport() override;
   LocalTransport(const LocalTransport&) = delete;
   LocalTransport& operator=(const LocalTransport&) = delete;
@@ -37,9 +39,6 @@ class LocalTransport final : public Transport {
   std::variant<Pulled, Refusal> pull(const PullBlocks& work) override;
   void stop() override;
 
-  // For tests: a deaf one answers no request, like a process that is stopped.
-  void set_deaf(bool deaf) { deaf_ = deaf; }
-
  private:
   bool fetch(std::uint64_t owner, const PullRequest& request, IncomingPull& pull) const;
   void send(const PullRequest& request, IncomingPull& to) const;
@@ -48,8 +47,8 @@ class LocalTransport final : public Transport {
   const Incarnation incarnation_;
   PageArena& arena_;
   MetricRegistry& metrics_;
+  const std::function<bool()> hears_;
   PullDesk desk_;
-  std::atomic<bool> deaf_ = false;
   std::uint64_t address_ = 0;  // in the network
 };
 

@@ -30,6 +30,7 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
     for (const PagePart& part :
          parts_of(request.pages, arena_.page_bytes(), begin, std::min(piece_bytes, total - begin)))
       iov.push_back({arena_.page(part.page) + part.offset, part.bytes});
+    if (iov.empty()) iov.push_back({self->headers.data(), 0});  // UCX aborts on a list of nothing
   }
   return *self;
 }

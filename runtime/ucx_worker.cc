@@ -27,6 +27,7 @@ void make_guest() {
     if (ucs_global_opts.handle_errors != 0)
       for (unsigned i = 0; i < ucs_global_opts.error_signals.count; ++i)
         ucs_debug_disable_signal(ucs_global_opts.error_signals.signals[i]);
+    ucs_global_opts_set_value("LOG_LEVEL", "fatal");  // what fails is a refusal, and not a line on our output
     ucm_global_config_t options = ucm_global_opts;
     options.enable_events = 0;
     options.enable_malloc_hooks = 0;
