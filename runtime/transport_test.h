@@ -68,8 +68,8 @@ struct LocalWorld {
 struct UcxWorld {
   std::unique_ptr<Transport> make(Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
                                   Gate& gate) {
-    return std::make_unique<UcxTransport>(UcxOptions{"tcp", "lo", [&gate] { gate.pass(); }}, incarnation,
-                                          arena, metrics);
+    return std::make_unique<UcxTransport>(
+        UcxOptions{.devices = "lo", .before_answer = [&gate] { gate.pass(); }}, incarnation, arena, metrics);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,13 +47,12 @@ class UcxTransport::Wire {
   struct Running {
     std::shared_ptr<IncomingPull> pull;
     UcxConnection* connection = nullptr;
-    Clock::time_point begun;
   };
   struct Peer {
     std::unique_ptr<UcxConnection> connection;
-    Clock::time_point heard;
+    std::optional<Clock::time_point> silent_since;  // it was asked then, and has said nothing
   };
-  UcxConnection* connection_to(const IncomingPull& pull, const Bytes& address);
+  Peer& peer_of(const IncomingPull& pull, const Bytes& address);
   void ask(Running& running);
   void on_request(const UcxWorker::Message& message);
   void on_reply(const UcxWorker::Message& message);
@@ -60,6 +60,7 @@ class UcxTransport::Wire {
   void close_everything();
   UcxWorker::Turn turn();
 
+  const std::chrono::milliseconds silence_max_;
   const std::function<void()> before_answer_;
   MetricRegistry& metrics_;
   std::map<std::uint64_t, Running> running_;
@@ -74,6 +75,7 @@ class UcxTransport::Wire {
 UcxTransport::Wire::Wire(UcxOptions options, Incarnation incarnation, PageArena& arena,
                          MetricRegistry& metrics)
     : desk(incarnation, arena),
+      silence_max_(options.silence_max),
       before_answer_(std::move(options.before_answer)),
       metrics_(metrics),
       replies_(arena, incarnation),
@@ -112,28 +114,28 @@ void UcxTransport::Wire::close(Peer& peer, const std::string& why) {
 }
 
 // One endpoint per incarnation; the older one's pulls have ended, or are refused by who runs there now.
-UcxConnection* UcxTransport::Wire::connection_to(const IncomingPull& pull, const Bytes& address) {
+UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, const Bytes& address) {
   const auto at = peers_.find(pull.node());
   if (at != peers_.end()) {
-    UcxConnection* connection = at->second.connection.get();
-    if (connection->incarnation() == pull.incarnation() && !connection->failed()) return connection;
+    const UcxConnection& connection = *at->second.connection;
+    if (connection.incarnation() == pull.incarnation() && !connection.failed()) return at->second;
     close(at->second, "was replaced");
-    peers_.erase(at);
   }
   auto connection =
       std::make_unique<UcxConnection>(worker_.handle(), pull.node(), pull.incarnation(), address);
-  return (peers_[pull.node()] = {std::move(connection), Clock::now()}).connection.get();
+  return peers_[pull.node()] = {std::move(connection), std::nullopt};
 }
 
 void UcxTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, const Bytes& address) {
   if (pull->ended() || stopping_) return;
   const auto ucx_address = unpack_ucx_address(version(), address);
   if (!ucx_address) return;  // meet() has looked
-  UcxConnection* connection = connection_to(*pull, *ucx_address);
-  if (connection->sending() >= requests_unsent_max)
+  Peer& peer = peer_of(*pull, *ucx_address);
+  if (peer.connection->sending() >= requests_unsent_max)
     return pull->end(pull_refused("peer_overloaded", pull->node(), "takes no requests", "a later try"));
+  if (!peer.silent_since) peer.silent_since = Clock::now();
   const std::uint64_t id = pull->id();
-  ask(running_[id] = {std::move(pull), connection, Clock::now()});
+  ask(running_[id] = {std::move(pull), peer.connection.get()});
 }
 
 void UcxTransport::Wire::ask(Running& running) {
@@ -144,16 +146,12 @@ void UcxTransport::Wire::ask(Running& running) {
   }
 }
 
-// A peer that was silent for a whole pull may be behind a broken path, which TCP notices late: a new
-// connection finds a new one sooner.
 void UcxTransport::Wire::finish(const std::shared_ptr<IncomingPull>& pull, bool timed_out) {
-  const auto at = running_.find(pull->id());
-  if (at == running_.end()) return;
-  const Running running = std::move(at->second);
-  running_.erase(at);
+  running_.erase(pull->id());
   const auto peer = peers_.find(pull->node());
-  if (!timed_out || peer == peers_.end() || peer->second.connection.get() != running.connection) return;
-  if (peer->second.heard > running.begun) return;
+  if (!timed_out || peer == peers_.end()) return;
+  const auto& since = peer->second.silent_since;
+  if (!since || Clock::now() - *since < silence_max_) return;
   close(peer->second, "was silent");
   peers_.erase(peer);
 }
@@ -173,7 +171,7 @@ void UcxTransport::Wire::on_reply(const UcxWorker::Message& message) {
   if (at == running_.end()) return;  // late
   Running& running = at->second;
   const auto peer = peers_.find(running.pull->node());
-  if (peer != peers_.end()) peer->second.heard = Clock::now();
+  if (peer != peers_.end()) peer->second.silent_since.reset();
   switch (running.pull->land(*reply, message.body)) {
     case IncomingPull::Landed::chunk:
       return ask(running);

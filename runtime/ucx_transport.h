@@ -17,8 +17,12 @@
 namespace troupe {
 
 struct UcxOptions {
-  std::string transports = "tcp";            // of UCX (UCX_TLS): "tcp", "rc,ud,tcp"
-  std::string devices;                       // of UCX (UCX_NET_DEVICES): "eth0", "mlx5_0:1"; empty: all
+  std::string transports = "tcp";  // of UCX (UCX_TLS): "tcp", "rc,ud,tcp"
+  std::string devices;             // of UCX (UCX_NET_DEVICES): "eth0", "mlx5_0:1"; empty: all
+  // A peer that was asked and said nothing for that long when a pull's time is up gets a new connection: the
+  // path may be broken, which TCP notices late. UCX keeps one socket open for each connection that it gives
+  // up so.
+  std::chrono::milliseconds silence_max{1'000};
   std::function<void()> before_answer = {};  // for tests: on the thread, before each request; may block
 };
 
