@@ -5,7 +5,8 @@
 // receive into user memory).
 //
 // One thread does all of it. An endpoint to a peer is made by the first pull, and closed when the peer is
-// lost, fails, or was silent during a whole pull; the next pull makes another one.
+// lost, fails, or stays silent; the next pull makes another one.
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
