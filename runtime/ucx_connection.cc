@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/ucx_worker.h"
+#include "runtime/ucx_library.h"
 
 namespace troupe {
 
@@ -20,7 +20,7 @@ UcxConnection::UcxConnection(ucp_worker_h worker, NodeId node, Incarnation incar
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {on_error, this};
-  const ucs_status_t status = ucp_ep_create(worker, &params, &endpoint_);
+  const ucs_status_t status = ucx().ucp_ep_create(worker, &params, &endpoint_);
   if (status != UCS_OK) {
     endpoint_ = nullptr;
     fail(status);
@@ -46,7 +46,7 @@ void UcxConnection::send(unsigned id, Bytes message) {
   param.cb.send = on_sent;
   param.user_data = sent.get();
   void* request =
-      ucp_am_send_nbx(endpoint_, id, nullptr, 0, sent->message.data(), sent->message.size(), &param);
+      ucx().ucp_am_send_nbx(endpoint_, id, nullptr, 0, sent->message.data(), sent->message.size(), &param);
   if (!request) return;
   if (UCS_PTR_IS_ERR(request)) return fail(UCS_PTR_STATUS(request));
   sent.release();
@@ -57,7 +57,7 @@ void UcxConnection::on_sent(void* request, ucs_status_t status, void* sent_messa
   const std::unique_ptr<Sent> sent(static_cast<Sent*>(sent_message));
   --sent->connection->sending_;
   if (status != UCS_OK) sent->connection->fail(status);
-  ucp_request_free(request);
+  ucx().ucp_request_free(request);
 }
 
 void UcxConnection::close() {
@@ -67,13 +67,13 @@ void UcxConnection::close() {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  close_request_ = ucp_ep_close_nbx(endpoint_, &param);
+  close_request_ = ucx().ucp_ep_close_nbx(endpoint_, &param);
   if (UCS_PTR_IS_ERR(close_request_)) close_request_ = nullptr;
 }
 
 bool UcxConnection::is_gone() {
-  if (close_request_ && ucp_request_check_status(close_request_) != UCS_INPROGRESS) {
-    ucp_request_free(close_request_);
+  if (close_request_ && ucx().ucp_request_check_status(close_request_) != UCS_INPROGRESS) {
+    ucx().ucp_request_free(close_request_);
     close_request_ = nullptr;
   }
   return closing_ && !close_request_ && sending_ == 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/ucx_library.h"
+
 namespace troupe {
 
 bool UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
@@ -48,8 +50,8 @@ void UcxReplies::send(Reply& reply) {
   ++sending_[reply.reader];
   for (std::size_t piece = 0; piece < reply.pieces.size(); ++piece) {
     const auto& iov = reply.pieces[piece];
-    void* request = ucp_am_send_nbx(reply.reader, reply_message, reply.headers[piece].data(),
-                                    reply_header_bytes, iov.data(), iov.size(), &param);
+    void* request = ucx().ucp_am_send_nbx(reply.reader, reply_message, reply.headers[piece].data(),
+                                          reply_header_bytes, iov.data(), iov.size(), &param);
     if (UCS_PTR_IS_ERR(request)) break;
     if (!request) continue;
     ++reply.sending;
@@ -60,7 +62,7 @@ void UcxReplies::send(Reply& reply) {
 
 void UcxReplies::on_sent(void* request, ucs_status_t, void* user_data) {
   Reply& reply = *static_cast<Reply*>(user_data);
-  ucp_request_free(request);
+  ucx().ucp_request_free(request);
   reply.owner->sent(reply);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/pull_desk.h"
 #include "runtime/ucx_address.h"
 #include "runtime/ucx_connection.h"
+#include "runtime/ucx_library.h"
 #include "runtime/ucx_replies.h"
 #include "runtime/ucx_worker.h"
 
@@ -22,7 +23,7 @@ constexpr std::size_t requests_unsent_max = 1'024;       // to one peer
 
 UcxVersion version() {
   unsigned major = 0, minor = 0, release = 0;
-  ucp_get_version(&major, &minor, &release);
+  ucx().ucp_get_version(&major, &minor, &release);
   return {static_cast<std::uint16_t>(major), static_cast<std::uint16_t>(minor)};
 }
 

@@ -2,9 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <ucm/api/ucm.h>
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/debug.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +10,7 @@
 #include <utility>
 
 #include "kernels/check.h"
+#include "runtime/ucx_library.h"
 
 namespace troupe {
 namespace {
@@ -20,28 +18,13 @@ namespace {
 constexpr int sleep_ms_max = 50;     // should a wake-up ever be lost
 constexpr int progress_rounds = 64;  // before commands are looked at again
 
-// UCX reads its environment when it is loaded, before main(); this undoes what that has set.
-void make_guest() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (ucs_global_opts.handle_errors != 0)
-      for (unsigned i = 0; i < ucs_global_opts.error_signals.count; ++i)
-        ucs_debug_disable_signal(ucs_global_opts.error_signals.signals[i]);
-    ucs_global_opts_set_value("LOG_LEVEL", "fatal");  // what fails is a refusal, and not a line on our output
-    ucm_global_config_t options = ucm_global_opts;
-    options.enable_events = 0;
-    options.enable_malloc_hooks = 0;
-    options.enable_malloc_reloc = 0;
-    ucm_set_global_opts(&options);
-  });
-}
-
 void expect(ucs_status_t status, const std::string& what) {
   if (status != UCS_OK) throw std::runtime_error("UCX: " + what + ": " + ucx_error(status));
 }
 
 void set(ucp_config_t* config, const char* name, const std::string& value) {
-  expect(ucp_config_modify(config, name, value.c_str()), std::string("setting ") + name + " to " + value);
+  expect(ucx().ucp_config_modify(config, name, value.c_str()),
+         std::string("setting ") + name + " to " + value);
 }
 
 int descriptor(int fd, const char* what) {
@@ -51,10 +34,7 @@ int descriptor(int fd, const char* what) {
 
 }  // namespace
 
-std::string ucx_error(ucs_status_t status) { return ucs_status_string(status); }
-
 UcxWorker::UcxWorker(const Options& options) {
-  make_guest();
   try {
     open_context(options);
     open_worker();
@@ -66,7 +46,7 @@ UcxWorker::UcxWorker(const Options& options) {
 
 void UcxWorker::open_context(const Options& options) {
   ucp_config_t* config = nullptr;
-  expect(ucp_config_read(nullptr, nullptr, &config), "reading its configuration");
+  expect(ucx().ucp_config_read(nullptr, nullptr, &config), "reading its configuration");
   try {
     set(config, "TLS", options.transports);
     if (!options.devices.empty()) set(config, "NET_DEVICES", options.devices);
@@ -76,22 +56,22 @@ void UcxWorker::open_context(const Options& options) {
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
-    expect(ucp_init(&params, config, &context_),
+    expect(ucx().ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_),
            "no context for transports \"" + options.transports + "\" on devices \"" + options.devices + "\"");
   } catch (...) {
-    ucp_config_release(config);
+    ucx().ucp_config_release(config);
     throw;
   }
-  ucp_config_release(config);
+  ucx().ucp_config_release(config);
 }
 
 void UcxWorker::open_worker() {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // made and destroyed here, used by one thread between
-  expect(ucp_worker_create(context_, &params, &worker_), "no worker");
+  expect(ucx().ucp_worker_create(context_, &params, &worker_), "no worker");
   int event = -1;
-  expect(ucp_worker_get_efd(worker_, &event), "no event descriptor");
+  expect(ucx().ucp_worker_get_efd(worker_, &event), "no event descriptor");
   wake_ = descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd");
   poll_ = descriptor(epoll_create1(EPOLL_CLOEXEC), "epoll");
   for (const int fd : {event, wake_}) {
@@ -103,8 +83,8 @@ void UcxWorker::open_worker() {
 }
 
 void UcxWorker::close_all() {
-  if (worker_) ucp_worker_destroy(worker_);
-  if (context_) ucp_cleanup(context_);
+  if (worker_) ucx().ucp_worker_destroy(worker_);
+  if (context_) ucx().ucp_cleanup(context_);
   if (poll_ >= 0) close(poll_);
   if (wake_ >= 0) close(wake_);
 }
@@ -117,10 +97,10 @@ UcxWorker::~UcxWorker() {
 Bytes UcxWorker::address() const {
   ucp_address_t* address = nullptr;
   std::size_t size = 0;
-  expect(ucp_worker_get_address(worker_, &address, &size), "no address");
+  expect(ucx().ucp_worker_get_address(worker_, &address, &size), "no address");
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(address);
   Bytes copy(bytes, bytes + size);
-  ucp_worker_release_address(worker_, address);
+  ucx().ucp_worker_release_address(worker_, address);
   return copy;
 }
 
@@ -133,7 +113,7 @@ void UcxWorker::on(unsigned id, Handler handler, std::function<void()> absurd) {
   param.flags = UCP_AM_FLAG_WHOLE_MSG;
   param.cb = receive;
   param.arg = &listener;
-  expect(ucp_worker_set_am_recv_handler(worker_, &param), "no handler of messages");
+  expect(ucx().ucp_worker_set_am_recv_handler(worker_, &param), "no handler of messages");
 }
 
 // A sender may choose another way than ours, in which the body is no body: it is dropped.
@@ -175,7 +155,7 @@ void UcxWorker::run() {
     const bool progressed = progress();
     const Turn turn = turn_();
     if (turn.finished) return;
-    if (progressed || turn.busy || ucp_worker_arm(worker_) == UCS_ERR_BUSY) continue;
+    if (progressed || turn.busy || ucx().ucp_worker_arm(worker_) == UCS_ERR_BUSY) continue;
     sleep();
   }
 }
@@ -191,7 +171,7 @@ void UcxWorker::run_commands() {
 
 bool UcxWorker::progress() {
   int rounds = 0;
-  while (rounds < progress_rounds && ucp_worker_progress(worker_) != 0) ++rounds;
+  while (rounds < progress_rounds && ucx().ucp_worker_progress(worker_) != 0) ++rounds;
   return rounds > 0;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // One UCX context and worker, and the one thread that makes every call on them. It sleeps until the network
-// or a command wakes it; nothing here polls. UCX is a guest in this process: it neither catches its signals
-// nor hooks its memory calls.
+// or a command wakes it; nothing here polls.
 #include <ucp/api/ucp.h>
 
 #include <chrono>
@@ -17,9 +16,6 @@
 #include "runtime/messages.h"
 
 namespace troupe {
-
-// "Input/output error", of what UCX gave back.
-std::string ucx_error(ucs_status_t status);
 
 class UcxWorker {
  public:
