@@ -72,6 +72,7 @@ bool LocalTransport::fetch(std::uint64_t owner, const PullRequest& request, Inco
 void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
   if (hears_ && !hears_()) return;
   PullReply reply{request.pull, request.chunk, 0, examine(request, incarnation_, arena_)};
+  if (!is_sound(reply.status)) metrics_.record(Metric::protocol_errors, 1);
   if (reply.status != PullStatus::sent) {
     to.land(reply, {});
     return;

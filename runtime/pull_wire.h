@@ -59,6 +59,11 @@ std::optional<PullReply> parse_reply(std::span<const std::uint8_t> bytes);
 
 // What the owner makes of it. `sent`: all pages may be read.
 PullStatus examine(const PullRequest& request, Incarnation self, const PageArena& arena);
+// Whether a reader of this cluster may meet with it: processes end and queues fill, but pages are agreed
+// upon.
+inline bool is_sound(PullStatus status) {
+  return status != PullStatus::bad_pages && status != PullStatus::wrong_page_bytes;
+}
 
 // A part of one page. Parts of a chunk, in order, are the chunk.
 struct PagePart {

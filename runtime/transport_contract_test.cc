@@ -126,7 +126,9 @@ TEST_CASE_TEMPLATE(
   CHECK(refused([](auto& pull) { pull.node = 4, pull.incarnation = 300; }) == "wrong_page_bytes");
   reader.meet(5, 1, Bytes{1, 2, 3});
   CHECK(refused([](auto& pull) { pull.node = 5, pull.incarnation = 1; }) == "peer_unreachable");
-  CHECK(nodes.reader.protocol_errors() == 1);
+  CHECK(nodes.reader.protocol_errors() == 1);  // the address
+  CHECK(nodes.owner.protocol_errors() == 2);   // pages 64 and ~0
+  CHECK(other.protocol_errors() == 1);         // the size of its pages
   CHECK(bytes_of(nodes.reader.arena) == before);
   CHECK(said(reader.pull(good)) == "ok 1");
 }

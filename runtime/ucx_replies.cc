@@ -6,14 +6,14 @@
 
 namespace troupe {
 
-bool UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
+void UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
   const auto at = sending_.find(reader);
   const std::size_t before = at == sending_.end() ? 0 : at->second;
-  if (before >= 2 * pieces_of_reader_max) return false;  // takes not even refusals
+  if (before >= 2 * pieces_of_reader_max) return;  // takes not even refusals
   PullStatus status = examine(request, self_, arena_);
   if (status == PullStatus::sent && before >= pieces_of_reader_max) status = PullStatus::overloaded;
+  if (!is_sound(status)) metrics_.record(Metric::protocol_errors, 1);
   send(add(request, status, reader));
-  return status == PullStatus::sent;
 }
 
 UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status, ucp_ep_h reader) {

@@ -20,12 +20,13 @@ class UcxReplies {
   // One reader that takes nothing may not make us keep more than this for it.
   static constexpr std::size_t pieces_of_reader_max = 16'384;
 
-  UcxReplies(const PageArena& arena, Incarnation self) : arena_(arena), self_(self) {}
+  UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics)
+      : arena_(arena), self_(self), metrics_(metrics) {}
   UcxReplies(const UcxReplies&) = delete;
   UcxReplies& operator=(const UcxReplies&) = delete;
 
-  // `reader` is where the request came from. False: it was refused or dropped.
-  bool answer(const PullRequest& request, ucp_ep_h reader);
+  // `reader` is where the request came from. What no reader of this cluster asks for is counted.
+  void answer(const PullRequest& request, ucp_ep_h reader);
   bool empty() const { return replies_.empty(); }
 
  private:
@@ -44,6 +45,7 @@ class UcxReplies {
 
   const PageArena& arena_;
   const Incarnation self_;
+  MetricRegistry& metrics_;
   std::list<Reply> replies_;
   std::map<ucp_ep_h, std::size_t> sending_;  // pieces, by reader
 };

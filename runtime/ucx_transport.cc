@@ -79,7 +79,7 @@ UcxTransport::Wire::Wire(UcxOptions options, Incarnation incarnation, PageArena&
       silence_max_(options.silence_max),
       before_answer_(std::move(options.before_answer)),
       metrics_(metrics),
-      replies_(arena, incarnation),
+      replies_(arena, incarnation, metrics),
       worker_({options.transports, options.devices}) {
   address = pack_ucx_address(version(), worker_.address());
   worker_.on(
@@ -162,7 +162,7 @@ void UcxTransport::Wire::on_request(const UcxWorker::Message& message) {
   if (before_answer_) before_answer_();
   const auto request = parse_request(message.body);
   if (!request || !message.header.empty() || !message.reply_to) return absurd();
-  if (!replies_.answer(*request, message.reply_to)) absurd();
+  replies_.answer(*request, message.reply_to);
 }
 
 void UcxTransport::Wire::on_reply(const UcxWorker::Message& message) {

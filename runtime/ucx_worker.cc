@@ -50,9 +50,6 @@ void UcxWorker::open_context(const Options& options) {
   try {
     set(config, "TLS", options.transports);
     if (!options.devices.empty()) set(config, "NET_DEVICES", options.devices);
-    set(config, "TX_SEG_SIZE", "64K");  // one segment for a piece of a page and its header
-    set(config, "RX_SEG_SIZE", "64K");
-    set(config, "CONN_NB", "y");  // a host that does not answer must not stop the thread
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
