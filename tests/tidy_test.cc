@@ -68,6 +68,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> homes{
       {"caf/", {"runtime/caf_"}},
       {"ucp/", {"runtime/ucx_"}},
+      {"ucs/", {"runtime/ucx_"}},
       {"rocksdb/", {"runtime/store"}},
       {"metis", {"placement/"}},
       {"cuda", {"kernels/cuda/"}},
