@@ -11,9 +11,11 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/prompt_file.h"
+#include "kernels/check.h"
 #include "router/router_core.h"
 #include "runtime/etcd_coordination.h"
 #include "runtime/incarnation.h"
+#include "runtime/ucx_transport.h"
 
 namespace troupe::deploy {
 
@@ -106,9 +108,10 @@ FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig&
   return limits;
 }
 
-Box::Box(Config config, Place place)
+Box::Box(Config config, Place place, MetricRegistry* metrics)
     : config_(std::move(config)),
       place_(std::move(place)),
+      metrics_(metrics),
       executors_(count_or_cores(config_, "inference.executors")) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
@@ -128,6 +131,7 @@ Box::Box(Config config, Place place)
   if (place_.worker) open_worker(std::move(loaded), options);
   coordination_ = make_coordination(config_, place_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
+  if (place_.worker) open_transport();
   if (place_.router) open_router();
   if (place_.cache_meta) cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
 }
@@ -139,6 +143,16 @@ void Box::open_worker(kernels::DecoderModel model, const kernels::DecoderOptions
   compute_ = std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(model), options),
                                                    names_.model_version, *arena_, executors_,
                                                    config_.boolean("pool.verify_on_read"));
+}
+
+void Box::open_transport() {
+  if (place_.workers.size() > 1) {
+    TROUPE_CHECK(metrics_, "a node that pulls counts what goes wrong");
+    transport_ = std::make_unique<UcxTransport>(UcxOptions{.transports = config_.text("transfer.transports"),
+                                                           .devices = config_.text("transfer.devices")},
+                                                incarnation_, *arena_, *metrics_);
+  }
+  kv_port_ = std::make_unique<PullingPort>(transport_.get(), *blocks_);
 }
 
 void Box::open_router() {
@@ -172,7 +186,7 @@ void Box::add_worker_to(Host& host) {
   const NodeId node = place_.node;
   const actors::KvWorkerConfig kv = kv_worker_config();
   host.add(
-      {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), blocks_.get(), block_lanes(kv)});
+      {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), kv_port_.get(), block_lanes(kv)});
   host.add({{node, Role::inference_worker}, make_inference_worker(), compute_.get(), compute_->lanes()});
   host.add({{node, Role::allocator}, make_allocator()});
 }
@@ -221,6 +235,7 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
   c.pool.user_pages = c.pool.pages - c.pool.item_pages;
   c.store = config_.boolean("pool.store_item_blocks");
+  c.pulls = transport_ != nullptr;
   return c;
 }
 

@@ -11,6 +11,7 @@
 
 #include "deploy/coordinating_port.h"
 #include "deploy/dataset.h"
+#include "deploy/pulling_port.h"
 #include "kernels/decoder.h"
 #include "kernels/vocabulary.h"
 #include "router/plan.h"
@@ -20,6 +21,7 @@
 #include "runtime/page_arena.h"
 #include "runtime/store_blocks.h"
 #include "runtime/store_features.h"
+#include "runtime/transport.h"
 
 namespace troupe::actors {
 class ComputePort;
@@ -47,7 +49,8 @@ class Box {
  public:
   // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
-  explicit Box(Config config, Place place = {});
+  // `metrics` outlives it; only a node that pulls from others needs it.
+  explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr);
   ~Box();
 
   // Puts its actors on the host. Once. The box outlives the host's stop().
@@ -55,7 +58,8 @@ class Box {
 
   static Address address(Role role) { return {1, role}; }  // of one that is alone
   Incarnation incarnation() const { return incarnation_; }
-  std::vector<Address> actors() const;  // of the whole cluster
+  Transport* transport() { return transport_.get(); }  // null: nobody to pull from
+  std::vector<Address> actors() const;                 // of the whole cluster
 
   std::uint64_t items() const { return features_->items(); }
   FeaturePort& features() { return *features_; }  // of a node with a router
@@ -68,6 +72,7 @@ class Box {
 
  private:
   void open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options);
+  void open_transport();
   void open_router();
   void add_worker_to(Host& host);
   std::unique_ptr<Core> make_router() const;
@@ -78,6 +83,7 @@ class Box {
 
   const Config config_;
   const Place place_;
+  MetricRegistry* const metrics_;
   kernels::DecoderConfig model_;
   NameContext names_;
   kernels::Vocabulary vocabulary_;
@@ -88,6 +94,8 @@ class Box {
   std::unique_ptr<PageArena> arena_;
   std::unique_ptr<FeaturePort> features_;
   std::unique_ptr<BlockStorePort> blocks_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<PullingPort> kv_port_;
   std::unique_ptr<actors::ComputePort> compute_;
   std::unique_ptr<Coordination> coordination_;
   std::unique_ptr<CoordinatingPort> router_port_, cache_meta_port_;

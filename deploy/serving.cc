@@ -124,7 +124,7 @@ class Running {
         signals_(signals),
         log_({log_level(serving_.config.text("node.log_level")), serving_.name,
               serving_.config.text("node.log_file")}),
-        box_(serving_.config, serving_.place),
+        box_(serving_.config, serving_.place, &metrics_),
         host_(metrics_, log_),
         door_(
             door_config(serving_.config, serving_.place, box_),
@@ -140,6 +140,7 @@ class Running {
   // No more requests, then no more answers to a door that is going, on every way out.
   ~Running() {
     door_.close();
+    if (box_.transport()) box_.transport()->stop();  // its callers are threads of the host
     host_.stop();
   }
 
@@ -156,8 +157,18 @@ class Running {
   Address door_address() const { return {serving_.place.node, Role::door}; }
 
   void join() {
-    serving_.cluster->incarnation = box_.incarnation();
-    host_.join(*serving_.cluster);
+    ClusterPlace& cluster = *serving_.cluster;
+    cluster.incarnation = box_.incarnation();
+    if (Transport* transport = box_.transport()) {
+      cluster.greeting = transport->address();
+      cluster.on_met = [transport](NodeId node, Incarnation incarnation, const Bytes& address) {
+        if (!address.empty()) transport->meet(node, incarnation, address);
+      };
+      cluster.on_lost = [transport](NodeId node, Incarnation incarnation) {
+        transport->lose(node, incarnation);
+      };
+    }
+    host_.join(cluster);
   }
 
   void say_hello() const {
@@ -189,8 +200,8 @@ class Running {
   Serving serving_;
   const Signals& signals_;
   Log log_;
-  Box box_;
   MetricRegistry metrics_;
+  Box box_;
   DrainReports reports_;
   CafHost host_;
   router::FrontDoor door_;

@@ -61,6 +61,11 @@ constexpr Knob knobs[] = {
     {"cluster.heartbeat", duration, "200ms", "10ms..1min", "",
      "How often nodes say that they live; three silent ones are taken for a loss."},
 
+    {"transfer.transports", text, "tcp", "", "",
+     "How pages go between nodes, in UCX's words (UCX_TLS): tcp, or with RDMA rc,ud,tcp."},
+    {"transfer.devices", text, "", "", "",
+     "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
+
     {"router.policy", choice, "bat", "recompute|user|item|bat", "",
      "Which prefix is reused when a request does not say."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",

@@ -228,19 +228,17 @@ void Clients::add_contents(
     const RankRequest& request, std::uint64_t profile_since,
     const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
-  std::set<std::vector<Token>> rows;
-  std::size_t longest = 0;
+  std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, longest item
   for (const std::string& catalog : world.options().catalogs)
     for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
       const std::vector<Item> items = items_of(world, request, catalog, edition);
-      rows.insert(rows_of(items));
-      longest = std::max(longest, router::item_tokens_max(items));
+      states.insert({rows_of(items), router::item_tokens_max(items)});
     }
   const std::uint64_t last = world.profile_version(request.tenant, request.user);
   for (std::uint64_t version = profile_since; version <= last; ++version)
     if (const auto profile = world.profile(request.tenant, request.user, version))
-      for (const std::vector<Token>& one : rows)
-        add(router::fit_history(cluster_.form(), *profile, longest).tokens, one);
+      for (const auto& [rows, longest] : states)
+        add(router::fit_history(cluster_.form(), *profile, longest).tokens, rows);
 }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {

@@ -81,7 +81,9 @@ bool Injector::start_poison(std::size_t index) {
   const Scenario& s = cluster_.scenario();
   const auto& tenants = cluster_.world().options().tenants;
   const std::string tenant = tenants[random_.below(tenants.size())];
-  const std::string user = WorldData::user_id(random_.below(s.users));
+  std::uint64_t number = random_.below(s.users);
+  while (number + 1 < s.users && cluster_.world().is_twin(number)) ++number;  // twins are two to routers
+  const std::string user = WorldData::user_id(number);
   const auto profile = cluster_.world().profile(tenant, user);
   if (!profile) return false;
   const router::FittedHistory history = router::fit_history(cluster_.form(), *profile, 64);
