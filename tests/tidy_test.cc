@@ -69,6 +69,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"caf/", {"runtime/caf_"}},
       {"ucp/", {"runtime/ucx_"}},
       {"rocksdb/", {"runtime/store"}},
+      {"hiredis/", {"runtime/redis_"}},
       {"metis", {"placement/"}},
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
