@@ -16,7 +16,17 @@ if [ ${#missing[@]} -gt 0 ]; then
   become=()
   [ "$(id -u)" -eq 0 ] || become=(sudo)
   "${become[@]}" apt-get update -qq
+  # Servers are installed for tests, which start their own: no service may be left running.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${become[@]}" tee $policy >/dev/null
+    "${become[@]}" chmod 755 $policy
+    trap '"${become[@]}" rm -f $policy' EXIT
+  fi
   DEBIAN_FRONTEND=noninteractive "${become[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  case " ${missing[*]} " in
+    *" redis-server "*) "${become[@]}" systemctl disable --quiet redis-server 2>/dev/null || true ;;  # nor at the next start
+  esac
 fi
 
 cmake --preset "$preset" >/dev/null

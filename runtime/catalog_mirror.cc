@@ -97,8 +97,7 @@ ItemList CatalogMirror::list(const ListItems& wanted) const {
   ItemList page;
   const std::shared_lock lock(mutex_);
   auto at = items_.upper_bound(wanted.after);
-  for (; at != items_.end() && page.items.size() < wanted.count; ++at)
-    page.items.push_back(at->second->item);
+  for (; at != items_.end() && page.items.size() < wanted.count; ++at) page.items.push_back(at->second->item);
   page.last = at == items_.end();
   return page;
 }

@@ -10,8 +10,8 @@ namespace {
 
 CatalogChange put(const std::string& id, std::uint64_t version) {
   return {id, version,
-          std::make_shared<MirroredItem>(MirroredItem{{.id = id, .identifier = static_cast<Token>(version)},
-                                                      version})};
+          std::make_shared<MirroredItem>(
+              MirroredItem{{.id = id, .identifier = static_cast<Token>(version)}, version})};
 }
 CatalogChange gone(const std::string& id, std::uint64_t version) { return {id, version, nullptr}; }
 CatalogPosition at(std::uint64_t version) { return {"run", "origin", version}; }
@@ -64,7 +64,8 @@ TEST_CASE_FIXTURE(Filled, "changes that another lane has brought already are not
   CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a3 b4 c- ");
 }
 
-TEST_CASE_FIXTURE(Filled, "a gap, another lineage and an older whole change nothing; a new lineage replaces all") {
+TEST_CASE_FIXTURE(Filled,
+                  "a gap, another lineage and an older whole change nothing; a new lineage replaces all") {
   mirror.advance(at(4), 5, std::vector{put("a", 5)});
   mirror.advance({"other", "origin", 2}, 3, std::vector{put("a", 3)});
   mirror.replace(at(1), std::vector{put("a", 1)});

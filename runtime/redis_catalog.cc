@@ -3,6 +3,11 @@
 #include <unordered_map>
 
 namespace troupe {
+namespace {
+
+constexpr int restarts_max = 16;  // of reading the whole catalog, by one question
+
+}  // namespace
 
 RedisCatalog::RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options)
     : limits_(limits),
@@ -14,7 +19,7 @@ RedisCatalog::Gathering RedisCatalog::begin(const std::string& run) const {
   CatalogPosition held = mirror_.position();
   if (held.run != run) held = {run, "", 0};
   const std::uint64_t version = held.version;
-  return {std::move(held), version, version, {}};
+  return {std::move(held), version, version, {}, 0};
 }
 
 OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const RedisKeys& keys,
@@ -32,6 +37,7 @@ OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const
       continue;
     }
     take(gathered, *page, session.run_id());
+    if (gathered.restarts > restarts_max) return RedisFailure{"deletions are forgotten faster than read"};
     if (last) return settle(std::move(gathered), *page);
     if (gathered.changes.size() > 2 * limits_.items_max + options_.page_items)
       return RedisFailure{"the catalog does not end"};
@@ -59,6 +65,7 @@ void RedisCatalog::take(Gathering& gathered, CatalogPage& page, const std::strin
     gathered.from = {run, page.origin, 0};
     gathered.base = page.version;  // deletions from here on concern us
     gathered.changes.clear();
+    ++gathered.restarts;
   }
   for (CatalogPage::Entry& entry : page.entries) gathered.changes.push_back(change_of(entry));
   gathered.cursor = page.entries.empty() ? page.version : page.entries.back().version;

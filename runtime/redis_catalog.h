@@ -52,6 +52,7 @@ class RedisCatalog {
     CatalogPosition from;
     std::uint64_t base = 0, cursor = 0;
     std::vector<CatalogChange> changes;
+    int restarts = 0;
   };
   Gathering begin(const std::string& run) const;
   OrRedisFailure<CatalogPage> next_page(RedisLanes::Session& session, const RedisKeys& keys,

@@ -121,7 +121,8 @@ redisReplyObjectFunctions reply_makers{make_text, make_list, make_integer, make_
 }  // namespace
 
 struct RedisConnection::Reader {
-  explicit Reader(const RedisReplyLimits& l) : limits(l), parser(redisReaderCreateWithFunctions(&reply_makers)) {
+  explicit Reader(const RedisReplyLimits& l)
+      : limits(l), parser(redisReaderCreateWithFunctions(&reply_makers)) {
     if (!parser) throw std::bad_alloc();
     parser->privdata = &limits;
   }

@@ -10,7 +10,7 @@ namespace {
 
 using What = WriteOutcome::What;
 
-constexpr int tries_max = 8;  // of what only a storm of writes elsewhere makes fail
+constexpr int tries_max = 32;  // of what only a storm of writes elsewhere makes fail
 
 std::string random_text() {
   std::random_device device;
@@ -40,8 +40,8 @@ Refusal outcome_unknown(const std::string& why) {
 
 // Errors with which Redis refuses a script before its first write.
 bool wrote_nothing(const std::string& code) {
-  for (const char* known : {"BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "NOSCRIPT",
-                            "OOM", "READONLY"})
+  for (const char* known :
+       {"BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "NOSCRIPT", "OOM", "READONLY"})
     if (code == known) return true;
   return false;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The features of several routers that share users and items, kept in one Redis. A router holds the catalog in
-// memory and asks Redis once per request, for the profile and for what changed in the catalog since it asked
-// last: what was acknowledged at one router is in every answer that any other begins afterwards.
+// The features of several routers that share users and items, kept in one Redis. A router holds the catalog
+// in memory and asks Redis once per request, for the profile and for what changed in the catalog since it
+// asked last: what was acknowledged at one router is in every answer that any other begins afterwards.
 //
 // Never a mix: profile, items and catalog version of an answer are the state at one point of the store's
 // history, the atomic step that read the profile. While Redis is away (refused, silent, broken, loading, read
@@ -12,14 +12,16 @@
 //               points, one request never. What is not known whole is refused as above: a profile that was
 //               not read here or that was written here since, a point from which too many items have changed,
 //               a catalog that was never loaded.
-// Nothing is written meanwhile: 503 `features_unavailable` if surely nothing was stored, 503 `outcome_unknown`
-// if the connection was lost after the write was sent: it was stored, will be when Redis goes on, or is lost.
+// Nothing is written meanwhile: 503 `features_unavailable` if surely nothing was stored, 503
+// `outcome_unknown` if the connection was lost after the write was sent: it was stored, will be when Redis
+// goes on, or is lost.
 //
-// A write lasts as long as Redis keeps it: with `appendfsync everysec` a crash of its machine loses about a
-// second, without persistence everything. `wait_replicas` asks for as many replicas to have it in memory, or
-// answers `outcome_unknown`. After a restart or a failover of Redis routers read the whole catalog again,
-// since its last writes may be missing and their versions given out anew. `maxmemory-policy noeviction` is
-// assumed: an evicted user is an unknown user. Nothing is encrypted on the way (no TLS).
+// A write lasts as long as Redis keeps it: with `appendfsync always` through a crash, with `everysec` but for
+// a second or two (even if only its process is killed), without persistence not at all. `wait_replicas` asks
+// for as many replicas to have it in memory, or answers `outcome_unknown`. After a restart or a failover of
+// Redis routers read the whole catalog again, since its last writes may be missing and their versions given
+// out anew. `maxmemory-policy noeviction` is assumed: an evicted user is an unknown user. Nothing is
+// encrypted on the way (no TLS).
 //
 // Redis grants needed: AUTH, SELECT, INFO, SCRIPT LOAD, EVALSHA, WAIT, and commands on keys below the prefix.
 #include <chrono>
@@ -42,8 +44,8 @@ enum class WhenAway : std::uint8_t { refuse, last_known };
 
 struct RedisFeatureOptions {
   RedisAddress address;
-  std::string prefix = "troupe:";  // of all keys; several clusters may share a database
-  std::uint32_t lanes = 4;         // each with a connection
+  std::string prefix = "troupe:";                 // of all keys; several clusters may share a database
+  std::uint32_t lanes = 4;                        // each with a connection
   std::chrono::microseconds time_limit{200'000};  // of connecting, and of each round trip
   std::chrono::microseconds reconnect_pause{50'000};
   WhenAway when_away = WhenAway::refuse;
@@ -87,8 +89,7 @@ class RedisFeaturePort final : public FeatureStore {
     std::string record, origin;
     std::vector<SeenItem> seen;
   };
-  std::optional<Refusal> draft(const PutUser& put, const std::vector<ItemPointer>& items,
-                               Draft& made) const;
+  std::optional<Refusal> draft(const PutUser& put, const std::vector<ItemPointer>& items, Draft& made) const;
   RedisCommand command_of(const PutUser& put, const Draft& made) const;
   RedisCommand command_of(const PutItem& put) const;
 

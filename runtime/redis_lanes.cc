@@ -17,7 +17,9 @@ std::string field_of(const RedisReply& info, const std::string& name) {
   return info.text.substr(begin, std::min<std::size_t>(info.text.find_first_of("\r\n", begin) - begin, 64));
 }
 
-bool lost_scripts(const RedisReply& reply) { return reply.is(Kind::error) && error_code(reply) == "NOSCRIPT"; }
+bool lost_scripts(const RedisReply& reply) {
+  return reply.is(Kind::error) && error_code(reply) == "NOSCRIPT";
+}
 
 }  // namespace
 

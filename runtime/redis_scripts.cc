@@ -144,15 +144,15 @@ std::string RedisKeys::user(std::string_view user_key) const {
 }
 
 RedisCommand RedisKeys::call(const std::string& sha, const std::string& user_key) const {
-  return {"EVALSHA",         sha,  "5", prefix_ + "meta", prefix_ + "items", prefix_ + "log",
+  return {"EVALSHA",        sha,           "5", prefix_ + "meta", prefix_ + "items", prefix_ + "log",
           prefix_ + "gone", user(user_key)};
 }
 
 RedisCommand ask_page(const RedisKeys& keys, const PageQuestion& question) {
   RedisCommand command = keys.call(page_script.sha, question.user);
-  command.insert(command.end(), {question.origin, std::to_string(question.base),
-                                 std::to_string(question.after), std::to_string(question.items),
-                                 question.user.empty() ? "0" : "1"});
+  command.insert(command.end(),
+                 {question.origin, std::to_string(question.base), std::to_string(question.after),
+                  std::to_string(question.items), question.user.empty() ? "0" : "1"});
   return command;
 }
 

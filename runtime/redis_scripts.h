@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/redis_connection.h"
 #include "runtime/ports.h"
+#include "runtime/redis_connection.h"
 
 namespace troupe {
 
