@@ -93,6 +93,19 @@ TEST_CASE("the deadline holds for all replies together, however steadily bytes d
   connection.reset();
 }
 
+TEST_CASE("an answer that ends in its midst may stand for a command that ran") {
+  FakeServer server([](int peer) {
+    FakeServer::hear(peer);
+    FakeServer::tell(peer, "+OK\r\n$10\r\nhalf");
+  });
+  auto open = RedisConnection::open(server.address(), in(std::chrono::seconds(5)));
+  const auto result =
+      std::get<std::unique_ptr<RedisConnection>>(open)->run(two_pings, in(std::chrono::seconds(5)));
+  REQUIRE(std::holds_alternative<RedisFailure>(result));
+  CHECK(std::get<RedisFailure>(result).why == "it closed the connection");
+  CHECK(std::get<RedisFailure>(result).may_have_run);
+}
+
 TEST_CASE("a connection that was closed, or that says what nobody asked for, is not quiet") {
   std::atomic<bool> speak = false, end = false;
   FakeServer server([&](int peer) {

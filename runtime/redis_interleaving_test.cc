@@ -46,12 +46,20 @@ class World {
   // Returns the answers; at least `writes` writes were made meanwhile and as many answers given.
   std::vector<Asked> play(std::size_t writes) {
     std::vector<std::thread> readers;
+    const auto end = [&] {
+      stop_ = true;
+      for (std::thread& reader : readers) reader.join();
+    };
     for (std::uint32_t lane = 1; lane <= 2; ++lane)
       for (const auto& router : routers_)
         readers.emplace_back([this, &router, lane] { read(router->port, lane); });
-    while (states_.size() <= writes || answers_ < writes) write();
-    stop_ = true;
-    for (std::thread& reader : readers) reader.join();
+    try {
+      while (states_.size() <= writes || answers_ < writes) write();
+    } catch (...) {  // a write went wrong, which the test has noted
+      end();
+      throw;
+    }
+    end();
     return asked_;
   }
   const std::vector<Truth>& states() const { return states_; }
