@@ -214,7 +214,7 @@ std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command,
 
 // `items`: those of the history, as they stood at one point.
 std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const std::vector<ItemPointer>& items,
-                                               Draft& made) const {
+                                               UserDraft& made) const {
   std::size_t next = 0;  // events are asked for in order
   const auto tokens_of = [&](const std::string& id) -> const std::vector<Token>* {
     const ItemPointer& item = items[next++];
@@ -228,8 +228,8 @@ std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const std::ve
   return {};
 }
 
-RedisCommand RedisFeaturePort::command_of(const PutUser& put, const Draft& made) const {
-  return ask_put_user(keys_, nonce_, user_key(put.tenant, put.user), made.record, made.origin, made.seen);
+RedisCommand RedisFeaturePort::command_of(const PutUser& put, const UserDraft& made) const {
+  return ask_put_user(keys_, nonce_, user_key(put.tenant, put.user), made);
 }
 
 RedisCommand RedisFeaturePort::command_of(const PutItem& put) const {
@@ -247,7 +247,7 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
   CatalogPosition at = catalog_.mirror().position();
   auto items = catalog_.mirror().read(at, put.history);
   for (int tries = 0; tries < tries_max; ++tries) {
-    Draft made{.origin = at.origin};
+    UserDraft made{.origin = at.origin, .catalog = at.version};
     const auto refusal = items ? draft(put, *items, made) : std::nullopt;
     if (refusal && tries > 0) return *refusal;
     if (items && !refusal && (made.seen.empty() || at.run == session.run_id())) {

@@ -84,13 +84,9 @@ class RedisFeaturePort final : public FeatureStore {
   JobResult find_last_known(const FindFeatures& wanted, const std::string& key, const RedisFailure& away);
   JobResult list(const ListItems& wanted, std::uint32_t lane);
 
-  // A user's row, ready to be written: its record, and what it was made of.
-  struct Draft {
-    std::string record, origin;
-    std::vector<SeenItem> seen;
-  };
-  std::optional<Refusal> draft(const PutUser& put, const std::vector<ItemPointer>& items, Draft& made) const;
-  RedisCommand command_of(const PutUser& put, const Draft& made) const;
+  std::optional<Refusal> draft(const PutUser& put, const std::vector<ItemPointer>& items,
+                               UserDraft& made) const;
+  RedisCommand command_of(const PutUser& put, const UserDraft& made) const;
   RedisCommand command_of(const PutItem& put) const;
 
   JobResult write(const PutUser& put, std::uint32_t lane);
@@ -104,7 +100,8 @@ class RedisFeaturePort final : public FeatureStore {
   void note_written(const std::string& user, const std::variant<WriteOutcome, Refusal>& outcome);
 
   using Outcomes = std::vector<WriteOutcome>;
-  Outcomes import_batch(const char* kind, std::vector<RedisCommand> commands, std::size_t done);
+  Outcomes import_batch(const char* kind, std::vector<RedisCommand> commands, std::size_t done,
+                        const std::string& run);
   void import_changed(const PutUser& row, std::size_t done);
   void require_catalog(const char* kind);  // throws StoreError
 

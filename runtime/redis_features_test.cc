@@ -64,6 +64,12 @@ TEST_CASE("a router that missed more deletions than are remembered reads the who
   Router late(options);
   CHECK(late.list() == reader.list());
   CHECK(late.port.items() == 11);
+
+  // An item that is put again is no deletion to be forgotten.
+  writer.write(DeleteItem{0, "i11"}), writer.write(item("i11", 78));
+  writer.write(DeleteItem{0, "i12"}), writer.write(DeleteItem{0, "i13"});
+  Router later(options);
+  CHECK(later.find("", {"i11", "i12"}) == "c35 i11=78 i12=-");
 }
 
 TEST_CASE("a record that was spoiled, or that stands under another key, is a miss and is counted") {

@@ -27,13 +27,15 @@ void RedisFeaturePort::require_catalog(const char* kind) {
 // Throws with `done`, the rows before this batch, if not all commands were answered as they should be.
 RedisFeaturePort::Outcomes RedisFeaturePort::import_batch(const char* kind,
                                                           std::vector<RedisCommand> commands,
-                                                          std::size_t done) {
+                                                          std::size_t done, const std::string& run) {
   const std::size_t rows = commands.size();
   const std::string more = "; up to " + std::to_string(rows) + " more may be";
   add_wait(commands);
   auto taken = lanes_.take(0);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) stop(kind, done, away->why);
-  const auto answer = std::get<RedisLanes::Session>(taken).run(commands, batch_limit);
+  auto& session = std::get<RedisLanes::Session>(taken);
+  if (session.run_id() != run) stop(kind, done, "it was restarted meanwhile and may have lost rows");
+  const auto answer = session.run(commands, batch_limit);
   if (const auto* failure = std::get_if<RedisFailure>(&answer)) stop(kind, done, failure->why + more);
   const auto& replies = std::get<std::vector<RedisReply>>(answer);
   Outcomes outcomes;
@@ -69,7 +71,7 @@ void RedisFeaturePort::import_items(std::span<const PutItem> rows) {
     std::vector<RedisCommand> commands;
     for (const PutItem& row : rows.subspan(done, std::min(batch_rows, rows.size() - done)))
       commands.push_back(command_of(row));
-    import_batch("item", std::move(commands), done);
+    import_batch("item", std::move(commands), done, at.run);
   }
   require_catalog("item");  // items() and catalog_version() tell what is there now
 }
@@ -77,25 +79,25 @@ void RedisFeaturePort::import_items(std::span<const PutItem> rows) {
 void RedisFeaturePort::import_users(std::span<const PutUser> rows) {
   require_catalog("user");
   const CatalogPosition at = catalog_.mirror().position();
-  const auto draft_of = [&](const PutUser& row, Draft& made) -> std::optional<Refusal> {
+  const auto draft_of = [&](const PutUser& row, UserDraft& made) -> std::optional<Refusal> {
     const auto items = catalog_.mirror().read(at, row.history);
     if (!items) return unknown_item();  // requests on other lanes have led the mirror far on
-    made.origin = at.origin;
+    made.origin = at.origin, made.catalog = at.version;
     return draft(row, *items, made);
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    Draft made;
+    UserDraft made;
     if (const auto refusal = draft_of(rows[i], made)) refuse_row("user", i + 1, *refusal);
   }
   for (std::size_t done = 0; done < rows.size(); done += batch_rows) {
     const auto batch = rows.subspan(done, std::min(batch_rows, rows.size() - done));
     std::vector<RedisCommand> commands;
     for (const PutUser& row : batch) {
-      Draft made;
+      UserDraft made;
       if (draft_of(row, made)) stop("user", done, "the catalog was changed too often meanwhile");
       commands.push_back(command_of(row, made));
     }
-    const Outcomes outcomes = import_batch("user", std::move(commands), done);
+    const Outcomes outcomes = import_batch("user", std::move(commands), done, at.run);
     for (std::size_t i = 0; i < batch.size(); ++i)
       if (outcomes[i].what != WriteOutcome::What::written) import_changed(batch[i], done + i);
   }

@@ -36,9 +36,14 @@ return {origin, after, version, changed, rows, row}
 
 // Checks come before the first write: what has begun is done to its end.
 constexpr const char* put_user_text = TROUPE_KEYS R"lua(
-if #ARGV > 3 and redis.call('HGET', meta, 'origin') ~= ARGV[3] then return {'changed'} end
-for i = 4, #ARGV, 2 do
-  if tonumber(redis.call('ZSCORE', log, ARGV[i]) or -1) ~= tonumber(ARGV[i + 1]) then return {'changed'} end
+if #ARGV > 4 then
+  local state = redis.call('HMGET', meta, 'origin', 'catalog')
+  if state[1] ~= ARGV[3] then return {'changed'} end
+  if state[2] ~= ARGV[4] then
+    for i = 5, #ARGV, 2 do
+      if tonumber(redis.call('ZSCORE', log, ARGV[i]) or -1) ~= tonumber(ARGV[i + 1]) then return {'changed'} end
+    end
+  end
 end
 )lua" TROUPE_MARK_ORIGIN R"lua(
 local version = redis.call('HINCRBY', meta, 'profiles', 1)
@@ -179,11 +184,10 @@ std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::st
 }
 
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
-                          const std::string& record, const std::string& origin,
-                          const std::vector<SeenItem>& seen) {
+                          const UserDraft& draft) {
   RedisCommand command = keys.call(put_user_script.sha, user);
-  command.insert(command.end(), {nonce, record, origin});
-  for (const SeenItem& item : seen) {
+  command.insert(command.end(), {nonce, draft.record, draft.origin, std::to_string(draft.catalog)});
+  for (const SeenItem& item : draft.seen) {
     command.push_back(item.id);
     command.push_back(std::to_string(item.version));
   }

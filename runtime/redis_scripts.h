@@ -61,15 +61,20 @@ std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& ques
 // Row of a user: absent if it is no number and record.
 std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::string_view row);
 
+// A user's row, ready to be written: its record, the items that it was made of, and when they stood so.
 struct SeenItem {
   std::string id;
   std::uint64_t version = 0;
 };
-// `nonce` becomes the origin if there is none yet. `seen`: the items that the record was made of, and in
-// which origin; if one of them has another version now, nothing is written.
+struct UserDraft {
+  std::string record, origin;
+  std::uint64_t catalog = 0;
+  std::vector<SeenItem> seen;
+};
+// `nonce` becomes the origin if there is none yet. If an item of the draft has another version now, nothing
+// is written.
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
-                          const std::string& record, const std::string& origin,
-                          const std::vector<SeenItem>& seen);
+                          const UserDraft& draft);
 RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user);
 RedisCommand ask_put_item(const RedisKeys& keys, const std::string& nonce, const std::string& item,
                           const std::string& record, std::uint64_t items_max);
