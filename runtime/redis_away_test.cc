@@ -2,6 +2,7 @@
 // when it comes back.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <random>
 
 #include "runtime/redis_features_test.h"
@@ -33,7 +34,7 @@ std::string bulk(const std::string& text) {
 // Greets like a Redis, then answers each command with the next of `answers`, the last one again and again.
 struct Impostor {
   std::vector<std::string> answers;
-  std::size_t next = 0;
+  std::atomic<std::size_t> next = 0;
   FakeServer server;
   explicit Impostor(std::vector<std::string> a)
       : answers(std::move(a)), server([this](int peer) {

@@ -15,6 +15,21 @@ RedisCatalog::RedisCatalog(const FeatureLimits& limits, NameItem name_item, cons
       options_(options),
       mirror_(limits.items_max, options.history_max) {}
 
+RedisCatalog::Turn::~Turn() {
+  if (!catalog) return;
+  const std::lock_guard lock(catalog->turn_mutex_);
+  catalog->loading_ = false;
+  catalog->turn_ended_.notify_one();
+}
+
+bool RedisCatalog::wait_for(Turn& turn) {
+  std::unique_lock lock(turn_mutex_);
+  if (!turn_ended_.wait_for(lock, options_.patience, [this] { return !loading_; })) return false;
+  loading_ = true;
+  turn.catalog = this;
+  return true;
+}
+
 RedisCatalog::Gathering RedisCatalog::begin(const std::string& run) const {
   CatalogPosition held = mirror_.position();
   if (held.run != run) held = {run, "", 0};
@@ -24,15 +39,15 @@ RedisCatalog::Gathering RedisCatalog::begin(const std::string& run) const {
 
 OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const RedisKeys& keys,
                                              const std::string& user) {
-  std::unique_lock loading(loading_, std::defer_lock);
+  Turn turn;
   Gathering gathered = begin(session.run_id());
   for (;;) {
     auto answer = next_page(session, keys, user, gathered);
     auto* page = std::get_if<CatalogPage>(&answer);
     if (!page) return std::get<RedisFailure>(std::move(answer));
     const bool last = page->entries.size() < options_.page_items;
-    if (!last && !loading.owns_lock()) {  // a long way, which one lane goes for all
-      if (!loading.try_lock_for(options_.patience)) return RedisFailure{"the catalog is being loaded"};
+    if (!last && !turn.catalog) {  // a long way, which one lane goes for all
+      if (!wait_for(turn)) return RedisFailure{"the catalog is being loaded"};
       gathered = begin(session.run_id());
       continue;
     }

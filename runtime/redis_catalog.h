@@ -3,6 +3,7 @@
 // what changed in it since this router looked last, all from one atomic step. The mirror follows on the way,
 // so whatever was acknowledged anywhere before the question is in the answer.
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -54,6 +55,12 @@ class RedisCatalog {
     std::vector<CatalogChange> changes;
     int restarts = 0;
   };
+  // The right to go a long way; given back at its end.
+  struct Turn {
+    RedisCatalog* catalog = nullptr;
+    ~Turn();
+  };
+  bool wait_for(Turn& turn);
   Gathering begin(const std::string& run) const;
   OrRedisFailure<CatalogPage> next_page(RedisLanes::Session& session, const RedisKeys& keys,
                                         const std::string& user, const Gathering& gathered);
@@ -65,7 +72,9 @@ class RedisCatalog {
   const NameItem name_item_;
   const Options options_;
   CatalogMirror mirror_;
-  std::timed_mutex loading_;  // by the lane that reads more than one page
+  std::mutex turn_mutex_;  // guards loading_
+  std::condition_variable turn_ended_;
+  bool loading_ = false;  // a lane reads more than one page
   std::atomic<std::uint64_t> bad_records_ = 0;
 };
 
