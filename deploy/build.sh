@@ -16,16 +16,18 @@ if [ ${#missing[@]} -gt 0 ]; then
   become=()
   [ "$(id -u)" -eq 0 ] || become=(sudo)
   "${become[@]}" apt-get update -qq
-  # Debian starts the servers that it installs, now and at each boot. The tests start an etcd of their own.
+  # Debian starts the servers that it installs, now and at each boot. The tests start their own.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ]; then
     trap '"${become[@]}" rm -f $policy' EXIT
     printf '#!/bin/sh\nexit 101\n' | "${become[@]}" install -m 755 /dev/stdin $policy
   fi
   DEBIAN_FRONTEND=noninteractive "${become[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-  if [[ " ${missing[*]} " == *" etcd-server "* ]]; then
-    "${become[@]}" systemctl disable -q etcd 2>/dev/null || true
-  fi
+  for server in etcd redis-server; do
+    if [[ " ${missing[*]} " == *" $server"* ]]; then
+      "${become[@]}" systemctl disable -q $server 2>/dev/null || true
+    fi
+  done
 fi
 
 cmake --preset "$preset" >/dev/null

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/feature_rules.h"
+
 namespace troupe {
 namespace {
 
@@ -13,32 +15,9 @@ Refusal storage_failed(StoreFault fault) {
   return {503, "storage_failed", std::string(describe(fault)), "store", "a disk that works and has room"};
 }
 
-Refusal catalog_full(const FeatureLimits& limits) {
-  return {422, "catalog_full", "the catalog is full", "item",
-          "at most " + std::to_string(limits.items_max) + " items"};
-}
-
-Refusal wrong_version(const char* code, const char* where, const std::string& asked,
-                      const std::string& present) {
-  return {503, code, "version \"" + asked + "\" is not served here", where, "\"" + present + "\""};
-}
-
 Change counter_change(std::string_view key, std::uint64_t value) {
   return {Column::meta, std::string(key), encode_counter(value, key)};
 }
-
-[[noreturn]] void refuse_row(const char* kind, std::size_t row, const Refusal& refusal) {
-  throw StoreError(StoreFault::bad_row, std::string(kind) + " row " + std::to_string(row) + ": " +
-                                            refusal.where + ": " + refusal.what + "; expected " +
-                                            refusal.expected);
-}
-
-[[noreturn]] void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure) {
-  throw StoreError(failure.fault, std::string(kind) + " import: " + failure.why +
-                                      "; expected to store all rows, stored " + std::to_string(rows_done));
-}
-
-std::string version_text(std::uint64_t catalog) { return "c" + std::to_string(catalog); }
 
 }  // namespace
 
@@ -59,8 +38,7 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
     if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted);
     if (const auto* wanted = std::get_if<Write>(&job))
       return std::visit([this](const auto& what) { return write(what); }, wanted->what);
-    return Refusal{500, "wrong_port", "this job is not about features", "feature port",
-                   "FindFeatures, Write, ListItems"};
+    return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
     return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
   }
@@ -118,17 +96,14 @@ Store::Read FeaturePort::read_profile(const std::string& key, std::optional<Prof
 
 JobResult FeaturePort::find(const FindFeatures& wanted) const {
   Features found;
-  const std::string& model = wanted.model_version;
-  if (!model.empty() && !model_version_.empty() && model != model_version_)
-    return wrong_version("wrong_model", "model_version", model, model_version_);
+  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
   if (!wanted.user.empty() &&
       read_profile(user_key(wanted.tenant, wanted.user), found.user) == Store::Read::failed)
     return storage_failed(StoreFault::failed);
   found.items.reserve(wanted.items.size());
   const std::shared_lock lock(catalog_mutex_);
-  found.catalog_version = version_text(catalog_written_);
-  if (!wanted.catalog_version.empty() && wanted.catalog_version != found.catalog_version)
-    return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, found.catalog_version);
+  found.catalog_version = catalog_version_text(catalog_written_);
+  if (auto refusal = check_catalog(wanted, found.catalog_version)) return *refusal;
   for (const std::string& id : wanted.items) {
     const auto at = catalog_.find(id);
     found.items.push_back(at == catalog_.end() ? std::nullopt : std::optional(at->second));
@@ -152,25 +127,17 @@ std::uint64_t FeaturePort::items() const {
 
 std::string FeaturePort::catalog_version() const {
   const std::shared_lock lock(catalog_mutex_);
-  return version_text(catalog_written_);
+  return catalog_version_text(catalog_written_);
 }
 
 // ---- writes: the caller of resolve and change_of holds writing_, so the catalog stands still ----
 
 std::optional<Refusal> FeaturePort::resolve(const PutUser& put, Profile& profile) const {
-  if (auto fault = find_fault(put, limits_)) return fault;
-  profile.tokens = put.tokens;
-  profile.events.assign(put.tokens.size(), 1);
-  for (std::size_t i = 0; i < put.history.size(); ++i) {
-    const auto at = catalog_.find(put.history[i]);
-    if (at == catalog_.end())
-      return Refusal{422, "unknown_item", "no such item in the catalog", "history[" + std::to_string(i) + "]",
-                     "the id of an item that was put before"};
-    const std::vector<Token>& tokens = at->second.tokens;
-    profile.tokens.insert(profile.tokens.end(), tokens.begin(), tokens.end());
-    profile.events.push_back(static_cast<std::uint32_t>(tokens.size()));
-  }
-  return {};
+  const auto tokens_of = [this](const std::string& item) {
+    const auto at = catalog_.find(item);
+    return at == catalog_.end() ? nullptr : &at->second.tokens;
+  };
+  return troupe::resolve(put, limits_, tokens_of, profile);
 }
 
 Change FeaturePort::change_of(const PutUser& put, Profile profile) const {
@@ -193,8 +160,7 @@ JobResult FeaturePort::write(const DeleteUser& gone) {
   const std::string key = user_key(gone.tenant, gone.user);
   const Store::Read read = store_.read(Column::users, key, [](std::string_view) {});
   if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
-  if (read == Store::Read::missing)
-    return Refusal{404, "unknown_user", "no such user", "user", "the id of a user that was put before"};
+  if (read == Store::Read::missing) return unknown_user();
   const std::uint64_t version = profiles_written_ + 1;
   const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
   if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
@@ -219,9 +185,7 @@ JobResult FeaturePort::write(const PutItem& put) {
 
 JobResult FeaturePort::write(const DeleteItem& gone) {
   const std::lock_guard lock(writing_);
-  if (!catalog_.contains(gone.item))
-    return Refusal{404, "unknown_item", "no such item in the catalog", "item",
-                   "the id of an item that was put before"};
+  if (!catalog_.contains(gone.item)) return unknown_item();
   const std::uint64_t version = catalog_written_ + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
   if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);

@@ -12,35 +12,26 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ports.h"
+#include "runtime/feature_store.h"
 #include "runtime/store.h"
 #include "runtime/store_rows.h"
 
 namespace troupe {
 
-// Thread-safe: several lanes may run it.
-class FeaturePort final : public Port {
+class FeaturePort final : public FeatureStore {
  public:
-  using NameItem = std::function<BlockName(std::span<const Token>)>;  // of an item's item-prefix block
-
   // Loads the catalog; rows that cannot be read are left out and counted. `store` must outlive the port.
   // `model_version` is the one that `name_item` names for; "": whatever is asked for.
   FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item, std::string model_version = "");
 
-  // FindFeatures, Write and ListItems. A refusal of a write names the field as the HTTP body does; features
-  // of another model or catalog version than the present one are refused (503 `wrong_model`,
-  // `wrong_catalog`).
   JobResult run(const Job& job, std::uint32_t lane) override;
 
-  // In one go, durable at the end; a later row with the same id wins. All rows are checked before the first
-  // is stored: throws StoreError (bad_row) that names the first bad one, counted from 1, or what the disk
-  // reported.
-  void import_items(std::span<const PutItem> rows);
-  void import_users(std::span<const PutUser> rows);
+  void import_items(std::span<const PutItem> rows) override;
+  void import_users(std::span<const PutUser> rows) override;
 
-  std::uint64_t items() const;
-  std::string catalog_version() const;
-  std::uint64_t bad_records() const { return bad_records_.load(); }  // seen since the start; each was a miss
+  std::uint64_t items() const override;
+  std::string catalog_version() const override;
+  std::uint64_t bad_records() const override { return bad_records_.load(); }
 
  private:
   using Catalog = std::map<std::string, Item, std::less<>>;

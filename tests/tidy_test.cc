@@ -70,6 +70,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"ucp/", {"runtime/ucx_"}},
       {"ucs/", {"runtime/ucx_"}},
       {"rocksdb/", {"runtime/store"}},
+      {"hiredis/", {"runtime/redis_"}},
       {"metis", {"placement/"}},
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
