@@ -100,14 +100,6 @@ std::string layout_version(const kernels::DecoderOptions& options) {
          kernels::weight_variant(options.weights);
 }
 
-FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model) {
-  FeatureLimits limits;
-  limits.vocabulary = static_cast<std::int32_t>(model.vocabulary);
-  limits.item_tokens_max = model.positions_max;
-  limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
-  return limits;
-}
-
 Box::Box(Config config, Place place, MetricRegistry* metrics)
     : config_(std::move(config)),
       place_(std::move(place)),
@@ -127,7 +119,10 @@ Box::Box(Config config, Place place, MetricRegistry* metrics)
   layout_ = kernels::kv_layout(model_, options.page_tokens, options.kv);
   names_ = {loaded.version, layout_version(options)};
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
-  if (place_.router || place_.worker) store_ = std::make_unique<Store>(folder);
+  const bool keeps_features = place_.router && !features_in_redis(config_);
+  if (place_.routers.size() > 1 && keeps_features)
+    throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
+  if (keeps_features || place_.worker) store_ = std::make_unique<Store>(folder);
   if (place_.worker) open_worker(std::move(loaded), options);
   coordination_ = make_coordination(config_, place_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
@@ -156,8 +151,8 @@ void Box::open_transport() {
 }
 
 void Box::open_router() {
-  features_ = std::make_unique<FeaturePort>(
-      *store_, feature_limits(config_, model_),
+  features_ = open_features(
+      config_, store_.get(), feature_limits(config_, model_), router_lanes,
       [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
   router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
 }
@@ -208,6 +203,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};
+  c.coordinate = place_.routers.size() > 1;
   c.precompute.on = config_.boolean("pool.precompute_items");
   return std::make_unique<router::RouterCore>(c);
 }

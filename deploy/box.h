@@ -11,6 +11,7 @@
 
 #include "deploy/coordinating_port.h"
 #include "deploy/dataset.h"
+#include "deploy/features.h"
 #include "deploy/pulling_port.h"
 #include "kernels/decoder.h"
 #include "kernels/vocabulary.h"
@@ -20,7 +21,6 @@
 #include "runtime/host.h"
 #include "runtime/page_arena.h"
 #include "runtime/store_blocks.h"
-#include "runtime/store_features.h"
 #include "runtime/transport.h"
 
 namespace troupe::actors {
@@ -32,7 +32,6 @@ namespace troupe::deploy {
 
 // A knob that has no default. Throws ConfigError if it is empty.
 std::string required_text(const Config& config, const char* knob);
-FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model);
 kernels::DecoderOptions decoder_options(const Config& config);
 // What a block depends on beside the checkpoint: blocks that differ in it must not have the same name.
 std::string layout_version(const kernels::DecoderOptions& options);
@@ -62,7 +61,7 @@ class Box {
   std::vector<Address> actors() const;                 // of the whole cluster
 
   std::uint64_t items() const { return features_->items(); }
-  FeaturePort& features() { return *features_; }  // of a node with a router
+  FeatureStore& features() { return *features_; }  // of a node with a router
   const kernels::DecoderConfig& model() const { return model_; }
   const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
   const router::PromptForm& prompt() const { return prompt_; }
@@ -92,7 +91,7 @@ class Box {
   std::uint32_t executors_ = 1;
   std::unique_ptr<Store> store_;
   std::unique_ptr<PageArena> arena_;
-  std::unique_ptr<FeaturePort> features_;
+  std::unique_ptr<FeatureStore> features_;
   std::unique_ptr<BlockStorePort> blocks_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<PullingPort> kv_port_;

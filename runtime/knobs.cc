@@ -61,6 +61,16 @@ constexpr Knob knobs[] = {
     {"cluster.heartbeat", duration, "200ms", "10ms..1min", "",
      "How often nodes say that they live; three silent ones are taken for a loss."},
 
+    {"features.store", text, "", "", "",
+     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], which several "
+     "routers "
+     "may share; empty: in node.data_dir."},
+    {"features.when_away", choice, "refuse", "refuse|last_known", "",
+     "While Redis is away: refuse, or answer from what this router has read, as it was at one point."},
+    {"features.time_limit", duration, "200ms", "1ms..10s", "", "For a round trip to Redis."},
+    {"features.wait_replicas", integer, "0", "0..16", "replicas",
+     "Replicas of Redis that must have a write before it is answered."},
+
     {"transfer.transports", text, "tcp", "", "",
      "How pages go between nodes, in UCX's words (UCX_TLS): tcp, or with RDMA rc,ud,tcp."},
     {"transfer.devices", text, "", "", "",
