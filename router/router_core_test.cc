@@ -272,6 +272,9 @@ TEST_CASE("a put item is computed ahead under the name that requests will ask fo
   const auto chunk = probe.sent<Execute>().at(0);
   probe.receive(6, worker, Executed{chunk.id, {}, {0, 0}, 2});
   probe.receive(7, door, StatusRequest{1});
+  CHECK_FALSE(probe.sent<StatusReply>().at(0).ready);  // no worker was heard of yet
+  probe.receive(8, worker, beat_of(5));
+  probe.receive(9, door, StatusRequest{2});
   const auto status = probe.sent<StatusReply>().at(0);
   CHECK(status.ready);
   CHECK(field_of(status, "precompute") == "done");

@@ -155,6 +155,11 @@ double WorkerTable::done_us(const Row& row, double new_tokens) const {
   return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
+bool WorkerTable::any_heard() const {
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [](const Row& row) { return row.process != 0 && !row.lost; });
+}
+
 std::size_t WorkerTable::alive_count(Instant now) const {
   return static_cast<std::size_t>(
       std::count_if(rows_.begin(), rows_.end(), [&](const Row& row) { return alive(now, row); }));

@@ -26,7 +26,7 @@ using ConnectionPtr = std::shared_ptr<Connection>;
 namespace {
 
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
-constexpr std::chrono::milliseconds join_limit{3'000}, pause_min{50}, pause_max{1'000};
+constexpr std::chrono::milliseconds join_limit{3'000}, pause_min{50}, pause_max{400};
 constexpr int heartbeats_to_death = 5;
 constexpr std::size_t strangers_max = 64;  // connections that have not joined yet
 
@@ -58,6 +58,7 @@ struct Links::World {
     ConnectionPtr connection;  // while joined
     Incarnation incarnation = 0;
     std::string last_trouble;
+    std::chrono::steady_clock::time_point told;  // that nobody is there
   };
 
   World(ClusterPlace place, Inside inside, const Journal& journal);
@@ -80,6 +81,7 @@ struct Links::World {
   std::string find_fault(const Join& join, const Connection& connection, bool called) const;
   void meet(Peer& peer, const Join& join, ConnectionPtr connection);
   void lose(Peer& peer, const std::string& why);
+  void tell_away(Peer& peer);
   void trouble(Peer& peer, const std::string& why);
   void log(LogLevel level, const char* event, std::vector<LogField> fields) const;
 
@@ -308,7 +310,17 @@ void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
   const ConnectionPtr& connection = at->second.connection;
   const bool taken = connection && envelope->size() <= message_bytes_max &&
                      connection->send(to, std::move(envelope), place.waiting_bytes_max);
-  if (!taken) journal.undelivered();
+  if (taken) return;
+  journal.undelivered();
+  if (!connection) tell_away(at->second);
+}
+
+// Whoever has just sent there, and waits, should know at once.
+void Links::World::tell_away(Peer& peer) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < peer.told + std::chrono::microseconds(place.heartbeat.us)) return;
+  peer.told = now;
+  inside.tell_lost(peer.address.node);
 }
 
 // ---- from outside ----

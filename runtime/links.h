@@ -21,6 +21,7 @@ class Links {
   struct Inside {
     // An envelope of that peer for an actor of this process.
     std::function<void(NodeId peer, Address to, std::shared_ptr<const Bytes>)> deliver;
+    // It has gone; or it is not there, and something was sent to it (said once per heartbeat).
     std::function<void(NodeId peer)> tell_lost;
   };
 

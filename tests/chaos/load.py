@@ -1,0 +1,131 @@
+"""A client that asks at a steady rate, at any router that a load balancer would choose, and compares each ranking with
+what a box that nothing happened to has answered."""
+import http.client
+import itertools
+import json
+import threading
+import time
+
+TOLERANCE = 5e-3  # of a score
+CONNECT_LIMIT = 0.3  # as a load balancer would wait
+
+
+def ask(address, method, path, body, limit):
+    connection = http.client.HTTPConnection(address, 8080, timeout=CONNECT_LIMIT)
+    try:
+        connection.connect()
+    except OSError as error:
+        connection.close()
+        raise ConnectionRefusedError(str(error)) from error
+    connection.sock.settimeout(limit)
+    try:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+class Expected:
+    """What is right, by user and plan."""
+
+    def __init__(self, address, port, requests, plans):
+        self.answers = {}
+        for request in requests:
+            for plan in plans:
+                body = json.dumps({**request, "policy": plan})
+                connection = http.client.HTTPConnection(address, port, timeout=20)
+                connection.request("POST", "/v1/rank", body)
+                answer = connection.getresponse()
+                reply = json.loads(answer.read())
+                if answer.status != 200:
+                    raise RuntimeError(f"the reference box answers {answer.status}: {reply}")
+                self.answers[request["user"], plan] = {item["id"]: item["score"] for item in reply["items"]}
+                connection.close()
+
+    def fault(self, request, reply):
+        """What is wrong with this answer; empty: nothing."""
+        right = self.answers[request["user"], reply["plan"]]
+        items = {item["id"]: item["score"] for item in reply["items"]}
+        if items.keys() != right.keys():
+            return f"other items: {sorted(items.keys() ^ right.keys())[:3]}"
+        for item, score in items.items():
+            if not abs(score - right[item]) <= TOLERANCE * max(1, abs(right[item])):
+                return f"{item} has {score}, right is {right[item]}"
+        scores = [item["score"] for item in reply["items"]]
+        return "" if scores == sorted(scores, reverse=True) else "not in order of scores"
+
+
+class Load:
+    """Outcomes: ok, wrong, refused (a typed error), lost (with the connection), nobody (no router is ready), hung."""
+
+    def __init__(self, hosts, at, routers, requests, expected, rate, deadline, grace, threads=12):
+        self.hosts, self.at, self.routers = hosts, at, routers
+        self.requests, self.expected = requests, expected
+        self.rate, self.deadline, self.grace = rate, deadline, grace
+        self.outcomes, self.lock = [], threading.Lock()
+        self.ready = dict.fromkeys(routers, True)
+        self.away = {}  # router: since when nobody can reach it, and until when
+        self.stopping = False
+        self.count = itertools.count()
+        self.began = time.monotonic()
+        self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
+        self.threads += [threading.Thread(target=self._check, args=(r,), daemon=True) for r in routers]
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self):
+        self.stopping = True
+        for thread in self.threads:
+            thread.join(timeout=20)
+
+    def _check(self, router):
+        self.hosts.enter(self.at)
+        while not self.stopping:
+            try:
+                self.ready[router] = ask(self.hosts.address[router], "GET", "/v2/health/ready", None, 0.5)[0] == 200
+            except (OSError, http.client.HTTPException):
+                self.ready[router] = False
+            time.sleep(0.1)
+
+    def _ask_on(self):
+        self.hosts.enter(self.at)
+        while not self.stopping:
+            number = next(self.count)
+            due = self.began + number / self.rate
+            time.sleep(max(0, due - time.monotonic()))
+            request = self.requests[number % len(self.requests)]
+            plan = ("item", "user", "bat")[number % 3]
+            sent = time.monotonic()
+            kind, what = self._outcome(number, request, plan, sent)
+            with self.lock:
+                self.outcomes.append((sent, kind, what, time.monotonic() - sent))
+
+    def _was_away(self, router, sent):
+        since, until = self.away.get(router, (None, None))
+        return since is not None and (until is None or until > sent)
+
+    def _outcome(self, number, request, plan, sent):
+        limit = self.deadline + self.grace
+        body = json.dumps({**request, "policy": plan, "budget_us": int(self.deadline * 1e6)})
+        turn = number % len(self.routers)
+        order = self.routers[turn:] + self.routers[:turn]
+        order.sort(key=lambda router: not self.ready[router])  # stable: the ready ones first
+        for router in order:
+            try:
+                status, text = ask(self.hosts.address[router], "POST", "/v1/rank", body, limit)
+            except ConnectionRefusedError:
+                self.ready[router] = False
+                continue  # nothing was sent: the next one
+            except TimeoutError:
+                if self._was_away(router, sent):
+                    return "lost", f"{router} could not be reached"
+                return "hung", f"no outcome from {router} in {limit} s"
+            except (OSError, http.client.HTTPException) as error:
+                return "lost", f"{router}: {error}"
+            reply = json.loads(text)
+            if status != 200:
+                return "refused", f"{status} {text.decode()[:300]}"
+            fault = self.expected.fault(request, reply)
+            return ("wrong", fault) if fault else ("ok", reply["plan"])
+        return "nobody", "no router takes a connection"
