@@ -12,6 +12,7 @@
 
 #include "runtime/host.h"
 #include "runtime/json.h"
+#include "runtime/message_id.h"
 
 namespace troupe::router {
 
@@ -81,23 +82,6 @@ Refusal stopping() {
 }
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
-void set_id(Message& message, RequestId id) {
-  std::visit(
-      [id](auto& m) {
-        if constexpr (requires { m.id; }) m.id = id;
-      },
-      message);
-}
-
-RequestId id_of(const Message& message) {
-  return std::visit(
-      [](const auto& m) -> RequestId {
-        if constexpr (requires { m.id; }) return m.id;
-        return 0;
-      },
-      message);
-}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // What the clients make of the outcomes that they get, and of those that they do not get.
 #include <algorithm>
 
+#include "runtime/message_id.h"
 #include "sim/clients.h"
 
 namespace troupe::sim {

@@ -3,29 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/message_id.h"
+
 namespace troupe::sim {
 namespace {
 
 constexpr double copied_share = 0.01;  // of the requests, that their clients send twice
 
-void set_id(Message& message, RequestId id) {
-  std::visit(
-      [&](auto& m) {
-        if constexpr (requires { m.id; }) m.id = id;
-      },
-      message);
-}
-
 }  // namespace
-
-RequestId id_of(const Message& message) {
-  return std::visit(
-      [](const auto& m) -> RequestId {
-        if constexpr (requires { m.id; }) return m.id;
-        return 0;
-      },
-      message);
-}
 
 Clients::Clients(Cluster& cluster, Violations& violations)
     : cluster_(cluster),

@@ -38,8 +38,6 @@ struct Asked {
   SinceKill since_kill = SinceKill::unknown;  // with nothing else wrong
 };
 
-RequestId id_of(const Message& message);  // 0: it has none
-
 // One second of virtual time, for plots.
 struct Second {
   std::uint32_t sent = 0, answered = 0, refused = 0, expired = 0;

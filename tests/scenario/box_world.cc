@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runtime/caf_host.h"
+#include "runtime/message_id.h"
 #include "runtime/sim_host.h"
 
 namespace troupe::scenario {
@@ -17,15 +18,6 @@ namespace {
 const Address door = deploy::Box::address(Role::door);
 constexpr Duration answer_virtual_max{60'000'000};
 constexpr std::chrono::seconds answer_real_max{60};
-
-RequestId id_of(const Message& message) {
-  return std::visit(
-      [](const auto& m) -> RequestId {
-        if constexpr (requires { m.id; }) return m.id;
-        return 0;
-      },
-      message);
-}
 
 std::unique_ptr<Host> make_host(World world, MetricRegistry& metrics, std::uint64_t seed) {
   const LogSink silent = [](auto&&...) {};
