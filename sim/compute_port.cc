@@ -75,10 +75,16 @@ const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
 }
 
 std::uint64_t content_of(const BatchRequest& request) {
-  std::uint64_t content = 0;
-  for (const PlannedSegment& segment : request.segments)
-    content += mix(static_cast<std::uint64_t>(segment.kind), hash_of(std::span<const Token>(segment.tokens)));
-  return content;
+  std::uint64_t items = 0, others = 0;
+  for (const PlannedSegment& segment : request.segments) {
+    const std::uint64_t tokens = hash_of(std::span<const Token>(segment.tokens));
+    if (segment.kind == SegmentKind::item) {
+      items = mix(items, tokens);
+    } else {
+      others += mix(static_cast<std::uint64_t>(segment.kind), tokens);
+    }
+  }
+  return mix(items, others);
 }
 
 const std::string& ComputePort::model_of(const BatchRequest& request) const {

@@ -45,7 +45,8 @@ struct ComputeOptions {
 
 // A user segment of these tokens is poison, if this is among the poisons.
 std::uint64_t poison_of(std::span<const Token> user_segment);
-// What a request asks for, whatever its plan: its segments in any order.
+// What a request asks for, whatever its prefix. To routers the same items in another order are another
+// request.
 std::uint64_t content_of(const BatchRequest& request);
 
 class ComputePort final : public SimPort {

@@ -206,3 +206,14 @@ TEST_CASE("models are loaded in time, if there is room, and not dropped while th
   CHECK(std::get<BatchDone>(device.end(job, 1)).replies[0].readouts == truth(on_two, "m2"));
   CHECK(device.run(on_two).refusal->code == "wrong_model");
 }
+
+TEST_CASE("a content is the same after any prefix, and another one with its items in another order") {
+  const PlannedSegment user{SegmentKind::user, {1, 2}}, first{SegmentKind::item, {3, 4}},
+      second{SegmentKind::item, {5}};
+  const auto content = [](const std::vector<PlannedSegment>& segments) {
+    return content_of(BatchRequest{.segments = segments});
+  };
+  CHECK(content({user, first, second}) == content({first, second, user}));
+  CHECK(content({user, first, second}) != content({user, second, first}));
+  CHECK(content({user, first, second}) != content({user, first}));
+}
