@@ -15,13 +15,14 @@
 
 #include "runtime/sim_host.h"
 #include "sim/pages.h"
+#include "sim/slowness.h"
 #include "sim/violations.h"
 
 namespace troupe::sim {
 
 // Whoever injects faults writes these at any time; jobs look at them as they begin and end.
 struct DeviceFaults {
-  double slowness = 1;  // times the duration of a job that begins
+  Slowness slowness;    // of jobs that begin
   bool hung = false;    // jobs that begin do not end
   bool broken = false;  // batches end in a refusal, until healed
   bool nan = false;     // a logit of each request is not a number

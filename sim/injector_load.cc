@@ -51,11 +51,7 @@ bool Injector::set_features(const Fault& fault) {
   FeatureFaults& features = cluster_.node(fault.node).features;
   features.slowness = 1 + 300 * strongest(FaultKind::features_slow, fault.node);
   features.failing = active(FaultKind::features_failing, fault.node) > 0;
-  features.hung_until = {};
-  for (const std::size_t index : active_)
-    if (faults_[index].kind == FaultKind::features_hung && faults_[index].node == fault.node)
-      features.hung_until =
-          std::max(features.hung_until, Instant{} + faults_[index].at + faults_[index].lasts);
+  features.hung_until = last_end(FaultKind::features_hung, fault.node);
   return alive(fault.node);
 }
 

@@ -65,9 +65,9 @@ struct Bench {
       add(host.alive(id)), add(host.paused(id));
       if (host.alive(id)) add((host.local_time(id).us - before[id] + 5) / 10);
       const SimDisk::Faults& disk = node.disk->faults();
-      add(disk.full), add(disk.failing), add(disk.slowness), add(static_cast<int>(disk.torn)),
+      add(disk.full), add(disk.failing), add(disk.slowness.factor), add(static_cast<int>(disk.torn)),
           add(disk.loads_lost);
-      add(node.device.slowness), add(node.device.hung), add(node.device.broken), add(node.device.nan);
+      add(node.device.slowness.factor), add(node.device.hung), add(node.device.broken), add(node.device.nan);
       add(node.device.load_fails);
       if (node.kv_worker) add(node.kv_worker->pool().cap(PoolArea::item));
       add(node.features.slowness), add(node.features.failing), add(node.features.hung_until.us);
