@@ -32,6 +32,10 @@ std::string_view Precompute::state() const {
   return "";
 }
 
+bool Precompute::at_rest() const {
+  return stage_ != Stage::walking && !lookup_ && changed_.empty() && missing_.empty() && running_.empty();
+}
+
 void Precompute::start(Turn turn) {
   if (!config_.on) return;
   stage_ = Stage::walking;

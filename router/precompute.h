@@ -60,6 +60,7 @@ class Precompute {
   bool on_executed(Turn turn, const Executed& executed);
   bool on_refused(Turn turn, const Refused& refused);
 
+  bool at_rest() const;            // nothing is left to be computed
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }

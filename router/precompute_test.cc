@@ -99,6 +99,7 @@ TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
   b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
   CHECK(b.listing()->second.after == "");
   CHECK(b.precompute.state() == "running");
+  CHECK_FALSE(b.precompute.at_rest());
 }
 
 TEST_CASE("only what is missing is computed, in chunks, under the names that requests will ask for") {
@@ -122,6 +123,13 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
   CHECK(b.precompute.state() == "done");
+  CHECK(b.precompute.at_rest());
+  b.precompute.add(b.at(6), item(9));
+  CHECK_FALSE(b.precompute.at_rest());
+  b.find(7, {0});
+  CHECK_FALSE(b.precompute.at_rest());
+  b.execute(8, 1, true);
+  CHECK(b.precompute.at_rest());
 }
 
 TEST_CASE("the walk goes on where it stood, page by page, over items that do not fit") {

@@ -82,6 +82,7 @@ class RouterCore final : public Core {
   std::size_t executing() const { return count(Stage::executing); }
   std::size_t retries_in_flight() const;
   bool swapping() const { return reloading_.has_value() || versions_.swapping(); }
+  bool precomputing() const { return !precompute_.at_rest(); }
   bool draining() const { return draining_; }
   const Versions& versions() const { return versions_.versions(); }
   const WorkerTable& workers() const { return workers_; }

@@ -72,7 +72,7 @@ void Attempts::on_event(Instant now, Address to, const Event& event) {
   if (const auto* fired = std::get_if<TimerFired>(&event)) {
     if (fired->timer == start_timer) routers_[to.node] = {};
   } else if (const auto* gone = std::get_if<PeerLost>(&event)) {
-    lose(now, to.node, gone->node);
+    lose(silent_since(now, routers_[to.node], gone->node).value_or(now), to.node, gone->node);
   } else if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, to.node, *received);
   }

@@ -112,6 +112,16 @@ TEST_CASE("a silence is a loss of the moment when it could be noticed, however l
   CHECK(b.lost_twice(9'000'003));
 }
 
+TEST_CASE("the news that a silent worker is gone tells nothing new, and may come long after the loss") {
+  Bench b;
+  b.beat(0, first);
+  b.send(1, first, 100);
+  b.hear(9'000'000, PeerLost{first});  // long after its deadline
+  b.send(9'000'001, second, 100, true);
+  b.hear(9'000'002, PeerLost{second});
+  CHECK(b.lost_twice(9'000'003));
+}
+
 TEST_CASE("silence and a new process are losses; an answer, or the request's end, ends what can be lost") {
   Bench b;
   for (const NodeId node : {first, second, third}) b.beat(0, node);
@@ -125,6 +135,7 @@ TEST_CASE("silence and a new process are losses; an answer, or the request's end
   b.hear_from(100'002, third, Executed{.id = 101});
   b.beat(900'000, third);
   b.send(900'001, third, 102, true, 11);
+  for (std::int64_t us = 1'300'000; us < 3'500'000; us += 400'000) b.beat(us, third);
   b.hear(3'500'000, PeerLost{third});  // long after its deadline
   b.send(3'500'001, first, 103, false, 11);
   b.hear(3'500'002, PeerLost{first});

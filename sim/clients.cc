@@ -18,6 +18,7 @@ Clients::Clients(Cluster& cluster, Violations& violations)
       oracle_(cluster.world(), cluster.form()),
       random_(cluster.scenario().seed, 31),
       writes_share_(cluster.scenario().writes_share) {
+  cluster_.coordination().on_change = [this] { note_versions(); };
   for (auto& [id, node] : cluster_.nodes())
     if (node.is_router)
       cluster_.host().set_door(

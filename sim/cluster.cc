@@ -325,6 +325,11 @@ bool Cluster::in_phase(Phase phase) const {
   });
 }
 
+bool Cluster::precomputing() const {
+  return std::ranges::any_of(
+      nodes_, [](const auto& entry) { return entry.second.router && entry.second.router->precomputing(); });
+}
+
 std::string Cluster::check_bounds() const {
   for (const auto& [id, node] : nodes_) {
     const auto named = [id = id](const char* actor, const std::string& fault) {

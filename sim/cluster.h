@@ -83,6 +83,7 @@ class Cluster {
   void follow_catalog();
 
   bool in_phase(Phase phase) const;
+  bool precomputing() const;  // blocks of the catalog, ahead of who asks for them
   // Empty, or which of the bounds of which actor does not hold (promise 10), or which invariant.
   std::string check_bounds() const;
   // Router lookups go somewhere: the cache-meta that leads, or null.

@@ -18,10 +18,6 @@ Refusal device_error(std::string what) {
   return {503, "device_error", std::move(what), "inference worker", "a device that works"};
 }
 
-Duration times(Duration time, double factor) {
-  return {static_cast<std::int64_t>(static_cast<double>(time.us) * factor)};
-}
-
 }  // namespace
 
 std::uint64_t poison_of(std::span<const Token> user_segment) { return mix(hash_of(user_segment), 0xdead); }
@@ -41,7 +37,7 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
 
 std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uint32_t lane) {
   if (faults_.hung) return std::nullopt;
-  if (std::holds_alternative<LoadModel>(job)) return times(options_.load_time, faults_.slowness);
+  if (std::holds_alternative<LoadModel>(job)) return faults_.slowness.stretch(now, options_.load_time);
   const auto* batch = std::get_if<RunBatch>(&job);
   if (!batch) return Duration{0};
   if (const BatchRequest* poison = find_poison(*batch)) {
@@ -53,7 +49,7 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     running.requests.push_back(begin_request(request));
     running.models.insert(model_of(request));
   }
-  return times(time_of(*batch), faults_.slowness);
+  return faults_.slowness.stretch(now, time_of(*batch));
 }
 
 Duration ComputePort::time_of(const RunBatch& batch) const {
@@ -75,10 +71,16 @@ const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
 }
 
 std::uint64_t content_of(const BatchRequest& request) {
-  std::uint64_t content = 0;
-  for (const PlannedSegment& segment : request.segments)
-    content += mix(static_cast<std::uint64_t>(segment.kind), hash_of(std::span<const Token>(segment.tokens)));
-  return content;
+  std::uint64_t items = 0, others = 0;
+  for (const PlannedSegment& segment : request.segments) {
+    const std::uint64_t tokens = hash_of(std::span<const Token>(segment.tokens));
+    if (segment.kind == SegmentKind::item) {
+      items = mix(items, tokens);
+    } else {
+      others += mix(static_cast<std::uint64_t>(segment.kind), tokens);
+    }
+  }
+  return mix(items, others);
 }
 
 const std::string& ComputePort::model_of(const BatchRequest& request) const {

@@ -15,13 +15,14 @@
 
 #include "runtime/sim_host.h"
 #include "sim/pages.h"
+#include "sim/slowness.h"
 #include "sim/violations.h"
 
 namespace troupe::sim {
 
 // Whoever injects faults writes these at any time; jobs look at them as they begin and end.
 struct DeviceFaults {
-  double slowness = 1;  // times the duration of a job that begins
+  Slowness slowness;    // of jobs that begin
   bool hung = false;    // jobs that begin do not end
   bool broken = false;  // batches end in a refusal, until healed
   bool nan = false;     // a logit of each request is not a number
@@ -45,7 +46,8 @@ struct ComputeOptions {
 
 // A user segment of these tokens is poison, if this is among the poisons.
 std::uint64_t poison_of(std::span<const Token> user_segment);
-// What a request asks for, whatever its plan: its segments in any order.
+// What a request asks for, whatever its prefix. To routers the same items in another order are another
+// request.
 std::uint64_t content_of(const BatchRequest& request);
 
 class ComputePort final : public SimPort {

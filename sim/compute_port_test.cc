@@ -73,8 +73,10 @@ TEST_CASE("computed, written and reused give the truth, and time follows what is
   CHECK(reused.readouts == truth(reuse));
   CHECK(reused.corrupt.empty());
   CHECK(device.begin(RunBatch{{reuse, reuse}}) == Duration{2'220});
-  device.faults.slowness = 3;
+  device.faults.slowness = {3};
   CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{6'300});
+  device.faults.slowness = {3, {3'000}};  // a thousand microseconds of it are done then
+  CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{4'100});
   CHECK(device.violations.count() == 0);
 }
 
@@ -187,7 +189,7 @@ TEST_CASE("poison never ends and tells whom it kills") {
 
 TEST_CASE("models are loaded in time, if there is room, and not dropped while they are in use") {
   Device device;
-  device.faults.slowness = 2;
+  device.faults.slowness = {2};
   CHECK(device.begin(LoadModel{"m2"}) == Duration{4'000'000});
   device.faults.load_fails = true;
   CHECK(std::holds_alternative<Refusal>(device.end(LoadModel{"m2"})));
@@ -205,4 +207,15 @@ TEST_CASE("models are loaded in time, if there is room, and not dropped while th
   CHECK(promises(device.violations) == std::vector<int>{4});
   CHECK(std::get<BatchDone>(device.end(job, 1)).replies[0].readouts == truth(on_two, "m2"));
   CHECK(device.run(on_two).refusal->code == "wrong_model");
+}
+
+TEST_CASE("a content is the same after any prefix, and another one with its items in another order") {
+  const PlannedSegment user{SegmentKind::user, {1, 2}}, first{SegmentKind::item, {3, 4}},
+      second{SegmentKind::item, {5}};
+  const auto content = [](const std::vector<PlannedSegment>& segments) {
+    return content_of(BatchRequest{.segments = segments});
+  };
+  CHECK(content({user, first, second}) == content({first, second, user}));
+  CHECK(content({user, first, second}) != content({user, second, first}));
+  CHECK(content({user, first, second}) != content({user, first}));
 }

@@ -169,6 +169,18 @@ double Injector::strongest(FaultKind kind, NodeId node) const {
   return fault ? fault->intensity : 0;
 }
 
+Instant Injector::last_end(FaultKind kind, NodeId node) const {
+  Instant last;
+  for (const std::size_t index : active_)
+    if (faults_[index].kind == kind && faults_[index].node == node)
+      last = std::max(last, Instant{} + faults_[index].at + faults_[index].lasts);
+  return last;
+}
+
+Slowness Injector::slowness(FaultKind kind, NodeId node, double factor) const {
+  return active(kind, node) > 0 ? Slowness{factor, last_end(kind, node)} : Slowness{};
+}
+
 Injector::PhaseSet Injector::phases_now() const {
   PhaseSet set;
   for (std::size_t phase = 0; phase < phases; ++phase)

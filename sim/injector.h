@@ -52,7 +52,9 @@ class Injector {
   void seed_draws(const Fault& fault);
   // Of the active faults of this kind (on this node, if one is named).
   std::size_t active(FaultKind kind, NodeId node = 0) const;
-  double strongest(FaultKind kind, NodeId node) const;  // 0: there is none
+  double strongest(FaultKind kind, NodeId node) const;                  // 0: there is none
+  Instant last_end(FaultKind kind, NodeId node) const;                  // of all of them
+  Slowness slowness(FaultKind kind, NodeId node, double factor) const;  // as long as there is one
   const Fault* strongest_fault(FaultKind kind, NodeId node) const;
   bool alive(NodeId node) const { return cluster_.host().alive(node); }
 

@@ -18,7 +18,7 @@ bool Injector::set_device(const Fault& fault, bool on) {
       device.nan = worst > 0;
       break;
     case FaultKind::slow_node:
-      device.slowness = worst > 0 ? 3 + 17 * worst : 1;
+      device.slowness = slowness(fault.kind, fault.node, 3 + 17 * worst);
       break;
     case FaultKind::memory_corruption:
       return on && corrupt_memory(fault);

@@ -51,11 +51,7 @@ bool Injector::set_features(const Fault& fault) {
   FeatureFaults& features = cluster_.node(fault.node).features;
   features.slowness = 1 + 300 * strongest(FaultKind::features_slow, fault.node);
   features.failing = active(FaultKind::features_failing, fault.node) > 0;
-  features.hung_until = {};
-  for (const std::size_t index : active_)
-    if (faults_[index].kind == FaultKind::features_hung && faults_[index].node == fault.node)
-      features.hung_until =
-          std::max(features.hung_until, Instant{} + faults_[index].at + faults_[index].lasts);
+  features.hung_until = last_end(FaultKind::features_hung, fault.node);
   return alive(fault.node);
 }
 
@@ -81,9 +77,11 @@ bool Injector::start_poison(std::size_t index) {
   const Scenario& s = cluster_.scenario();
   const auto& tenants = cluster_.world().options().tenants;
   const std::string tenant = tenants[random_.below(tenants.size())];
-  std::uint64_t number = random_.below(s.users);
-  while (number + 1 < s.users && cluster_.world().is_twin(number)) ++number;  // twins are two to routers
-  const std::string user = WorldData::user_id(number);
+  const std::uint64_t first = random_.below(s.users);
+  std::uint64_t step = 0;
+  while (step < s.users && cluster_.world().is_twin((first + step) % s.users)) ++step;
+  if (step == s.users) return false;  // twins are two to routers, and one to the device
+  const std::string user = WorldData::user_id((first + step) % s.users);
   const auto profile = cluster_.world().profile(tenant, user);
   if (!profile) return false;
   const router::FittedHistory history = router::fit_history(cluster_.form(), *profile, 64);

@@ -14,7 +14,7 @@ bool Injector::set_disk(const Fault& fault, bool on) {
       faults.failing = worst > 0;
       break;
     case FaultKind::disk_slow:
-      faults.slowness = 1 + 500 * worst;
+      faults.slowness = slowness(fault.kind, fault.node, 1 + 500 * worst);
       break;
     case FaultKind::load_failing:
       faults.loads_lost = worst;

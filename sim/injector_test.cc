@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "router/plan.h"
 #include "sim/run.h"
 
 using namespace troupe;
@@ -65,9 +66,9 @@ struct Bench {
       add(host.alive(id)), add(host.paused(id));
       if (host.alive(id)) add((host.local_time(id).us - before[id] + 5) / 10);
       const SimDisk::Faults& disk = node.disk->faults();
-      add(disk.full), add(disk.failing), add(disk.slowness), add(static_cast<int>(disk.torn)),
+      add(disk.full), add(disk.failing), add(disk.slowness.factor), add(static_cast<int>(disk.torn)),
           add(disk.loads_lost);
-      add(node.device.slowness), add(node.device.hung), add(node.device.broken), add(node.device.nan);
+      add(node.device.slowness.factor), add(node.device.hung), add(node.device.broken), add(node.device.nan);
       add(node.device.load_fails);
       if (node.kv_worker) add(node.kv_worker->pool().cap(PoolArea::item));
       add(node.features.slowness), add(node.features.failing), add(node.features.hung_until.us);
@@ -251,4 +252,27 @@ TEST_CASE("what was deleted is gone, and comes back when the storm is over") {
   CHECK(world.edition() > 0);
   bench.run_until(2'500'000);
   CHECK(gone() == before);
+}
+
+TEST_CASE("poison is the history of one user only, if there is a user who has no twin") {
+  std::uint32_t strikes = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    Scenario s = calm_scenario();
+    s.seed = seed, s.users = 2;
+    Bench bench(s, {{FaultKind::poison, {100'000}, {1'000'000}}});
+    bench.run_until(100'001);
+    const WorldData& world = bench.cluster.world();
+    std::uint32_t poisonous = 0;
+    for (const std::string& tenant : world.options().tenants)
+      for (std::uint32_t u = 0; u < s.users; ++u) {
+        const auto history =
+            router::fit_history(bench.cluster.form(), *world.profile(tenant, WorldData::user_id(u)), 64);
+        poisonous += static_cast<std::uint32_t>(bench.cluster.poisons().count(poison_of(history.tokens)));
+      }
+    CHECK(poisonous == bench.injected(FaultKind::poison));
+    strikes += bench.injected(FaultKind::poison);
+  }
+  CHECK(strikes > 45);
+  CHECK(strikes < 60);
 }

@@ -11,7 +11,7 @@
 namespace troupe::sim {
 namespace {
 
-constexpr Duration inspect_every{100'000}, look_every{20'000};
+constexpr Duration inspect_every{100'000}, look_every{20'000}, precomputing_max{120'000'000};
 
 class Run {
  public:
@@ -47,7 +47,7 @@ class Run {
         cluster_.follow_catalog();
         inspector_.look();
       });
-    if (advance(end + inspector_.quiet())) inspector_.judge_end();
+    if (advance(end + inspector_.quiet()) && end_precomputing()) inspector_.judge_end();
     return result();
   }
 
@@ -73,6 +73,16 @@ class Run {
       if (options_.first_violation_ends && violations_.count() > 0) return false;
     }
     return true;
+  }
+
+  // Nobody waits for the blocks of the whole catalog, so slow devices may be at them long after the last
+  // request. That ends by itself; what is left over then is judged.
+  bool end_precomputing() {
+    if (!cluster_.precomputing()) return true;
+    const Instant latest = cluster_.now() + precomputing_max;
+    while (cluster_.precomputing() && cluster_.now() < latest)
+      if (!advance(cluster_.now() + inspect_every)) return false;
+    return advance(cluster_.now() + inspector_.quiet());
   }
 
   RunResult result() {

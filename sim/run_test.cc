@@ -40,6 +40,20 @@ TEST_CASE("faults strike, their phases are counted, and the trace tells of them"
   CHECK(met > 0);
 }
 
+TEST_CASE("what is left over is judged when the catalog's blocks have been computed, however slowly") {
+  Scenario scenario;
+  scenario.us_per_token = 8'000;  // a dozen seconds for 256 items; who is full is seen by trying in vain
+  scenario.items = 1'000;
+  scenario.requests_per_s = 0.5;
+  scenario.deadline = {5'000'000};
+  const RunResult result = run(scenario);
+  for (const Violation& violation : result.violations) {
+    CAPTURE(violation.what);
+    CHECK(violation.promise == 0);
+  }
+  CHECK(result.tally.answered > 0);
+}
+
 TEST_CASE("a swarm gives the same sums on one thread and on two") {
   SwarmOptions options{.first = 1, .last = 8};
   const SwarmResult one = run_swarm(options);

@@ -316,6 +316,14 @@ void fit_load(Scenario& s) {
   if (s.drill && has(s, FaultKind::drain)) slow_down(s, 150, 0.5);
 }
 
+// Where every request must be answered there is room for what waits, until a process that is gone is known to
+// be, and then for an answer of the index: twice as much, as the load comes by chance.
+void fit_bounds(Scenario& s) {
+  const std::int64_t wait_us = 3 * s.heartbeat.us + s.deadline.us / 10;
+  const double waiting = s.requests_per_s * static_cast<double>(wait_us) * 1e-6;
+  s.in_flight_max = std::max(s.in_flight_max, static_cast<std::uint32_t>(2 * waiting));
+}
+
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
@@ -332,6 +340,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_faults(random, limits, s);
   fit_load(s);
   s.harmless = all_harmless(s);
+  if (s.harmless) fit_bounds(s);
   s.drifts = has(s, FaultKind::clock_drift);
   return s;
 }

@@ -46,3 +46,17 @@ TEST_CASE("limits hold: so many nodes, these kinds only, none at all") {
     CHECK(draw_scenario(seed, {.no_faults = true}).faults.empty());
   }
 }
+
+TEST_CASE("where every request must be answered, a router holds what comes while a loss is not known yet") {
+  std::size_t harmless = 0, small = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    const Scenario s = draw_scenario(seed);
+    const double waiting = s.requests_per_s * static_cast<double>(3 * s.heartbeat.us) * 1e-6;
+    if (s.harmless) CHECK(s.in_flight_max > 1.5 * waiting);
+    harmless += s.harmless;
+    small += s.in_flight_max < 40;
+  }
+  CHECK(harmless > 0);
+  CHECK(small > 0);  // and elsewhere it gets full
+}

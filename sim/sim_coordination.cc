@@ -27,7 +27,9 @@ std::variant<Coordinated, Refusal> SimCoordination::ask(Instant now, NodeId aske
                                                         const Coordinate& question) {
   const bool answer_lost = chance(random_, faults_.answers_lost);
   if (!reaches(asker)) return unreachable();
+  const Revision before = state_.last();
   auto answer = state_.ask(now.us, question);
+  if (on_change && state_.last() != before) on_change();
   if (answer_lost) return unreachable();
   return answer;
 }

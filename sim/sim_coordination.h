@@ -3,6 +3,7 @@
 // and the cache-meta's ports over a way that may be slow, cut or gone. A question is answered as of the end
 // of its job. A watch that is not answered at once takes its whole wait.
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <variant>
 
@@ -29,6 +30,8 @@ class SimCoordination {
   std::variant<Coordinated, Refusal> ask(Instant now, NodeId asker, const Coordinate& question);
 
   CoordinationState& state() { return state_; }  // for the world's own setup and for checkers
+  // Called after each question that changed something: some states last less than a checker's looks.
+  std::function<void()> on_change;
 
  private:
   bool reaches(NodeId asker) const { return !faults_.away && !faults_.cut_off.contains(asker); }

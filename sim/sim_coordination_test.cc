@@ -43,3 +43,16 @@ TEST_CASE("an answer may be lost after the change took place") {
   all.faults() = {};
   CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).value == "v");
 }
+
+TEST_CASE("every change is told, also one whose answer is lost, and no question that changes nothing") {
+  SimCoordination all = coordination();
+  std::vector<std::string> seen;
+  all.on_change = [&] { seen.push_back(all.state().keys().at("k").value); };
+  all.faults().answers_lost = 1;
+  all.ask({0}, 1, write_once);
+  all.faults() = {};
+  all.ask({1}, 1, write_once);  // the key is there
+  all.ask({2}, 1, ask_key);
+  all.ask({3}, 1, {WriteKey{"k", "w", all.state().last(), 0}});
+  CHECK(seen == std::vector<std::string>{"v", "w"});
+}

@@ -10,6 +10,7 @@
 #include "runtime/ports.h"
 #include "sim/pages.h"
 #include "sim/random.h"
+#include "sim/slowness.h"
 
 namespace troupe::sim {
 
@@ -20,7 +21,7 @@ class SimDisk {
   struct Faults {
     bool full = false;     // takes nothing more
     bool failing = false;  // neither takes nor gives
-    double slowness = 1;
+    Slowness slowness;
     Torn torn = Torn::none;
     double loads_lost = 0;  // share of the blocks that cannot be read
   };

@@ -47,14 +47,14 @@ std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint3
   if (const auto* pull = std::get_if<PullBlocks>(&job)) return begin_pull(now, *pull, running);
   if (const auto* load = std::get_if<LoadBlocks>(&job)) {
     begin_load(*load, running);
-    return time_of(*load);
+    return time_of(now, *load);
   }
   if (const auto* save = std::get_if<SaveBlock>(&job)) {
     if (dies_in(*save)) return std::nullopt;
     watch(save->pages, running);
-    return disk_time(save->pages.size());
+    return disk_time(now, save->pages.size());
   }
-  return disk_time(0);
+  return disk_time(now, 0);
 }
 
 bool StorePort::dies_in(const SaveBlock& save) {
@@ -77,16 +77,16 @@ bool StorePort::loses_load() {
 
 constexpr Duration copy_ends{300'000};  // after its lease, whatever is still to come
 
-Duration StorePort::disk_time(std::uint64_t pages) const {
+Duration StorePort::disk_time(Instant now, std::uint64_t pages) const {
   const double bytes = static_cast<double>(pages * options_.page_bytes);
-  return times(static_cast<double>(options_.disk_latency.us) + bytes / options_.disk_bytes_per_us,
-               disk_.faults().slowness);
+  const double us = static_cast<double>(options_.disk_latency.us) + bytes / options_.disk_bytes_per_us;
+  return disk_.faults().slowness.stretch(now, {static_cast<std::int64_t>(us)});
 }
 
-Duration StorePort::time_of(const LoadBlocks& load) const {
+Duration StorePort::time_of(Instant now, const LoadBlocks& load) const {
   std::uint64_t pages = 0;
   for (const LoadBlocks::One& one : load.blocks) pages += one.pages.size();
-  return disk_time(pages);
+  return disk_time(now, pages);
 }
 
 void StorePort::begin_load(const LoadBlocks& load, Running& running) {

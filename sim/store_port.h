@@ -67,8 +67,8 @@ class StorePort final : public SimPort {
     std::vector<std::vector<Page>> remote;  // per block, as it lay there at the start; empty: no such pages
   };
 
-  Duration disk_time(std::uint64_t pages) const;
-  Duration time_of(const LoadBlocks& load) const;
+  Duration disk_time(Instant now, std::uint64_t pages) const;
+  Duration time_of(Instant now, const LoadBlocks& load) const;
   void begin_load(const LoadBlocks& load, Running& running);
   Duration begin_pull(Instant now, const PullBlocks& pull, Running& running);
   bool dies_in(const SaveBlock& save);

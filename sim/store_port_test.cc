@@ -175,8 +175,10 @@ TEST_CASE("a disk that is full or fails says so, and a slow one takes its time")
   node.disk.faults() = {.failing = true};
   const std::vector<Job> jobs{node.save(), node.load(), ListStored{}, EraseBlocks{}};
   for (const Job& job : jobs) CHECK(std::get<Refusal>(node.run(job)).code == "storage_failed");
-  node.disk.faults() = {.slowness = 5};
+  node.disk.faults() = {.slowness = {5}};
   CHECK(node.begin(node.save()) == Duration{2'000});
+  node.disk.faults() = {.slowness = {5, node.now + Duration{1'000}}};  // half of it is done then
+  CHECK(node.begin(node.save()) == Duration{1'200});
 }
 
 TEST_CASE("a lie of the disk is a miss, and gone after that") {
