@@ -20,6 +20,8 @@ struct ImportOptions {
 // As a node of a cluster, from the cluster's file; or as a box.
 Config config_of(const ImportOptions& options) {
   if (options.node.empty()) return options.box.load();
+  if (!options.box.model.empty() || !options.box.data_dir.empty() || !options.box.prompt.empty())
+    throw ConfigError("--node goes with --config and --set only; the file says where model and data are");
   Config config = find_node(load_cluster(options.box.config_file), options.node).config;
   apply_settings(config, options.box.settings);
   return config;

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -99,9 +98,9 @@ class DrainReports {
       if (field.name == "drained" && field.value == "yes") drained_.insert(reply->role);
     return true;
   }
-  bool have(const std::vector<Role>& roles) {
+  bool have(Role role) {
     const std::lock_guard lock(mutex_);
-    return std::all_of(roles.begin(), roles.end(), [&](Role role) { return drained_.contains(role); });
+    return drained_.contains(role);
   }
 
  private:
@@ -186,15 +185,25 @@ class Running {
     door_.retire();
     const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
     if (notice.count() > 0 && signals_.came_within(notice)) return;
-    std::vector<Role> roles;
-    if (serving_.place.router) roles.push_back(Role::router);
-    if (serving_.place.worker) roles.push_back(Role::inference_worker);
     const auto limit = std::chrono::steady_clock::now() +
                        std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
-    for (RequestId id = own_ids; !reports_.have(roles) && std::chrono::steady_clock::now() < limit; ++id) {
-      for (const Role role : roles) host_.post({serving_.place.node, role}, door_address(), Drain{id, true});
-      if (signals_.came_within(drain_question)) return;
+    // One after the other: what the router has begun still needs the worker, and who leads.
+    const Place& place = serving_.place;
+    const std::pair<bool, Role> order[] = {{place.router, Role::router},
+                                           {place.worker, Role::inference_worker},
+                                           {place.cache_meta, Role::cache_meta}};
+    for (const auto& [is_here, role] : order)
+      if (is_here && !drain(role, limit)) return;
+  }
+
+  // False if there is no time left, or another signal came.
+  bool drain(Role role, std::chrono::steady_clock::time_point limit) {
+    while (!reports_.have(role)) {
+      if (std::chrono::steady_clock::now() >= limit) return false;
+      host_.post({serving_.place.node, role}, door_address(), Drain{next_drain_++, true});
+      if (signals_.came_within(drain_question)) return false;
     }
+    return true;
   }
 
   Serving serving_;
@@ -203,6 +212,7 @@ class Running {
   MetricRegistry metrics_;
   Box box_;
   DrainReports reports_;
+  RequestId next_drain_ = own_ids;
   CafHost host_;
   router::FrontDoor door_;
 };

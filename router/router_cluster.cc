@@ -34,8 +34,8 @@ void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat
 void RouterCore::on_peer_lost(Turn turn, NodeId node) {
   leader_.lose(node);
   if (!workers_.has(node)) return;
-  workers_.lose(node);
-  turn.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
+  if (workers_.lose(node))
+    turn.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
   lose_attempts(turn, {&node, 1}, "is gone");
   precompute_.lose(turn, {&node, 1});
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "kernels/check.h"
 #include "router/spread.h"
@@ -66,8 +67,9 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   return restarted ? News::restarted : News::known;
 }
 
-void WorkerTable::lose(NodeId node) {
-  if (Row* row = find(node)) row->lost = true;
+bool WorkerTable::lose(NodeId node) {
+  Row* row = find(node);
+  return row && !std::exchange(row->lost, true);
 }
 
 std::vector<NodeId> WorkerTable::tick(Instant now) {

@@ -49,7 +49,7 @@ class WorkerTable {
   void excuse(Duration deaf);  // they were not heard for so long because nobody listened
   enum class News : std::uint8_t { known, restarted, ignored };
   News hear(Instant now, NodeId node, const Heartbeat& heartbeat);
-  void lose(NodeId node);  // until its next heartbeat
+  bool lose(NodeId node);  // false: it was lost already, or there is none  // until its next heartbeat
   // Once per heartbeat: the workers that have fallen silent since. Judges anew who is slow.
   std::vector<NodeId> tick(Instant now);
 

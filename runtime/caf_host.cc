@@ -295,11 +295,11 @@ void CafHost::start() {
   TROUPE_CHECK(world.state == World::State::building, "a host starts once");
   world.spawn_all();
   world.start_executors();
-  if (world.routes.links) world.routes.links->open();
   {
     std::unique_lock lock(world.state_mutex);
     world.state = World::State::running;
   }
+  if (world.routes.links) world.routes.links->open();  // what comes in may already be answered
   for (auto& [address, actor] : world.routes.inside) caf::anon_send(actor, Launch{});
 }
 

@@ -16,6 +16,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t file_bytes_max = 1 << 20;
+constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
 constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
 
 std::size_t index_of(const Knob& knob) { return static_cast<std::size_t>(&knob - knob_table().data()); }
@@ -167,8 +168,10 @@ class FileReader {
 
   std::string word(const YAML::Node& entry, const char* key) {
     const YAML::Node value = entry[key];
-    if (!value || !value.IsScalar() || value.Scalar().empty() || value.Scalar().size() > quoted_bytes_max)
+    if (!value || !value.IsScalar() || value.Scalar().empty())
       fail(entry.Mark(), std::string("a node has no ") + key + "; expected node, name, host, port and roles");
+    if (value.Scalar().size() > name_bytes_max)
+      fail(value.Mark(), std::string(key) + " is longer than 253 bytes");
     return value.Scalar();
   }
 
@@ -191,6 +194,7 @@ class FileReader {
     ClusterNode node;
     node.node = number(entry, "node", 0xFFFF'FFFF);
     node.name = word(entry, "name");
+    if (node.name == "ca") fail(entry["name"].Mark(), "a node is named ca, like the authority's files");
     node.host = word(entry, "host");
     node.port = static_cast<std::uint16_t>(number(entry, "port", 65'535));
     const YAML::Node roles = entry["roles"];
@@ -198,7 +202,7 @@ class FileReader {
       fail(entry.Mark(), "a node has no roles; expected a list of router, cache_meta and worker");
     for (const auto& role : roles) node.roles.push_back(read_role(role, node.roles));
     node.config = config_;
-    if (const YAML::Node settings = entry["settings"]) {
+    if (const YAML::Node settings = entry["settings"]; settings && !settings.IsNull()) {
       FileReader own(path_, node.config);
       own.read_map(settings, "");
     }
@@ -223,6 +227,13 @@ class FileReader {
           !places.insert(node.host + ":" + std::to_string(node.port)).second)
         fail(list[i].Mark(), "node " + node.name + " has the number, name or address of another");
       roles.insert(node.roles.begin(), node.roles.end());
+      for (const char* shared : {"cluster.name", "cluster.coordination"})
+        if (node.config.text(shared) != nodes[0].config.text(shared))
+          fail(list[i].Mark(),
+               "node " + node.name + " has another " + shared + "; expected the same for all");
+      if (node.config.duration_us("cluster.heartbeat") != nodes[0].config.duration_us("cluster.heartbeat"))
+        fail(list[i].Mark(),
+             "node " + node.name + " has another cluster.heartbeat; expected the same for all");
     }
     if (roles.size() < 3)
       fail(list.Mark(), "a role is given to no node; expected at least one router, cache_meta and worker");

@@ -193,6 +193,10 @@ TEST_CASE("a cluster's file that does not fit is an error with its line and what
   CHECK(error("host: 10.0.0.3, ", "").starts_with("6: a node has no host"));
   CHECK(error("host: 10.0.0.3", "hots: 10.0.0.3").starts_with("6: a node has no such key"));
   CHECK(error("memory: 2GiB", "memory: 2").starts_with("5: pool.memory is 2"));
+  CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {heartbeat: 1s}")
+            .starts_with("4: node w1 has another cluster.heartbeat; expected the same for all"));
+  CHECK(error("name: w2", "name: ca").starts_with("6: a node is named ca"));
+  CHECK(error("10.0.0.3", std::string(254, 'x')).starts_with("6: host is longer than 253 bytes"));
   CHECK(error("nodes:", "notes:").starts_with("2: there is no section notes"));
   CHECK(error("page_tokens: 8", "page_tokens: 0").starts_with("7: pool.page_tokens is 0"));
   const File empty("");

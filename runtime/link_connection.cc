@@ -2,6 +2,7 @@
 
 #include <openssl/x509v3.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -71,11 +72,17 @@ void Connection::close(const std::string& why) {
 // ---- its beginning ----
 
 Connection::Task<std::string> Connection::call(std::string host, std::uint16_t port) {
-  Tcp::resolver resolver(socket().get_executor());
-  auto [unknown, places] = co_await resolver.async_resolve(host, std::to_string(port), quietly);
-  if (unknown) co_return unknown.message();
-  if (!open_) co_return why_;
-  auto [error, place] = co_await asio::async_connect(socket(), places, quietly);
+  Error no_address, error;
+  const auto address = asio::ip::make_address(host, no_address);
+  if (!no_address) {  // a name waits for the system's answer behind all other names
+    std::tie(error) = co_await socket().async_connect({address, port}, quietly);
+  } else {
+    Tcp::resolver resolver(socket().get_executor());
+    auto [unknown, places] = co_await resolver.async_resolve(host, std::to_string(port), quietly);
+    if (!open_) co_return why_;
+    if (unknown) co_return unknown.message();
+    std::tie(error, std::ignore) = co_await asio::async_connect(socket(), places, quietly);
+  }
   if (!open_) co_return why_;
   co_return error ? error.message() : "";
 }
@@ -88,7 +95,10 @@ Connection::Task<std::string> Connection::shake_hands(bool calls) {
   const auto side = calls ? asio::ssl::stream_base::client : asio::ssl::stream_base::server;
   auto [error] = co_await secure->async_handshake(side, quietly);
   if (!open_) co_return why_;
-  co_return error ? "TLS: " + error.message() : "";
+  if (!error) co_return "";
+  const long verified = SSL_get_verify_result(secure->native_handle());
+  const char* const why = verified == X509_V_OK ? nullptr : X509_verify_cert_error_string(verified);
+  co_return "TLS: " + error.message() + (why ? std::string(": ") + why : "");
 }
 
 bool Connection::is_certified_for(const std::string& name) const {
@@ -97,7 +107,9 @@ bool Connection::is_certified_for(const std::string& name) const {
   const auto held = [](X509* certificate) { X509_free(certificate); };
   const std::unique_ptr<X509, decltype(held)> certificate(
       SSL_get1_peer_certificate(const_cast<Secure*>(secure)->native_handle()), held);
-  return certificate && X509_check_host(certificate.get(), name.data(), name.size(), 0, nullptr) == 1;
+  return certificate &&
+         X509_check_host(certificate.get(), name.data(), name.size(),
+                         X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, nullptr) == 1;
 }
 
 void Connection::join(Clock::duration heartbeat, int heartbeats_to_death) {

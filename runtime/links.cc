@@ -251,6 +251,7 @@ std::string Links::World::find_fault(const Join& join, const Connection& connect
 // Until its end, and why.
 Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
   Peer& peer = peers.at(join.node);
+  if (join.incarnation < peer.incarnation) co_return "a newer process of its node has joined meanwhile";
   meet(peer, join, connection);
   for (;;) {
     Connection::Got got = co_await connection->read();

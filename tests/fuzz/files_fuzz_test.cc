@@ -6,10 +6,11 @@
 #include <functional>
 #include <typeinfo>
 
+#include "deploy/box.h"
 #include "deploy/dataset.h"
 #include "deploy/prompt_file.h"
-#include "deploy/box.h"
 #include "runtime/config.h"
+#include "runtime/store_features.h"
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/tiny_world.h"
 
