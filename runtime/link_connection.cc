@@ -44,7 +44,7 @@ auto Connection::over(const Use& use) {
 void Connection::start(Clock::duration limit) {
   dead_at_ = Clock::now() + limit;
   asio::co_spawn(
-      socket().get_executor(), [self = shared_from_this()] { return self->watch(); }, asio::detached);
+      socket().get_executor(), [self = shared_from_this()] { return self->watch(); }, expect_no_exception);
 }
 
 Connection::Task<void> Connection::watch() {
@@ -119,7 +119,8 @@ void Connection::join(Clock::duration heartbeat, int heartbeats_to_death) {
   touch();
   watch_.cancel();  // it waits for another time now
   asio::co_spawn(
-      socket().get_executor(), [self = shared_from_this()] { return self->write_all(); }, asio::detached);
+      socket().get_executor(), [self = shared_from_this()] { return self->write_all(); },
+      expect_no_exception);
 }
 
 // ---- in ----
@@ -139,12 +140,12 @@ Connection::Task<std::string> Connection::read_bytes(std::span<std::uint8_t> to)
   co_return error ? error.message() : "";
 }
 
-Connection::Task<Connection::Got> Connection::read() {
+Connection::Task<Connection::Got> Connection::read(bool joined) {
   Got got;
   Header header;
   got.fault = co_await read_bytes(header);
   if (!got.fault.empty()) co_return got;
-  const auto decoded = decode_header(header, joined_);
+  const auto decoded = decode_header(header, joined);
   if (const auto* fault = std::get_if<std::string>(&decoded)) {
     got.fault = *fault;
     co_return got;

@@ -5,6 +5,7 @@
 #include <boost/asio/ssl.hpp>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,11 @@
 #include "runtime/link_wire.h"
 
 namespace troupe::link {
+
+// For tasks that nobody waits for: an exception that leaves one is a bug, and ends the process.
+inline void expect_no_exception(std::exception_ptr fault) {
+  if (fault) std::rethrow_exception(fault);
+}
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -35,7 +41,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Bytes body;
     std::string fault;  // then nothing else is meant
   };
-  Task<Got> read();
+  Task<Got> read(bool joined);                           // whether cargo and pings are expected, or a join
   Task<std::string> write_now(Frame frame, Bytes body);  // only before join()
 
   // From now on cargo may go and come.
@@ -45,6 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void close(const std::string& why);
   bool is_open() const { return open_; }
+  bool is_quiet() const { return !open_ || waiting_bytes_ == 0; }  // all that was sent is on its way
   const std::string& why() const { return why_; }
 
  private:

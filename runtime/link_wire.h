@@ -2,7 +2,8 @@
 // What goes over a link (links.h): frames of a fixed header and a body. Integers are little endian.
 //
 //   header   magic "TRP1", kind, role and node of the addressee (cargo only), bytes of the body
-//   join     the first frame of both sides: who speaks, whom it means
+//   join     the first frame of both sides: who speaks, whom it means. Who called then says that the answer
+//            pleases it, by a ping
 //   turned_away   instead of the answer to a join: why, in words; then the connection is closed
 //   cargo    an envelope for an actor of the other process
 //   ping     nothing; says that its sender lives

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -65,6 +66,7 @@ struct Links::World {
   ~World() { close(); }
 
   void open();
+  void finish_sending();
   void close();
   void carry(Address to, std::shared_ptr<const Bytes> envelope);
 
@@ -116,14 +118,30 @@ void Links::World::open() {
                              ": " + error.code().message() +
                              "; expected an address of this host and a free port");
   }
-  asio::co_spawn(io, accept(), asio::detached);
+  asio::co_spawn(io, accept(), link::expect_no_exception);
   for (const auto& [node, peer] : peers)
-    if (node < place.node) asio::co_spawn(io, keep_calling(node), asio::detached);
+    if (node < place.node) asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
   thread = std::thread([this] { io.run(); });
+}
+
+// What was sent last is often an answer that somebody waits for.
+void Links::World::finish_sending() {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(place.heartbeat.us);
+  for (bool quiet = false; !quiet && std::chrono::steady_clock::now() < limit;) {
+    std::promise<bool> answer;
+    asio::post(io, [&] {
+      answer.set_value(std::ranges::all_of(peers, [](const auto& entry) {
+        return !entry.second.connection || entry.second.connection->is_quiet();
+      }));
+    });
+    quiet = answer.get_future().get();
+    if (!quiet) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 // The tasks are left where they wait, and go with `io`.
 void Links::World::close() {
+  if (thread.joinable()) finish_sending();
   io.stop();
   if (thread.joinable()) thread.join();
   acceptor.reset();
@@ -147,7 +165,7 @@ Task<void> Links::World::accept() {
       pause.expires_after(pause_max);
       co_await pause.async_wait(quietly);
     } else if (strangers < strangers_max) {
-      asio::co_spawn(io, welcome(make_connection(std::move(socket))), asio::detached);
+      asio::co_spawn(io, welcome(make_connection(std::move(socket))), link::expect_no_exception);
     }
   }
 }
@@ -165,12 +183,14 @@ Task<void> Links::World::welcome(ConnectionPtr connection) {
     co_return connection->close(fault);
   }
   fault = co_await connection->write_now({Kind::join}, encode(own_join(join.node)));
+  // It may not want us: then it goes without a word.
+  if (fault.empty()) fault = (co_await connection->read(true)).fault;
   if (fault.empty()) fault = co_await stay(connection, std::move(join));
   connection->close(fault);
 }
 
 Task<std::string> Links::World::hear_join(ConnectionPtr connection, Join& join) {
-  const Connection::Got got = co_await connection->read();
+  const Connection::Got got = co_await connection->read(false);
   if (!got.fault.empty()) co_return got.fault;
   if (got.frame.kind == Kind::turned_away)
     co_return "turned away: " + std::string(got.body.begin(), got.body.end());
@@ -208,6 +228,7 @@ Task<std::string> Links::World::call(NodeId node) {
   if (fault.empty()) fault = co_await hear_join(connection, join);
   if (fault.empty()) fault = find_fault(join, *connection, false);
   if (fault.empty() && join.node != node) fault = who(join.node) + " answers there";
+  if (fault.empty()) fault = co_await connection->write_now({Kind::ping}, {});
   if (fault.empty()) {
     co_await stay(connection, std::move(join));
     co_return "";
@@ -254,7 +275,7 @@ Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
   if (join.incarnation < peer.incarnation) co_return "a newer process of its node has joined meanwhile";
   meet(peer, join, connection);
   for (;;) {
-    Connection::Got got = co_await connection->read();
+    Connection::Got got = co_await connection->read(true);
     if (!got.fault.empty()) {
       connection->close(got.fault);
       break;

@@ -37,7 +37,8 @@ class Links {
   std::uint16_t port() const;  // after open()
   // Thread-safe; drops what comes before open() or after close().
   void send(Address to, std::shared_ptr<const Bytes> envelope);
-  // After it nothing of `Inside` is called. What still waits is dropped. A second call does nothing.
+  // After it nothing of `Inside` is called. What still waits after
+  // a heartbeat is dropped. A second call does nothing.
   void close();
 
  private:

@@ -187,6 +187,7 @@ TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   Stranger two(one.port());
   two.say({Kind::join},
           link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  two.say({Kind::ping}, {});
   CHECK(one.await("peer_met node=2 incarnation=4"));
   two.say({Kind::cargo, {1, Role::router}}, Bytes(24));
   CHECK(one.await("got 24"));
@@ -199,6 +200,7 @@ TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   Stranger again(one.port());
   again.say({Kind::join},
             link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 5, .cluster = "troupe"}));
+  again.say({Kind::ping}, {});
   CHECK(one.await("incarnation=5"));
   again.say(Bytes(16, 9));
   CHECK(one.await("what came is no frame"));
@@ -209,10 +211,22 @@ TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond
   Stranger two(one.port());  // reads nothing
   two.say({Kind::join},
           link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  two.say({Kind::ping}, {});
   REQUIRE(one.await("peer_met"));
   for (int i = 0; i < 90; ++i) one.send(2, 1 << 20);
   CHECK(one.await("lost 2"));  // for it does not ping either
   CHECK(one.metrics.value(Metric::messages_undelivered) > 5);
+}
+
+TEST_CASE("what was sent before the end arrives") {
+  End one(place_of(1, {{2}}));
+  {
+    End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
+    REQUIRE(two.await("peer_met"));
+    for (std::size_t i = 0; i < 20; ++i) two.send(1, 1'000'000 + i);
+  }
+  for (std::size_t i = 0; i < 20; ++i) CHECK(one.await("got " + std::to_string(1'000'000 + i)));
+  CHECK(one.await("lost 2"));
 }
 
 // ---- TLS ----
@@ -269,6 +283,7 @@ TEST_CASE("with TLS only those come in whose certificate is the cluster's and fo
   {  // that distrusts who answers
     End three(caller(3, folder.files(authority, make_certificate(authority, "three", 30), "three"), "four"));
     CHECK(three.await("node 1 shows a certificate that is not for \"four\""));
+    CHECK_FALSE(one.has("peer_met node=3"));
   }
   End clear(place_of(3, {{1, "", "127.0.0.1", one.port()}}));
   CHECK(clear.await("peer_away"));
