@@ -145,8 +145,11 @@ void RouterCore::on_drain(Turn turn, Address from, const Drain& drain) {
 }
 
 StatusReply RouterCore::status(RequestId id) const {
-  StatusReply reply{
-      id, config_.node, Role::router, !draining_ && versions_.known() && workers_.any_heard(), {}};
+  StatusReply reply{id,
+                    config_.node,
+                    Role::router,
+                    !draining_ && versions_.known() && workers_.any_has(versions().model_version),
+                    {}};
   const auto field = [&](const char* name, std::string value) {
     reply.fields.push_back({name, std::move(value)});
   };

@@ -157,9 +157,11 @@ double WorkerTable::done_us(const Row& row, double new_tokens) const {
   return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
-bool WorkerTable::any_heard() const {
-  return std::any_of(rows_.begin(), rows_.end(),
-                     [](const Row& row) { return row.process != 0 && !row.lost; });
+bool WorkerTable::any_has(std::string_view model) const {
+  return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) {
+    const auto& models = row.last.models;
+    return row.process != 0 && !row.lost && std::find(models.begin(), models.end(), model) != models.end();
+  });
 }
 
 std::size_t WorkerTable::alive_count(Instant now) const {

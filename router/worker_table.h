@@ -62,7 +62,7 @@ class WorkerTable {
   double predicted_us(NodeId node, double new_tokens) const;  // until it would be done, were it not slow
   double slowness(NodeId node) const;
   std::size_t alive_count(Instant now) const;
-  bool any_heard() const;  // since the start, and not lost
+  bool any_has(std::string_view model) const;  // that was heard of since the start, and is not lost
   bool all_have(Instant now,
                 std::string_view model) const;              // that are alive and not draining; half are heard
   bool all_follow(Instant now, std::uint64_t epoch) const;  // that are alive

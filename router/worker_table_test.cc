@@ -49,6 +49,18 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
   CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
 }
 
+TEST_CASE("only a worker that was heard of and lives has a model") {
+  WorkerTable table = table_of({1, 2});
+  table.start({0});
+  CHECK_FALSE(table.any_has("m"));
+  hear(table, {1}, 1, heartbeat());
+  CHECK(table.any_has("m"));
+  CHECK_FALSE(table.any_has("another"));
+  CHECK(table.lose(1));
+  CHECK_FALSE(table.lose(1));
+  CHECK_FALSE(table.any_has("m"));
+}
+
 TEST_CASE("a worker is not silent for the time in which nobody listened") {
   WorkerTable table = table_of({1, 2});
   for (const NodeId node : {1, 2}) hear(table, {1'000}, node, heartbeat());
