@@ -71,6 +71,8 @@ class Load:
         self.began = time.monotonic()
         self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
         self.threads += [threading.Thread(target=self._check, args=(r,), daemon=True) for r in routers]
+        self.lags = []  # when, and how late this process ran: of the machine, not of what is tested
+        self.threads.append(threading.Thread(target=self._feel_lag, daemon=True))
         for thread in self.threads:
             thread.start()
 
@@ -78,6 +80,17 @@ class Load:
         self.stopping = True
         for thread in self.threads:
             thread.join(timeout=20)
+
+    def _feel_lag(self):
+        while not self.stopping:
+            before = time.monotonic()
+            time.sleep(0.02)
+            self.lags.append((before, time.monotonic() - before - 0.02))
+
+    def starved(self, since, until):
+        """Whether the machine had no time for us in more than a twentieth of that time."""
+        late = sum(lag for at, lag in self.lags if since <= at < until and lag > 0.1)
+        return late > 0.05 * (until - since)
 
     def _check(self, router):
         self.hosts.enter(self.at)
