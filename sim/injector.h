@@ -113,8 +113,9 @@ class Injector {
   std::vector<Token> draw_tokens();
 
   struct Draining {
-    std::set<Role> left;  // actors that have not said "drained" yet
-    Instant give_up;      // all that was asked before has its outcome then
+    std::set<Role> left;      // actors that have not said "drained" yet
+    Incarnation process = 0;  // that was asked; another one has said nothing
+    Instant give_up;          // all that was asked before has its outcome then
   };
 
   // Of two_leaders: who was cut off from the hard state, and how its commands become stale.

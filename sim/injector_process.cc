@@ -101,6 +101,7 @@ bool Injector::start_drain(const Fault& fault) {
   if (!alive(node.id) || node.draining) return false;
   node.draining = true;
   Draining& draining = draining_[node.id];
+  draining.process = cluster_.host().incarnation(node.id);
   std::set<Role>& roles = draining.left;
   roles.clear();
   if (node.is_router) roles.insert(Role::router);
@@ -118,7 +119,9 @@ void Injector::judge_drained(const Node& node) {
   const auto report = [&](const std::string& what) {
     violations_.report(13, "node " + std::to_string(node.id) + " " + what, cluster_.now());
   };
-  if (!draining_[node.id].left.empty()) {
+  const Draining& draining = draining_[node.id];
+  if (cluster_.host().incarnation(node.id) != draining.process) return;
+  if (!draining.left.empty()) {
     if (cluster_.scenario().drill) report("has not drained long after every request's deadline");
     return;
   }
