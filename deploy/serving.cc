@@ -3,8 +3,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <iterator>
 #include <mutex>
 #include <set>
 
@@ -33,16 +35,6 @@ std::string role_words(const Place& place) {
 // The one of this process, or else the first: then the door passes requests on.
 NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
 
-std::vector<Address> own_actors(const Place& place) {
-  std::vector<Address> list;
-  if (place.router) list.push_back({place.node, Role::router});
-  if (place.cache_meta) list.push_back({place.node, Role::cache_meta});
-  if (place.worker)
-    for (const Role role : {Role::kv_worker, Role::inference_worker, Role::allocator})
-      list.push_back({place.node, role});
-  return list;
-}
-
 router::DoorConfig door_config(const Config& config, const Place& place, const Box& box) {
   router::DoorConfig door;
   door.address = config.text("http.address");
@@ -56,7 +48,8 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.limits.candidates_max = static_cast<std::uint32_t>(config.integer("router.candidates_max"));
   door.limits.admin_routes = config.boolean("http.admin_routes");
   door.actors = box.actors();
-  door.must_be_ready = own_actors(place);
+  std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
+                       [&](Address actor) { return actor.node == place.node; });
   door.router = {router_of(place), Role::router};
   door.last_id = box.incarnation();
   return door;
