@@ -72,9 +72,9 @@ start() {
 }
 at_front() { inside front "$troupe" "$@" --server 127.0.0.1:8080; }
 actors() { at_front status | grep -E '^ +[0-9]+  ' | cut -c1-28; }
-until_there() {  # until so many actors answer
+until_there() {  # until so many actors are ready
   for _ in $(seq 100); do
-    [ "$(actors 2>/dev/null | wc -l)" -ge "$1" ] && return
+    [ "$(actors 2>/dev/null | grep -c ' yes')" -ge "$1" ] && return
     sleep 0.1
   done
   echo "the cluster did not come up: see $data/*.log" >&2
