@@ -4,9 +4,9 @@
 // drains or has not the model says no at no cost, but even so a plan is sent four times at most.
 #include <algorithm>
 
+#include "placement/spread.h"
 #include "router/answer_check.h"
 #include "router/router_core.h"
-#include "router/spread.h"
 #include "runtime/planted.h"
 
 namespace troupe::router {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/check.h"
-#include "router/spread.h"
+#include "placement/spread.h"
 
 namespace troupe::router {
 namespace {

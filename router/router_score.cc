@@ -1,9 +1,9 @@
 // The way of a score request: no features and no index, so it is sent at once.
+#include "placement/spread.h"
 #include "router/answer_check.h"
 #include "router/fingerprint.h"
 #include "router/ranking.h"
 #include "router/router_core.h"
-#include "router/spread.h"
 
 namespace troupe::router {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/check.h"
-#include "router/spread.h"
+#include "placement/spread.h"
 #include "runtime/planted.h"
 
 namespace troupe::router {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "router/spread.h"
+#include "placement/spread.h"
 
 namespace troupe::router {
 namespace {

@@ -71,7 +71,7 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"ucs/", {"runtime/ucx_"}},
       {"rocksdb/", {"runtime/store"}},
       {"hiredis/", {"runtime/redis_"}},
-      {"metis", {"placement/"}},
+      {"metis", {"placement/graph_partition"}},
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},

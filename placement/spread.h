@@ -3,7 +3,7 @@
 // be the same every time.
 #include <cstdint>
 
-namespace troupe::router {
+namespace troupe {
 
 constexpr std::uint64_t spread(std::uint64_t number) {
   number += 0x9e3779b97f4a7c15ULL;
@@ -12,4 +12,4 @@ constexpr std::uint64_t spread(std::uint64_t number) {
   return number ^ (number >> 31);
 }
 
-}  // namespace troupe::router
+}  // namespace troupe
