@@ -30,6 +30,11 @@ ExpectedShares expected_shares(const Placement& placement, const AccessDistribut
   return shares;
 }
 
+void Requests::add(std::span<const ItemNumber> request) {
+  items.insert(items.end(), request.begin(), request.end());
+  ends.push_back(items.size());
+}
+
 Requests draw_requests(const AccessDistribution& accesses, std::size_t count, std::size_t candidates,
                        std::uint64_t seed) {
   Requests requests;

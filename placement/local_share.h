@@ -29,10 +29,7 @@ struct Requests {
     const std::uint64_t begin = request == 0 ? 0 : ends[request - 1];
     return std::span(items).subspan(begin, ends[request] - begin);
   }
-  void add(std::span<const ItemNumber> request) {
-    items.insert(items.end(), request.begin(), request.end());
-    ends.push_back(items.size());
-  }
+  void add(std::span<const ItemNumber> request);
 };
 // Each of the candidates drawn by itself.
 Requests draw_requests(const AccessDistribution& accesses, std::size_t count, std::size_t candidates,
