@@ -1,14 +1,13 @@
 // `troupe sim --requests` and `--overload`: what a cluster of a given size makes of a load without faults.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 
 #include "deploy/command_sim.h"
+#include "deploy/device_option.h"
 #include "deploy/html_report.h"
 #include "deploy/table.h"
 #include "deploy/version.h"
@@ -21,12 +20,6 @@ namespace {
 
 constexpr double tokens_per_item = 7, tokens_around = 40;
 constexpr std::uint32_t candidates = 20;
-
-placement::DeviceProfile device_of(const std::string& option) {
-  if (!std::filesystem::exists(option)) return placement::find_device(option);
-  std::ifstream file(option);
-  return placement::parse_device(std::string(std::istreambuf_iterator<char>(file), {}), option);
-}
 
 void set_hardware(const SimCommandOptions& options, sim::Scenario& s) {
   s.hardware = {device_of(options.device), placement::find_shape(options.shape)};
