@@ -1,138 +1,18 @@
 // `troupe plan`: which items should be on which nodes, what that buys, and why.
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <stdexcept>
 
+#include "deploy/command_plan.h"
 #include "deploy/commands.h"
-#include "deploy/device_option.h"
 #include "deploy/plan_file.h"
-#include "deploy/plan_input.h"
-#include "deploy/plan_placements.h"
 #include "deploy/table.h"
-#include "deploy/text_file.h"
-#include "placement/device_profiles.h"
-#include "placement/spread.h"
 
 namespace troupe::deploy {
 
 namespace {
 
 using nlohmann::json;
-using placement::NodeNumber;
-
-constexpr std::size_t drawn_accesses = 1'000'000;  // of each sample, where there are no histories
-constexpr double user_tokens_default = 1'500;      // BAT Table 1: Industry
-
-struct PlanOptions {
-  std::string data, popularity, nodes = "4", placement = "all", json, move_from;
-  std::optional<double> zipf, user_tokens;
-  std::uint64_t items = 0, memory_bytes = 0;
-  std::optional<std::uint32_t> item_tokens;
-  std::uint32_t candidates = 100;
-  double alpha = 0.1, held_out = 0.2;
-  std::string device = "A100-40G", shape = "qwen2-1.5b", link = "100gbps";
-};
-
-// "4": nodes 1 to 4; "1,2,5": these.
-std::vector<NodeNumber> parse_nodes(const std::string& text) {
-  std::vector<NodeNumber> nodes;
-  for (const std::string_view part : split(text, ',')) {
-    NodeNumber number = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error != std::errc() || end != part.data() + part.size() || number == 0)
-      throw std::invalid_argument("--nodes is \"" + text.substr(0, 60) +
-                                  "\"; expected a number of nodes, or their numbers with commas between");
-    nodes.push_back(number);
-  }
-  if (nodes.size() == 1 && nodes.front() <= placement::nodes_max) {
-    nodes.resize(nodes.front());
-    std::iota(nodes.begin(), nodes.end(), 1);
-  }
-  return placement::checked_nodes(std::move(nodes));
-}
-
-struct Planning {
-  PlanSetup setup;
-  std::vector<std::string> ids;  // empty: generated
-  std::string source;            // of the accesses
-  std::optional<PlanWorkload> workload;
-};
-
-placement::Items make_items(const PlanOptions& options, const PlanCatalog& catalog, double token_bytes) {
-  std::vector<std::uint32_t> bytes;
-  std::vector<std::uint64_t> keys;
-  for (std::size_t i = 0; i < catalog.ids.size(); ++i) {
-    const double size = options.item_tokens.value_or(catalog.tokens[i]) * token_bytes;
-    if (size > 4e9)
-      throw std::invalid_argument("item " + catalog.ids[i].substr(0, 60) + " has over 4 GB; expected less");
-    bytes.push_back(static_cast<std::uint32_t>(size));
-    std::uint64_t key = 0xcbf29ce484222325;  // FNV-1a
-    for (const unsigned char c : catalog.ids[i]) key = (key ^ c) * 0x100000001b3;
-    keys.push_back(key);
-  }
-  return {std::move(bytes), std::move(keys)};
-}
-
-void plan_dataset(const PlanOptions& options, Planning& plan) {
-  PlanCatalog catalog = read_plan_catalog(options.data);
-  const PlanHistories histories = read_plan_histories(options.data, catalog, options.candidates);
-  SplitRequests parts = split_requests(histories.requests, options.held_out);
-  plan.setup.item_tokens = options.item_tokens ? *options.item_tokens : catalog.mean_tokens();
-  if (histories.mean_events > 0 && !options.user_tokens)
-    plan.setup.user_tokens = histories.mean_events * plan.setup.item_tokens;
-  const std::size_t items = catalog.ids.size();
-  std::optional<placement::AccessDistribution> accesses;
-  if (options.zipf) {
-    accesses = placement::AccessDistribution::zipf(items, *options.zipf);
-    plan.source = "items in catalog order, Zipf " + fixed(*options.zipf, 2);
-  } else if (!options.popularity.empty()) {
-    accesses = placement::AccessDistribution::from_counts(read_popularity(options.popularity, catalog));
-    plan.source = options.popularity;
-  } else if (parts.plan.size() > 0) {
-    accesses = placement::AccessDistribution::from_counts(count_uses(parts.plan, items));
-    plan.source = std::to_string(parts.plan.size()) + " runs of histories, " +
-                  std::to_string(histories.requests.size() - parts.plan.size()) + " held out";
-  } else {
-    throw std::invalid_argument(options.data + ": no histories to count; expected --popularity or --zipf");
-  }
-  plan.workload =
-      PlanWorkload{make_items(options, catalog, plan.setup.shape.kv_token_bytes()), std::move(*accesses),
-                   std::move(parts.plan), std::move(parts.predict), std::move(parts.simulate)};
-  plan.ids = std::move(catalog.ids);
-}
-
-void plan_generated(const PlanOptions& options, Planning& plan) {
-  if (options.items == 0 || !options.zipf)
-    throw std::invalid_argument("plan needs a catalog; expected --data FOLDER, or --items N with --zipf S");
-  plan.setup.item_tokens = options.item_tokens.value_or(10);
-  const double bytes = plan.setup.item_tokens * plan.setup.shape.kv_token_bytes();
-  plan.workload = PlanWorkload{placement::Items(options.items, static_cast<std::uint64_t>(bytes)),
-                               placement::AccessDistribution::zipf(options.items, *options.zipf)};
-  plan.source = "Zipf " + fixed(*options.zipf, 2);
-}
-
-Planning make_planning(const PlanOptions& options) {
-  Planning plan;
-  plan.setup = {.device = device_of(options.device),
-                .shape = placement::find_shape(options.shape),
-                .link = placement::find_link(options.link),
-                .nodes = parse_nodes(options.nodes),
-                .memory_bytes = options.memory_bytes,
-                .candidates = options.candidates,
-                .user_tokens = options.user_tokens.value_or(user_tokens_default),
-                .alpha = options.alpha};
-  options.data.empty() ? plan_generated(options, plan) : plan_dataset(options, plan);
-  PlanWorkload& workload = *plan.workload;
-  const std::size_t drawn = drawn_accesses / options.candidates + 1;
-  if (workload.predict.size() == 0)
-    workload.predict = draw_requests(workload.accesses, drawn, options.candidates, 1);
-  if (workload.simulate.size() == 0)
-    workload.simulate = draw_requests(workload.accesses, drawn, options.candidates, 2);
-  return plan;
-}
 
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
@@ -165,8 +45,8 @@ void print_table(const std::vector<PlannedPlacement>& all) {
 
 void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<PlannedPlacement>& all) {
   const PlanSetup& s = plan.setup;
-  std::cout << plan.workload->items.count() << " items, "
-            << bytes_text(static_cast<double>(plan.workload->items.total_bytes())) << " (" << s.shape.name
+  std::cout << plan.workload.items.count() << " items, "
+            << bytes_text(static_cast<double>(plan.workload.items.total_bytes())) << " (" << s.shape.name
             << ", " << fixed(s.item_tokens, 1) << " tokens each on average), accessed as in " << plan.source
             << "; " << s.nodes.size() << " nodes with " << bytes_text(static_cast<double>(s.memory_bytes))
             << " each for items.\n\n";
@@ -229,15 +109,15 @@ int run_plan(const PlanOptions& options) {
   std::vector<PlannedPlacement> all;
   for (const std::string& name : placement_names)
     if (options.placement == "all" || options.placement == name)
-      if (auto planned = plan_placement(name, plan.setup, *plan.workload)) all.push_back(std::move(*planned));
+      if (auto planned = plan_placement(name, plan.setup, plan.workload)) all.push_back(std::move(*planned));
   json result{{"input", input_figures(plan.setup)}, {"placements", json::array()}};
   if (options.json != "-") print_plan(options, plan, all);
   for (const PlannedPlacement& planned : all) {
     json one = options.json.empty() ? json() : placement_list(planned.placement, plan.ids);
     if (!options.move_from.empty()) {
       const PlanMoves moves = moves_from(read_placement(options.move_from, planned.name), planned.placement,
-                                         plan.workload->items, plan.ids);
-      if (options.json != "-") print_moves(planned.name, moves, plan.workload->items.count());
+                                         plan.workload.items, plan.ids);
+      if (options.json != "-") print_moves(planned.name, moves, plan.workload.items.count());
       if (!options.json.empty()) one["moves"] = moves_list(moves, plan.ids);
     }
     if (options.json.empty()) continue;

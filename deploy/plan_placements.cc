@@ -12,6 +12,8 @@ namespace {
 
 using placement::ItemNumber;
 
+constexpr std::size_t simulated_requests = 50'000;  // at least; few real ones come again on other nodes
+
 std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 double kv_token_bytes(const PlanSetup& setup) { return setup.shape.kv_token_bytes(); }
@@ -21,25 +23,26 @@ struct Chosen {
   std::string why;
 };
 
+std::string hottest(std::uint64_t items, const PlanWorkload& workload) {
+  return (items == 1 ? "the hottest item" : "the " + std::to_string(items) + " hottest items") + " (" +
+         percent(workload.accesses.cdf(items)) + " of the accesses)";
+}
+
 // The numbers of Algorithm 1, in the order of its lines.
 std::string why_hrcs(const PlanSetup& setup, const placement::ReplicationInput& input,
                      const placement::HrcsDecision& decision, const PlanWorkload& workload) {
-  const double per_request = input.candidates * input.item_tokens;
-  std::string why =
-      fixed(setup.user_tokens, 0) + " user tokens behind " + fixed(per_request, 0) +
-      " cached item tokens take " + fixed(input.prefill_us / 1e3, 2) + " ms on " + setup.device.name + "; " +
-      percent(input.alpha) + " of that may go into pulls, in which " + setup.link.name + " brings " +
-      fixed(input.alpha * input.prefill_us / 1e6 * input.tokens_per_s, 0) +
-      " tokens: at most R_max = " + percent(decision.ratio_max) +
-      " of the accesses may go to sharded items, so the " + std::to_string(decision.by_algorithm) +
-      " hottest items (" + percent(workload.accesses.cdf(decision.by_algorithm)) +
-      " of the accesses) belong everywhere.";
+  const double pulled_tokens = input.alpha * input.prefill_us / 1e6 * input.tokens_per_s;
+  std::string why = fixed(setup.user_tokens, 0) + " user tokens behind " +
+                    fixed(input.candidates * input.item_tokens, 0) + " cached item tokens take " +
+                    fixed(input.prefill_us / 1e3, 2) + " ms on " + setup.device.name + "; " +
+                    percent(input.alpha) + " of that may go into pulls, in which " + setup.link.name +
+                    " brings " + fixed(pulled_tokens, 0) + " tokens: R_max = " + percent(decision.ratio_max) +
+                    " of the accesses may go to sharded items, so " +
+                    hottest(decision.by_algorithm, workload) + " should be everywhere";
+  why += decision.ratio_max >= 1 ? ", for the network is no limit." : ".";
   if (decision.replicated != decision.by_algorithm || decision.placed < workload.items.count())
     why += " Memory has no room for all: with " + std::to_string(decision.replicated) +
-           " everywhere it holds the " + std::to_string(decision.placed) +
-           " hottest, and the sharded ones have " +
-           percent(workload.accesses.cdf(decision.placed) - workload.accesses.cdf(decision.replicated)) +
-           " of the accesses.";
+           " everywhere it holds " + hottest(decision.placed, workload) + ".";
   return why;
 }
 
@@ -109,9 +112,11 @@ std::optional<PlannedPlacement> plan_placement(const std::string& name, const Pl
   PlannedPlacement planned{.name = name, .placement = std::move(chosen.placement), .why = chosen.why};
   count_items(planned);
   planned.node_bytes = bytes_per_node(planned.placement, workload.items);
-  planned.expected = expected_shares(planned.placement, workload.accesses);
+  planned.expected =
+      expected_shares(planned.placement, workload.held_out ? *workload.held_out : workload.accesses);
   planned.predicted = count_shares(planned.placement, workload.predict, 1);
-  planned.simulated = count_shares(planned.placement, workload.simulate, 2);
+  const std::size_t rounds = simulated_requests / std::max<std::size_t>(1, workload.simulate.size()) + 1;
+  planned.simulated = count_shares(planned.placement, workload.simulate, 2, rounds);
   const double request_bytes = setup.candidates * setup.item_tokens * kv_token_bytes(setup);
   planned.pulled_bytes = planned.expected.pulled * request_bytes;
   planned.link_busy = planned.pulled_bytes / (setup.link.bandwidth * setup.link.efficiency) * 1e6 /

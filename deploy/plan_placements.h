@@ -23,12 +23,15 @@ struct PlanSetup {
   double alpha = 0;                         // of the prefill time, for pulls
 };
 
-// What is asked for. Where no histories are known, the two samples are drawn from the accesses.
+// What is asked for. What a plan was made with flatters it, so shares are predicted from accesses and
+// requests that were held out, and simulated with others still. Where no histories are known, the two samples
+// are drawn.
 struct PlanWorkload {
   placement::Items items;
   placement::AccessDistribution accesses;
   placement::Requests histories;  // may be empty: then nothing is known of what goes together
   placement::Requests predict, simulate;
+  std::optional<placement::AccessDistribution> held_out;  // none: predict from `accesses`
 };
 
 struct PlannedPlacement {

@@ -108,9 +108,11 @@ class ShareCounter {
 
 }  // namespace
 
-CountedShares count_shares(const Placement& placement, const Requests& requests, std::uint64_t seed) {
+CountedShares count_shares(const Placement& placement, const Requests& requests, std::uint64_t seed,
+                           std::size_t rounds) {
   ShareCounter counter(placement, seed);
-  for (std::size_t i = 0; i < requests.size(); ++i) counter.look_at(requests.at(i));
+  for (std::size_t round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < requests.size(); ++i) counter.look_at(requests.at(i));
   return counter.shares();
 }
 

@@ -41,6 +41,8 @@ struct CountedShares {  // of all item accesses; 0 if there are no requests
   double cached = 0;    // the item is somewhere
   double busiest = 0;   // of all requests, on the node that is the best one most often
 };
-CountedShares count_shares(const Placement& placement, const Requests& requests, std::uint64_t seed);
+// Each request so many times, each time on another node.
+CountedShares count_shares(const Placement& placement, const Requests& requests, std::uint64_t seed,
+                           std::size_t rounds = 1);
 
 }  // namespace troupe::placement

@@ -27,6 +27,13 @@ Place best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes, std::
 
 }  // namespace
 
+// FNV-1a; `owner` spreads it.
+std::uint64_t item_key(std::string_view id) {
+  std::uint64_t key = 0xcbf29ce484222325;
+  for (const char c : id) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return key;
+}
+
 Shards::Shards(std::vector<NodeNumber> nodes) : nodes_(checked_nodes(std::move(nodes))) {
   std::vector<std::uint64_t> hashes;
   for (const NodeNumber node : nodes_) hashes.push_back(spread(node));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/check.h"
@@ -14,6 +15,8 @@
 #include "placement/placement.h"
 
 namespace troupe::placement {
+
+std::uint64_t item_key(std::string_view id);  // the same on every machine and in every version
 
 class Shards {
  public:

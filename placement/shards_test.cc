@@ -54,6 +54,11 @@ TEST_CASE("keys spread over all nodes, also when they are plain numbers") {
   for (const int count : items) CHECK(count == doctest::Approx(10'000).epsilon(0.06));
 }
 
+TEST_CASE("the key of an id is what it always was") {
+  CHECK(item_key("") == 0xcbf29ce484222325);
+  CHECK(item_key("foobar") == 0x85944171f73967e8);  // the published test vector of FNV-1a
+}
+
 TEST_CASE("a full node passes on to the one with most room, and nobody is overfilled") {
   NodeRooms rooms(3, 10);
   CHECK(rooms.take(0, 8) == 0);
