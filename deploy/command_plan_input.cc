@@ -24,16 +24,20 @@ constexpr std::uint32_t item_tokens_default = 10;
 
 // "4": nodes 1 to 4; "1,2,5": these.
 std::vector<NodeNumber> parse_nodes(const std::string& text) {
+  const auto fail = [&] {
+    throw std::invalid_argument("--nodes is \"" + text.substr(0, 60) + "\"; expected 1.." +
+                                std::to_string(placement::nodes_max) +
+                                ", or the nodes' numbers with commas between");
+  };
   std::vector<NodeNumber> nodes;
   for (const std::string_view part : split(text, ',')) {
     NodeNumber number = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (error != std::errc() || end != part.data() + part.size() || number == 0)
-      throw std::invalid_argument("--nodes is \"" + text.substr(0, 60) +
-                                  "\"; expected a number of nodes, or their numbers with commas between");
+    if (error != std::errc() || end != part.data() + part.size() || number == 0) fail();
     nodes.push_back(number);
   }
-  if (nodes.size() == 1 && nodes.front() <= placement::nodes_max) {
+  if (nodes.size() == 1) {
+    if (nodes.front() > placement::nodes_max) fail();
     nodes.resize(nodes.front());
     std::iota(nodes.begin(), nodes.end(), 1);
   }

@@ -33,7 +33,7 @@ struct World {
     std::vector<std::uint32_t> bytes;
     std::vector<std::uint64_t> keys;
     for (std::size_t i = 0; i < count; ++i) {
-      bytes.push_back(static_cast<std::uint32_t>(200 + draw(200)));
+      bytes.push_back(static_cast<std::uint32_t>((i < count / 4 ? 900 : 100) + draw(200)));
       keys.push_back(i);
     }
     items = Items(std::move(bytes), std::move(keys));
@@ -114,7 +114,7 @@ TEST_CASE("requests about one topic find its items on one node, where hashing sc
 
 TEST_CASE("with little memory the coldest are nowhere, and no node has more than its memory") {
   const World world(40, 9);
-  for (const std::uint64_t memory : {100'000, 60'000, 1'000, 10}) {
+  for (const std::uint64_t memory : {150'000, 90'000, 1'500, 10}) {
     const Placement placement =
         place_by_co_occurrence(world.requests, world.accesses, world.items, {1, 2, 3, 4, 5}, memory);
     for (const std::uint64_t bytes : bytes_per_node(placement, world.items)) CHECK(bytes <= memory);
