@@ -22,7 +22,12 @@ std::string bytes_text(double bytes) {
   return fixed(bytes / 1e3, 1) + " kB";
 }
 
-void print_table(const std::vector<PlannedPlacement>& all) {
+struct Outcome {
+  PlannedPlacement planned;
+  std::optional<PlanMoves> moves;  // against the earlier plan
+};
+
+void print_table(const std::vector<Outcome>& all) {
   constexpr auto right = Table::Align::right;
   Table table({{"placement"},
                {"everywhere", right},
@@ -35,7 +40,7 @@ void print_table(const std::vector<PlannedPlacement>& all) {
                {"simulated", right},
                {"pulled a request", right},
                {"link busy", right}});
-  for (const PlannedPlacement& p : all)
+  for (const auto& [p, moves] : all)
     table.row({p.name, std::to_string(p.everywhere), std::to_string(p.sharded), std::to_string(p.nowhere),
                bytes_text(static_cast<double>(*std::ranges::max_element(p.node_bytes))),
                percent(p.expected.local), percent(p.simulated.any), percent(p.predicted.best),
@@ -43,7 +48,7 @@ void print_table(const std::vector<PlannedPlacement>& all) {
   table.print(std::cout);
 }
 
-void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<PlannedPlacement>& all) {
+void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
   const PlanSetup& s = plan.setup;
   std::cout << plan.workload.items.count() << " items, "
             << bytes_text(static_cast<double>(plan.workload.items.total_bytes())) << " (" << s.shape.name
@@ -55,9 +60,9 @@ void print_plan(const PlanOptions& options, const Planning& plan, const std::vec
       << "\nlocal: share of item accesses whose item is on the node, if requests run on any node, or on "
          "the best one for\neach. link busy: with pulls, while a node computes without pause; "
       << percent(options.alpha) << " is the limit (--alpha).\n";
-  for (const PlannedPlacement& p : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
+  for (const auto& [p, moves] : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
   const bool wants_metis = options.placement == "all" || options.placement == "metis";
-  if (wants_metis && (all.empty() || all.back().name != "metis"))
+  if (wants_metis && (all.empty() || all.back().planned.name != "metis"))
     std::cout << "\nmetis: not planned; it takes histories (--data with sequences) to know which items are "
                  "asked for together.\n";
 }
@@ -103,29 +108,47 @@ void print_moves(const std::string& name, const PlanMoves& moves, std::uint64_t 
             << " of them computed, and drop " << moves.losses << ".\n";
 }
 
+std::optional<Outcome> plan_one(const std::string& name, const PlanOptions& options, const Planning& plan) {
+  if (options.move_from.empty()) {
+    auto planned = plan_placement(name, plan.setup, plan.workload);
+    return planned ? std::optional(Outcome{std::move(*planned), {}}) : std::nullopt;
+  }
+  const placement::Items& items = plan.workload.items;
+  const EarlierPlacement earlier = read_placement(options.move_from, name);
+  const placement::Placement known = known_part(earlier, items.count(), plan.ids);
+  auto planned = plan_placement(name, plan.setup, plan.workload, &known);
+  if (!planned) return std::nullopt;
+  PlanMoves moves = moves_from(earlier, planned->placement, items, plan.ids);
+  return Outcome{std::move(*planned), std::move(moves)};
+}
+
+void print_all(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
+  print_plan(options, plan, all);
+  for (const auto& [planned, moves] : all)
+    if (moves) print_moves(planned.name, *moves, plan.workload.items.count());
+}
+
+json to_json(const Planning& plan, const std::vector<Outcome>& all) {
+  json result{{"input", input_figures(plan.setup)}, {"placements", json::array()}};
+  for (const auto& [planned, moves] : all) {
+    json one = placement_list(planned.placement, plan.ids);
+    one["name"] = planned.name;
+    one.update(figures(planned));
+    if (moves) one["moves"] = moves_list(*moves, plan.ids);
+    result["placements"].push_back(std::move(one));
+  }
+  return result;
+}
+
 int run_plan(const PlanOptions& options) {
   check_output(options.json);
   const Planning plan = make_planning(options);
-  std::vector<PlannedPlacement> all;
+  std::vector<Outcome> all;
   for (const std::string& name : placement_names)
     if (options.placement == "all" || options.placement == name)
-      if (auto planned = plan_placement(name, plan.setup, plan.workload)) all.push_back(std::move(*planned));
-  json result{{"input", input_figures(plan.setup)}, {"placements", json::array()}};
-  if (options.json != "-") print_plan(options, plan, all);
-  for (const PlannedPlacement& planned : all) {
-    json one = options.json.empty() ? json() : placement_list(planned.placement, plan.ids);
-    if (!options.move_from.empty()) {
-      const PlanMoves moves = moves_from(read_placement(options.move_from, planned.name), planned.placement,
-                                         plan.workload.items, plan.ids);
-      if (options.json != "-") print_moves(planned.name, moves, plan.workload.items.count());
-      if (!options.json.empty()) one["moves"] = moves_list(moves, plan.ids);
-    }
-    if (options.json.empty()) continue;
-    one["name"] = planned.name;
-    one.update(figures(planned));
-    result["placements"].push_back(std::move(one));
-  }
-  if (!options.json.empty()) write_output(options.json, result.dump(1) + "\n");
+      if (auto outcome = plan_one(name, options, plan)) all.push_back(std::move(*outcome));
+  if (options.json != "-") print_all(options, plan, all);
+  if (!options.json.empty()) write_output(options.json, to_json(plan, all).dump(1) + "\n");
   return 0;
 }
 

@@ -103,13 +103,25 @@ EarlierPlacement read_placement(const std::string& path, const std::string& name
   }
 }
 
+Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,
+                     const std::vector<std::string>& ids) {
+  Universe universe(ids, items);
+  const Placement all = earlier_placement(earlier, universe, items);
+  Placement known(all.nodes(), items);
+  for (std::uint64_t i = 0; i < items; ++i) {
+    const auto item = static_cast<ItemNumber>(i);
+    known.put(item, all.place(item));
+  }
+  return known;
+}
+
 PlanMoves moves_from(const EarlierPlacement& earlier, const Placement& next, const placement::Items& items,
                      const std::vector<std::string>& ids) {
   Universe universe(ids, items.count());
   const Placement old = earlier_placement(earlier, universe, items.count());
   Placement all = next;
   all.add_items(old.items() - next.items());
-  PlanMoves result{.moves = moves(old, all), .removed_ids = universe.take_removed()};
+  PlanMoves result{.moves = moves(old, all), .items = items.count(), .removed_ids = universe.take_removed()};
   for (std::size_t i = 0; i < result.moves.size(); ++i) {
     const placement::Move& move = result.moves[i];
     result.changed_items += i == 0 || move.item != result.moves[i - 1].item;
@@ -123,11 +135,10 @@ PlanMoves moves_from(const EarlierPlacement& earlier, const Placement& next, con
 }
 
 json moves_list(const PlanMoves& moves, const std::vector<std::string>& ids) {
-  const std::uint64_t items = ids.size();
   json list = json::array();
   for (const placement::Move& move : moves.moves) {
-    const bool removed = items > 0 && move.item >= items;
-    json one{{"item", removed ? moves.removed_ids[move.item - items] : id_of(ids, move.item)},
+    const bool removed = move.item >= moves.items;
+    json one{{"item", removed ? moves.removed_ids[move.item - moves.items] : id_of(ids, move.item)},
              {"node", move.node}};
     if (move.gains) {
       one["get_from"] = move.from;  // 0: compute it

@@ -24,9 +24,14 @@ struct EarlierPlacement {
 // The one with this name. Throws std::runtime_error that says what is wrong with the file.
 EarlierPlacement read_placement(const std::string& path, const std::string& name);
 
+// As far as the items are the catalog's.
+placement::Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,
+                                const std::vector<std::string>& ids);
+
 struct PlanMoves {
   std::vector<placement::Move> moves;
-  std::vector<std::string> removed_ids;   // items from the catalog's number on that it does not have any more
+  std::uint64_t items = 0;  // of the catalog; those behind are not in it any more:
+  std::vector<std::string> removed_ids;
   std::uint64_t gains = 0, computed = 0;  // copies that nodes get; of those: nobody has the item
   std::uint64_t losses = 0, changed_items = 0;
   std::uint64_t gained_bytes = 0;

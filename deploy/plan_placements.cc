@@ -66,8 +66,8 @@ Chosen choose_hash(const PlanSetup& setup, const PlanWorkload& w) {
           "Each item is on one node, so one access in " + std::to_string(setup.nodes.size()) + " is local."};
 }
 
-Chosen choose_metis(const PlanSetup& setup, const PlanWorkload& w) {
-  return {place_by_co_occurrence(w.histories, w.accesses, w.items, setup.nodes, setup.memory_bytes),
+Chosen choose_metis(const PlanSetup& setup, const PlanWorkload& w, const placement::Placement* earlier) {
+  return {place_by_co_occurrence(w.histories, w.accesses, w.items, setup.nodes, setup.memory_bytes, earlier),
           "The " + std::to_string(placement::hottest_per_mille(w.items.count())) +
               " hottest items are everywhere; the others are cut by METIS along " +
               std::to_string(w.histories.size()) +
@@ -75,11 +75,12 @@ Chosen choose_metis(const PlanSetup& setup, const PlanWorkload& w) {
               "best node."};
 }
 
-Chosen choose(const std::string& name, const PlanSetup& setup, const PlanWorkload& workload) {
+Chosen choose(const std::string& name, const PlanSetup& setup, const PlanWorkload& workload,
+              const placement::Placement* earlier) {
   if (name == "hrcs") return choose_hrcs(setup, workload);
   if (name == "replicate") return choose_replicas(setup, workload);
   if (name == "hash") return choose_hash(setup, workload);
-  return choose_metis(setup, workload);
+  return choose_metis(setup, workload, earlier);
 }
 
 void count_items(PlannedPlacement& planned) {
@@ -106,9 +107,10 @@ placement::ReplicationInput replication_input(const PlanSetup& setup) {
 }
 
 std::optional<PlannedPlacement> plan_placement(const std::string& name, const PlanSetup& setup,
-                                               const PlanWorkload& workload) {
+                                               const PlanWorkload& workload,
+                                               const placement::Placement* earlier) {
   if (name == "metis" && workload.histories.size() == 0) return std::nullopt;
-  Chosen chosen = choose(name, setup, workload);
+  Chosen chosen = choose(name, setup, workload, earlier);
   PlannedPlacement planned{.name = name, .placement = std::move(chosen.placement), .why = chosen.why};
   count_items(planned);
   planned.node_bytes = bytes_per_node(planned.placement, workload.items);

@@ -51,8 +51,9 @@ placement::ReplicationInput replication_input(const PlanSetup& setup);
 
 inline const std::vector<std::string> placement_names{"hrcs", "replicate", "hash", "metis"};
 
-// One of placement_names. None if it is metis and there are no histories.
+// One of placement_names. None if it is metis and there are no histories. earlier: what is there now.
 std::optional<PlannedPlacement> plan_placement(const std::string& name, const PlanSetup& setup,
-                                               const PlanWorkload& workload);
+                                               const PlanWorkload& workload,
+                                               const placement::Placement* earlier = nullptr);
 
 }  // namespace troupe::deploy

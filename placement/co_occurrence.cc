@@ -1,6 +1,7 @@
 #include "placement/co_occurrence.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "kernels/check.h"
 #include "placement/shards.h"
@@ -82,6 +83,41 @@ CoOccurrence graph_of(const std::vector<Pair>& pairs, std::size_t items) {
   return all;
 }
 
+struct Overlap {
+  std::uint64_t bytes = 0;
+  Place part = 0, node = 0;
+};
+
+// Bytes of each part that each of the nodes had, most first.
+std::vector<Overlap> overlaps(const CoOccurrence& pairs, const std::vector<Place>& parts, const Items& items,
+                              const std::vector<NodeNumber>& nodes, const Placement& earlier) {
+  std::vector<Overlap> all(nodes.size() * nodes.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = {0, static_cast<Place>(i / nodes.size()), static_cast<Place>(i % nodes.size())};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Place place = earlier.place(pairs.items[i]);
+    if (place == everywhere || place == nowhere) continue;
+    const auto node = std::ranges::lower_bound(nodes, earlier.nodes()[place]);
+    if (node == nodes.end() || *node != earlier.nodes()[place]) continue;
+    all[parts[i] * nodes.size() + static_cast<std::size_t>(node - nodes.begin())].bytes +=
+        items.bytes(pairs.items[i]);
+  }
+  std::ranges::sort(all, {}, [](const Overlap& one) { return std::tuple(~one.bytes, one.part, one.node); });
+  return all;
+}
+
+// The node of each part: the largest overlaps first, as long as both are free.
+std::vector<Place> nodes_of_parts(const std::vector<Overlap>& all, std::size_t count) {
+  std::vector<Place> node_of(count, nowhere);
+  std::vector<std::uint8_t> taken(count);
+  for (const Overlap& one : all) {
+    if (node_of[one.part] != nowhere || taken[one.node] != 0) continue;
+    node_of[one.part] = one.node;
+    taken[one.node] = 1;
+  }
+  return node_of;
+}
+
 }  // namespace
 
 CoOccurrence count_pairs(const Requests& requests, const std::vector<std::uint8_t>& wanted) {
@@ -105,7 +141,7 @@ std::uint64_t hottest_per_mille(std::uint64_t items) {
 
 Placement place_by_co_occurrence(const Requests& requests, const AccessDistribution& accesses,
                                  const Items& items, std::vector<NodeNumber> nodes,
-                                 std::uint64_t memory_bytes) {
+                                 std::uint64_t memory_bytes, const Placement* earlier) {
   const Shards shards(std::move(nodes));
   const std::uint64_t hottest = hottest_per_mille(items.count());
   const auto shard = [&](ItemNumber item) { return shards.owner(items.key(item)); };
@@ -120,7 +156,12 @@ Placement place_by_co_occurrence(const Requests& requests, const AccessDistribut
   std::vector<std::uint64_t> bytes;
   bytes.reserve(pairs.items.size());
   for (const ItemNumber item : pairs.items) bytes.push_back(items.bytes(item));
-  const std::vector<Place> parts = partition(pairs.graph, bytes, shards.nodes().size());
+  std::vector<Place> parts = partition(pairs.graph, bytes, shards.nodes().size());
+  if (earlier) {
+    const std::vector<Place> node_of =
+        nodes_of_parts(overlaps(pairs, parts, items, shards.nodes(), *earlier), shards.nodes().size());
+    for (Place& part : parts) part = node_of[part];
+  }
   for (std::size_t i = 0; i < parts.size(); ++i) placement.put(pairs.items[i], parts[i]);
   // Again, since a part may be larger than a node.
   return place_hottest_first(hottest, accesses, items, shards.nodes(), memory_bytes, [&](ItemNumber item) {

@@ -22,10 +22,11 @@ CoOccurrence count_pairs(const Requests& requests, const std::vector<std::uint8_
 
 std::uint64_t hottest_per_mille(std::uint64_t items);  // 0.1 % of them, at least 1
 
-// Hottest first until the memory is full. Items without company go to the node of their shard. Throws as
-// `partition` does.
+// Hottest first until the memory is full. Items without company go to the node of their shard. Parts have no
+// names of their own: with an earlier placement of the same items each goes to the node that has most of its
+// bytes already. Throws as `partition` does.
 Placement place_by_co_occurrence(const Requests& requests, const AccessDistribution& accesses,
                                  const Items& items, std::vector<NodeNumber> nodes,
-                                 std::uint64_t memory_bytes);
+                                 std::uint64_t memory_bytes, const Placement* earlier = nullptr);
 
 }  // namespace troupe::placement

@@ -112,6 +112,25 @@ TEST_CASE("requests about one topic find its items on one node, where hashing sc
   CHECK(count_shares(hash, later.requests, 1).best < 0.6);
 }
 
+TEST_CASE("a part stays on the node that has most of it, whatever METIS calls it") {
+  const World world(40, 5);
+  const auto place = [&](std::vector<NodeNumber> nodes, const Placement* earlier) {
+    return place_by_co_occurrence(world.requests, world.accesses, world.items, std::move(nodes), plenty,
+                                  earlier);
+  };
+  const Placement first = place({1, 2, 3, 4, 5}, nullptr);
+  Placement turned({1, 2, 3, 4, 5}, world.items.count());
+  for (ItemNumber item = 0; item < world.items.count(); ++item)
+    turned.put(item, first.place(item) == everywhere ? everywhere : Place((first.place(item) + 2) % 5));
+  std::size_t changed = 0;
+  for (const Move& move : moves(turned, place({1, 2, 3, 4, 5}, &turned))) changed += move.gains;
+  CHECK(changed < 10);  // those without company keep to their shard
+  const Placement with_six = place({1, 2, 3, 4, 5, 6}, &first), unaware = place({1, 2, 3, 4, 5, 6}, nullptr);
+  CHECK(moves(first, with_six).size() < moves(first, unaware).size());
+  const Placement without_two = place({1, 3, 4, 5}, &first);
+  CHECK(expected_shares(without_two, world.accesses).nowhere == 0);
+}
+
 TEST_CASE("with little memory the coldest are nowhere, and no node has more than its memory") {
   const World world(40, 9);
   for (const std::uint64_t memory : {150'000, 90'000, 1'500, 10}) {
