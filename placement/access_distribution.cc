@@ -87,8 +87,25 @@ double AccessDistribution::cdf(std::uint64_t hottest) const {
   return static_cast<double>(sums_[hottest - 1]) / static_cast<double>(sums_.back());
 }
 
+// The integral turned around, without its small terms.
+std::uint64_t AccessDistribution::guess(double share) const {
+  const double above = share * total_ - first_sums_.back(), power = 1 - exponent_;
+  if (above <= 0) return first_sums_.size();
+  const auto from = static_cast<double>(first_sums_.size());
+  const double rank = std::abs(power) < 1e-9
+                          ? from * std::exp(above)
+                          : std::pow(std::max(0.0, std::pow(from, power) + power * above), 1 / power);
+  return rank < static_cast<double>(items_) ? static_cast<std::uint64_t>(rank) : items_;
+}
+
 std::uint64_t AccessDistribution::reaching(double share) const {
   std::uint64_t low = 0, high = items_;  // cdf(high) reaches it, or nothing does
+  if (order_.empty()) {
+    constexpr std::uint64_t around = 4;
+    const std::uint64_t middle = guess(share);
+    if (middle + around < high && cdf(middle + around) >= share) high = middle + around;
+    if (middle > first_sums_.size() + around && cdf(middle - around) < share) low = middle - around;
+  }
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     if (cdf(middle) >= share) {

@@ -33,6 +33,7 @@ class AccessDistribution {
   AccessDistribution() = default;
   double weight(double rank_from_1) const;
   double weights(std::uint64_t hottest) const;  // their sum
+  std::uint64_t guess(double share) const;      // about what `reaching` says, for generated ones
 
   std::uint64_t items_ = 0;
   std::vector<ItemNumber> order_;    // by rank; empty: generated

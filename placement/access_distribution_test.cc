@@ -47,12 +47,19 @@ TEST_CASE("Zipf's sums beyond the exact ranks agree with adding every term") {
 }
 
 TEST_CASE("a hundred million generated items cost nothing to keep, and reaching inverts the CDF") {
-  const auto zipf = AccessDistribution::zipf(100'000'000, 0.6);
-  for (const double share : {0.01, 0.3, 0.9, 0.999}) {
-    const std::uint64_t items = zipf.reaching(share);
-    CHECK(zipf.cdf(items) >= share);
-    CHECK(zipf.cdf(items - 1) < share);
-  }
+  for (const double exponent : {0.0, 0.6, 1.0, 1.4, 9.0})
+    for (const std::uint64_t count : {1, 3, 4'096, 4'100, 100'000'000}) {
+      CAPTURE(exponent);
+      CAPTURE(count);
+      const auto zipf = AccessDistribution::zipf(count, exponent);
+      CHECK(zipf.reaching(0) == 0);
+      CHECK(zipf.reaching(1.1) == count);
+      for (double share = 1e-4; share <= 1; share += 0.0101) {
+        const std::uint64_t items = zipf.reaching(share);
+        CHECK(zipf.cdf(items) >= share);
+        CHECK(zipf.cdf(items - 1) < share);
+      }
+    }
 }
 
 TEST_CASE("items are drawn as often as their share says") {
