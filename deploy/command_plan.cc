@@ -34,6 +34,7 @@ void print_table(const std::vector<Outcome>& all) {
                {"on one node", right},
                {"nowhere", right},
                {"fullest node", right},
+               {"not cached", right},
                {"local", right},
                {"simulated", right},
                {"local, best node", right},
@@ -43,8 +44,9 @@ void print_table(const std::vector<Outcome>& all) {
   for (const auto& [p, moves] : all)
     table.row({p.name, std::to_string(p.everywhere), std::to_string(p.sharded), std::to_string(p.nowhere),
                bytes_text(static_cast<double>(*std::ranges::max_element(p.node_bytes))),
-               percent(p.expected.local), percent(p.simulated.any), percent(p.predicted.best),
-               percent(p.simulated.best), bytes_text(p.pulled_bytes), percent(p.link_busy)});
+               percent(p.expected.nowhere), percent(p.expected.local), percent(p.simulated.any),
+               percent(p.predicted.best), percent(p.simulated.best), bytes_text(p.pulled_bytes),
+               percent(p.link_busy)});
   table.print(std::cout);
 }
 
@@ -57,8 +59,9 @@ void print_plan(const PlanOptions& options, const Planning& plan, const std::vec
             << " each for items.\n\n";
   print_table(all);
   std::cout
-      << "\nlocal: share of item accesses whose item is on the node, if requests run on any node, or on "
-         "the best one for\neach. link busy: with pulls, while a node computes without pause; "
+      << "\nnot cached: share of item accesses whose item is nowhere, so that it is computed. local: share "
+         "whose item is on the\nnode, if requests run on any node, or on the best one for each. link busy: "
+         "with pulls, while a node computes without pause; "
       << percent(options.alpha) << " is the limit (--alpha).\n";
   for (const auto& [p, moves] : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
   const bool wants_metis = options.placement == "all" || options.placement == "metis";
@@ -99,12 +102,11 @@ json input_figures(const PlanSetup& s) {
           {"ratio_max", communication_ratio_max(input)}};
 }
 
-void print_moves(const std::string& name, const PlanMoves& moves, std::uint64_t items) {
+void print_moves(const std::string& name, const PlanMoves& moves) {
   std::cout << "\n"
-            << name << " against the earlier plan: " << moves.changed_items << " items change ("
-            << percent(static_cast<double>(moves.changed_items) / static_cast<double>(items)) << " of "
-            << items << "); nodes get " << moves.gains << " copies, "
-            << bytes_text(static_cast<double>(moves.gained_bytes)) << ", " << moves.computed
+            << name << " against the earlier plan: " << moves.changed_items << " items change, "
+            << moves.removed_ids.size() << " of them left the catalog; nodes get " << moves.gains
+            << " copies, " << bytes_text(static_cast<double>(moves.gained_bytes)) << ", " << moves.computed
             << " of them computed, and drop " << moves.losses << ".\n";
 }
 
@@ -125,7 +127,7 @@ std::optional<Outcome> plan_one(const std::string& name, const PlanOptions& opti
 void print_all(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
   print_plan(options, plan, all);
   for (const auto& [planned, moves] : all)
-    if (moves) print_moves(planned.name, *moves, plan.workload.items.count());
+    if (moves) print_moves(planned.name, *moves);
 }
 
 json to_json(const Planning& plan, const std::vector<Outcome>& all) {
