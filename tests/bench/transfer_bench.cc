@@ -1,8 +1,8 @@
 // How fast pages come from another process: by the transport that workers use, and by a plain socket beside
-// it. One process owns, another one reads; tests/bench/transfer.py puts them into two network namespaces.
-//   transfer_bench own [--port PORT]                          prints "port N" and serves until its input ends
-//   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S] [--device
-//   NAME]
+// it. One process owns, another one reads; transfer.py puts them into two network namespaces.
+//   transfer_bench own [--port PORT] [--device NAME]    prints "port N", serves until its input ends
+//   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S]
+//                       [--socket-buffers BYTES] [--device NAME]
 // HOW is "pull" (Transport::pull, checksum and all), "socket" (16 bytes ask, the block comes), or what both
 // stand on: "checksum" (of the block, in place) and "copy" (memcpy within this process). Prints one JSON
 // object. Every block lies at the same place each time, as those of ucx_perftest do.
@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -42,14 +42,14 @@ constexpr std::size_t page_bytes_max = 64 << 10;
 
 struct Options {
   std::string command, from, how = "pull", device;
-  std::size_t block = 1 << 20, at_once = 1;
+  std::size_t block = 1 << 20, at_once = 1, socket_buffers = 0;  // 0: as the system has them
   double seconds = 0.5;
   std::uint16_t port = 0;
 };
 
 // What a reader says first. Both sides then fill the same pages with the same numbers.
 struct Hello {
-  std::uint64_t wants_socket = 0, page_bytes = 0, pages = 0;
+  std::uint64_t wants_socket = 0, page_bytes = 0, pages = 0, socket_buffers = 0;
 };
 struct Ask {
   std::uint64_t number = 0, bytes = 0;
@@ -72,7 +72,12 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  int fd() const { return fd_; }
+  void set_buffers(std::uint64_t bytes) const {
+    const int size = static_cast<int>(bytes);
+    if (size == 0) return;
+    setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+  }
   void send_all(const void* from, std::size_t size) const {
     for (const auto* at = static_cast<const char*>(from); size > 0;) {
       const ssize_t sent = send(fd_, at, size, MSG_NOSIGNAL);
@@ -171,6 +176,7 @@ void own(const Options& options) {
       try {
         Hello hello;
         if (!reader.take_all(&hello, sizeof hello)) continue;
+        reader.set_buffers(hello.socket_buffers);
         PageArena arena(hello.page_bytes, hello.pages);
         fill(arena);
         hello.wants_socket ? serve_socket(reader, arena) : serve_pulls(reader, arena, options.device);
@@ -239,7 +245,7 @@ struct Block {
 
 Measured pull(const Options& options, const Block& block) {
   const Socket control(connect_to(options.from));
-  const Hello hello{0, block.page_bytes, block.pages};
+  const Hello hello{0, block.page_bytes, block.pages, 0};
   control.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once);
   PageArena same(block.page_bytes, block.pages);
@@ -266,7 +272,8 @@ Measured pull(const Options& options, const Block& block) {
 // Several at once: that many are asked for before the first has come.
 Measured take_by_socket(const Options& options, const Block& block) {
   const Socket owner(connect_to(options.from));
-  const Hello hello{1, block.page_bytes, block.pages};
+  const Hello hello{1, block.page_bytes, block.pages, options.socket_buffers};
+  owner.set_buffers(options.socket_buffers);
   owner.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages), same(block.page_bytes, block.pages);
   fill(same);
@@ -274,10 +281,14 @@ Measured take_by_socket(const Options& options, const Block& block) {
   for (std::size_t i = 1; i < options.at_once; ++i) owner.send_all(&ask, sizeof ask);
   Options one = options;
   one.at_once = 1;
+  const auto take = [&] {
+    if (!owner.take_all(arena.page(0), options.block)) throw std::runtime_error("the owner has ended");
+  };
   const Measured measured = repeat(one, [&](std::size_t) {
     owner.send_all(&ask, sizeof ask);
-    if (!owner.take_all(arena.page(0), options.block)) throw std::runtime_error("the owner has ended");
+    take();
   });
+  for (std::size_t i = 1; i < options.at_once; ++i) take();
   if (std::memcmp(arena.page(0), same.page(0), options.block) != 0)
     throw std::runtime_error("socket: the bytes are not those that were sent");
   return measured;
@@ -316,25 +327,22 @@ void print(const Options& options, Measured measured) {
 Options parse(int count, char** arguments) {
   Options options;
   options.command = count > 1 ? arguments[1] : "";
-  for (int i = 2; i + 1 < count; i += 2) {
-    const std::string name = arguments[i], value = arguments[i + 1];
-    if (name == "--from")
-      options.from = value;
-    else if (name == "--how")
-      options.how = value;
-    else if (name == "--device")
-      options.device = value;
-    else if (name == "--block")
-      options.block = std::strtoull(value.c_str(), nullptr, 10);
-    else if (name == "--at-once")
-      options.at_once = std::max(1ull, std::strtoull(value.c_str(), nullptr, 10));
-    else if (name == "--seconds")
-      options.seconds = std::atof(value.c_str());
-    else if (name == "--port")
-      options.port = static_cast<std::uint16_t>(std::atoi(value.c_str()));
-    else
-      throw std::runtime_error(name +
-                               " is unknown; the head of tests/bench/transfer_bench.cc has the options");
+  const auto number = [](const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); };
+  const std::map<std::string, std::function<void(const std::string&)>> known{
+      {"--from", [&](auto& value) { options.from = value; }},
+      {"--how", [&](auto& value) { options.how = value; }},
+      {"--device", [&](auto& value) { options.device = value; }},
+      {"--block", [&](auto& value) { options.block = number(value); }},
+      {"--at-once", [&](auto& value) { options.at_once = std::max<std::size_t>(1, number(value)); }},
+      {"--socket-buffers", [&](auto& value) { options.socket_buffers = number(value); }},
+      {"--seconds", [&](auto& value) { options.seconds = std::atof(value.c_str()); }},
+      {"--port", [&](auto& value) { options.port = static_cast<std::uint16_t>(number(value)); }}};
+  for (int i = 2; i < count; i += 2) {
+    const auto at = known.find(arguments[i]);
+    if (at == known.end() || i + 1 == count)
+      throw std::runtime_error(std::string(arguments[i]) +
+                               " is unknown or has no value; transfer_bench.cc begins with the options");
+    at->second(arguments[i + 1]);
   }
   return options;
 }
