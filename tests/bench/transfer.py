@@ -95,7 +95,7 @@ class Race:
 
     def perftest(self, test, block, at_once, percentile):
         """ucx_perftest polls both cores without pause, checks nothing, and looks at no byte."""
-        count = max(20, int(self.seconds * 1.5e9 / (block + 100_000)))
+        count = max(12, int(self.seconds * 0.5e9 / (block + 100_000)))
         options = ["-t", test, "-s", block, "-n", count, "-w", max(4, count // 10), "-O", at_once, "-R", percentile,
                    "-p", PERFTEST_PORT, "-f"]
         settings = {**os.environ, **PERFTEST_SETTINGS}
