@@ -130,7 +130,7 @@ def measure(cluster, requests):
     for request in requests:  # everything is computed once, where nobody stops
         ask(request)
     with Stutter(cluster.processes["worker-1"]):
-        for request in requests:
+        for request in 3 * requests:
             ask(request)
     cluster.start("worker-2")
     cluster.await_workers(2)
