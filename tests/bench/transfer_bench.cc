@@ -275,14 +275,16 @@ Measured take_by_socket(const Options& options, const Block& block) {
   const Hello hello{1, block.page_bytes, block.pages, options.socket_buffers};
   owner.set_buffers(options.socket_buffers);
   owner.send_all(&hello, sizeof hello);
-  PageArena arena(block.page_bytes, block.pages), same(block.page_bytes, block.pages);
+  PageArena arena(block.page_bytes, block.pages * options.at_once), same(block.page_bytes, block.pages);
   fill(same);
   const Ask ask{0, options.block};
   for (std::size_t i = 1; i < options.at_once; ++i) owner.send_all(&ask, sizeof ask);
   Options one = options;
   one.at_once = 1;
+  std::size_t taken = 0;
   const auto take = [&] {
-    if (!owner.take_all(arena.page(0), options.block)) throw std::runtime_error("the owner has ended");
+    const auto first = static_cast<std::uint32_t>(taken++ % options.at_once * block.pages);
+    if (!owner.take_all(arena.page(first), options.block)) throw std::runtime_error("the owner has ended");
   };
   const Measured measured = repeat(one, [&](std::size_t) {
     owner.send_all(&ask, sizeof ask);
