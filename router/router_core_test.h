@@ -90,7 +90,7 @@ struct RouterBench {
     return probe.sent<Execute>()[0];
   }
   Executed answer(std::vector<double> logits, std::vector<std::uint8_t> reused = {0, 0, 0, 0, 0, 0}) const {
-    return {serial, {{std::move(logits)}}, std::move(reused), 2, 3, 4, 5, "model 1"};
+    return {serial, {{std::move(logits)}}, std::move(reused), 2, 3, 4, 5, "model 1", 6};
   }
   void execute(std::int64_t us, std::vector<double> logits,
                std::vector<std::uint8_t> reused = {0, 0, 0, 0, 0, 0}) {

@@ -216,6 +216,7 @@ void RouterCore::on_ranked(Turn turn, Flight& flight, NodeId node, const Execute
   reply.timings.blocks = executed.blocks_us;
   reply.timings.queue = executed.queue_us;
   reply.timings.compute = executed.compute_us;
+  reply.timings.pull = executed.pull_us;
   reply.timings.total = (turn.now - flight.asked.received).us;
   const Metric plans[] = {Metric::plans_recompute, Metric::plans_user, Metric::plans_item};
   turn.effects.count(plans[static_cast<std::size_t>(work.prefix)]);

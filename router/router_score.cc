@@ -34,6 +34,7 @@ void RouterCore::on_scored(Turn turn, Flight& flight, const Executed& executed) 
   reply.timings.blocks = executed.blocks_us;
   reply.timings.queue = executed.queue_us;
   reply.timings.compute = executed.compute_us;
+  reply.timings.pull = executed.pull_us;
   reply.timings.total = (turn.now - flight.asked.received).us;
   turn.effects.send(flight.asked.from, std::move(reply));
   close(turn, flight);

@@ -103,12 +103,14 @@ void put(const BlocksAcquired& m, schema::BlocksAcquired::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setLeaseUs(m.lease_us);
   put_list(m.grants, to.initGrants(m.grants.size()));
+  to.setPullUs(m.pull_us);
 }
 void get(schema::BlocksAcquired::Reader from, BlocksAcquired& m) {
   m.id = from.getId();
   m.incarnation = from.getIncarnation();
   m.lease_us = from.getLeaseUs();
   get_list(from.getGrants(), m.grants);
+  m.pull_us = from.getPullUs();
 }
 
 void put(const BlockOutcome& m, schema::BlockOutcome::Builder to) {

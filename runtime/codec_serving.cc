@@ -81,6 +81,7 @@ void put(const Timings& m, schema::Timings::Builder to) {
   to.setQueue(m.queue);
   to.setCompute(m.compute);
   to.setTotal(m.total);
+  to.setPull(m.pull);
 }
 void get(schema::Timings::Reader from, Timings& m) {
   m.features = from.getFeatures();
@@ -89,6 +90,7 @@ void get(schema::Timings::Reader from, Timings& m) {
   m.queue = from.getQueue();
   m.compute = from.getCompute();
   m.total = from.getTotal();
+  m.pull = from.getPull();
 }
 
 void put(const RankReply& m, schema::RankReply::Builder to) {
@@ -317,6 +319,7 @@ void put(const Executed& m, schema::Executed::Builder to) {
   to.setQueueUs(m.queue_us);
   to.setComputeUs(m.compute_us);
   to.setModelVersion(wire(m.model_version));
+  to.setPullUs(m.pull_us);
 }
 void get(schema::Executed::Reader from, Executed& m) {
   m.id = from.getId();
@@ -327,6 +330,7 @@ void get(schema::Executed::Reader from, Executed& m) {
   m.queue_us = from.getQueueUs();
   m.compute_us = from.getComputeUs();
   get(from.getModelVersion(), m.model_version);
+  m.pull_us = from.getPullUs();
 }
 
 }  // namespace troupe::codec

@@ -39,7 +39,7 @@ IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& 
     to_.insert(to_.end(), one.to.begin(), one.to.end());
     block_ends_.push_back(to_.size());
   }
-  const std::size_t pages = pages_per_request(arena.page_bytes());
+  const std::size_t pages = std::clamp<std::size_t>(asked_bytes / arena.page_bytes(), 1, request_pages_max);
   for (std::size_t begin = 0; begin < from_.size(); begin += pages)
     chunks_.push_back({begin, std::min(begin + pages, from_.size())});
 }
@@ -72,21 +72,41 @@ IncomingPull::Landed IncomingPull::land(const PullReply& reply, std::span<const 
   if (reply.piece >= chunk.landed.size() || chunk.landed[reply.piece]) return Landed::absurd;
   const std::size_t begin = reply.piece * piece_bytes;
   if (bytes.size() != std::min(piece_bytes, bytes_of(chunk) - begin)) return Landed::absurd;
-  write(chunk, reply.piece, bytes);
+  write(chunk, reply.piece, bytes.data());
   chunk.landed[reply.piece] = true;
+  sum_up();
   if (--chunk.missing > 0) return Landed::piece;
   ++done_;
-  while (whole_ < asked_ && chunks_[whole_].missing == 0) ++whole_;
-  changed_.notify_all();
   return Landed::chunk;
 }
 
-void IncomingPull::write(const Chunk& chunk, std::size_t piece, std::span<const std::uint8_t> bytes) {
+std::vector<PagePart> IncomingPull::parts(const Chunk& chunk, std::size_t piece) const {
   const auto pages = std::span(to_).subspan(chunk.begin, chunk.end - chunk.begin);
-  const std::uint8_t* from = bytes.data();
-  for (const PagePart& part : parts_of(pages, arena_.page_bytes(), piece * piece_bytes, bytes.size())) {
+  const std::size_t begin = piece * piece_bytes;
+  return parts_of(pages, arena_.page_bytes(), begin, std::min(piece_bytes, bytes_of(chunk) - begin));
+}
+
+void IncomingPull::write(const Chunk& chunk, std::size_t piece, const std::uint8_t* from) {
+  for (const PagePart& part : parts(chunk, piece)) {
     std::memcpy(arena_.page(part.page) + part.offset, from, part.bytes);
     from += part.bytes;
+  }
+}
+
+// A piece that has overtaken others waits for them. Whoever waits is woken when a block is here, not before.
+void IncomingPull::sum_up() {
+  while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
+    const Chunk& chunk = chunks_[sum_chunk_];
+    for (const PagePart& part : parts(chunk, sum_piece_)) {
+      sum_.add(arena_.page(part.page) + part.offset, part.bytes);
+      if (part.offset + part.bytes < arena_.page_bytes() || ++sum_pages_ < block_ends_[sums_.size()])
+        continue;
+      sums_.push_back(sum_.take());
+      changed_.notify_all();
+    }
+    if (++sum_piece_ < chunk.landed.size()) continue;
+    ++sum_chunk_;
+    sum_piece_ = 0;
   }
 }
 
@@ -105,20 +125,20 @@ bool IncomingPull::ended() const {
   return refusal_.has_value();
 }
 
-bool IncomingPull::complete(std::size_t block_end) const {
-  return whole_ == chunks_.size() || chunks_[whole_].begin >= block_end;
-}
-
 std::optional<Refusal> IncomingPull::await(std::size_t index) {
   std::unique_lock lock(mutex_);
-  const std::size_t block_end = block_ends_[index];
-  const bool in_time = changed_.wait_until(lock, deadline_, [&] { return refusal_ || complete(block_end); });
+  const bool in_time = changed_.wait_until(lock, deadline_, [&] { return refusal_ || sums_.size() > index; });
   if (!in_time)
     end_locked(pull_refused(
         "transfer_timeout", node_,
         "has sent " + std::to_string(done_) + " of " + std::to_string(chunks_.size()) + " parts in time",
         "all of them before the lease ends"));
   return refusal_;
+}
+
+std::uint64_t IncomingPull::checksum(std::size_t index) const {
+  std::lock_guard lock(mutex_);
+  return sums_[index];
 }
 
 Refusal IncomingPull::refusal_of(PullStatus status) const {

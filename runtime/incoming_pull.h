@@ -1,7 +1,8 @@
 #pragma once
 // One running pull, seen from the reader: what is still to be asked for, what has come, and how it ends. Only
 // `land` writes destination pages, and only until the end: the end is said under the same lock, so nothing is
-// written after it, whatever is still on its way.
+// written after it, whatever is still on its way. It also sums them up, as soon as all before them are here:
+// what was just written is still in the cache, and when the last piece has come, there is no sum to wait for.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,7 +25,10 @@ Refusal pull_refused(std::string code, NodeId node, const std::string& what, std
 class IncomingPull {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t window = 4;  // chunks asked for and not here
+  // So much is asked for and not here. What waits in the buffers of the network for its reader falls out of
+  // the caches, and is then moved at the speed of memory: twice the time for 16 MiB.
+  static constexpr std::size_t window = 4;                            // chunks
+  static constexpr std::size_t asked_bytes = std::size_t{256} << 10;  // of a chunk; one page may be more
 
   // What is wrong with it, seen from here; the constructor wants work that is well.
   static std::optional<Refusal> fault_of(const PullBlocks& work, const PageArena& arena);
@@ -51,6 +55,8 @@ class IncomingPull {
 
   // Waits until block `index` is here or the pull has ended; at the deadline this ends it.
   std::optional<Refusal> await(std::size_t index);
+  // Of its pages, as they lie here. Only for a block that was awaited and is here.
+  std::uint64_t checksum(std::size_t index) const;
 
  private:
   struct Chunk {
@@ -59,10 +65,11 @@ class IncomingPull {
     std::size_t missing = 0;         // pieces, once it is asked for
   };
   std::size_t bytes_of(const Chunk& chunk) const { return (chunk.end - chunk.begin) * arena_.page_bytes(); }
-  bool complete(std::size_t block_end) const;
   void end_locked(Refusal refusal);
   Refusal refusal_of(PullStatus status) const;
-  void write(const Chunk& chunk, std::size_t piece, std::span<const std::uint8_t> bytes);
+  std::vector<PagePart> parts(const Chunk& chunk, std::size_t piece) const;
+  void write(const Chunk& chunk, std::size_t piece, const std::uint8_t* from);
+  void sum_up();
 
   const std::uint64_t id_;
   const NodeId node_;
@@ -75,8 +82,10 @@ class IncomingPull {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Chunk> chunks_;
-  std::size_t asked_ = 0, done_ = 0;  // chunks
-  std::size_t whole_ = 0;             // chunks before the first incomplete one
+  std::size_t asked_ = 0, done_ = 0;                           // chunks
+  std::size_t sum_chunk_ = 0, sum_piece_ = 0, sum_pages_ = 0;  // all before them are in sum_ or sums_
+  PageSum sum_;
+  std::vector<std::uint64_t> sums_;  // of the blocks that are here, in order
   std::optional<Refusal> refusal_;
 };
 

@@ -76,6 +76,7 @@ struct RankedItem {
 
 struct Timings {            // microseconds, one step after the other
   std::int64_t features = 0, lookup = 0, blocks = 0, queue = 0, compute = 0, total = 0;
+  std::int64_t pull = 0;    // of `blocks`: until those of other nodes were here
   bool operator==(const Timings&) const = default;
 };
 
@@ -206,6 +207,7 @@ struct Executed {
   std::uint32_t blocks_written = 0;
   std::int64_t blocks_us = 0, queue_us = 0, compute_us = 0;
   std::string model_version;             // that computed it
+  std::int64_t pull_us = 0;              // of blocks_us: until those of other nodes were here
   bool operator==(const Executed&) const = default;
 };
 
@@ -277,6 +279,7 @@ struct BlocksAcquired {
   Incarnation incarnation = 0;           // of the owner of the pages
   std::int64_t lease_us = 0;             // 0: until released
   std::vector<BlockGrant> grants;        // parallel to AcquireBlocks::wants
+  std::int64_t pull_us = 0;              // from the question until the last block of another node was here; 0: none
   bool operator==(const BlocksAcquired&) const = default;
 };
 enum class Outcome : std::uint8_t { done, written, abandoned, corrupt };

@@ -3,6 +3,9 @@
 #include <sys/mman.h>
 #define XXH_STATIC_LINKING_ONLY  // for a state on the stack
 #include <xxhash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>  // the widest vectors that this CPU has; the same sums
+#endif
 
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +34,25 @@ std::byte* map_bytes(std::size_t stride, std::size_t pages) {
 }
 
 }  // namespace
+
+struct PageSum::State {
+  XXH3_state_t sum;
+};
+
+PageSum::PageSum() : state_(std::make_unique<State>()) {
+  XXH3_INITSTATE(&state_->sum);
+  XXH3_64bits_reset(&state_->sum);
+}
+
+PageSum::~PageSum() = default;
+
+void PageSum::add(const std::byte* bytes, std::size_t size) { XXH3_64bits_update(&state_->sum, bytes, size); }
+
+std::uint64_t PageSum::take() {
+  const std::uint64_t sum = XXH3_64bits_digest(&state_->sum);
+  XXH3_64bits_reset(&state_->sum);
+  return sum;
+}
 
 PageArena::PageArena(std::size_t page_bytes, std::size_t pages)
     : page_bytes_(page_bytes),

@@ -4,6 +4,7 @@
 // only holds bytes.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,5 +29,18 @@ class PageArena {
 // XXH3-64 over whole pages, in order. A block's writer clears the unused tail of its last page, so that equal
 // blocks have equal sums.
 std::uint64_t checksum_pages(const PageArena& arena, std::span<const std::uint32_t> pages);
+
+// The same for pages that come little by little: their bytes are added in order, in parts of any size.
+class PageSum {
+ public:
+  PageSum();
+  ~PageSum();
+  void add(const std::byte* bytes, std::size_t size);
+  std::uint64_t take();  // of what was added; the next one begins with nothing
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace troupe

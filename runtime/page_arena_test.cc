@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -47,6 +48,22 @@ TEST_CASE("equal bytes in other pages have the same checksum, which is pinned") 
   CHECK(checksum_pages(arena, one) == checksum_pages(arena, two));
   CHECK(checksum_pages(arena, {}) ==
         0x2d06800538d394c2ULL);  // XXH3-64 of nothing, as its specification has it
+}
+
+TEST_CASE("a sum of parts is that of the pages, whatever the parts, and is taken once") {
+  PageArena arena(12'352, 3);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    for (std::size_t b = 0; b < arena.page_bytes(); ++b) arena.page(i)[b] = std::byte(b * 7 + i * b / 50);
+  const std::uint32_t pages[] = {2, 0, 1};
+  PageSum sum;
+  for (const std::size_t part : {1u, 60u, 1024u, 5000u, 12'352u}) {
+    CAPTURE(part);
+    for (const std::uint32_t page : pages)
+      for (std::size_t at = 0; at < arena.page_bytes(); at += part)
+        sum.add(arena.page(page) + at, std::min(part, arena.page_bytes() - at));
+    CHECK(sum.take() == checksum_pages(arena, pages));
+  }
+  CHECK(sum.take() == checksum_pages(arena, {}));
 }
 
 TEST_CASE("an arena that cannot be mapped is refused at once") {

@@ -66,7 +66,7 @@ std::variant<Pulled, Refusal> PullDesk::await(const PullBlocks& work, IncomingPu
   Pulled pulled;
   for (std::size_t i = 0; i < work.blocks.size(); ++i) {
     if (auto refusal = pull.await(i)) return *refusal;
-    pulled.ok.push_back(checksum_pages(arena_, work.blocks[i].to) == work.blocks[i].checksum);
+    pulled.ok.push_back(pull.checksum(i) == work.blocks[i].checksum);
   }
   return pulled;
 }

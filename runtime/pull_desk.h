@@ -30,7 +30,7 @@ class PullDesk {
     Bytes address;
   };
   std::variant<Open, Refusal> open(const PullBlocks& work);
-  // Waits for the bytes and compares their checksums, block by block while others are still to come.
+  // Waits for the blocks, one after the other, and compares their checksums.
   std::variant<Pulled, Refusal> await(const PullBlocks& work, IncomingPull& pull) const;
   // The last thing that a call of `pull` does: afterwards the transport may be gone.
   void close(const std::shared_ptr<IncomingPull>& pull);

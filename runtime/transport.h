@@ -5,10 +5,10 @@
 // their ends (the control connection) says so with `meet` and `lose`.
 //
 // What a caller of `pull` may rely on:
-// - One outcome, by the deadline or, after it, as soon as the caller's thread runs and a block that came in
-//   time has been summed up. It does not depend on the peer, nor on the transport's own thread.
+// - One outcome, by the deadline or, after it, as soon as the caller's thread runs. It does not depend on the
+//   peer, nor on the transport's own thread but for the piece that this one is writing.
 // - After the outcome, whatever it is, no byte of the destination pages is written. Their bytes are good only
-//   if the block is ok: its checksum was compared after the last byte had come.
+//   if the block is ok: its checksum, summed up where it lies, was compared after the last byte had come.
 // - Bytes from the network are checked before they are believed: sizes before anything is allocated, page ids
 //   before anything is read. What makes no sense is counted (protocol_errors) and dropped.
 // The transport neither knows nor hides anybody: whoever reaches it and knows the incarnation can read pages.

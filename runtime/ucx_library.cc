@@ -22,6 +22,7 @@ UcxLibrary load() {
   setenv("UCX_TCP_CONN_NB", "y", 1);        // a host that does not answer must not stop the worker's thread
   setenv("UCX_TCP_TX_SEG_SIZE", "64K", 1);  // one segment for a piece of a page and its header
   setenv("UCX_TCP_RX_SEG_SIZE", "64K", 1);
+  setenv("UCX_TCP_SNDBUF", "256K", 0);  // more waits outside of the caches; long round trips may need more
   void* library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw std::runtime_error(std::string("UCX cannot be loaded: ") + dlerror() +

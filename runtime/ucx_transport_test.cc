@@ -130,7 +130,7 @@ TEST_CASE("the other process (a part of other tests, not one by itself)" * docte
 
 TEST_CASE("pages come from another process") {
   Reader reader;
-  reader.other.allow(16);
+  reader.other.allow(64);  // of four pages each
   CHECK(said(reader.transport.pull(reader.work(0, 256))) == "ok 1");
   CHECK(bytes_of(reader.arena) == bytes_of(reader.there));
 }

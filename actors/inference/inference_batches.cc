@@ -167,6 +167,7 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   executed.blocks_us = (task.ready_at - task.received).us;
   executed.queue_us = (task.started - task.ready_at).us;
   executed.compute_us = compute_us;
+  executed.pull_us = task.pull_us;
   executed.model_version = model_of(task.plan);
   effects.send(task.from, std::move(executed));
   ++executed_;

@@ -176,6 +176,7 @@ void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired&
   const bool waits_for_it = at != tasks_.end() && at->second.state == State::acquiring;
   if (waits_for_it && acquired.grants.size() == at->second.wants.size()) {
     at->second.grants = acquired.grants;
+    at->second.pull_us = acquired.pull_us;
     at->second.holds_grants = true;
     return make_ready(now, acquired.id, at->second);
   }

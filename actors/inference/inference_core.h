@@ -75,6 +75,7 @@ class InferenceCore final : public Core {
     bool holds_grants = false;  // blocks were acquired and not released
     bool again = false;         // its batch failed: it runs once more, alone
     Instant received, deadline, ready_at, started;
+    std::int64_t pull_us = 0;                         // until the blocks of other nodes were here
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
     std::vector<std::size_t> writer_of;               // per want: the first segment of that name

@@ -33,7 +33,9 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
   CHECK(acquire.budget_us == 100);
   CHECK(acquire.evict_first == std::vector<BlockName>{name(99)});
   CHECK(acquire.may_evict);
-  b.probe.receive(30, kv, acquired(acquire.id, {{Grant::read, 4, 55, {9}}, {Grant::write, 5, 0, {8}}, {}}));
+  auto answer = acquired(acquire.id, {{Grant::read, 4, 55, {9}}, {Grant::write, 5, 0, {8}}, {}});
+  answer.pull_us = 17;
+  b.probe.receive(30, kv, answer);
   const auto [job, batch] = b.job();
   CHECK(batch.requests[0].kv[0].grant == Grant::read);
   CHECK(batch.requests[0].kv[0].checksum == 55);
@@ -44,6 +46,7 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
   CHECK(executed.reused == std::vector<std::uint8_t>{1, 0, 0, 0});
   CHECK(executed.blocks_written == 1);
   CHECK(executed.blocks_us == 30);
+  CHECK(executed.pull_us == 17);
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) ==
         ReleaseBlocks{acquire.id, {{name(1), 4, Outcome::done, 0}, {name(2), 5, Outcome::written, 88}}});
 }

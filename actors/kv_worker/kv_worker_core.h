@@ -81,6 +81,8 @@ class KvWorkerCore final : public Core {
     std::vector<BlockGrant> grants;  // parallel to ask.wants
     std::vector<bool> waiting;       // for each want: not decided yet
     std::size_t undecided = 0;
+    Instant received;
+    Duration pulling{};  // from then until the last block that was pulled for it was here
     Instant patience_ends;
     Instant lease_ends;  // of a remote one
     bool answered = false;
@@ -165,6 +167,7 @@ class KvWorkerCore final : public Core {
   void keep_awaited(Pull& pull, Effects& effects);
   void run_pulls(Instant now, Effects& effects);
   void run_pull(Instant now, Serial serial, Effects& effects);
+  void note_pulled(Instant now, const BlockName& name);
   void on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result, Effects& effects);
   void end_coming(const Coming& coming, bool arrived, Effects& effects);
   void give_up(Instant now, Serial serial, Effects& effects);

@@ -47,6 +47,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   const Serial serial = next_serial_++;
   Request& request = requests_[serial];
   request = {from, ask, std::vector<BlockGrant>(ask.wants.size()), std::vector<bool>(ask.wants.size())};
+  request.received = now;
   request.patience_ends = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, patience_us_max)};
   request.lease_ends = now + Duration{config_.read_lease.us + config_.read_lease.us / 10};
   serials_[{from, ask.id}] = serial;
@@ -67,7 +68,8 @@ void KvWorkerCore::refuse(Address from, const AcquireBlocks& ask, Effects& effec
 
 void KvWorkerCore::send_grants(const Request& request, Effects& effects) const {
   const std::int64_t lease_us = request.remote() ? config_.read_lease.us : 0;
-  effects.send(request.from, BlocksAcquired{request.ask.id, config_.incarnation, lease_us, request.grants});
+  effects.send(request.from, BlocksAcquired{request.ask.id, config_.incarnation, lease_us, request.grants,
+                                            request.pulling.us});
 }
 
 void KvWorkerCore::decide_present(Instant now, Serial serial, Request& request, Effects& effects) {

@@ -152,9 +152,20 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
       effects.log(LogLevel::error, "block_corrupt",
                   {{"block", to_hex(coming.name)}, {"where", "pull from node " + std::to_string(pull.node)}});
     }
+    if (arrived) note_pulled(now, coming.name);
     end_coming(coming, arrived, effects);
   }
   effects.send({pull.node, Role::kv_worker}, std::move(release));
+}
+
+void KvWorkerCore::note_pulled(Instant now, const BlockName& name) {
+  const auto at = making_.find(name);
+  if (at == making_.end()) return;
+  for (const Waiter& waiter : at->second.waiters) {
+    if (!waits(waiter)) continue;
+    Request& request = requests_.at(waiter.request);
+    request.pulling = now - request.received;
+  }
 }
 
 void KvWorkerCore::end_coming(const Coming& coming, bool arrived, Effects& effects) {

@@ -48,6 +48,23 @@ TEST_CASE("a block that another node has is pinned there, copied, and given back
   CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
 }
 
+TEST_CASE("whoever waited for a pull is told for how long") {
+  PullBench b;
+  b.want(0, {at(2, item(1))});
+  CHECK(b.acquire(15, {at(2, item(1)), at(2, item(1))}).empty());
+  const std::uint64_t job = b.grant(20, {b.pinned(9)});
+  b.probe.done(60, job, Pulled{{1}});
+  const auto answers = b.probe.sent<BlocksAcquired>();
+  REQUIRE(answers.size() == 2);
+  CHECK(answers[0].pull_us == 60);
+  CHECK(answers[1].pull_us == 45);
+  b.acquire(70, {item(1)});
+  CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // it is here
+  b.want(80, {at(2, item(2))});
+  b.probe.done(95, b.grant(90, {b.pinned(9)}), Pulled{{0}});
+  CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // in vain
+}
+
 TEST_CASE("the wants of one request are asked for together, node by node; what is not elsewhere is not") {
   PullBench b;
   CHECK(b.acquire(0, {at(2, item(1)), at(3, item(2)), at(2, item(3)), at(1, user(4)), user(5)}).empty());

@@ -83,6 +83,7 @@ struct BlocksAcquired {
   incarnation @1 :UInt64;                         # of the owner of the pages
   leaseUs @2 :Int64;                              # from the moment of asking; 0: until released
   grants @3 :List(BlockGrant);                    # parallel to AcquireBlocks.wants
+  pullUs @4 :Int64;                               # until the last block of another node was here; 0: none
 }
 
 enum Outcome {

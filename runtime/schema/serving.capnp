@@ -46,6 +46,7 @@ struct Timings {
   queue @3 :Int64;
   compute @4 :Int64;
   total @5 :Int64;
+  pull @6 :Int64;                                 # of `blocks`: until those of other nodes were here
 }
 
 # ---- Ranking -----------------------------------------------------------------------------------------------
@@ -221,4 +222,5 @@ struct Executed {
   queueUs @5 :Int64;
   computeUs @6 :Int64;
   modelVersion @7 :Text;                          # that computed it
+  pullUs @8 :Int64;                               # of blocksUs: until those of other nodes were here
 }

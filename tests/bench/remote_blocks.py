@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""What a request costs whose blocks lie on another node, against the same request with the same blocks on its own: a
+real cluster (a router, two workers, etcd) in network namespaces, one request at a time, and the steps that its replies
+tell.
+  tests/bench/remote_blocks.py [--troupe build/deploy/troupe] [--clusters 3] [--json FILE]
+Worker 1 runs alone first, makes all blocks, and is stopped now and then meanwhile, so that it believes to be
+slow. Worker 2 then starts, is given the requests as the faster one, and pulls the blocks; when each request comes
+again, its blocks are there. Ends with 77 if this machine has no network namespaces."""
+import argparse
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/chaos"))
+import hosts as chaos_hosts  # noqa: E402
+
+DEMO = ROOT / "deploy/demo"
+NODES = {"front": "router, cache_meta", "worker-1": "worker", "worker-2": "worker"}
+STEPS = ["features", "lookup", "blocks", "queue", "compute", "total", "pull"]
+CANDIDATES, AGAIN = 50, 5
+
+
+class Cluster:
+    def __init__(self, hosts, troupe, folder):
+        self.hosts, self.troupe, self.folder = hosts, troupe, folder
+        self.processes = {}
+        front = hosts.address["front"]
+        self.etcd = f"http://{front}:2379"
+        self.file = f"{folder}/cluster.yaml"
+        lines = ["cluster:", "  name: remote-blocks", f"  coordination: {self.etcd}",
+                 f"  certificates: {folder}/certificates", f"model: {{directory: {DEMO}/model}}",
+                 "http: {address: 127.0.0.1, port: 8080}", "pool: {memory: 256MiB}",
+                 "inference: {executors: 1, cores: 1}", "nodes:"]
+        for number, (name, roles) in enumerate(NODES.items(), 1):
+            os.makedirs(f"{folder}/{name}")
+            lines.append(f"  - {{node: {number}, name: {name}, host: {hosts.address[name]}, port: 7000, "
+                         f"roles: [{roles}], settings: {{node: {{data_dir: {folder}/{name}}}}}}}")
+        pathlib.Path(self.file).write_text("\n".join(lines) + "\n")
+        subprocess.run([troupe, "certs", f"{folder}/certificates", "--config", self.file], check=True,
+                       capture_output=True)
+        subprocess.run([troupe, "import", "--model", f"{DEMO}/model", "--data-dir", f"{folder}/front", "--data",
+                        f"{DEMO}/world"], check=True, capture_output=True)
+
+    def spawn(self, name, host, *words):
+        with open(f"{self.folder}/{name}.out", "ab") as out:
+            self.processes[name] = self.hosts.start(host, words, stdout=out, stderr=subprocess.STDOUT)
+
+    def start_etcd(self):
+        peer = self.etcd.replace("2379", "2380")
+        self.spawn("etcd", "front", "etcd", "--data-dir", f"{self.folder}/etcd", "--listen-client-urls", self.etcd,
+                   "--advertise-client-urls", self.etcd, "--listen-peer-urls", peer,
+                   "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}")
+
+    def start(self, name):
+        self.spawn(name, name, self.troupe, "node", "--config", self.file, "--name", name, "--set",
+                   f"node.log_file={self.folder}/{name}.log")
+
+    def end(self):
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+    def ready_workers(self):
+        status = self.hosts.inside("front", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
+        rows = [line.split() for line in status.splitlines()]
+        return sum(1 for row in rows if len(row) > 2 and row[1].startswith("inference") and "yes" in row)
+
+    def await_workers(self, count):
+        for _ in range(300):
+            if self.ready_workers() >= count:
+                return time.sleep(1)  # heartbeats
+            time.sleep(0.1)
+        raise RuntimeError(f"the cluster did not come up: see {self.folder}")
+
+
+class Stutter:
+    """Stops a process for nine tenths of the time."""
+
+    def __init__(self, process):
+        self.process, self.ends = process, threading.Event()
+        self.thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.thread.join()
+
+    def _run(self):
+        while not self.ends.is_set():
+            self.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.045)
+            self.process.send_signal(signal.SIGCONT)
+            time.sleep(0.005)
+
+
+def ask(request):
+    connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=20)
+    connection.request("POST", "/v1/rank", json.dumps({**request, "budget_us": 5_000_000}))
+    answer = connection.getresponse()
+    reply = json.loads(answer.read())
+    connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{answer.status}: {reply}")
+    return reply
+
+
+def make_requests():
+    """No two of them share an item or a user. Those with the item prefix have many blocks."""
+    read = lambda name: [json.loads(line) for line in open(DEMO / "world" / name)]
+    items, users = [item["id"] for item in read("items.jsonl")], [user["id"] for user in read("users.jsonl")]
+    sets = [items[i::len(items) // CANDIDATES] for i in range(len(items) // CANDIDATES)]
+    return [{"user": user, "candidates": some, "policy": "item"} for user, some in zip(users, sets)]
+
+
+def measure(cluster, requests):
+    cluster.hosts.enter("front")
+    for request in requests:  # everything is computed once, where nobody stops
+        ask(request)
+    with Stutter(cluster.processes["worker-1"]):
+        for request in 3 * requests:
+            ask(request)
+    cluster.start("worker-2")
+    cluster.await_workers(2)
+    pairs = []
+    for request in requests:
+        first = ask(request)
+        again = [ask(request) for _ in range(AGAIN)]
+        local = [reply for reply in again if reply["node"] == first["node"] and reply["timings"]["pull"] == 0]
+        is_remote = first["timings"]["pull"] > 0
+        if is_remote and local and all(reply["tokens_reused"] == first["tokens_reused"] for reply in local):
+            pairs.append((first, local))
+    return pairs
+
+
+def row_of(pairs):
+    """Medians over the requests; of each request, the median of its local replies."""
+    local = {step: statistics.median(statistics.median(reply["timings"][step] for reply in replies)
+                                     for _, replies in pairs) for step in STEPS}
+    remote = {step: statistics.median(first["timings"][step] for first, _ in pairs) for step in STEPS}
+    more = [first["timings"]["total"] - statistics.median(reply["timings"]["total"] for reply in replies)
+            for first, replies in pairs]
+    over = [extra - first["timings"]["pull"] for extra, (first, _) in zip(more, pairs)]
+    quartiles = statistics.quantiles(reply["timings"]["total"] for _, replies in pairs for reply in replies)
+    return {"requests": len(pairs), "tokens_reused": statistics.median(f["tokens_reused"] for f, _ in pairs),
+            "local_us": local, "remote_us": remote, "more_us": statistics.median(more),
+            "more_than_the_pull_us": statistics.median(over), "local_spread_us": quartiles[2] - quartiles[0]}
+
+
+def show(row):
+    print(f"{row['requests']} requests, {row['tokens_reused']:.0f} tokens reused in {CANDIDATES} blocks; us, medians")
+    print(f"{'':>13}", *(f"{step:>9}" for step in STEPS))
+    for where in ("local", "remote"):
+        print(f"{'blocks ' + where:>13}", *(f"{row[where + '_us'][step]:>9.0f}" for step in STEPS))
+    print(f"{'difference':>13}", *(f"{row['remote_us'][step] - row['local_us'][step]:>9.0f}" for step in STEPS))
+    print(f"A request costs {row['more_us']:.0f} us more; that, less the time of its own pull, is "
+          f"{row['more_than_the_pull_us']:.0f} us (medians; a local request itself moves by "
+          f"{row['local_spread_us']:.0f} us between its quartiles).")
+
+
+def race(troupe):
+    hosts = chaos_hosts.Hosts(NODES)
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(hosts, troupe, folder)
+        try:
+            cluster.start_etcd()
+            for name in ("front", "worker-1"):
+                cluster.start(name)
+            cluster.await_workers(1)
+            with concurrent.futures.ThreadPoolExecutor(1) as executor:  # whose thread moves to the host that asks
+                return executor.submit(measure, cluster, make_requests()).result()
+        finally:
+            cluster.end()
+            hosts.remove()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--troupe", default=str(ROOT / "build/deploy/troupe"))
+    parser.add_argument("--clusters", type=int, default=3, help="one after the other, some 30 requests each")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    lacks = chaos_hosts.missing()
+    if lacks:
+        print(f"skipped: this machine has no {lacks}", file=sys.stderr)
+        return 77
+    chaos_hosts.Hosts.subnet = "10.92.0"
+    pairs = [pair for _ in range(options.clusters) for pair in race(options.troupe)]
+    if not pairs:
+        print("no request found its blocks elsewhere", file=sys.stderr)
+        return 1
+    row = row_of(pairs)
+    show(row)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(row, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
