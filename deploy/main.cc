@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   add_logits(app, chosen);
   add_config(app, chosen);
   add_sim(app, chosen);
+  add_trace(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
