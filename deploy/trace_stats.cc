@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
+#include <utility>
 
 #include "deploy/table.h"
 #include "deploy/trace_users.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::int64_t five_minutes_us = 300'000'000;
 constexpr double buckets_per_decade = 50;
+constexpr double line_steps = 50;
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -26,12 +28,15 @@ double share_of_most_used(const std::vector<std::uint64_t>& falling, double shar
   return ratio(sum, uses);
 }
 
+// Over ranks at equal steps of their logarithm, so that each decade counts alike.
 double fit_line(const std::vector<std::uint64_t>& falling) {
-  const std::size_t ranks = falling.size() / 2;
+  const double half = static_cast<double>(falling.size() / 2);
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    const double log_rank = std::log(static_cast<double>(i + 1)),
-                 log_count = std::log(static_cast<double>(falling[i]));
+  for (double step = 0, last = 0; half >= 2 && step < line_steps; ++step) {
+    const double rank = std::round(std::pow(half, step / (line_steps - 1)));
+    if (rank == std::exchange(last, rank)) continue;
+    const double log_rank = std::log(rank);
+    const double log_count = std::log(static_cast<double>(falling[static_cast<std::size_t>(rank) - 1]));
     n += 1, x += log_rank, y += log_count, xx += log_rank * log_rank, xy += log_rank * log_count;
   }
   const double spread = n * xx - x * x;
