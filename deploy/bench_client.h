@@ -29,7 +29,7 @@ struct BenchRankRun {
   double seconds = 0, qps = 0, p50_ms = 0, p99_ms = 0;
   std::uint64_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
   std::uint64_t plans_user = 0, plans_item = 0;
-  // Blocks that plans of their kind found, and that they had to compute.
+  // Blocks that were found, and that had to be computed. The system block of either plan counts as an item's.
   std::uint64_t user_blocks_hit = 0, user_blocks_computed = 0, item_blocks_hit = 0, item_blocks_computed = 0;
   double hit_rate = 0;                      // tokens_reused / tokens_total (BAT §6.2)
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over the questions with a truth

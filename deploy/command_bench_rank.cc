@@ -111,19 +111,20 @@ void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool q
   if (quality) columns.insert(columns.end(), {{"recall@10", right}, {"ndcg@10", right}});
   Table table(columns);
   for (const BenchRankRun& r : runs) {
-    std::vector<std::string> cells{r.policy,
-                                   std::to_string(r.requests),
-                                   std::to_string(r.errors),
-                                   fixed(r.qps, 1),
-                                   fixed(r.p50_ms, 2),
-                                   fixed(r.p99_ms, 2),
-                                   std::to_string(r.tokens_total),
-                                   std::to_string(r.tokens_computed),
-                                   std::to_string(r.tokens_reused),
-                                   fixed(r.hit_rate, 3),
-                                   std::to_string(r.plans_user),
-                                   found_share(r.user_blocks_hit, r.user_blocks_computed),
-                                   found_share(r.item_blocks_hit, r.item_blocks_computed)};
+    std::vector<std::string> cells{
+        r.policy,
+        std::to_string(r.requests),
+        std::to_string(r.errors),
+        fixed(r.qps, 1),
+        fixed(r.p50_ms, 2),
+        fixed(r.p99_ms, 2),
+        std::to_string(r.tokens_total),
+        std::to_string(r.tokens_computed),
+        std::to_string(r.tokens_reused),
+        fixed(r.hit_rate, 3),
+        std::to_string(r.plans_user),
+        r.plans_user > 0 ? found_share(r.user_blocks_hit, r.user_blocks_computed) : "-",
+        r.plans_item > 0 ? found_share(r.item_blocks_hit, r.item_blocks_computed) : "-"};
     if (quality) cells.insert(cells.end(), {fixed(r.recall_at_10, 4), fixed(r.ndcg_at_10, 4)});
     table.row(std::move(cells));
   }
