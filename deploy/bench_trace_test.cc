@@ -101,12 +101,16 @@ TEST_SUITE("bench trace") {
     const BenchRank open = demo_bench(trace, 4), closed = demo_bench(trace, 0);
     const BenchMemory memory = bench_memory(open, demo_config());
     CHECK(memory.user_bytes > 0);
+    TracedRequest last;
+    for (TraceReader reader(trace.file()); reader.next(last);) continue;
+    const double lasts_s = static_cast<double>(last.at.us) * 1e-6;
     double tokens = 0;
     for (const char* policy : {"recompute", "user", "item", "bat"}) {
       CAPTURE(policy);
       const BenchRankRun run = run_policy(open, demo_config(), memory, policy);
       CHECK(run.requests == 60);
       CHECK(run.errors == 0);
+      CHECK(run.seconds >= lasts_s / 4);  // nothing is asked before its time
       CHECK(run.users == 5);
       CHECK(run.judged > 10);
       CHECK(run.judged < 40);

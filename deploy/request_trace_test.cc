@@ -163,6 +163,22 @@ TEST_SUITE("request trace") {
     CHECK_THROWS_AS(TraceReader(folder.path() / "none"), ImportError);
   }
 
+  TEST_CASE("the example of the documentation is a trace") {
+    std::ifstream page(std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "TRACES.md");
+    std::string text;
+    for (std::string line; std::getline(page, line);)
+      if (line.starts_with("{\"")) text += line + "\n";
+    Folder folder;
+    CHECK(folder.error_of(text) == "");
+    const auto requests = folder.read("t.jsonl");
+    REQUIRE(requests.size() == 3);
+    CHECK(requests[1].tenant == "b");
+    TraceReader reader(folder.path() / "t.jsonl");
+    TraceUsers users;
+    for (TracedRequest request; reader.next(request);) users.visit(reader, request);
+    CHECK(users.size() == 2);
+  }
+
   TEST_CASE("a packed trace that is cut short is not taken for a whole one") {
     Folder folder;
     TraceWriter writer(folder.path() / "t.jsonl.gz", "");
