@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "deploy/json_line.h"
 #include "kernels/check.h"
@@ -143,19 +146,27 @@ void TraceReader::check(const TracedRequest& request) {
          "at least " + std::to_string(last_.us) + ", the time of the line before");
   last_ = request.at;
   if (request.user.empty()) fail("user is empty", "the id of a user");
-  if (request.candidates.empty()) fail("candidates is empty", "at least one item id");
-  seen_.clear();
-  for (std::size_t i = 0; i < request.candidates.size(); ++i) {
-    const std::string& id = request.candidates[i];
-    if (id.empty()) fail("candidates[" + std::to_string(i) + "] is empty", "an item id");
-    if (!seen_.insert(id).second)
-      fail("candidates[" + std::to_string(i) + "] is \"" + id.substr(0, 40) + "\" again",
-           "each candidate once");
-  }
+  check_candidates(request.candidates);
   if (std::ranges::find(request.events, "") != request.events.end())
     fail("an entry of events is empty", "item ids");
-  if (!request.truth.empty() && !seen_.contains(request.truth))
+  if (!request.truth.empty() &&
+      std::ranges::find(request.candidates, request.truth) == request.candidates.end())
     fail("truth is \"" + request.truth.substr(0, 40) + "\"", "one of the candidates");
+}
+
+void TraceReader::check_candidates(const std::vector<std::string>& candidates) {
+  if (candidates.empty()) fail("candidates is empty", "at least one item id");
+  if (seen_.size() < 2 * candidates.size()) seen_.assign(std::bit_ceil(2 * candidates.size()), {});
+  for (std::uint32_t i = 0; i < candidates.size(); ++i) {
+    const std::string& id = candidates[i];
+    if (id.empty()) fail("candidates[" + std::to_string(i) + "] is empty", "an item id");
+    std::size_t at = std::hash<std::string_view>()(id) & (seen_.size() - 1);
+    for (; seen_[at].line == file_.line_number(); at = (at + 1) & (seen_.size() - 1))
+      if (candidates[seen_[at].index] == id)
+        fail("candidates[" + std::to_string(i) + "] is \"" + id.substr(0, 40) + "\" again",
+             "each candidate once");
+    seen_[at] = {file_.line_number(), i};
+  }
 }
 
 // ---- writing ----

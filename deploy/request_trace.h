@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <unordered_set>
+#include <vector>
 
 #include "deploy/text_file.h"
 #include "runtime/traced_request.h"
@@ -30,11 +30,17 @@ class TraceReader {
  private:
   void read_header();
   void check(const TracedRequest& request);
+  void check_candidates(const std::vector<std::string>& candidates);
 
   TextFile file_;
   std::string line_, source_;
   Instant last_;
-  std::unordered_set<std::string_view> seen_;  // of one line; kept for its memory
+  // A hash table of candidates' indexes, emptied by counting up the line: nothing is allocated per request.
+  struct Slot {
+    std::uint64_t line = 0;
+    std::uint32_t index = 0;
+  };
+  std::vector<Slot> seen_;
 };
 
 class TraceWriter {
