@@ -50,7 +50,11 @@ std::string describe(const TraceMaking& making) {
 std::string describe(const DataTraceOptions& options) {
   std::string users = options.users > 0 ? std::to_string(options.users) + " users of " : "";
   return "troupe trace convert: " + users + name_of_path(options.data.string()) + ", from event " +
-         std::to_string(options.start) + " on" + describe(options.making);
+         std::to_string(options.start) + " on" +
+         (options.history_median > 0 ? ", histories lengthened to " + short_number(options.history_median) +
+                                           " events (sigma " + short_number(options.history_sigma) + ")"
+                                     : "") +
+         describe(options.making);
 }
 
 std::string describe(const GeneratedTraceOptions& options, const std::string& catalog) {
@@ -161,6 +165,17 @@ void add_convert(CLI::App& trace, const std::shared_ptr<TraceCommandOptions>& op
   command->add_option("--users", options->data.users, "Only so many users, drawn; default: all");
   command->add_option("--start", options->data.start, "Events of a user before his first request")
       ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--history", options->data.history_median,
+          "Lengthen histories by older events to so many at the first request, the median; 0: do not")
+      ->check(CLI::Range(0.0, 10'000.0))
+      ->capture_default_str();
+  command
+      ->add_option("--history-sigma", options->data.history_sigma,
+                   "Deviation of the logarithm of these events")
+      ->check(CLI::Range(0.0, 5.0))
       ->capture_default_str();
   command->callback([options, &chosen] { chosen = [options] { return run_convert(*options); }; });
 }

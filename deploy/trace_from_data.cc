@@ -11,6 +11,7 @@ namespace troupe::deploy {
 
 namespace {
 
+constexpr double history_events_max = 10'000;
 constexpr double looks_before_s = 60;  // with own times: at most so long before the event
 constexpr std::uint64_t timestamp_max = std::uint64_t{1} << 40;
 
@@ -32,6 +33,8 @@ DataTrace::DataTrace(const DataTraceOptions& options)
   own_times_ ? read_ratings(options) : read_histories(options);
   count_items();
   choose_users(options.users);
+  for (User& user : users_) user.next = start_;
+  if (options.history_median > 0) lengthen(options);
   make_slots();
   if (slots_.empty())
     throw ImportError(options.data.string() + ": no user has more than " + std::to_string(start_) +
@@ -84,6 +87,19 @@ void DataTrace::choose_users(std::uint32_t count) {
   users_.resize(count);
 }
 
+void DataTrace::lengthen(const DataTraceOptions& options) {
+  for (User& user : users_) {
+    if (user.done()) continue;
+    const double drawn =
+        std::min(draw_log_normal(random_, options.history_median, options.history_sigma), history_events_max);
+    if (drawn <= start_) continue;
+    std::vector<Event> older(static_cast<std::size_t>(drawn) - start_);
+    for (Event& event : older) event.item = popularity_->draw(random_);
+    user.history.insert(user.history.begin(), older.begin(), older.end());
+    user.next += static_cast<std::uint32_t>(older.size());
+  }
+}
+
 // ---- who comes when ----
 
 // Drawn anew each time it is asked, so that nothing is kept.
@@ -95,9 +111,9 @@ std::uint32_t DataTrace::views_of(std::uint32_t user, std::uint32_t event) const
 // Each event with its views. Without times of their own: a uniform shuffle.
 void DataTrace::make_slots() {
   for (std::uint32_t u = 0; u < users_.size(); ++u) {
-    users_[u].next = start_;
-    if (!users_[u].done()) users_[u].views = views_of(u, start_);
-    for (std::uint32_t e = start_; e < users_[u].history.size(); ++e) {
+    const std::uint32_t first = users_[u].next;
+    if (!users_[u].done()) users_[u].views = views_of(u, first);
+    for (std::uint32_t e = first; e < users_[u].history.size(); ++e) {
       if (own_times_) {
         place_by_time(u, e, slots_);
       } else {

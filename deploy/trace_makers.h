@@ -34,6 +34,9 @@ struct DataTraceOptions {
   std::filesystem::path data;  // a folder as for import
   std::uint32_t users = 0;     // 0: all
   std::uint32_t start = 1;
+  // Where this is more than `start`: histories are lengthened by older events, drawn by popularity, so that a
+  // user's first request finds a log-normal number with this median. 0: as they are.
+  double history_median = 0, history_sigma = 0.6;
 };
 
 class DataTrace {
@@ -65,6 +68,7 @@ class DataTrace {
   void read_histories(const DataTraceOptions& options);
   void read_ratings(const DataTraceOptions& options);
   void choose_users(std::uint32_t count);
+  void lengthen(const DataTraceOptions& options);
   void count_items();
   void make_slots();
   void place_by_time(std::uint32_t user, std::uint32_t event, std::vector<Slot>& slots);

@@ -91,6 +91,30 @@ TEST_SUITE("trace makers") {
     check_histories(convert(options), histories_of(world));
   }
 
+  TEST_CASE("lengthened histories are as long as they should be, and end in the user's own events") {
+    DataTraceOptions options = of_demo();
+    const TraceStats plain = measure(convert(options));
+    options.history_median = 300, options.history_sigma = 0.5;
+    const auto requests = convert(options);
+    const TraceStats stats = measure(requests);
+    CHECK(stats.requests == doctest::Approx(plain.requests).epsilon(0.03));
+    CHECK(stats.events_first_mean == doctest::Approx(300 * std::exp(0.125)).epsilon(0.08));
+    const auto histories = histories_of(world);
+    std::map<std::string, std::vector<std::string>> told;
+    std::map<std::string, std::size_t> taken;
+    for (const TracedRequest& request : requests) {
+      auto& profile = told[request.user];
+      profile.insert(profile.end(), request.events.begin(), request.events.end());
+      const auto& history = histories.at(request.user);
+      const std::size_t own = 1 + taken[request.user];
+      REQUIRE(profile.size() >= own);
+      REQUIRE(std::equal(profile.end() - static_cast<std::ptrdiff_t>(own), profile.end(), history.begin()));
+      if (request.truth.empty()) continue;
+      REQUIRE(request.truth == history.at(own));
+      ++taken[request.user];
+    }
+  }
+
   TEST_CASE("the same seed makes the same trace, another one another") {
     DataTraceOptions options = of_demo();
     options.users = 40;
