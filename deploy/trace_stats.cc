@@ -155,14 +155,16 @@ class Measure {
 
   TraceStats finish() {
     if (stats_.requests == 0) return stats_;
-    close_second();
+    stats_.most_in_1s = std::max(stats_.most_in_1s, in_second_);
     const double n = static_cast<double>(stats_.requests), gaps = n - 1;
     stats_.seconds = static_cast<double>((last_ - first_).us) * 1e-6;
     stats_.per_second = ratio(gaps, stats_.seconds);
     const double gap = ratio(gaps_, gaps);
     stats_.gap_cv = ratio(std::sqrt(std::max(0.0, ratio(gap_squares_, gaps) - gap * gap)), gap);
-    const double seconds = static_cast<double>(second_ + 1), mean = n / seconds;
-    stats_.dispersion_1s = ratio(second_squares_ / seconds - mean * mean, mean);
+    // Of whole seconds: the last one is cut off somewhere.
+    const double seconds = static_cast<double>(second_),
+                 mean = ratio(n - static_cast<double>(in_second_), seconds);
+    stats_.dispersion_1s = ratio(ratio(second_squares_, seconds) - mean * mean, mean);
     stats_.tenants = tenants_.size();
     stats_.users = users_.size();
     stats_.candidates_mean = candidates_all_ / n;

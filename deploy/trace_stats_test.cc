@@ -35,8 +35,8 @@ TEST_SUITE("trace stats") {
     // Gaps of 1, 0, 1 and 398 s.
     CHECK(s.gap_cv == doctest::Approx(std::sqrt((1 + 1 + 398.0 * 398) / 4 - 100.0 * 100) / 100));
     CHECK(s.most_in_1s == 2);
-    // 401 seconds with 1, 2, 1 and 1 requests in four of them.
-    CHECK(s.dispersion_1s == doctest::Approx((7 / 401.0 - std::pow(5 / 401.0, 2)) / (5 / 401.0)));
+    // 400 whole seconds with 1, 2 and 1 requests in three of them.
+    CHECK(s.dispersion_1s == doctest::Approx((6 / 400.0 - std::pow(4 / 400.0, 2)) / (4 / 400.0)));
     CHECK(s.candidates_mean == 2);
     CHECK(s.with_truth == doctest::Approx(0.6));
     CHECK(s.events_first_mean == 1);
