@@ -120,6 +120,7 @@ bool SimHost::deliver_next() {
     if (item.life != anybody && item.life != node->life) return false;
     if (node->has_process && !node->alive) return false;
     if (node->paused) {
+      item.life = node->life;  // it has arrived: it lies in the buffers of this process and goes with it
       node->held.push_back(std::move(item));
       return false;
     }

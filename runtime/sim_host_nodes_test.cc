@@ -158,6 +158,19 @@ TEST_CASE("what a stopped process was to get dies with it") {
   CHECK(world.heard.empty());
 }
 
+TEST_CASE("what a process found in its buffers when it went on dies with it, if it is killed at once") {
+  World world;
+  world.add_echo(1);
+  world.host.start();
+  world.host.pause(1);
+  world.ask(1, 1);
+  world.run(2000);
+  world.host.resume(1);
+  world.host.restart(1);
+  world.run(2000);
+  CHECK(world.heard.empty());
+}
+
 TEST_CASE("a job of a SimPort is done at its end; one without an end holds its lane until the process dies") {
   World world;
   TakesPort port;

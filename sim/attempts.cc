@@ -100,10 +100,13 @@ void Attempts::on_message(Instant now, NodeId router, const Received& received) 
 void Attempts::on_heartbeat(Instant now, NodeId router, NodeId node, const Heartbeat& heartbeat) {
   Worker& worker = routers_[router].workers[node];
   if (heartbeat.incarnation < worker.incarnation) return;
+  const bool numbered = heartbeat.sequence != 0;
+  if (numbered && heartbeat.incarnation == worker.incarnation && heartbeat.sequence <= worker.sequence)
+    return;  // overtaken: it says nothing of now
   const bool restarted = worker.incarnation != 0 && heartbeat.incarnation > worker.incarnation;
   const auto silent = silent_since(now, routers_[router], node);
   if (restarted || silent) lose(silent.value_or(now), router, node);
-  worker = {now, heartbeat.incarnation};
+  worker = {now, heartbeat.incarnation, heartbeat.sequence};
 }
 
 // A router takes three silent heartbeats for a loss, by its own clock and at its next beat. None: it has no

@@ -53,6 +53,7 @@ class Attempts {
   struct Worker {
     Instant heard;
     Incarnation incarnation = 0;
+    std::uint64_t sequence = 0;  // of its last heartbeat: one that it overtook does not count
   };
   struct Router {
     std::map<RequestId, Request> requests;  // the newest ones, by the router's own ids

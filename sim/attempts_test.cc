@@ -18,8 +18,8 @@ struct Bench {
   void hear_from(std::int64_t us, NodeId worker, Message message) {
     hear(us, Received{{worker, Role::inference_worker}, std::move(message)});
   }
-  void beat(std::int64_t us, NodeId worker, Incarnation incarnation = 1) {
-    hear_from(us, worker, Heartbeat{.incarnation = incarnation});
+  void beat(std::int64_t us, NodeId worker, Incarnation incarnation = 1, std::uint64_t sequence = 0) {
+    hear_from(us, worker, Heartbeat{.incarnation = incarnation, .sequence = sequence});
   }
   void refuse(NodeId worker, RequestId id, const std::string& code) {
     hear_from(1, worker, Refused{id, {503, code}});
@@ -110,6 +110,16 @@ TEST_CASE("a silence is a loss of the moment when it could be noticed, however l
   b.send(9'000'001, second, 100, true);
   b.hear(9'000'002, PeerLost{second});
   CHECK(b.lost_twice(9'000'003));
+}
+
+TEST_CASE("a heartbeat that another overtook does not end a silence") {
+  Bench b;
+  b.beat(0, first, 1, 2);
+  b.beat(0, second, 1, 1);
+  b.send(1, first, 100, true);
+  b.send(1, second, 101);
+  b.beat(450'000, first, 1, 1);
+  CHECK(b.lost_twice(500'001));
 }
 
 TEST_CASE("the news that a silent worker is gone tells nothing new, and may come long after the loss") {
