@@ -62,7 +62,7 @@ bool JsonLine::close_if_empty() { return take('}'); }
 
 bool JsonLine::next_field() {
   if (take(',')) return true;
-  if (!take('}')) fail("after " + name_, ", or } ");
+  if (!take('}')) fail("after " + name_, ", or }");
   return false;
 }
 
