@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "deploy/cost_shape.h"
 #include "kernels/decoder.h"
 #include "placement/cost_fit.h"
 
@@ -23,10 +24,6 @@ struct CalibrationPass {
 std::vector<CalibrationPass> calibration_passes(std::uint32_t positions_max);
 placement::Work work_of(const CalibrationPass& pass);
 kernels::Plan plan_of(const CalibrationPass& pass, std::uint32_t vocabulary);
-
-// The shape that a decoder's time depends on; a readout scores `rows_read` rows of the vocabulary.
-placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
-                                 kernels::KvFormat kv, std::uint32_t rows_read);
 
 // What `cores` of this machine can do at most: multiply-adds are sampled, the rest is the default of a CPU.
 // Throws std::runtime_error where multiply-adds cannot be sampled.

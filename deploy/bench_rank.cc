@@ -33,7 +33,7 @@ struct TemporaryFolder {
 
 constexpr std::uint64_t pool_bytes_min = 1 << 20;  // of the knob pool.memory
 
-bool keeps_items(const std::string& policy) { return policy == "item" || policy == "bat"; }
+bool keeps_items(const std::string& policy) { return policy != "recompute" && policy != "user"; }
 
 Config config_for(const Config& base, const BenchMemory& memory, const std::string& policy,
                   const std::filesystem::path& folder) {

@@ -26,6 +26,7 @@ struct ModelShape {
 
   double layer_parameters() const;  // of the linear layers: attention's four, the feed-forward's three
   double kv_token_bytes() const;    // keys and values of one token in all layers
+  double attention_share() const;   // operations of one attended pair over those of one token's linear layers
 };
 
 // A device with the engine that runs on it. Peaks and bandwidth are what is published; `efficiency`, the one

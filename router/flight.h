@@ -53,7 +53,8 @@ struct RankWork {
   FittedHistory history;
   std::optional<HeldBlocks> held;
   Prefix prefix = Prefix::none;
-  RankReply reply;  // filled step by step
+  bool planned = true;  // false until the planner has chosen the prefix with the node
+  RankReply reply;      // filled step by step
 };
 struct ScoreWork {
   ScoreRequest request;

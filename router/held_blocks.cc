@@ -45,11 +45,17 @@ NodeId HeldBlocks::best_holder(Prefix prefix) const {
   return best;
 }
 
+double HeldBlocks::missing_user(NodeId node) const { return share_to_compute(user_holders(), node); }
+
+double HeldBlocks::missing_item(NodeId node, std::size_t item) const {
+  return share_to_compute(item_holders(item), node);
+}
+
 double HeldBlocks::new_tokens(NodeId node, Prefix prefix, double user_tokens,
                               std::span<const Item> items) const {
-  double tokens = user_tokens * (prefix == Prefix::user ? share_to_compute(user_holders(), node) : 1);
+  double tokens = user_tokens * (prefix == Prefix::user ? missing_user(node) : 1);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const double share = prefix == Prefix::item ? share_to_compute(item_holders(i), node) : 1;
+    const double share = prefix == Prefix::item ? missing_item(node, i) : 1;
     tokens += share * static_cast<double>(items[i].tokens.size());
   }
   return tokens;

@@ -24,6 +24,9 @@ class HeldBlocks {
   // Who holds the user's block or most of the items' blocks, whichever the prefix reuses; 0: nobody. Ties go
   // to the lower node.
   NodeId best_holder(Prefix prefix) const;
+  // What a node would have to do for a block, of 0 (it has it) over `pull_share` to 1 (compute it).
+  double missing_user(NodeId node) const;
+  double missing_item(NodeId node, std::size_t item) const;
   double new_tokens(NodeId node, Prefix prefix, double user_tokens, std::span<const Item> items) const;
   const BlocksFound& found() const { return found_; }
 

@@ -15,7 +15,8 @@ Prefix bat_rule(std::uint32_t user_tokens, std::uint32_t item_tokens, const std:
 }  // namespace
 
 std::optional<Policy> find_policy(std::string_view name) {
-  for (const Policy policy : {Policy::recompute, Policy::user, Policy::item, Policy::bat})
+  for (const Policy policy :
+       {Policy::recompute, Policy::user, Policy::item, Policy::larger, Policy::bat, Policy::planner})
     if (name_of(policy) == name) return policy;
   return std::nullopt;
 }
@@ -28,8 +29,12 @@ std::string_view name_of(Policy policy) {
       return "user";
     case Policy::item:
       return "item";
+    case Policy::larger:
+      return "larger";
     case Policy::bat:
       return "bat";
+    case Policy::planner:
+      return "planner";
   }
   return "";
 }
@@ -42,6 +47,10 @@ Prefix choose_prefix(Policy policy, std::uint32_t user_tokens, std::uint32_t ite
     case Policy::user:
       return Prefix::user;
     case Policy::item:
+      return Prefix::item;
+    case Policy::larger:
+      return user_tokens >= item_tokens ? Prefix::user : Prefix::item;
+    case Policy::planner:
       return Prefix::item;
     case Policy::bat:
       return bat_rule(user_tokens, item_tokens, hotness);

@@ -37,11 +37,14 @@ TEST_CASE("the baselines look at nothing") {
     CHECK(choose_prefix(Policy::recompute, long_user, items, hotness) == Prefix::none);
     CHECK(choose_prefix(Policy::user, short_user, items, hotness) == Prefix::user);
     CHECK(choose_prefix(Policy::item, long_user, items, hotness) == Prefix::item);
+    CHECK(choose_prefix(Policy::larger, long_user, items, hotness) == Prefix::user);
+    CHECK(choose_prefix(Policy::larger, short_user, items, hotness) == Prefix::item);
   }
 }
 
 TEST_CASE("every policy is found by its name, and nothing else is") {
-  for (const Policy policy : {Policy::recompute, Policy::user, Policy::item, Policy::bat})
+  for (const Policy policy :
+       {Policy::recompute, Policy::user, Policy::item, Policy::larger, Policy::bat, Policy::planner})
     CHECK(find_policy(name_of(policy)) == policy);
   for (const char* name : {"", "BAT", "users", "none"}) CHECK_FALSE(find_policy(name).has_value());
 }

@@ -36,12 +36,12 @@ bool contains(const std::vector<NodeId>& nodes, NodeId node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-double new_tokens_at(NodeId node, const Flight& flight) {
+double new_tokens_at(NodeId node, const Flight& flight, Prefix prefix) {
   if (const auto* score = std::get_if<ScoreWork>(&flight.work))
     return static_cast<double>(token_count(score->request));
   const RankWork& work = std::get<RankWork>(flight.work);
   const auto user_tokens = static_cast<double>(work.history.tokens.size());
-  if (work.held) return work.held->new_tokens(node, work.prefix, user_tokens, work.items);
+  if (work.held) return work.held->new_tokens(node, prefix, user_tokens, work.items);
   double tokens = user_tokens;
   for (const Item& item : work.items) tokens += static_cast<double>(item.tokens.size());
   return tokens;
@@ -59,11 +59,16 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
   const std::string& model = flight.pinned.model_version;
   const auto choose = [&](std::vector<NodeId> nodes) {
     const auto* rank = std::get_if<RankWork>(&flight.work);
-    const NodeId holder = rank && rank->held ? rank->held->best_holder(rank->prefix) : 0;
-    if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
+    for (const Prefix prefix : {Prefix::user, Prefix::item}) {
+      if (!rank || !rank->held || (rank->planned && prefix != rank->prefix)) continue;
+      const NodeId holder = rank->held->best_holder(prefix);
+      if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
+    }
     std::vector<WorkerTable::Option> options;
-    for (const NodeId node : nodes)
-      if (!contains(tried, node)) options.push_back({node, new_tokens_at(node, flight)});
+    for (const NodeId node : nodes) {
+      const Prefix prefix = rank ? prefix_at(node, *rank) : Prefix::none;
+      if (!contains(tried, node)) options.push_back({node, new_tokens_at(node, flight, prefix)});
+    }
     return workers_.choose(turn.now, options, model, flight.attempts.empty());
   };
   if (const auto option = choose(flight.candidates)) return option;
@@ -145,7 +150,11 @@ void RouterCore::execute(Turn turn, Flight& flight) {
 }
 
 void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option) {
-  const auto* rank = std::get_if<RankWork>(&flight.work);
+  auto* rank = std::get_if<RankWork>(&flight.work);
+  if (rank && !rank->planned) {  // for good: all attempts of a request have one plan
+    rank->prefix = prefix_at(option.node, *rank);
+    rank->planned = true;
+  }
   Execute plan = rank ? plan_rank(turn.now, flight, *rank, option.node)
                       : score_plan(std::get<ScoreWork>(flight.work).request);
   const Duration left = flight.asked.deadline - turn.now;
@@ -182,7 +191,9 @@ void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Exec
   Attempt* attempt = flight.attempt_at(from.node);
   if (!attempt || from.role != Role::inference_worker) return;
   const bool open = attempt->open(), alone = attempt->alone;
-  if (open) workers_.finish(turn.now, attempt->ticket);
+  if (open)
+    if (const auto ratio = workers_.finish(turn.now, attempt->ticket))
+      turn.effects.count(Metric::prediction_ratio, *ratio);
   if (const auto fault = find_answer_fault(flight, executed)) {
     if (!open) return;
     mark_fault(turn, *attempt, *fault);

@@ -19,6 +19,7 @@
 
 #include "router/flight.h"
 #include "router/leader_view.h"
+#include "router/planner.h"
 #include "router/precompute.h"
 #include "router/request_check.h"
 #include "router/retry_budget.h"
@@ -55,6 +56,7 @@ struct RouterConfig {
   double retry_share = 0.1;        // retries per admitted request
   double retry_burst = 50;         // as many as one lost worker may leave behind at once
   double us_per_token = 20;        // of a worker that has not reported its own
+  double attention_share = 0;      // linear work of a token that one attended pair costs (planner.h)
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
@@ -130,6 +132,8 @@ class RouterCore final : public Core {
   NameContext names_of(const Flight& flight) const;
   void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
                     std::vector<PlannedSegment>& segments) const;
+  PlanChoice plan_at(NodeId node, const RankWork& work) const;
+  Prefix prefix_at(NodeId node, const RankWork& work) const;
   Execute plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const;
   void on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed);
 
@@ -200,6 +204,7 @@ class RouterCore final : public Core {
   LeaderView leader_;
   VersionKeeper versions_;
   Suspects suspects_;
+  ReturnRate returns_;
   RetryBudget retry_budget_;
   Precompute precompute_;
   std::deque<Early> early_;

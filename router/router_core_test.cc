@@ -1,5 +1,6 @@
 #include "router/router_core_test.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace troupe::router {
@@ -18,6 +19,53 @@ TEST_CASE("only BAT's policy evicts by hotness; its baselines leave that to the 
     CHECK(b.plan().evict_first.empty());
     b.execute(3, {0, 0});
   }
+}
+
+TEST_CASE(
+    "the planner takes the prefix that is cheaper where the plan goes, and keeps it when it is sent again") {
+  RouterBench b(cluster_config({1, 2}));
+  RequestId id = 0;
+  const auto ask = [&](std::vector<NodeId> user, std::vector<NodeId> items, BlocksFound found = {}) {
+    b.rank(0, ++id, "planner", 100'000);
+    b.find(0);
+    const auto holders = static_cast<std::uint8_t>(items.size() / 2);
+    found.id = b.serial;
+    found.user_holders = std::move(user);
+    found.item_counts = {holders, holders};
+    found.item_holders = std::move(items);
+    b.index(0, found);
+    return b.plan();
+  };
+  const auto reuses = [](const Execute& plan, SegmentKind kind) {
+    return std::ranges::any_of(plan.segments,
+                               [&](const PlannedSegment& s) { return s.kind == kind && s.block; });
+  };
+  for (const NodeId holder : {1, 2}) {  // the user has 21 tokens, the items have 8
+    CHECK(reuses(ask({holder}, {}), SegmentKind::user));
+    CHECK(b.node == holder);
+    b.execute_at(0, holder);
+    const Execute by_items = ask({}, {holder, holder});
+    CHECK(reuses(by_items, SegmentKind::item));
+    CHECK(by_items.keep_hotter);
+    CHECK(b.node == holder);
+    b.execute_at(0, holder);
+  }
+  BlocksFound hot;
+  hot.user_frequency = 5;
+  hot.coldest_frequency = 1;
+  hot.coldest = {test_item("z").block};
+  const Execute invests = ask({}, {2, 2}, hot);  // 8 more now, and later 8 instead of 21
+  CHECK(reuses(invests, SegmentKind::user));
+  CHECK(invests.evict_first == hot.coldest);
+  CHECK_FALSE(invests.keep_hotter);
+  b.execute_at(0, b.node);
+
+  const Execute first = ask({1}, {2, 2});
+  CHECK(b.node == 1);
+  CHECK(reuses(first, SegmentKind::user));
+  b.lose(1, 1);
+  CHECK(b.node == 2);
+  CHECK(reuses(b.plan(), SegmentKind::user));
 }
 
 TEST_CASE("a request goes from features over the index to the worker and back") {

@@ -74,7 +74,10 @@ struct RouterBench {
     look();
   }
   void index(std::int64_t us, double user_frequency, double coldest, std::vector<BlockName> evict = {}) {
-    probe.receive(us, meta, BlocksFound{serial, {}, {0, 0}, {}, user_frequency, coldest, std::move(evict)});
+    index(us, BlocksFound{serial, {}, {0, 0}, {}, user_frequency, coldest, std::move(evict)});
+  }
+  void index(std::int64_t us, BlocksFound found) {
+    probe.receive(us, meta, std::move(found));
     look();
   }
   // A request all the way to a worker, without the index.

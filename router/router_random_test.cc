@@ -208,8 +208,7 @@ TEST_CASE("nobody is refused for another's poison, unless it ran alone on a work
       b.beat(now, node, beat_of(process[node]));
       take();
     };
-    for (NodeId node = 1; node <= 4; ++node)
-      b.beat(0, node, beat_of(process[node] = 5));
+    for (NodeId node = 1; node <= 4; ++node) b.beat(0, node, beat_of(process[node] = 5));
     for (RequestId id = 1; id <= 300; ++id) {
       now += 100;
       b.run_until(now);

@@ -123,6 +123,7 @@ void RouterCore::on_found(Turn turn, const BlocksFound& found) {
   RankWork& work = rank_of(*flight);
   work.held = HeldBlocks::of(found, work.items.size());
   if (!work.held) turn.effects.count(Metric::protocol_errors);
+  if (work.held) returns_.note(work.held->found().user_frequency);
   choose_plan(turn, *flight);
 }
 
@@ -136,6 +137,7 @@ void RouterCore::choose_plan(Turn turn, Flight& flight) {
   if (work.held) hotness = {work.held->found().user_frequency, work.held->found().coldest_frequency};
   const auto user_tokens = static_cast<std::uint32_t>(work.history.tokens.size());
   work.prefix = choose_prefix(work.policy, user_tokens, sum(work.items), hotness);
+  work.planned = work.policy != Policy::planner || !work.held;
   execute(turn, flight);
 }
 
@@ -163,13 +165,34 @@ void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, 
   }
 }
 
+// What the planner would do there.
+PlanChoice RouterCore::plan_at(NodeId node, const RankWork& work) const {
+  const HeldBlocks& held = *work.held;
+  const PromptSizes sizes =
+      PromptSizes::of(config_.form.system.size(), work.history.tokens.size(), work.items);
+  MissingShares missing{held.missing_user(node), {}};
+  for (std::size_t i = 0; i < work.items.size(); ++i) missing.items.push_back(held.missing_item(node, i));
+  ExpectedUses uses;
+  const BlocksFound& found = held.found();
+  if (held.user_holders().empty())
+    uses.user = returns_.net_uses(found.user_frequency, found.coldest_frequency);
+  uses.items = found.missing_item_uses;
+  return weigh_plans(sizes, missing, uses, config_.attention_share);
+}
+
+Prefix RouterCore::prefix_at(NodeId node, const RankWork& work) const {
+  return work.planned ? work.prefix : plan_at(node, work).prefix;
+}
+
 Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const {
   RankPlan plan = rank_plan(config_.form, names_of(flight), work.prefix, work.request.tenant,
                             work.request.user, work.history, work.items);
   if (work.held) name_holders(now, *work.held, node, work.items, plan.segments);
   Execute execute{.segments = std::move(plan.segments), .readouts = std::move(plan.readouts)};
-  const bool evicts_by_hotness = work.policy == Policy::bat && work.prefix == Prefix::user;
-  if (work.held && evicts_by_hotness) execute.evict_first = work.held->found().coldest;
+  const bool by_hotness = work.policy == Policy::bat || work.policy == Policy::planner;
+  if (work.held && by_hotness && work.prefix == Prefix::user)
+    execute.evict_first = work.held->found().coldest;
+  execute.keep_hotter = work.policy == Policy::planner && work.prefix == Prefix::item;
   return execute;
 }
 

@@ -295,14 +295,16 @@ void WorkerTable::forget(const Ticket& ticket) {
   if (Row* row = find(ticket.node)) end(*row, ticket);
 }
 
-void WorkerTable::finish(Instant now, const Ticket& ticket) {
+std::optional<double> WorkerTable::finish(Instant now, const Ticket& ticket) {
   Row* row = find(ticket.node);
-  if (!row) return;
+  if (!row) return std::nullopt;
   end(*row, ticket);
-  if (row->process != ticket.process && ticket.process != 0) return;  // another process's doing
+  if (row->process != ticket.process && ticket.process != 0) return std::nullopt;  // another process's doing
   const double allowance = static_cast<double>(config_.allowance.us);
   const double observed = static_cast<double>((now - ticket.sent).us);
   judge(now, *row, (observed + allowance) / (ticket.predicted_us + allowance));
+  if (ticket.predicted_us <= 0) return std::nullopt;
+  return observed / ticket.predicted_us;
 }
 
 void WorkerTable::time_out(Instant now, const Ticket& ticket) {

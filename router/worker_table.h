@@ -49,7 +49,7 @@ class WorkerTable {
   void excuse(Duration deaf);  // they were not heard for so long because nobody listened
   enum class News : std::uint8_t { known, restarted, ignored };
   News hear(Instant now, NodeId node, const Heartbeat& heartbeat);
-  bool lose(NodeId node);  // false: it was lost already, or there is none  // until its next heartbeat
+  bool lose(NodeId node);  // until its next heartbeat. False: it was lost already, or there is none
   // Once per heartbeat: the workers that have fallen silent since. Judges anew who is slow.
   std::vector<NodeId> tick(Instant now);
 
@@ -89,7 +89,8 @@ class WorkerTable {
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
                                bool may_probe);
   Ticket send(Instant now, const Option& option);
-  void finish(Instant now, const Ticket& ticket);  // it was answered
+  // It was answered. The ratio of observed over predicted time, if that says something.
+  std::optional<double> finish(Instant now, const Ticket& ticket);
   // It was not, for so long: slow at once, unless that is no wonder for such a plan.
   void time_out(Instant now, const Ticket& ticket);
   void fail(Instant now, const Ticket& ticket);  // it was answered badly: slow at once

@@ -38,6 +38,7 @@ void put(const BlocksFound& m, schema::BlocksFound::Builder to) {
   to.setUserFrequency(m.user_frequency);
   to.setColdestFrequency(m.coldest_frequency);
   put_list(m.coldest, to.initColdest(m.coldest.size()));
+  to.setMissingItemUses(m.missing_item_uses);
 }
 void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   m.id = from.getId();
@@ -47,6 +48,7 @@ void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   m.user_frequency = from.getUserFrequency();
   m.coldest_frequency = from.getColdestFrequency();
   get_list(from.getColdest(), m.coldest);
+  m.missing_item_uses = from.getMissingItemUses();
 }
 
 void put(const BlockWant& m, schema::BlockWant::Builder to) {
@@ -70,6 +72,7 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   put_list(m.wants, to.initWants(m.wants.size()));
   put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
   to.setMayEvict(m.may_evict);
+  to.setKeepHotter(m.keep_hotter);
   to.setReadOnly(m.read_only);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
@@ -78,6 +81,7 @@ void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   get_list(from.getWants(), m.wants);
   get_list(from.getEvictFirst(), m.evict_first);
   m.may_evict = from.getMayEvict();
+  m.keep_hotter = from.getKeepHotter();
   m.read_only = from.getReadOnly();
 }
 
@@ -160,6 +164,7 @@ void put(const CacheChanges& m, schema::CacheChanges::Builder to) {
   put_list(m.removed, to.initRemoved(m.removed.size()));
   to.setUserFreeTokens(m.user_free_tokens);
   to.setUserTotalTokens(m.user_total_tokens);
+  to.setItemFreeTokens(m.item_free_tokens);
 }
 void get(schema::CacheChanges::Reader from, CacheChanges& m) {
   m.incarnation = from.getIncarnation();
@@ -168,6 +173,7 @@ void get(schema::CacheChanges::Reader from, CacheChanges& m) {
   get_list(from.getRemoved(), m.removed);
   m.user_free_tokens = from.getUserFreeTokens();
   m.user_total_tokens = from.getUserTotalTokens();
+  m.item_free_tokens = from.getItemFreeTokens();
 }
 
 void put(const InventoryRequest& m, schema::InventoryRequest::Builder to) {

@@ -95,12 +95,8 @@ void get(schema::Suspect::Reader from, Suspect& m) {
   m.strikes = from.getStrikes();
 }
 
-void put(const LeaderBeat& m, schema::LeaderBeat::Builder to) {
-  to.setToken(m.token);
-}
-void get(schema::LeaderBeat::Reader from, LeaderBeat& m) {
-  m.token = from.getToken();
-}
+void put(const LeaderBeat& m, schema::LeaderBeat::Builder to) { to.setToken(m.token); }
+void get(schema::LeaderBeat::Reader from, LeaderBeat& m) { m.token = from.getToken(); }
 
 void put(const Drain& m, schema::Drain::Builder to) {
   to.setId(m.id);

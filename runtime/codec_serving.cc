@@ -294,6 +294,7 @@ void put(const Execute& m, schema::Execute::Builder to) {
   put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
   to.setModelVersion(wire(m.model_version));
   to.setAlone(m.alone);
+  to.setKeepHotter(m.keep_hotter);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -304,6 +305,7 @@ void get(schema::Execute::Reader from, Execute& m) {
   get_list(from.getEvictFirst(), m.evict_first);
   get(from.getModelVersion(), m.model_version);
   m.alone = from.getAlone();
+  m.keep_hotter = from.getKeepHotter();
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {

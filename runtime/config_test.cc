@@ -85,7 +85,7 @@ TEST_CASE("a value that does not fit is an error with its line and what was expe
         "2: pool.page_tokens is no single value; expected 1..256 tokens");
   CHECK(error_of("pool: {verify_on_read: yes}") == "1: pool.verify_on_read is yes; expected true or false");
   CHECK(error_of("router:\n  policy: Bat") ==
-        "2: router.policy is Bat; expected recompute | user | item | bat");
+        "2: router.policy is Bat; expected recompute | user | item | larger | bat | planner");
 }
 
 TEST_CASE("a name that is not in the table is an error that lists what is") {

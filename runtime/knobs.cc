@@ -76,7 +76,7 @@ constexpr Knob knobs[] = {
     {"transfer.devices", text, "", "", "",
      "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
 
-    {"router.policy", choice, "bat", "recompute|user|item|bat", "",
+    {"router.policy", choice, "bat", "recompute|user|item|larger|bat|planner", "",
      "Which prefix is reused when a request does not say."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
      "More than these are refused."},

@@ -196,6 +196,7 @@ struct Execute {
   std::vector<PlannedSegment> segments;
   std::vector<PlannedReadout> readouts;
   std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
+  bool keep_hotter = false;              // as of AcquireBlocks
   bool operator==(const Execute&) const = default;
 };
 struct Executed {
@@ -232,6 +233,8 @@ struct BlocksFound {
   double user_frequency = 0;             // accesses in the sliding window, this one included
   double coldest_frequency = 0;          // of the cached user blocks; 0 while the user area has room for this one
   std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for `user_tokens`
+  double missing_item_uses = 0;          // earlier uses in the window of an item block that nobody holds, in the mean;
+                                         // 0 while no node where the plan may run has room for more
   bool operator==(const BlocksFound&) const = default;
 };
 
@@ -254,6 +257,7 @@ struct AcquireBlocks {
   std::vector<BlockName> evict_first;
   bool may_evict = true;                 // false: only free room is taken (background precomputation)
   bool read_only = false;                // nothing is reserved, nothing waited for
+  bool keep_hotter = false;              // a block is kept only if it was wanted more often lately than what must go
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {
@@ -311,6 +315,7 @@ struct CacheChanges {
   std::vector<BlockEntry> added;         // in order of generation; applied before `removed`
   std::vector<BlockVersion> removed;
   std::uint64_t user_free_tokens = 0, user_total_tokens = 0;   // room of the user area, for `coldest_frequency`
+  std::uint64_t item_free_tokens = 0;
   bool operator==(const CacheChanges&) const = default;
 };
 // Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order of it.

@@ -39,6 +39,8 @@ constexpr MetricRow rows[] = {
     {request_seconds, histogram, "troupe_request_seconds", "",
      "Time from a request's receipt to its answer."},
     {compute_seconds, histogram, "troupe_compute_seconds", "", "Time that one batch was computed."},
+    {prediction_ratio, histogram, "troupe_prediction_ratio", "",
+     "Observed over predicted time from sending a plan to its answer."},
     {batch_tokens, histogram, "troupe_batch_tokens", "", "Computed tokens of one batch."},
     {batch_requests, histogram, "troupe_batch_requests", "", "Requests in one batch."},
     {queue_depth, gauge, "troupe_queue_depth", "", "Requests that wait for an executor."},
@@ -92,6 +94,7 @@ static_assert(
 constexpr double seconds_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                      0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
 constexpr double tokens_bounds[] = {16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576};
+constexpr double ratio_bounds[] = {0.1, 0.25, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10};
 constexpr double requests_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 
 std::span<const double> bounds_of(Metric metric) {
@@ -99,6 +102,8 @@ std::span<const double> bounds_of(Metric metric) {
     case request_seconds:
     case compute_seconds:
       return seconds_bounds;
+    case prediction_ratio:
+      return ratio_bounds;
     case batch_tokens:
       return tokens_bounds;
     case batch_requests:

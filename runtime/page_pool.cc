@@ -101,6 +101,33 @@ void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const Bloc
   while (short_of_pages()) evict_oldest(area);  // the rest of their surplus is held
 }
 
+std::vector<const PoolBlock*> PagePool::would_evict(SegmentKind kind, std::uint32_t tokens,
+                                                    std::span<const BlockName> evict_first) const {
+  const PoolArea where = area_of(kind);
+  const Area& mine = areas_[index(where)];
+  const std::uint64_t need = pages_for(tokens);
+  std::vector<const PoolBlock*> victims;
+  if (need == 0 || !fits(where, need)) return victims;
+  std::uint64_t used = mine.used;
+  const auto take = [&](const PoolBlock* block) {
+    victims.push_back(block);
+    used -= block->pages.size();
+  };
+  for (const BlockName& name : evict_first) {
+    if (used + need <= mine.cap) break;
+    const PoolBlock* block = find(name);
+    const bool fit = block && identical(block->name, name) && area_of(block->kind) == where;
+    if (fit && may_evict(*block) && std::find(victims.begin(), victims.end(), block) == victims.end())
+      take(block);
+  }
+  const std::size_t hinted = victims.size();
+  for (const Entry* block = mine.least_recent; block && used + need > mine.cap; block = block->newer)
+    if (std::find(victims.begin(), victims.begin() + static_cast<std::ptrdiff_t>(hinted), block) ==
+        victims.begin() + static_cast<std::ptrdiff_t>(hinted))
+      take(block);
+  return victims;
+}
+
 void PagePool::evict_oldest(PoolArea area) {
   const Area& a = areas_[index(area)];
   check(a.least_recent != nullptr, "room that was promised can be made");

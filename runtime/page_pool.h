@@ -84,6 +84,10 @@ class PagePool {
   // evicted. The new block is held until commit or abandon.
   const PoolBlock* reserve(const Want& want, std::span<const BlockName> evict_first = {});
 
+  // What `reserve` would evict of the block's own area, in that order; nothing if it has room or none can be
+  // made.
+  std::vector<const PoolBlock*> would_evict(SegmentKind kind, std::uint32_t tokens,
+                                            std::span<const BlockName> evict_first = {}) const;
   // The writer's word; false if the generation is stale or the block was removed meanwhile (its pages are
   // free now).
   bool commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum);

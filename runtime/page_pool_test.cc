@@ -81,6 +81,25 @@ TEST_CASE_FIXTURE(SmallPool, "hints are evicted first, unless pinned, absent or 
   CHECK(sound());
 }
 
+TEST_CASE_FIXTURE(SmallPool, "what would go can be asked before, and is what goes") {
+  put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
+  pool.pin(named(3));
+  const auto would = [&](std::uint32_t tokens, std::vector<BlockName> hints) {
+    std::vector<BlockName> names;
+    for (const PoolBlock* block : pool.would_evict(SegmentKind::item, tokens, hints))
+      names.push_back(block->name);
+    return names;
+  };
+  CHECK(would(4, {}) == Names{named(1)});
+  CHECK(would(12, {}) == Names{named(1), named(2)});
+  CHECK(would(12, {named(9), named(77), named(3), named(2), named(2)}) == Names{named(2), named(1)});
+  CHECK(would(20, {}).empty());  // it cannot be had
+  CHECK(would(0, {}).empty());
+  CHECK(pool.would_evict(SegmentKind::user, 12).empty());  // there is room
+  CHECK(reserve(4, 12, SegmentKind::item, {named(2)}));
+  CHECK(gone() == Names{named(2), named(1)});
+}
+
 TEST_CASE_FIXTURE(SmallPool, "hints are left alone while there is room") {
   put(1, 8);
   CHECK(reserve(2, 16, SegmentKind::item, {named(1)}));

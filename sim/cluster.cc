@@ -123,6 +123,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.budget_max = {10'000'000};
   c.heartbeat = scenario_.heartbeat;
   c.us_per_token = scenario_.us_per_token;
+  if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
   c.precompute.on = scenario_.precompute && node.id == routers_.front();
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();

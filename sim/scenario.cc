@@ -57,7 +57,7 @@ void draw_knobs(SimRandom& random, Scenario& s) {
   s.frequency_window = {draw_knob(random, "router.frequency_window", 2'000'000, 30'000'000)};
   s.item_share = real(random, 0.2, 0.8);
   const router::Policy policies[] = {router::Policy::recompute, router::Policy::user, router::Policy::item,
-                                     router::Policy::bat, router::Policy::bat};
+                                     router::Policy::bat, router::Policy::planner};
   s.policy = policies[random.below(std::size(policies))];
   s.store = chance(random, 0.8);
   s.precompute = chance(random, 0.5);

@@ -130,6 +130,7 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
     found.item_counts.push_back(static_cast<std::uint8_t>(holders.size()));
     found.item_holders.insert(found.item_holders.end(), holders.begin(), holders.end());
   }
+  found.missing_item_uses = missing_item_uses(now, lookup, found);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   if (lookup.user_block) {
     found.user_holders = holders_of(*lookup.user_block);
@@ -145,20 +146,39 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   refresh(lookup.user, now);
 }
 
+// Of the nodes where the plan may run.
+std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& lookup) const {
+  if (lookup.prefer.empty()) return workers_.rooms();
+  std::vector<FollowedWorkers::Room> rooms;
+  for (const NodeId node : lookup.prefer)
+    if (const auto room = workers_.room(node)) rooms.push_back(*room);
+  return rooms;
+}
+
+// What keeping them now would be good for, as far as the past tells; this use is none of it.
+double CacheMetaCore::missing_item_uses(Instant now, const LookupBlocks& lookup,
+                                        const BlocksFound& found) const {
+  const auto has_room = [](const FollowedWorkers::Room& room) { return room.item_free_tokens > 0; };
+  if (!std::ranges::any_of(rooms_for(lookup), has_room)) return 0;
+  double uses = 0, missing = 0;
+  for (std::size_t i = 0; i < lookup.item_blocks.size(); ++i) {
+    if (found.item_counts[i] > 0) continue;
+    uses += std::max(0.0, items_.frequency(key_of(lookup.item_blocks[i]), now.us) - 1);
+    ++missing;
+  }
+  return missing > 0 ? uses / missing : 0;
+}
+
 // Who would have to go for this user? Nobody (0) if it is cached already or if there is room: BAT compares
 // with min f_p only because a new block displaces another. If its block is larger than the whole area
 // nobody's leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that
 // of the roomiest node among those where the plan may run.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
   std::uint64_t free = 0, total = 0;
-  const auto look = [&](const FollowedWorkers::UserArea& area) {
-    free = std::max(free, area.free_tokens);
-    total = std::max(total, area.total_tokens);
-  };
-  for (const NodeId node : lookup.prefer)
-    if (const auto area = workers_.area(node)) look(*area);
-  if (lookup.prefer.empty())
-    for (const FollowedWorkers::UserArea& area : workers_.areas()) look(area);
+  for (const FollowedWorkers::Room& room : rooms_for(lookup)) {
+    free = std::max(free, room.user_free_tokens);
+    total = std::max(total, room.user_total_tokens);
+  }
   if (!found.user_holders.empty() || total == 0 || free >= lookup.user_tokens) return;
   if (total < lookup.user_tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();

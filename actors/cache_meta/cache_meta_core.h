@@ -62,6 +62,8 @@ class CacheMetaCore final : public Core {
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
   void count_access(Instant now, const LookupBlocks& lookup);
+  std::vector<FollowedWorkers::Room> rooms_for(const LookupBlocks& lookup) const;
+  double missing_item_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found);
   void name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens, BlocksFound& found) const;
   void refresh_coldest(Instant now);

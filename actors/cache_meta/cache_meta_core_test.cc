@@ -45,7 +45,8 @@ struct Bench {
   void tell(std::int64_t us, std::vector<BlockEntry> added, std::vector<BlockVersion> removed = {},
             NodeId node = 1) {
     CacheChanges& changes = told[node];
-    changes = {1, changes.sequence + 1, std::move(added), std::move(removed), changes.user_free_tokens, 100};
+    changes = {1,   changes.sequence + 1,    std::move(added), std::move(removed), changes.user_free_tokens,
+               100, changes.item_free_tokens};
     probe.receive(us, {node, Role::kv_worker}, changes);
   }
   void add_user(std::int64_t us, const std::string& user, std::uint8_t block, std::uint64_t generation = 1,
@@ -152,6 +153,19 @@ TEST_CASE("a user larger than the whole area is never hot enough") {
   b.area(100);
   CHECK(b.ask(0, "giant", 4, 101).coldest_frequency == std::numeric_limits<double>::max());
   CHECK(b.ask(0, "fitting", 4, 100).coldest_frequency == 0);
+}
+
+TEST_CASE("earlier uses of missing items are told while there is room for them") {
+  Bench b;
+  b.add_item(0, "a", 100);
+  CHECK(b.ask(1, "ann", 1).missing_item_uses == 0);  // item 101 is new
+  CHECK(b.ask(2, "ann", 1).missing_item_uses == 0);  // no room
+  b.told[1].item_free_tokens = 8;
+  b.tell(2, {});
+  CHECK(b.ask(3, "ann", 1).missing_item_uses == 2);
+  CHECK(b.ask(4, "ann", 1, 40, {2}).missing_item_uses == 0);  // not where the plan may run
+  b.add_item(4, "b", 101);
+  CHECK(b.ask(5, "ann", 1).missing_item_uses == 0);  // nothing is missing
 }
 
 TEST_CASE("a user who stops coming becomes the coldest, without being asked for") {

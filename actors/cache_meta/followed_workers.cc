@@ -8,7 +8,7 @@ namespace troupe::actors {
 
 FollowedWorkers::FollowedWorkers(FollowConfig config, BlockIndex& index)
     : config_(std::move(config)), index_(index) {
-  for (const NodeId node : config_.nodes) workers_[node].area.node = node;
+  for (const NodeId node : config_.nodes) workers_[node].room.node = node;
 }
 
 void FollowedWorkers::start(Instant now, Effects& effects) {
@@ -86,7 +86,7 @@ void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) 
 
 void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
   worker.applied = changes.sequence;
-  worker.area = {node, changes.user_free_tokens, changes.user_total_tokens};
+  worker.room = {node, changes.user_free_tokens, changes.user_total_tokens, changes.item_free_tokens};
   for (const BlockEntry& block : changes.added) add(node, worker, block);
   for (const BlockVersion& block : changes.removed) {
     index_.remove(node, block);
@@ -217,21 +217,22 @@ void FollowedWorkers::forget(NodeId node, Worker& worker) {
 
 // ---- observers ----
 
-bool FollowedWorkers::shows_area(NodeId node, const Worker& worker) const {
-  return worker.followed && worker.area.total_tokens > 0 && index_.named(node);
+bool FollowedWorkers::shows_room(NodeId node, const Worker& worker) const {
+  return worker.followed && worker.room.user_total_tokens + worker.room.item_free_tokens > 0 &&
+         index_.named(node);
 }
 
-std::optional<FollowedWorkers::UserArea> FollowedWorkers::area(NodeId node) const {
+std::optional<FollowedWorkers::Room> FollowedWorkers::room(NodeId node) const {
   const auto worker = workers_.find(node);
-  if (worker == workers_.end() || !shows_area(node, worker->second)) return std::nullopt;
-  return worker->second.area;
+  if (worker == workers_.end() || !shows_room(node, worker->second)) return std::nullopt;
+  return worker->second.room;
 }
 
-std::vector<FollowedWorkers::UserArea> FollowedWorkers::areas() const {
-  std::vector<UserArea> areas;
+std::vector<FollowedWorkers::Room> FollowedWorkers::rooms() const {
+  std::vector<Room> rooms;
   for (const auto& [node, worker] : workers_)
-    if (shows_area(node, worker)) areas.push_back(worker.area);
-  return areas;
+    if (shows_room(node, worker)) rooms.push_back(worker.room);
+  return rooms;
 }
 
 std::size_t FollowedWorkers::syncing() const {

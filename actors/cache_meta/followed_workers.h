@@ -37,9 +37,9 @@ struct FollowConfig {
 
 class FollowedWorkers {
  public:
-  struct UserArea {
+  struct Room {
     NodeId node = 0;
-    std::uint64_t free_tokens = 0, total_tokens = 0;
+    std::uint64_t user_free_tokens = 0, user_total_tokens = 0, item_free_tokens = 0;
   };
 
   FollowedWorkers(FollowConfig config, BlockIndex& index);
@@ -53,11 +53,11 @@ class FollowedWorkers {
   void excuse(Duration deaf);                   // they were not heard for so long because nobody listened
   void on_tick(Instant now, Effects& effects);  // at least once per heartbeat: retries, silence
 
-  std::optional<UserArea> area(NodeId node) const;  // of a worker that is named
+  std::optional<Room> room(NodeId node) const;  // of a worker that is named
   // Users of whom blocks came into the index since the last call.
   std::vector<std::string> take_users() { return std::exchange(users_, {}); }
-  std::vector<UserArea> areas() const;  // of all that are, by node
-  std::size_t syncing() const;          // workers whose inventory is being walked
+  std::vector<Room> rooms() const;  // of all that are, by node
+  std::size_t syncing() const;      // workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:
@@ -80,7 +80,7 @@ class FollowedWorkers {
     Incarnation asked_of = 0;  // 0: any
     bool lost = false;         // said to be, and not heard since
     Instant heard;
-    UserArea area;
+    Room room;
   };
 
   void meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence);
@@ -95,7 +95,7 @@ class FollowedWorkers {
   void ask(Instant now, NodeId node, Worker& worker, Effects& effects);
   void hear(Instant now, NodeId node, Worker& worker);
   void forget(NodeId node, Worker& worker);
-  bool shows_area(NodeId node, const Worker& worker) const;
+  bool shows_room(NodeId node, const Worker& worker) const;
 
   FollowConfig config_;
   BlockIndex& index_;

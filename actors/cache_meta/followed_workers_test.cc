@@ -95,7 +95,7 @@ TEST_CASE("changes in sequence are applied, older ones are not") {
   b.changes(3, 5, 4, {entry(3, 55)});
   b.changes(3, 5, 2, {entry(3, 55)});
   CHECK(!b.has(3));
-  CHECK(b.workers.areas().at(0).free_tokens == 10);
+  CHECK(b.workers.rooms().at(0).user_free_tokens == 10);
 }
 
 TEST_CASE("what a full index had no room for is walked for when a tenth of it is free") {
@@ -322,7 +322,7 @@ TEST_CASE("the silent and the lost are not named, keep their blocks for a while,
   CHECK(named());
   b.tick(302);
   CHECK(!named());
-  CHECK(b.workers.areas().empty());
+  CHECK(b.workers.rooms().empty());
   b.changes(400, 5, 4);
   CHECK(named());
   b.workers.on_lost(1);

@@ -164,7 +164,9 @@ void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& eff
   task.state = State::acquiring;
   const Duration patience{std::min(task.plan.budget_us / 2, config_.block_wait.us)};
   const bool may_evict = !is_background(task.plan);
-  effects.send(kv_worker(), AcquireBlocks{serial, patience.us, task.wants, task.plan.evict_first, may_evict});
+  AcquireBlocks ask{serial, patience.us, task.wants, task.plan.evict_first, may_evict};
+  ask.keep_hotter = task.plan.keep_hotter;
+  effects.send(kv_worker(), std::move(ask));
   effects.set_timer(acquire_timer(serial), now + patience + config_.acquire_grace);
 }
 

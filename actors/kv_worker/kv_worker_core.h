@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "actors/kv_worker/stored_blocks.h"
+#include "placement/frequency_sketch.h"
 #include "runtime/core.h"
 #include "runtime/page_pool.h"
 
@@ -134,6 +135,8 @@ class KvWorkerCore final : public Core {
   void decide_present(Instant now, Serial serial, Request& request, Effects& effects);
   void decide_absent(Instant now, Serial serial, Request& request, Effects& effects);
   const PoolBlock* reserve(const Request& request, std::size_t want, bool loading, Effects& effects);
+  void count_wants(const AcquireBlocks& ask);
+  bool is_hotter(const BlockWant& want, const AcquireBlocks& ask);
   void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);
   bool waits(const Waiter& waiter) const;
   bool is_slow_pull(Instant now, const BlockName& name, const Request& request) const;
@@ -205,7 +208,8 @@ class KvWorkerCore final : public Core {
   Serial next_serial_;  // below are the timers with a name
   std::map<Serial, Request> requests_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
-  std::size_t remote_reads_ = 0;  // of requests_
+  std::size_t remote_reads_ = 0;                      // of requests_
+  std::optional<placement::FrequencySketch> sketch_;  // of what was wanted; from the first `keep_hotter` on
   std::map<BlockName, Making> making_;
   std::map<Serial, Pull> pulls_;
   std::map<NodeId, Instant> no_pull_until_;

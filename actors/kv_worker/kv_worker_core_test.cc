@@ -103,6 +103,28 @@ TEST_CASE("what the same request reuses is never evicted for what it writes") {
   for (std::size_t i : {1, 2, 3}) CHECK(grants.at(i).grant == Grant::read);
 }
 
+TEST_CASE("who keeps the hotter does not let a newcomer displace what was wanted more often") {
+  Bench b;
+  const auto want = [&](std::uint8_t n) {
+    AcquireBlocks ask{++b.last, 100, {item(n)}};
+    ask.keep_hotter = true;
+    b.probe.receive(0, worker, ask);
+    const BlockGrant grant = b.granted().at(0);
+    if (grant.grant != Grant::none)
+      b.release(0, b.last, n, grant, grant.grant == Grant::write ? Outcome::written : Outcome::done);
+    return grant.grant;
+  };
+  for (std::uint8_t n = 1; n <= 4; ++n) CHECK(want(n) == Grant::write);  // the area is full
+  for (std::uint8_t n : {2, 3, 4}) CHECK(want(n) == Grant::read);
+  CHECK(want(5) == Grant::none);  // wanted once, as the oldest was: it may stay, and is the youngest now
+  CHECK(want(6) == Grant::none);  // against a block that was wanted twice
+  CHECK(want(1) == Grant::read);
+  CHECK(want(5) == Grant::none);   // twice, against twice
+  CHECK(want(5) == Grant::write);  // three times
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+  CHECK(b.acquire(0, {item(7)}).at(0).grant == Grant::write);  // who does not ask for it displaces anybody
+}
+
 TEST_CASE("background work takes free room only") {
   Bench b;
   for (std::uint8_t n : {1, 2, 3}) b.write(n, item(n));

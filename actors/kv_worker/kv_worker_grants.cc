@@ -1,6 +1,7 @@
 // The KV-cache worker's grants: what a request gets of the blocks it wants, whom it waits for, and what
 // becomes of them when it lets go.
 #include <algorithm>
+#include <cstring>
 
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/check.h"
@@ -10,6 +11,12 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::int64_t patience_us_max = 3'600'000'000;
+
+std::uint64_t sketch_key(const BlockName& name) {  // a name is a hash
+  std::uint64_t key;
+  std::memcpy(&key, name.bytes.data(), sizeof key);
+  return key;
+}
 
 BlockGrant read_grant(const PoolBlock& block) {
   return {Grant::read, block.generation, block.checksum, block.pages};
@@ -45,6 +52,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   serials_[{from, ask.id}] = serial;
   remote_reads_ += remote;
 
+  count_wants(ask);
   decide_present(now, serial, request, effects);  // first, so that no reservation evicts what is wanted too
   if (!ask.read_only) decide_absent(now, serial, request, effects);
   if (remote) effects.set_timer(serial, request.lease_ends);
@@ -109,7 +117,7 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
   const BlockWant& want = request.ask.wants[index];
   const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
   const PoolBlock* block = nullptr;
-  if (request.ask.may_evict || !must_evict)
+  if (!must_evict || (request.ask.may_evict && (!request.ask.keep_hotter || is_hotter(want, request.ask))))
     block = pool_.reserve({want.name, want.kind, want.owner, want.tokens, loading}, request.ask.evict_first);
   if (!block) {
     effects.count(Metric::blocks_refused);
@@ -117,6 +125,27 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
   }
   making_[want.name] = {block->generation, {}};
   return block;
+}
+
+// Those who decide by hotness make it count; the others need not pay for it.
+void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
+  if (ask.keep_hotter && !sketch_) sketch_.emplace(config_.pool.pages);
+  if (!sketch_ || ask.read_only || !ask.may_evict) return;
+  for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
+}
+
+// Than what it would displace, token by token. What may stay is not asked about again at once: those behind
+// it in the order of use come first.
+bool KvWorkerCore::is_hotter(const BlockWant& want, const AcquireBlocks& ask) {
+  const std::vector<const PoolBlock*> victims = pool_.would_evict(want.kind, want.tokens, ask.evict_first);
+  const auto uses = [&](const BlockName& name, std::uint32_t tokens) {
+    return std::uint64_t{sketch_->count(sketch_key(name))} * tokens;
+  };
+  std::uint64_t theirs = 0;
+  for (const PoolBlock* victim : victims) theirs += uses(victim->name, victim->tokens);
+  if (uses(want.name, want.tokens) > theirs) return true;
+  for (const PoolBlock* victim : victims) pool_.touch(BlockName(victim->name));
+  return false;
 }
 
 // A request waits for a block once. Those that gave up are swept only when there are too many of them.

@@ -41,6 +41,7 @@ struct BlocksFound {
   userFrequency @4 :Float64;                      # accesses in the sliding window, this one included
   coldestFrequency @5 :Float64;                   # of the cached user blocks; 0 while there is room
   coldest @6 :List(BlockName);                    # user blocks to give up, coldest first
+  missingItemUses @7 :Float64;                    # earlier uses of an item block that nobody holds, in the mean
 }
 
 struct BlockWant {
@@ -60,6 +61,7 @@ struct AcquireBlocks {
   evictFirst @3 :List(BlockName);
   mayEvict @4 :Bool = true;                       # false: only free room is taken
   readOnly @5 :Bool;                              # nothing is reserved, nothing waited for
+  keepHotter @6 :Bool;                            # kept only if wanted more often lately than what must go
 }
 
 enum Grant {
@@ -125,6 +127,7 @@ struct CacheChanges {
   removed @3 :List(BlockVersion);
   userFreeTokens @4 :UInt64;                      # room of the user area
   userTotalTokens @5 :UInt64;
+  itemFreeTokens @6 :UInt64;                      # room of the item area
 }
 
 struct InventoryRequest {

@@ -208,6 +208,7 @@ struct Execute {
   evictFirst @5 :List(BlockName);                 # coldest user blocks, if room must be made
   modelVersion @6 :Text;                          # that the request is pinned to
   alone @7 :Bool;                                 # in a batch of its own
+  keepHotter @8 :Bool;                            # as of AcquireBlocks
 }
 
 struct Executed {

@@ -1,0 +1,12 @@
+#pragma once
+// What a decoder's time depends on, as the cost model wants it.
+#include "kernels/decoder.h"
+#include "placement/cost_model.h"
+
+namespace troupe::deploy {
+
+// A readout scores `rows_read` rows of the vocabulary.
+placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
+                                 kernels::KvFormat kv, std::uint32_t rows_read);
+
+}  // namespace troupe::deploy
