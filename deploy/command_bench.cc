@@ -23,6 +23,9 @@ void add_engine_command(CLI::App& bench, Chosen& chosen, const char* name, const
 }
 
 int run_rank(const BenchRankOptions& system, BenchEngineOptions& engine) {
+  if (!system.trace.empty() && system.data.empty())
+    throw std::invalid_argument(
+        "bench rank has --trace and no --data; expected the folder with the trace's items");
   if (system.data.empty() == engine.shapes.empty())
     throw std::invalid_argument(
         std::string("bench rank has ") +

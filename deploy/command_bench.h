@@ -12,7 +12,7 @@
 
 namespace troupe::deploy {
 
-// `bench rank --data`: real ranking requests under several policies.
+// `bench rank --data`: real ranking requests, or those of a request trace, under several policies.
 struct BenchRankOptions {
   BoxOptions box;
   std::string data, evaluation, profile_tokens, json, memory;
@@ -21,6 +21,9 @@ struct BenchRankOptions {
   double visits_per_user = 3;
   std::uint64_t seed = 7;
   std::uint32_t in_flight = 4;
+  std::string trace;  // a request trace instead of an evaluation file
+  double speed = 1;
+  bool closed = false;
 
   void add_to(CLI::App& command);
 };

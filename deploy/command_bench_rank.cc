@@ -32,7 +32,21 @@ void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::pat
     if (row.history.empty()) row.history = histories[row.user];
 }
 
+BenchRank make_trace_bench(const BenchRankOptions& options) {
+  if (!options.evaluation.empty() || !options.profile_tokens.empty())
+    throw std::invalid_argument(
+        "--trace has its own requests and profiles; expected it without --evaluation and --profile-tokens");
+  BenchRank bench;
+  bench.data = options.data;
+  bench.trace = options.trace;
+  bench.requests_max = options.requests;
+  bench.in_flight = options.in_flight;
+  bench.speed = options.closed ? 0 : options.speed;
+  return bench;
+}
+
 BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
+  if (!options.trace.empty()) return make_trace_bench(options);
   const std::string model = required_text(config, "model.directory");
   BenchRank bench;
   bench.data = options.data;
@@ -72,31 +86,45 @@ nlohmann::json to_json(const BenchRankRun& run) {
           {"tokens_reused", run.tokens_reused},
           {"plans_user", run.plans_user},
           {"plans_item", run.plans_item},
+          {"judged", run.judged},
+          {"user_blocks_hit", run.user_blocks_hit},
+          {"user_blocks_computed", run.user_blocks_computed},
+          {"item_blocks_hit", run.item_blocks_hit},
+          {"item_blocks_computed", run.item_blocks_computed},
           {"hit_rate", run.hit_rate},
           {"recall_at_10", run.recall_at_10},
           {"ndcg_at_10", run.ndcg_at_10}};
 }
 
+std::string found_share(std::uint64_t hit, std::uint64_t computed) {
+  if (hit + computed == 0) return "-";
+  return fixed(static_cast<double>(hit) / static_cast<double>(hit + computed), 3);
+}
+
 void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool quality) {
   constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{{"policy"},          {"requests", right},  {"errors", right},
-                                     {"qps", right},      {"p50 ms", right},    {"p99 ms", right},
-                                     {"tokens", right},   {"computed", right},  {"reused", right},
-                                     {"hit rate", right}, {"user plans", right}};
+  std::vector<Table::Column> columns{{"policy"},          {"requests", right},   {"errors", right},
+                                     {"qps", right},      {"p50 ms", right},     {"p99 ms", right},
+                                     {"tokens", right},   {"computed", right},   {"reused", right},
+                                     {"hit rate", right}, {"user plans", right}, {"user hits", right},
+                                     {"item hits", right}};
   if (quality) columns.insert(columns.end(), {{"recall@10", right}, {"ndcg@10", right}});
   Table table(columns);
   for (const BenchRankRun& r : runs) {
-    std::vector<std::string> cells{r.policy,
-                                   std::to_string(r.requests),
-                                   std::to_string(r.errors),
-                                   fixed(r.qps, 1),
-                                   fixed(r.p50_ms, 2),
-                                   fixed(r.p99_ms, 2),
-                                   std::to_string(r.tokens_total),
-                                   std::to_string(r.tokens_computed),
-                                   std::to_string(r.tokens_reused),
-                                   fixed(r.hit_rate, 3),
-                                   std::to_string(r.plans_user)};
+    std::vector<std::string> cells{
+        r.policy,
+        std::to_string(r.requests),
+        std::to_string(r.errors),
+        fixed(r.qps, 1),
+        fixed(r.p50_ms, 2),
+        fixed(r.p99_ms, 2),
+        std::to_string(r.tokens_total),
+        std::to_string(r.tokens_computed),
+        std::to_string(r.tokens_reused),
+        fixed(r.hit_rate, 3),
+        std::to_string(r.plans_user),
+        r.plans_user > 0 ? found_share(r.user_blocks_hit, r.user_blocks_computed) : "-",
+        r.plans_item > 0 ? found_share(r.item_blocks_hit, r.item_blocks_computed) : "-"};
     if (quality) cells.insert(cells.end(), {fixed(r.recall_at_10, 4), fixed(r.ndcg_at_10, 4)});
     table.row(std::move(cells));
   }
@@ -127,6 +155,8 @@ int run_bench_rank(const BenchRankOptions& options) {
                       {"user_bytes", memory.user_bytes},
                       {"seed", options.seed},
                       {"in_flight", options.in_flight},
+                      {"trace", options.trace},
+                      {"speed", bench.speed},
                       {"profile_tokens", options.profile_tokens}};
   for (const std::string& policy : options.policies) {
     runs.push_back(run_policy(bench, config, memory, policy));
@@ -144,7 +174,15 @@ void BenchRankOptions::add_to(CLI::App& command) {
   command.add_option("--policy", policies, "Policies, separated by commas")
       ->delimiter(',')
       ->capture_default_str();
-  command.add_option("--requests", requests, "Requests; default: visits per user × users of the file")
+  command.add_option("--trace", trace,
+                     "Requests of this trace (deploy/TRACES.md) instead of an evaluation file");
+  command.add_option("--speed", speed, "With --trace: its times so much shorter")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command.add_flag("--closed", closed, "With --trace: not at its times, but --in-flight at a time");
+  command
+      .add_option("--requests", requests,
+                  "Requests; default: visits per user × users of the file, or the whole trace")
       ->check(CLI::Range(1, 100'000'000));
   command.add_option("--visits-per-user", visits_per_user, "Mean visits of a user")
       ->check(CLI::Range(1.0, 1000.0))
@@ -153,7 +191,7 @@ void BenchRankOptions::add_to(CLI::App& command) {
                      "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
   command.add_option("--memory", memory,
                      "Key-value memory, such as 512MiB; default: items fit, users do not");
-  command.add_option("--in-flight", in_flight, "Requests under way at a time")
+  command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command.add_option("--seed", seed, "Seed of the visits")->capture_default_str();

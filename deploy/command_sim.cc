@@ -9,12 +9,28 @@ namespace troupe::deploy {
 
 namespace {
 
+// --trace once had the meaning of --messages.
+void check_together(const SimCommandOptions& options) {
+  if (options.trace.empty()) return;
+  if (options.replay)
+    throw std::invalid_argument(
+        "--replay runs a seed and --trace a request trace; expected one of them (--replay SEED --messages "
+        "prints "
+        "every message)");
+  if (!options.seeds.empty() || options.overload || options.items > 0)
+    throw std::invalid_argument(
+        "--trace has its own requests, users and items; expected it without --seeds, --overload and --items");
+}
+
 int run_sim(const SimCommandOptions& options) {
+  check_together(options);
   if (options.replay) return run_sim_replay(options);
+  if (!options.trace.empty()) return run_sim_trace(options);
   if (options.requests > 0 || options.overload) return run_sim_load(options);
   if (options.seeds.empty())
     throw std::invalid_argument(
-        "sim has nothing to do; expected --seeds A..B, --replay SEED, --requests N or --overload");
+        "sim has nothing to do; expected --seeds A..B, --replay SEED, --requests N, --overload or --trace "
+        "FILE");
   return run_sim_swarm(options);
 }
 
@@ -48,7 +64,7 @@ void add_sim(CLI::App& app, Chosen& chosen) {
   command->add_option("--seeds", options->seeds,
                       "Seeds to run, A..B: each draws a cluster, a load and its faults");
   command->add_option("--replay", options->replay, "Run this one seed and say how it went");
-  command->add_flag("--trace", options->trace, "With --replay: print every message");
+  command->add_flag("--messages", options->messages, "With --replay: print every message");
   command->add_option("--keep", options->keep,
                       "With --replay: only the faults with these numbers (2,5), or none");
   command->add_option("--nodes", options->nodes, "Size of the cluster; drawn if it is not given")
@@ -60,6 +76,12 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->check(CLI::Range(1ULL, 4'000'000'000ULL));
   command->add_option("--requests", options->requests,
                       "No faults: so many requests, and what the cluster makes of them");
+  command->add_option(
+      "--trace", options->trace,
+      "No faults: the requests of this trace at their times (deploy/TRACES.md), the first --requests");
+  command->add_option("--speed", options->speed, "With --trace: times so much shorter")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
   command->add_flag("--overload", options->overload,
                     "No faults: ten times the capacity for --minutes, then 0.8 times");
   command->add_option("--device", options->device,

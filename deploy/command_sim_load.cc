@@ -18,47 +18,27 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr double tokens_per_item = 7, tokens_around = 40;
-constexpr std::uint32_t candidates = 20;
-
-void set_hardware(const SimCommandOptions& options, sim::Scenario& s) {
+void set_hardware(const SimCommandOptions& options, double tokens_around, sim::Scenario& s) {
   s.hardware = {device_of(options.device), placement::find_shape(options.shape)};
   const placement::LinkProfile& link = placement::find_link(options.link);
   s.link.latency_min =
       s.link.latency_max = {std::max<std::int64_t>(1, static_cast<std::int64_t>(link.latency_us))};
   s.link.bytes_per_us = link.bandwidth * link.efficiency * 1e-6;
   const placement::CostModel cost(s.hardware->device, s.hardware->shape);
-  const double tokens = candidates * tokens_per_item + tokens_around;
+  const double tokens = s.candidates * item_tokens_mean + tokens_around;
   const double request_us = cost.prefill_us(static_cast<std::uint64_t>(tokens), 0);
   s.us_per_token = request_us / tokens;
   s.capacity_per_s = 1e6 * s.workers * s.lanes / request_us;
   s.requests_per_s = 0.5 * s.capacity_per_s;
 }
 
-// A worker's pool holds a share of the catalog, so that the cluster holds a good part of it.
-sim::Scenario planning_scenario(const SimCommandOptions& options) {
-  sim::Scenario s;
-  const std::uint32_t nodes = options.nodes.value_or(6);
-  s.together = nodes < 4;
-  s.routers = s.together ? nodes : std::max(1U, nodes / 64);
-  s.cache_metas = 1;
-  s.workers = s.together ? nodes : nodes - s.routers - s.cache_metas;
-  s.items = static_cast<std::uint32_t>(options.items > 0 ? options.items : 10'000);
-  s.users = std::max(1'000U, s.items / 4);
-  s.tenants = 1;
-  s.candidates = candidates;
-  s.writes_share = 0;
-  s.precompute = s.store = false;
-  s.frequency_window = {300'000'000};
-  s.in_flight_max = 4'096;
-  s.queue_max = 256;
-  s.batch_tokens_max = 4'096;
-  const double pages = 1.5 * s.items * (tokens_per_item + 30) / s.page_tokens / s.workers;
-  s.pages = static_cast<std::uint32_t>(std::clamp(pages, 4'096.0, 65'536.0));
-  set_hardware(options, s);
-  return s;
+// The load of --requests and --overload.
+Demand drawn_demand(const SimCommandOptions& options) {
+  Demand demand;
+  if (options.items > 0) demand.items = static_cast<std::uint32_t>(options.items);
+  demand.users = std::max(1'000U, demand.items / 4);
+  return demand;
 }
-
 // The capacity is the most that a ramp answers; then calm, ten times the capacity, and what comes after.
 std::vector<sim::LoadPhase> overload_phases(const sim::Scenario& s, double minutes) {
   std::vector<sim::LoadPhase> phases{{"warm up", {20'000'000}, s.requests_per_s / 2}};
@@ -226,16 +206,44 @@ Report report_of(const sim::Scenario& s, const sim::LoadResult& r, const std::st
 
 }  // namespace
 
+// A worker's pool holds a share of the catalog, so that the cluster holds a good part of it.
+sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& demand) {
+  sim::Scenario s;
+  const std::uint32_t nodes = options.nodes.value_or(6);
+  s.together = nodes < 4;
+  s.routers = s.together ? nodes : std::max(1U, nodes / 64);
+  s.cache_metas = 1;
+  s.workers = s.together ? nodes : nodes - s.routers - s.cache_metas;
+  s.items = demand.items;
+  s.users = demand.users;
+  s.tenants = demand.tenants;
+  s.candidates = demand.candidates;
+  s.writes_share = 0;
+  s.precompute = s.store = false;
+  s.frequency_window = {300'000'000};
+  s.in_flight_max = 4'096;
+  s.queue_max = 256;
+  s.batch_tokens_max = 4'096;
+  const double pages = 1.5 * s.items * (item_tokens_mean + 30) / s.page_tokens / s.workers;
+  s.pages = static_cast<std::uint32_t>(std::clamp(pages, 4'096.0, 65'536.0));
+  set_hardware(options, demand.tokens_around, s);
+  return s;
+}
+
 int run_sim_load(const SimCommandOptions& options) {
-  if (!options.json.empty()) check_output(options.json);
-  if (!options.report.empty()) check_output(options.report);
   sim::LoadOptions load;
-  load.scenario = planning_scenario(options);
+  load.scenario = planning_scenario(options, drawn_demand(options));
   load.requests_max = options.overload ? 0 : options.requests;
   load.phases =
       options.overload
           ? overload_phases(load.scenario, options.minutes.value_or(10))
           : std::vector<sim::LoadPhase>{{"steady", {1'000'000'000'000}, load.scenario.requests_per_s}};
+  return run_planned(options, load);
+}
+
+int run_planned(const SimCommandOptions& options, sim::LoadOptions load) {
+  if (!options.json.empty()) check_output(options.json);
+  if (!options.report.empty()) check_output(options.report);
   sim::LoadResult result;
   {
     Progress progress("load", 1'000);

@@ -59,7 +59,7 @@ void print_failure(std::ostream& out, const sim::Failure& failure, const SimComm
       << failure.violation.what << "\n  " << failure.shrunk.size() << " of " << failure.faults.size()
       << " faults are enough:\n";
   for (const sim::Fault& fault : failure.shrunk) out << "    " << describe(fault) << '\n';
-  out << "  replay: " << replay_command(failure, options) << " --trace\n";
+  out << "  replay: " << replay_command(failure, options) << " --messages\n";
 }
 
 void print_meetings(std::ostream& out, const sim::SwarmResult& result) {
@@ -212,7 +212,7 @@ int run_sim_replay(const SimCommandOptions& options) {
     std::cout << "  fault " << i << ": " << describe(scenario.faults[i]) << '\n';
   scenario.faults = kept(scenario.faults, options.keep);
   sim::RunOptions run_options;
-  if (options.trace) run_options.trace = [](const std::string& line) { std::cout << line << '\n'; };
+  if (options.messages) run_options.trace = [](const std::string& line) { std::cout << line << '\n'; };
   const sim::RunResult result = run(scenario, run_options);
   const sim::Tally& t = result.tally;
   std::cout << "events " << result.events << ", digest " << std::hex << result.digest << std::dec

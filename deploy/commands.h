@@ -24,6 +24,7 @@ void add_logits(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 void add_sim(CLI::App& app, Chosen& chosen);
 void add_plan(CLI::App& app, Chosen& chosen);
+void add_trace(CLI::App& app, Chosen& chosen);
 
 // The options that every command which builds a box shares: a configuration file, and flags that override it.
 struct BoxOptions {

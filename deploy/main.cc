@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   add_config(app, chosen);
   add_sim(app, chosen);
   add_plan(app, chosen);
+  add_trace(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -42,6 +42,26 @@ void Clients::arrive() {
   if (next < until_) cluster_.host().at(next, [this] { arrive(); });
 }
 
+void Clients::follow(TracedRequests requests) {
+  traced_ = std::move(requests);
+  expect_traced();
+}
+
+void Clients::expect_traced() {
+  if (!traced_ || !traced_(next_traced_)) return;
+  cluster_.host().at(std::max(next_traced_.at, cluster_.now()), [this] { arrive_traced(); });
+}
+
+void Clients::arrive_traced() {
+  if (!traced_) return;
+  const TracedRequest& t = next_traced_;
+  WorldData& world = cluster_.world();
+  const bool is_new = world.profile_version(t.tenant, t.user) == 1;  // still the profile that the seed made
+  if (is_new || !t.events.empty()) world.append(t.tenant, t.user, t.events);
+  ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+  expect_traced();
+}
+
 // ---- requests ----
 
 std::string Clients::draw_tenant() {

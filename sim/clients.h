@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/traced_request.h"
 #include "sim/attempts.h"
 #include "sim/cluster.h"
 #include "sim/oracle.h"
@@ -50,7 +51,13 @@ class Clients {
   Clients(Cluster& cluster, Violations& violations);
 
   void start(Instant from, Instant until);
-  void stop() { until_ = {}; }
+  // Instead of requests by chance: these, at their times. Users and items are the world's, and events change
+  // the profile as the request comes.
+  void follow(TracedRequests requests);
+  void stop() {
+    until_ = {};
+    traced_ = nullptr;
+  }
   std::uint64_t sent() const { return tally_.requests; }
   // From now on: times the scenario's rate; share of writes; whether every request has to be answered.
   void set_rate(double factor) { rate_factor_ = factor; }
@@ -80,6 +87,8 @@ class Clients {
  private:
   // ---- clients.cc: who asks ----
   void arrive();
+  void expect_traced();
+  void arrive_traced();
   void send(Asked asked);
   void post(NodeId router, const Message& request);
   void post_again(NodeId router, const Message& request, Duration after);
@@ -134,6 +143,8 @@ class Clients {
   };
   std::vector<Served> served_;  // what the hard state said, since when
   Instant until_;
+  TracedRequests traced_;
+  TracedRequest next_traced_;
   double rate_factor_ = 1, writes_share_ = 0, malformed_share_ = 0;
   bool must_succeed_ = false;
   Asked::SinceKill since_kill_ = Asked::SinceKill::unknown;

@@ -21,6 +21,7 @@ WorldOptions world_options(const Scenario& s) {
   options.items = s.items;
   options.users = s.users;
   options.item_exponent = options.user_exponent = s.skew;
+  if (s.whole_catalogs) options.absent = 0;
   return options;
 }
 

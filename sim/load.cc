@@ -33,7 +33,11 @@ class Load {
     cluster_.start();
     Duration total{0};
     for (const LoadPhase& phase : options_.phases) total.us += phase.lasts.us;
-    clients_.start({}, Instant{} + total);
+    if (options_.requests) {
+      clients_.follow(options_.requests);
+    } else {
+      clients_.start({}, Instant{} + total);
+    }
     Duration done{0};
     for (const LoadPhase& phase : options_.phases) {
       run_phase(phase, total);

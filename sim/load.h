@@ -23,6 +23,7 @@ struct LoadPhase {
 struct LoadOptions {
   Scenario scenario;  // its faults are ignored
   std::vector<LoadPhase> phases;
+  TracedRequests requests;  // instead of the phases' rates, if there are any; of the world's users and items
   std::uint64_t requests_max = 0;  // ends the load; 0: only the phases do
   std::function<void(double share_done)> progress;
 };

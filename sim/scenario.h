@@ -50,6 +50,7 @@ struct Scenario {
   double requests_per_s = 40;
   double capacity_per_s = 100;  // about, without any reuse
   double writes_share = 0.02;   // of the requests, that change a profile or an item
+  bool whole_catalogs = false;  // every catalog version has every item
 
   Duration warm_up{1'000'000};   // without faults, before the safety phase
   Duration safety{6'000'000};    // with faults

@@ -9,6 +9,8 @@
 namespace troupe::sim {
 namespace {
 
+constexpr std::size_t grown_events_max = 1'000;  // of a profile; no prompt has room for more
+
 enum Purpose : std::uint64_t { of_item = 1, of_absence, of_change, of_user, of_twin };
 
 Refusal unknown_item(const std::string& id, std::size_t index) {
@@ -160,7 +162,7 @@ std::optional<Profile> WorldData::profile(std::string_view tenant, std::string_v
   if (!profile_changes_.empty())
     if (const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
         at != profile_changes_.end())
-      return at->second.back().profile;
+      return profile_of(at->first, at->second.back());
   return made_profile(tenant, user);
 }
 
@@ -170,7 +172,7 @@ std::optional<Profile> WorldData::profile(std::string_view tenant, std::string_v
   const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
   if (at == profile_changes_.end()) return {};
   for (const ProfileChange& change : at->second)
-    if (change.version == version) return change.profile;
+    if (change.version == version) return profile_of(at->first, change);
   return {};
 }
 
@@ -178,7 +180,7 @@ bool WorldData::was_absent(std::string_view tenant, std::string_view user, std::
   if (since == 1 && !made_profile(tenant, user)) return true;
   const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
   return at != profile_changes_.end() && std::ranges::any_of(at->second, [&](const ProfileChange& change) {
-           return change.version >= since && !change.profile;
+           return change.version >= since && change.deleted();
          });
 }
 
@@ -199,6 +201,35 @@ Written WorldData::change(const std::string& tenant, const std::string& user,
   if (profile) profile->version = version;
   profile_changes_[{tenant, user}].push_back({version, std::move(profile)});
   return {version};
+}
+
+Written WorldData::append(const std::string& tenant, const std::string& user,
+                          const std::vector<std::string>& items) {
+  std::vector<std::uint32_t>& history = grown_[{tenant, user}];
+  for (const std::string& id : items) {
+    const auto number = number_of(id, 'i', options_.items);
+    TROUPE_CHECK(number, "an item of the catalog");
+    history.push_back(*number);
+  }
+  const Written written = change(tenant, user, std::nullopt);
+  ProfileChange& last = profile_changes_[{tenant, user}].back();
+  last.grown = static_cast<std::uint32_t>(history.size());
+  if (history.empty()) last.profile = Profile{.version = last.version};
+  return written;
+}
+
+std::optional<Profile> WorldData::profile_of(const UserKey& key, const ProfileChange& change) const {
+  if (change.grown == 0) return change.profile;
+  const std::vector<std::uint32_t>& history = grown_.at(key);
+  Profile profile{.version = change.version};
+  std::size_t from = change.grown - std::min<std::size_t>(change.grown, grown_events_max);
+  for (; from < change.grown; ++from) {
+    const auto item = made_item(history[from], 0);
+    if (!item) continue;
+    profile.tokens.insert(profile.tokens.end(), item->tokens.begin(), item->tokens.end());
+    profile.events.push_back(static_cast<std::uint32_t>(item->tokens.size()));
+  }
+  return profile;
 }
 
 std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {

@@ -97,6 +97,10 @@ class WorldData {
   // ---- changes: profiles at once; items in every catalog version from now on ----
 
   std::variant<Written, Refusal> write(const Write& what);
+  // The user's profile gets these items, which must be in the first catalog version as it was made; the first
+  // time they take the place of the profile that the seed made. Long histories grow cheaply: no version is
+  // kept as tokens.
+  Written append(const std::string& tenant, const std::string& user, const std::vector<std::string>& items);
 
   // ---- popularity ----
 
@@ -114,7 +118,9 @@ class WorldData {
   };
   struct ProfileChange {
     std::uint64_t version = 0;
-    std::optional<Profile> profile;  // none: deleted
+    std::optional<Profile> profile;  // none: deleted, or grown
+    std::uint32_t grown = 0;         // so many items of grown_
+    bool deleted() const { return !profile && grown == 0; }
   };
   using UserKey = std::pair<std::string, std::string>;
 
@@ -132,6 +138,7 @@ class WorldData {
   std::variant<Written, Refusal> apply(const PutItem& put);
   std::variant<Written, Refusal> apply(const DeleteItem& gone);
   Written change(const std::string& tenant, const std::string& user, std::optional<Profile> profile);
+  std::optional<Profile> profile_of(const UserKey& key, const ProfileChange& change) const;
 
   WorldOptions options_;
   Zipf item_popularity_, user_popularity_;
@@ -140,6 +147,7 @@ class WorldData {
   std::uint64_t profiles_written_ = 1;  // versions of changed profiles follow that of the derived ones
   std::map<std::string, std::vector<ItemChange>, std::less<>> item_changes_;
   std::map<UserKey, std::vector<ProfileChange>> profile_changes_;
+  std::map<UserKey, std::vector<std::uint32_t>> grown_;  // items that were appended, oldest first
 };
 
 }  // namespace troupe::sim

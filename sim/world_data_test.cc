@@ -130,6 +130,36 @@ TEST_CASE("a history of items takes their tokens, and refuses one that names an 
   CHECK(world.profile_version("", "new") == 2);
 }
 
+TEST_CASE("a profile that grows has a version for each step, and takes the tokens of its items") {
+  WorldOptions options = small();
+  options.absent = 0;
+  WorldData world(options);
+  const auto tokens_of = [&](std::initializer_list<const char*> items) {
+    std::vector<Token> tokens;
+    for (const char* id : items) {
+      const auto item = world.item(id, "c1");
+      tokens.insert(tokens.end(), item->tokens.begin(), item->tokens.end());
+    }
+    return tokens;
+  };
+  const auto made = world.profile("a", "u1");
+  const Written one = world.append("a", "u1", {"i7", "i9"}), two = world.append("a", "u1", {"i7"});
+  CHECK(two.version > one.version);
+  CHECK(world.profile_version("a", "u1") == two.version);
+  CHECK(world.profile("a", "u1", 1) == made);
+  CHECK(world.profile("a", "u1", one.version)->tokens == tokens_of({"i7", "i9"}));
+  CHECK(world.profile("a", "u1")->tokens == tokens_of({"i7", "i9", "i7"}));
+  CHECK(world.profile("a", "u1")->events.size() == 3);
+  CHECK(world.profile("a", "u1")->version == two.version);
+  CHECK_FALSE(world.was_absent("a", "u1", 1));
+  CHECK(world.profile("b", "u1")->version == 1);
+  const Written empty = world.append("b", "u1", {});
+  CHECK(world.profile("b", "u1")->version == empty.version);
+  CHECK(world.profile("b", "u1")->tokens.empty());
+  for (int i = 0; i < 1'100; ++i) world.append("a", "u1", {"i3"});
+  CHECK(world.profile("a", "u1")->events.size() == 1'000);
+}
+
 TEST_CASE("ranks are drawn as often as Zipf says") {
   const std::uint64_t seed = 99;
   INFO("seed ", seed);

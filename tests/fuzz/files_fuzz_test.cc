@@ -9,6 +9,7 @@
 #include "deploy/box.h"
 #include "deploy/dataset.h"
 #include "deploy/prompt_file.h"
+#include "deploy/trace_stats.h"
 #include "runtime/config.h"
 #include "runtime/store_features.h"
 #include "tests/fuzz/damage.h"
@@ -88,6 +89,14 @@ const char* const ratings_tsv = "user_id\titem_id\trating\ttimestamp\nu1\t1\t5\t
 const char* const eval_tsv = "user_id\thistory\tcandidates\ttrue_index\nu1\t0 1\t1 0\t1\n";
 const char* const requests_jsonl =
     R"({"user":"u1","history":["i1"],"candidates":["i1","i2"],"true_item":"i2"})";
+const char* const trace_jsonl =
+    "{\"format\":\"troupe-trace\",\"version\":1,\"source\":\"a test\"}\n"
+    R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],"candidates":["i3","i4"],"truth":"i3"})"
+    "\n"
+    R"({"at_us":250000,"user":"u2","profile":0,"candidates":["i\u00e9"]})"
+    "\n"
+    R"({"at_us":250001,"tenant":"t","user":"u1","profile":3,"events":["i3"],"candidates":["i4","i5","i6"]})"
+    "\n";
 
 }  // namespace
 
@@ -191,5 +200,23 @@ TEST_SUITE("files fuzz") {
       }));
     }
     tally.tell("evaluation files");
+  }
+
+  TEST_CASE("a damaged request trace ends in an ImportError, or is read") {
+    CAPTURE(seed);
+    const kernels::TestFolder folder;
+    Tally tally;
+    for (std::uint64_t i = 0; i < 3'000; ++i) {
+      CAPTURE(i);
+      Chance chance(seed + i);
+      const auto file = damaged_file("trace.jsonl", trace_jsonl, chance, folder);
+      folder.write(file.first, file.second);
+      tally.count(reads<deploy::ImportError>([&] {
+        deploy::TraceReader reader(folder.path() / file.first);
+        const deploy::TraceStats stats = deploy::measure_trace(reader);
+        CHECK(stats.users <= stats.requests);
+      }));
+    }
+    tally.tell("request traces");
   }
 }

@@ -1,0 +1,67 @@
+#pragma once
+// Request traces on disk: JSON lines, plain or gzip, one line per request after a header line. TRACES.md is
+// the format. Both sides hold one request at a time, so a trace may be longer than the memory.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "deploy/text_file.h"
+#include "runtime/traced_request.h"
+
+namespace troupe::deploy {
+
+inline constexpr std::uint64_t trace_version = 1;
+
+class TraceReader {
+ public:
+  // Reads the header. Throws ImportError, as all its functions do.
+  explicit TraceReader(std::filesystem::path path);
+
+  const std::string& source() const { return source_; }  // where the trace came from
+  // False at the end. Strings of `request` are used again.
+  bool next(TracedRequest& request);
+  std::uint64_t line_number() const { return file_.line_number(); }  // of the last request
+  // Says what is wrong with the last request.
+  [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
+    file_.fail(what, expected);
+  }
+
+ private:
+  void read_header();
+  void check(const TracedRequest& request);
+  void check_candidates(const std::vector<std::string>& candidates);
+
+  TextFile file_;
+  std::string line_, source_;
+  Instant last_;
+  // A hash table of candidates' indexes, emptied by counting up the line: nothing is allocated per request.
+  struct Slot {
+    std::uint64_t line = 0;
+    std::uint32_t index = 0;
+  };
+  std::vector<Slot> seen_;
+};
+
+class TraceWriter {
+ public:
+  // Gzip if the name ends in .gz. Throws std::runtime_error if the file cannot be written, here or later.
+  TraceWriter(std::filesystem::path path, const std::string& source);
+  ~TraceWriter();
+
+  // In order of time.
+  void write(const TracedRequest& request);
+  void close();  // a file that is not closed is removed: a part must not be taken for the whole
+
+ private:
+  void put_line();
+  [[noreturn]] void fail() const;
+
+  struct File;
+  std::filesystem::path path_;
+  std::unique_ptr<File> file_;
+  std::string line_;
+  Instant last_;
+};
+
+}  // namespace troupe::deploy
