@@ -11,6 +11,7 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/cost_shape.h"
+#include "deploy/item_places.h"
 #include "deploy/prompt_file.h"
 #include "kernels/check.h"
 #include "router/router_core.h"
@@ -206,6 +207,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1;
   c.precompute.on = config_.boolean("pool.precompute_items");
+  c.places = item_places(config_.text("pool.placement"), place_.workers);
   const kernels::DecoderOptions options = decoder_options(config_);
   c.attention_share = cost_shape(model_, options.weights, options.kv, 1).attention_share();
   return std::make_unique<router::RouterCore>(c);

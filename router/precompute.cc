@@ -1,6 +1,7 @@
 #include "router/precompute.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace troupe::router {
@@ -13,8 +14,13 @@ constexpr std::uint32_t blame_silent = 1, blame_failed = 3, blame_most = 6;
 }  // namespace
 
 Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader,
-                       PromptForm form, NameContext names)
-    : config_(config), workers_(workers), leader_(leader), form_(std::move(form)), names_(std::move(names)) {
+                       PromptForm form, NameContext names, std::shared_ptr<const ItemPlaces> places)
+    : config_(config),
+      workers_(workers),
+      leader_(leader),
+      form_(std::move(form)),
+      names_(std::move(names)),
+      places_(std::move(places)) {
   for (const NodeId node : workers_.nodes()) rooms_[node] = Room::unknown;
 }
 
@@ -46,7 +52,7 @@ void Precompute::on_timer(Turn turn) {
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty()) ask_rooms(turn);
   if (lookup_ &&
       turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
-    give_back(lookup_->items);
+    want_all(lookup_->items);
     lookup_.reset();
   }
   for (auto at = running_.begin(); at != running_.end();) {
@@ -80,6 +86,12 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
   if (stage_ == Stage::off) return;
   for (auto& [node, room] : rooms_)
     if (room != Room::unknown) room = Room::ready;
+  running_.clear();
+  walk_again();
+  work(turn);
+}
+
+void Precompute::walk_again() {
   stage_ = Stage::walking;
   after_.clear();
   last_listed_ = false;
@@ -87,8 +99,6 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
   lookup_.reset();
   changed_.clear();  // the walk finds them
   missing_.clear();
-  running_.clear();
-  work(turn);
 }
 
 void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
@@ -96,6 +106,7 @@ void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
   for (const NodeId node : nodes) {
     const auto room = rooms_.find(node);
     if (room != rooms_.end()) room->second = Room::unknown;
+    drop_missing_of(node);
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
@@ -137,7 +148,15 @@ bool Precompute::takes_chunks(Instant now, NodeId node) const {
   return room == Room::ready || room == Room::doubtful_ready;
 }
 
+// Not even in a while. Once it is there again, all is walked again.
+bool Precompute::takes_nothing(Instant now, NodeId node) const {
+  const Room room = rooms_.at(node);
+  return room == Room::full || room == Room::unknown || !workers_.usable(now, node, names_.model_version);
+}
+
+// For the first of the missing ones.
 NodeId Precompute::next_worker(Instant now) {
+  if (const NodeId there = missing_.front().node; there != 0) return takes_chunks(now, there) ? there : 0;
   const std::vector<NodeId>& nodes = workers_.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeId node = nodes[next_sent_++ % nodes.size()];
@@ -157,9 +176,14 @@ bool Precompute::nobody_has_room(Instant now) const {
 void Precompute::work(Turn turn) {
   if (stage_ == Stage::off || turn.now < paused_until_) return;
   while (may_start()) {
-    const NodeId node = next_worker(turn.now);
-    if (node == 0) return;
-    compute_chunk(turn, node);
+    const NodeId node = next_worker(turn.now), belongs = missing_.front().node;
+    if (node != 0) {
+      compute_chunk(turn, node);
+    } else if (belongs != 0 && takes_nothing(turn.now, belongs)) {
+      drop_missing_of(belongs);
+    } else {
+      return;
+    }
   }
   if (!missing_.empty() || lookup_) return;
   if (stage_ == Stage::walking && !some_room_ready()) return;
@@ -183,10 +207,10 @@ void Precompute::work(Turn turn) {
 void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
   const NodeId leader = leader_.leader(turn.now);
   if (leader == 0) {  // nobody to ask: all of them, what is there is not rewritten
-    give_back(items);
+    want_all(items);
     return work(turn);
   }
-  LookupBlocks lookup{.id = turn.next_id++, .count_access = false};
+  LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_ != nullptr};
   for (const Wanted& wanted : items) lookup.item_blocks.push_back(wanted.item.block);
   lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
   turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
@@ -201,9 +225,11 @@ bool Precompute::may_start() const {
 
 std::vector<Precompute::Wanted> Precompute::take_chunk() {
   const std::uint32_t together_max = missing_.front().together_max;
+  const NodeId node = missing_.front().node;
   std::vector<Wanted> items;
   std::size_t tokens = 0;
-  while (!missing_.empty() && missing_.front().together_max == together_max) {
+  while (!missing_.empty() && missing_.front().together_max == together_max &&
+         missing_.front().node == node) {
     const Wanted& next = missing_.front();
     tokens += next.item.tokens.size();
     if (!items.empty() && tokens > config_.chunk_tokens) break;
@@ -225,11 +251,13 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
   if (framed)
     chunk.segments.push_back({SegmentKind::system, form_.system, 0, {}, system_block(form_, names_), ""});
   Asked asked{chunk.id, node, take_chunk(), turn.now + config_.budget + config_.lookup_wait};
-  for (const auto& [item, together_max, blame] : asked.items) {
+  for (const Wanted& wanted : asked.items) {
+    const Item& item = wanted.item;
     std::vector<std::uint32_t> sees;
     if (framed) sees.push_back(0);
     chunk.segments.push_back({SegmentKind::item, item.tokens, start, std::move(sees), item.block, item.id});
-    asked.suspect = together_max > 0;
+    chunk.segments.back().at = workers_.alive(turn.now, wanted.at) ? wanted.at : 0;
+    asked.suspect = wanted.together_max > 0;
   }
   chunk.alone = asked.suspect;
   running_[chunk.id] = std::move(asked);
@@ -260,7 +288,10 @@ void Precompute::blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::
 void Precompute::blame_loss(Turn turn, const Asked& chunk) {
   if (chunk.items.size() == 1) return blame(turn, chunk, blame_failed, "its worker was lost");
   std::vector<Wanted> items = chunk.items;
-  for (Wanted& wanted : items) wanted = {std::move(wanted.item), 1, wanted.blame + blame_failed};
+  for (Wanted& wanted : items) {
+    wanted.together_max = 1;
+    wanted.blame += blame_failed;
+  }
   give_back(items);
 }
 
@@ -270,8 +301,11 @@ bool Precompute::on_status(Turn turn, const StatusReply& reply) {
   const auto room = rooms_.find(reply.node);
   if (stage_ == Stage::off || reply.role != Role::kv_worker || room == rooms_.end()) return false;
   if (!reply.ready) return true;
-  if (room->second == Room::unknown) room->second = Room::ready;
   if (room->second == Room::doubtful) room->second = Room::doubtful_ready;
+  if (room->second == Room::unknown) {
+    room->second = Room::ready;
+    if (places_ && (!after_.empty() || stage_ != Stage::walking)) walk_again();  // it was passed over
+  }
   work(turn);
   return true;
 }
@@ -296,19 +330,26 @@ void Precompute::take_page(Turn turn, const ItemList& page) {
   for (const Item& item : page.items)
     if (fits(item)) items.push_back({item});
   if (renamed_)
-    for (auto& [item, together_max, blame] : items) item.block = item_block(form_, names_, item.tokens);
+    for (Wanted& wanted : items) wanted.item.block = item_block(form_, names_, wanted.item.tokens);
   if (!items.empty() && !lookup_) {
     look_up(turn, std::move(items));
   } else {
-    missing_.insert(missing_.end(), items.begin(), items.end());  // a put item is being looked up
+    want_all(items);  // a put item is being looked up
     work(turn);
   }
 }
 
 bool Precompute::on_found(Turn turn, const BlocksFound& found) {
   if (!lookup_ || lookup_->id != found.id) return false;
-  for (std::size_t i = 0; i < lookup_->items.size(); ++i)
-    if (i >= found.item_counts.size() || found.item_counts[i] == 0) missing_.push_back(lookup_->items[i]);
+  std::vector<Wanted> missing;
+  std::span<const NodeId> holders = found.item_holders;
+  for (std::size_t i = 0; i < lookup_->items.size(); ++i) {
+    const std::size_t count = i < found.item_counts.size() ? found.item_counts[i] : 0;
+    const std::span<const NodeId> here = holders.first(std::min(count, holders.size()));
+    holders = holders.subspan(here.size());
+    if (places_ || count == 0) note_missing(lookup_->items[i], here, missing);
+  }
+  want(std::move(missing));
   lookup_.reset();
   work(turn);
   return true;
@@ -340,12 +381,43 @@ void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
   Room& room = rooms_[chunk.node];
   room = room == Room::doubtful_ready || room == Room::full ? Room::full : Room::doubtful;
   std::vector<Wanted> items;
-  for (const Wanted& wanted : chunk.items) items.push_back({wanted.item});
+  for (const Wanted& wanted : chunk.items)
+    items.push_back({.item = wanted.item, .node = wanted.node, .at = wanted.at});
   give_back(items);
   if (!nobody_has_room(turn.now)) return;
   stage_ = Stage::full;
   missing_.clear();
   turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
+}
+
+// An item for each node where it belongs and is not; the first computes it unless somebody has it.
+void Precompute::note_missing(const Wanted& wanted, std::span<const NodeId> holders,
+                              std::vector<Wanted>& missing) const {
+  if (!places_) return missing.push_back(wanted);
+  NodeId at = holders.empty() ? 0 : holders.front();
+  for (const NodeId node : places_->nodes_of(wanted.item.id)) {
+    if (std::ranges::find(holders, node) != holders.end() || !rooms_.contains(node)) continue;
+    missing.push_back(wanted);
+    missing.back().node = node;
+    missing.back().at = at;
+    if (at == 0) at = node;
+  }
+}
+
+// A node's items side by side, those that are pulled after all that are computed.
+void Precompute::want(std::vector<Wanted> missing) {
+  std::ranges::stable_sort(missing, {}, [](const Wanted& w) { return std::pair(w.at != 0, w.node); });
+  std::ranges::move(missing, std::back_inserter(missing_));
+}
+
+void Precompute::want_all(const std::vector<Wanted>& items) {
+  std::vector<Wanted> missing;
+  for (const Wanted& wanted : items) note_missing(wanted, {}, missing);
+  want(std::move(missing));
+}
+
+void Precompute::drop_missing_of(NodeId node) {
+  std::erase_if(missing_, [&](const Wanted& wanted) { return wanted.node == node; });
 }
 
 // A worker that is busy says nothing about the items, one that ran out of time that they were too many. A
@@ -368,7 +440,9 @@ std::string Precompute::check_bounds() const {
   if (running_.size() > config_.running_max) return "precompute: more background plans than running_max";
   if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
   // What is missing is at most two pages and what was given back.
-  const std::size_t most = std::size_t{config_.page_items} * (3 + config_.running_max) + config_.changed_max;
+  const std::size_t copies = places_ ? std::max<std::size_t>(1, rooms_.size()) : 1;
+  const std::size_t most =
+      copies * (std::size_t{config_.page_items} * (3 + config_.running_max) + config_.changed_max);
   return missing_.size() > most ? "precompute: too many missing items" : "";
 }
 

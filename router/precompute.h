@@ -7,6 +7,10 @@
 // computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
 // without it.
 //
+// With ItemPlaces each block goes to the nodes where it belongs: computed by the first, pulled from there by
+// the others. What a full or absent node lacks is left out, and a worker that is there again begins the walk
+// anew.
+//
 // Some item may kill whoever computes it. The items of a chunk that was refused, lost or not answered are
 // suspects: they are tried again in chunks of half as many (one by one after a loss), each alone in its batch
 // and none beside another of ours, so that only what was there is blamed. An item that fails by itself again
@@ -14,12 +18,14 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "router/item_places.h"
 #include "router/leader_view.h"
 #include "router/plan.h"
 #include "router/turn.h"
@@ -43,8 +49,9 @@ struct PrecomputeConfig {
 class Precompute {
  public:
   // The two views belong to the router and outlive this.
+  // Without places, one worker after the other takes what is missing everywhere.
   Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader, PromptForm form,
-             NameContext names);
+             NameContext names, std::shared_ptr<const ItemPlaces> places = nullptr);
 
   void start(Turn turn);
   void on_timer(Turn turn);  // precompute_timer
@@ -74,6 +81,8 @@ class Precompute {
     Item item;
     std::uint32_t together_max = 0;  // items of a chunk that this one may be part of; 0: not a suspect
     std::uint32_t blame = 0;         // for lost workers, and for what it did by itself
+    NodeId node = 0;                 // where it belongs; 0: anywhere
+    NodeId at = 0;                   // who has it; 0: nobody
   };
   struct Asked {
     std::uint64_t id = 0;
@@ -94,6 +103,12 @@ class Precompute {
   bool may_start() const;
   std::vector<Wanted> take_chunk();
   void compute_chunk(Turn turn, NodeId node);
+  void walk_again();
+  bool takes_nothing(Instant now, NodeId node) const;
+  void note_missing(const Wanted& wanted, std::span<const NodeId> holders, std::vector<Wanted>& missing) const;
+  void want(std::vector<Wanted> missing);
+  void want_all(const std::vector<Wanted>& items);
+  void drop_missing_of(NodeId node);
   void on_fruitless(Turn turn, const Asked& chunk);
   void give_back(const std::vector<Wanted>& items);  // they are missing still
   void blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why);
@@ -105,6 +120,7 @@ class Precompute {
   const LeaderView& leader_;
   PromptForm form_;
   NameContext names_;
+  std::shared_ptr<const ItemPlaces> places_;  // null: anywhere
   std::string catalog_version_;
   bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours
   Stage stage_ = Stage::off;

@@ -36,7 +36,7 @@ RouterCore::RouterCore(RouterConfig config)
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       suspects_(config_.suspects_max),
       retry_budget_(config_.retry_share, config_.retry_burst),
-      precompute_(config_.precompute, workers_, leader_, config_.form, config_.names),
+      precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
       recent_(config_.recent_max) {
   TROUPE_CHECK(next_id_ > 0, "a request's timers lie above those of the router");
   TROUPE_CHECK(!config_.workers.empty(), "somebody has to do the work");

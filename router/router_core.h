@@ -61,6 +61,7 @@ struct RouterConfig {
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
   PrecomputeConfig precompute;
+  std::shared_ptr<const ItemPlaces> places;  // of item blocks; null: wherever there is room
 };
 
 // What became of the tokens of an executed plan.

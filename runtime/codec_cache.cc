@@ -19,6 +19,7 @@ void put(const LookupBlocks& m, schema::LookupBlocks::Builder to) {
   put_list(m.item_blocks, to.initItemBlocks(m.item_blocks.size()));
   put_list(m.prefer, to.initPrefer(m.prefer.size()));
   to.setCountAccess(m.count_access);
+  to.setAllHolders(m.all_holders);
 }
 void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
   m.id = from.getId();
@@ -28,6 +29,7 @@ void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
   get_list(from.getItemBlocks(), m.item_blocks);
   get_list(from.getPrefer(), m.prefer);
   m.count_access = from.getCountAccess();
+  m.all_holders = from.getAllHolders();
 }
 
 void put(const BlocksFound& m, schema::BlocksFound::Builder to) {

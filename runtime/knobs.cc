@@ -47,6 +47,9 @@ constexpr Knob knobs[] = {
     {"pool.store_bytes_max", size, "64GiB", "1MiB..16TiB", "", "Most that saved blocks may take on disk."},
     {"pool.precompute_items", boolean, "true", "", "",
      "Compute item blocks in the background while nothing else runs."},
+    {"pool.placement", text, "any", "", "",
+     "Where item blocks are computed ahead: any (one worker after the other), replicate, hash, or a plan that "
+     "troupe plan --json wrote (FILE or FILE:NAME)."},
 
     {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
     {"cluster.coordination", text, "", "", "",

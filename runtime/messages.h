@@ -224,6 +224,7 @@ struct LookupBlocks {
   std::vector<BlockName> item_blocks;
   std::vector<NodeId> prefer;            // nodes where the plan may run: of many holders these are named first
   bool count_access = true;
+  bool all_holders = false;              // false: of many holders a few are named
   bool operator==(const LookupBlocks&) const = default;
 };
 struct BlocksFound {

@@ -152,6 +152,7 @@ const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> 
   static_cast<PoolBlock&>(block) = {want.name, want.kind, want.owner, want.tokens};
   block.generation = last_generation_;
   block.state = want.loading ? BlockState::loading : BlockState::writing;
+  block.passing = want.passing;
   block.pages.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(need));
   free_.resize(free_.size() - need);
   areas_[index(where)].used += static_cast<std::uint32_t>(need);
@@ -268,10 +269,10 @@ void PagePool::disown(Entry& block) {
 
 void PagePool::start_evictable(Entry& block) {
   Area& a = area(block);
-  block.newer = nullptr;
-  block.older = a.most_recent;
+  block.newer = block.passing ? a.least_recent : nullptr;
+  block.older = block.passing ? nullptr : a.most_recent;
   (block.older ? block.older->newer : a.least_recent) = &block;
-  a.most_recent = &block;
+  (block.newer ? block.newer->older : a.most_recent) = &block;
   a.evictable += size(block);
 }
 

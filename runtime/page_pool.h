@@ -38,6 +38,7 @@ struct PoolBlock {
   BlockState state = BlockState::writing;
   std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
   std::uint64_t checksum = 0;  // of the bytes, once ready
+  bool passing = false;        // the first to go whenever nobody uses it
   bool removed = false;        // gone by name; its pages follow when the last holder lets go
 };
 
@@ -77,6 +78,7 @@ class PagePool {
     std::string owner;
     std::uint32_t tokens = 0;
     bool loading = false;  // from the persistent tier, instead of being computed
+    bool passing = false;  // for this use: whenever nobody uses it, it is the first to go
   };
   // Room is made by evicting ready, unpinned blocks of the same area: those hinted first, in their order,
   // then the least recently used (a use lasts until its pin ends); and blocks of the other area only as far

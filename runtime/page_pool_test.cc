@@ -100,6 +100,20 @@ TEST_CASE_FIXTURE(SmallPool, "what would go can be asked before, and is what goe
   CHECK(gone() == Names{named(2), named(1)});
 }
 
+TEST_CASE_FIXTURE(SmallPool, "what passes through is the first to go, however lately it was used") {
+  put(1, 8), put(2, 8);
+  const PoolBlock* passing = pool.reserve({named(3), SegmentKind::item, "", 8, true, true});
+  REQUIRE(passing);
+  CHECK(pool.commit(named(3), passing->generation, 1));
+  CHECK(pool.pin(named(3)));
+  CHECK(pool.unpin(named(3), passing->generation));
+  put(4, 8);
+  CHECK(gone() == Names{named(3)});
+  put(5, 8);
+  CHECK(gone() == Names{named(1)});
+  CHECK(sound());
+}
+
 TEST_CASE_FIXTURE(SmallPool, "hints are left alone while there is room") {
   put(1, 8);
   CHECK(reserve(2, 16, SegmentKind::item, {named(1)}));

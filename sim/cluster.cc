@@ -36,6 +36,23 @@ router::PromptForm prompt_form(const WorldData& world) {
   return form;
 }
 
+// Low numbers are the popular ones.
+std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const std::vector<NodeId>& workers) {
+  switch (s.placement) {
+    case ItemPlacement::any:
+      return nullptr;
+    case ItemPlacement::replicate:
+      return std::make_shared<const router::ItemPlaces>(router::ItemPlaces::replicated(workers));
+    case ItemPlacement::hash:
+      return std::make_shared<const router::ItemPlaces>(workers);
+    case ItemPlacement::hot_and_cold:
+      break;
+  }
+  router::ItemPlaces::Listed listed;
+  for (std::uint32_t i = 0; i < s.items / 20 + 1; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
+  return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
+}
+
 SimOptions sim_options(const Scenario& s) {
   return {.seed = s.seed, .latency_min = s.link.latency_min, .latency_max = s.link.latency_max};
 }
@@ -125,6 +142,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.us_per_token = scenario_.us_per_token;
   if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
   c.precompute.on = scenario_.precompute && node.id == routers_.front();
+  c.places = item_places(scenario_, workers_);
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
   return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};

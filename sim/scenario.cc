@@ -96,6 +96,14 @@ void draw_load(SimRandom& random, Scenario& s) {
   s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * s.capacity_per_s, 5.0, 120.0);
 }
 
+// From a stream of its own, so that what else a seed draws stays what it was.
+void draw_placement(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x91ace);
+  constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
+                                      ItemPlacement::hot_and_cold};
+  if (chance(random, 0.5)) s.placement = others[random.below(std::size(others))];
+}
+
 // What a kind of fault asks of the cluster to make sense.
 bool fits(const Scenario& s, FaultKind kind) {
   switch (kind) {
@@ -335,6 +343,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_knobs(random, s);
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
+  draw_placement(seed, s);
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);

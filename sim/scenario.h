@@ -21,6 +21,10 @@ struct Hardware {
   placement::ModelShape shape;
 };
 
+// Where item blocks are computed ahead: by one worker after the other, on all, on one by hash, or the hottest
+// few on all and the others on one (BAT §6.4).
+enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold };
+
 struct Scenario {
   std::uint64_t seed = 1;
 
@@ -37,6 +41,7 @@ struct Scenario {
   router::Policy policy = router::Policy::bat;
   Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
   bool store = true, precompute = true;
+  ItemPlacement placement = ItemPlacement::any;
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
+constexpr std::size_t counted_max = 255;  // holders of a block in an answer: counted in a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
 
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.end()}; }
@@ -38,7 +39,7 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
       users_(config_.user_popularity),
       items_(config_.item_popularity) {
-  config_.holders_max = std::min<std::size_t>(config_.holders_max, 255);  // counted in a byte
+  config_.holders_max = std::min(config_.holders_max, counted_max);
 }
 
 void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {
@@ -123,7 +124,8 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   BlocksFound found;
   found.id = lookup.id;
   const auto holders_of = [&](const BlockName& name) {
-    return index_.holders(name, lookup.prefer, lookup.id, config_.holders_max);
+    const std::size_t most = lookup.all_holders ? counted_max : config_.holders_max;
+    return index_.holders(name, lookup.prefer, lookup.id, most);
   };
   for (const BlockName& name : lookup.item_blocks) {
     const std::vector<NodeId> holders = holders_of(name);

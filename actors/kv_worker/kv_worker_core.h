@@ -136,7 +136,8 @@ class KvWorkerCore final : public Core {
   void refuse(Address from, const AcquireBlocks& ask, Effects& effects) const;
   void decide_present(Instant now, Serial serial, Request& request, Effects& effects);
   void decide_absent(Instant now, Serial serial, Request& request, Effects& effects);
-  const PoolBlock* reserve(const Request& request, std::size_t want, bool loading, Effects& effects);
+  const PoolBlock* reserve(const Request& request, std::size_t want, bool pulled, bool loaded,
+                           Effects& effects);
   void count_wants(const AcquireBlocks& ask);
   bool is_hotter(const BlockWant& want, const AcquireBlocks& ask);
   void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);

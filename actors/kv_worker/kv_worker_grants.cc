@@ -99,7 +99,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
     const bool patient = request.ask.budget_us > 0;
     const bool pulled = patient && may_pull(now, want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
     const bool loaded = patient && !pulled && is_stored(now, want);
-    const PoolBlock* block = reserve(request, i, pulled || loaded, effects);
+    const PoolBlock* block = reserve(request, i, pulled, loaded, effects);
     if (!block) continue;
     if (pulled) pulls[want.at].push_back(block);
     if (loaded) loads.push_back(block);
@@ -113,14 +113,18 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
   for (const auto& [node, blocks] : pulls) ask_owner(now, request, node, blocks, effects);
 }
 
-// Null if there is no room: the request computes the block for itself and keeps nothing.
-const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index, bool loading,
+// Null if there is no room: the request computes the block for itself and keeps nothing. What another node
+// has only passes through a full area: it is kept there already, and may not wear away what is kept here.
+const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index, bool pulled, bool loaded,
                                        Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
   const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
   const PoolBlock* block = nullptr;
-  if (!must_evict || (request.ask.may_evict && (!request.ask.keep_hotter || is_hotter(want, request.ask))))
-    block = pool_.reserve({want.name, want.kind, want.owner, want.tokens, loading}, request.ask.evict_first);
+  const bool hotter = must_evict && request.ask.keep_hotter && is_hotter(want, request.ask);
+  const bool passing = pulled && must_evict && !hotter;
+  if (!must_evict || (request.ask.may_evict && (!request.ask.keep_hotter || hotter || passing)))
+    block = pool_.reserve({want.name, want.kind, want.owner, want.tokens, pulled || loaded, passing},
+                          request.ask.evict_first);
   if (!block) {
     effects.count(Metric::blocks_refused);
     return nullptr;
@@ -277,7 +281,7 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
     const Waiter first = waiters.front();
     waiters.pop_front();
     if (!waits(first)) continue;
-    const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, effects);
+    const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
     if (block) making_.at(name).waiters = std::move(waiters);
     decide(first, block ? write_grant(*block) : BlockGrant{}, effects);
     if (block) return;

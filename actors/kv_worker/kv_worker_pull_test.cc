@@ -48,6 +48,20 @@ TEST_CASE("a block that another node has is pinned there, copied, and given back
   CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
 }
 
+TEST_CASE("what is pulled into a full area goes first, and wears nothing away") {
+  PullBench b;
+  for (std::uint8_t n = 1; n <= 4; ++n) b.write(0, item(n));
+  for (std::uint8_t n = 5; n <= 7; ++n) {
+    b.want(10 * n, {at(2, item(n))});
+    const std::uint64_t job = b.grant(10 * n, {b.pinned(9)});
+    b.probe.done(10 * n, job, Pulled{{1}});
+    REQUIRE(b.granted().size() == 1);
+    b.probe.receive(10 * n, worker, ReleaseBlocks{b.last, {}});
+  }
+  for (std::uint8_t n = 1; n <= 7; ++n)
+    CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 1 && (n < 5 || n == 7)));
+}
+
 TEST_CASE("whoever waited for a pull is told for how long") {
   PullBench b;
   b.want(0, {at(2, item(1))});

@@ -30,6 +30,7 @@ struct LookupBlocks {
   itemBlocks @4 :List(BlockName);
   prefer @5 :List(UInt32);                        # nodes where the plan may run: of many holders these come first
   countAccess @6 :Bool = true;                    # counts one access of the user and of each item
+  allHolders @7 :Bool;                            # false: of many holders a few are named
 }
 
 struct BlocksFound {
