@@ -182,6 +182,23 @@ TEST_CASE("a stranger that claims a gigabyte, comes out of turn, or says nothing
   CHECK(std::chrono::steady_clock::now() - since < std::chrono::seconds(9));
 }
 
+TEST_CASE("one that speaks another version is told which is expected, whatever else its join says") {
+  End one(place_of(1, {{2}}));
+  Stranger later(one.port());
+  Bytes join =
+      link::encode(link::Join{.wire = link::wire_version + 1, .node = 2, .wanted = 1, .incarnation = 4});
+  join.resize(join.size() + 100);  // of what this version does not know
+  later.say({Kind::join}, join);
+  const std::string words = "node 2 speaks version " + std::to_string(link::wire_version + 1) +
+                            "; expected " + std::to_string(link::wire_version);
+  CHECK(one.await("join_refused why=" + words));
+  const Bytes answer = later.hear();
+  REQUIRE(answer.size() == link::header_bytes + words.size());
+  CHECK(answer[4] == static_cast<std::uint8_t>(Kind::turned_away));
+  CHECK(std::string(answer.begin() + link::header_bytes, answer.end()) == words);
+  CHECK_FALSE(one.has("peer_met"));
+}
+
 TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   End one(place_of(1, {{2}}));
   Stranger two(one.port());
