@@ -66,11 +66,12 @@ class Chaos:
 
     # ---- one fault ----
 
-    def fault(self, name, begin, end, hold=3.0, expect="none"):
-        """`begin`, so long, `end`, and a while to recover. `expect`: faults.py; `end` may add to the fault."""
+    def fault(self, name, begin, end, hold=3.0, expect="none", breaks=False):
+        """`begin`, so long, `end`, and a while to recover. `expect`: faults.py; `breaks`: connections of processes that
+        go on; `end` may add to the fault."""
         for _ in range(3):  # again, if the machine was too busy to tell
             time.sleep(5 * HEARTBEAT)
-            fault = {"name": name, "expect": expect, "at": time.monotonic(), "missed": ""}
+            fault = {"name": name, "expect": expect, "breaks": breaks, "at": time.monotonic(), "missed": ""}
             begin()
             time.sleep(hold)
             fault["ended"] = time.monotonic()
@@ -158,7 +159,7 @@ class Chaos:
 
     def judge(self):
         print()
-        found = judge_load(self.load) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths)
+        found = judge_load(self.load, self.faults) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths)
         counts, bad = judge_writers(self.writers)
         found += bad
         if self.recovery:

@@ -77,18 +77,23 @@ class Faults:
         self.chaos.fault(f"1 Mbit/s to {name}", lambda: self.hosts.limit_rate(name, "1mbit"),
                          lambda: self.hosts.limit_rate(name, None), expect="served")
 
-    def bad_cable(self, label, name, must, **what):
-        """`must`: what the relay has to have done, or nothing was shown."""
+    def bad_cable(self, label, name, must, restart=False, **what):
+        """`must`: what the relay has to have done, or nothing was shown. `restart`: with an empty cache there is much to
+        pull from other workers."""
         def begin():
             if name == "router-1":
                 self.writers.away.append([time.monotonic(), None])
+            if restart:
+                self.cluster.kill(name)
             self.hosts.put_relay(name, **what)
+            if restart:
+                self.cluster.start(name)
         def end():
             did = self.hosts.take_relay(name)
             if name == "router-1":
                 self.writers.away[-1][1] = time.monotonic()
             return {"relay": did, "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}"}
-        self.chaos.fault(f"{label}: {name}", begin, end, expect="served")
+        self.chaos.fault(f"{label}: {name}", begin, end, expect="served", breaks=True)
 
     # ---- disks ----
 
@@ -133,8 +138,8 @@ class Faults:
         self.bad_cable("40 to 60 ms late, both ways", "worker-3", "carried", delay_ms=40, jitter_ms=20)
         self.bad_cable("5 % lost, 5 % doubled, 5 % late", "worker-4", "lost", lose=0.05, double=0.05, hold=0.05)
         self.bad_cable("bits flipped in links", "worker-2", "flipped", flip=0.02, ports=[LINK_PORT])
-        self.bad_cable("bits flipped in transfers", "worker-2", "flipped", flip=0.05, spared=[*UNGUARDED, LINK_PORT],
-                       least=1000)
+        self.bad_cable("restarted, bits flipped in transfers", "worker-2", "flipped", restart=True, flip=0.05,
+                       spared=[*UNGUARDED, LINK_PORT], least=1000)
         self.bad_cable("connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT])
         self.kill("etcd", expect="served")
         self.kill("redis", expect="away")

@@ -164,5 +164,5 @@ class Load:
             if status != 200:
                 return "refused", f"{status} {text.decode()[:300]}", router
             fault = self.expected.fault(request, reply)
-            return ("wrong", fault, router) if fault else ("ok", reply["plan"], router)
+            return ("wrong", fault, router) if fault else ("ok", f"{reply['plan']} at {reply['node']}", router)
         return "nobody", "no router takes a connection", ""
