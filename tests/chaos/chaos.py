@@ -93,6 +93,11 @@ class Chaos:
         if fault["expect"] == "away":
             fault["missed"] = fault["missed"] or find_fault_of_store(fault, found)
 
+    def busiest(self):
+        """The worker that most requests go to: a fault of an idle one shows little."""
+        number = self.load.busiest()
+        return list(ROLES)[number - 1] if number else "worker-1"
+
     def outcomes(self, since, until):
         with self.load.lock:
             return [o for o in self.load.outcomes if since <= o[0] < until]

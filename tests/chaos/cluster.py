@@ -21,6 +21,7 @@ class Cluster:
         self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
         self.lock = threading.Lock()  # over processes: who starts them, and who looks after them
+        self.closing = False
         self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
         self._write_file()
@@ -32,7 +33,7 @@ class Cluster:
         keeper = self.hosts.address["keeper"]
         lines = ["cluster:", "  name: chaos", f"  coordination: http://{keeper}:2379",
                  f"  certificates: {self.folder}/certificates", f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
-                 f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known}}",
+                 f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
                  f"model: {{directory: {self.demo}/model}}", "http: {address: 0.0.0.0, port: 8080}",
                  "pool: {memory: 48MiB}", "inference: {executors: 1, cores: 1}", "router: {deadline: 1s}",
                  "node: {notice: 500ms}", "nodes:"]
@@ -94,6 +95,8 @@ class Cluster:
     def raise_dead(self):
         """Starts again what ended by itself, as systemd would."""
         with self.lock:
+            if self.closing:
+                return
             dead = [(name, process.poll()) for name, process in self.processes.items() if process.poll() is not None]
         for name, status in dead:
             self.deaths.append((time.monotonic(), name, f"ended by itself with {status}: {self._last_words(name)}"))
@@ -116,6 +119,8 @@ class Cluster:
             self.start_node(name)
 
     def down(self):
+        with self.lock:
+            self.closing = True
         for process in self.processes.values():
             process.send_signal(signal.SIGCONT)
             process.kill()

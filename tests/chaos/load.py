@@ -1,5 +1,6 @@
 """A client that asks at a steady rate, at any router that a load balancer would choose, and compares each ranking with
 what a box that nothing happened to has answered."""
+import collections
 import http.client
 import itertools
 import json
@@ -81,7 +82,7 @@ class Load:
         self.away = {}  # router: since when nobody can reach it, and until when
         self.stopping = False
         self.count = itertools.count()
-        self.began = time.monotonic()
+        self.began = time.monotonic() + 1.0  # by then it is known who is ready
         self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
         self.threads += [threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes]
         self.lags = []  # when, and how late this process ran: of the machine, not of what is tested
@@ -93,6 +94,13 @@ class Load:
         self.stopping = True
         for thread in self.threads:
             thread.join(timeout=20)
+
+    def busiest(self, seconds=3.0):
+        """The number of the node that ran most requests lately; 0: none did."""
+        since = time.monotonic() - seconds
+        with self.lock:
+            ran_at = collections.Counter(o[2].split()[-1] for o in self.outcomes[-1000:] if o[1] == "ok" and o[0] > since)
+        return int(ran_at.most_common(1)[0][0]) if ran_at else 0
 
     def _feel_lag(self):
         while not self.stopping:
