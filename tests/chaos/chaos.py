@@ -25,7 +25,7 @@ from writers import Subject, Writers
 DEADLINE = 1.0
 GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares two cores with the whole cluster
 USERS, WRITERS = 60, 2
-PARTS = ("upgrade", "faults", "kills")
+PARTS = ("upgrade", "faults", "cables", "kills")  # cables are among the faults
 
 
 class Chaos:
@@ -117,7 +117,8 @@ class Chaos:
                 subject.learn(box)
         self.hosts = network.Hosts(HOSTS)
         first = self.before if "upgrade" in self.options.parts else self.troupe
-        self.cluster = Cluster(self.hosts, self.troupe, self.demo, self.folder, first)
+        self.cluster = Cluster(self.hosts, self.troupe, self.demo, self.folder, first,
+                               self.options.clear)
         self.cluster.up()
         self.wait_until_up()
         routers = [name for name, role in ROLES.items() if role == "router"]
@@ -138,6 +139,8 @@ class Chaos:
             faults.upgrade(self.troupe)
         if "faults" in self.options.parts:
             faults.short()
+        elif "cables" in self.options.parts:
+            faults.cables()
         self.pulled = self.blocks_pulled()
         if "kills" in self.options.parts:
             self.recovery = Recovery(self, self.options.kills)
@@ -210,6 +213,7 @@ def read_options():
     parser.add_argument("--rate", type=float, default=40, help="requests per second")
     parser.add_argument("--parts", default="faults", help="some of " + ",".join(PARTS))
     parser.add_argument("--long", action="store_true", help="all parts")
+    parser.add_argument("--clear", action="store_true", help="without TLS between the nodes")
     parser.add_argument("--kills", type=int, default=100, help="of each role, in the part of kills")
     parser.add_argument("--json", help="write the table here")
     parser.add_argument("--folder", help="keep data and logs here; by default they go when all passed")

@@ -15,8 +15,8 @@ ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, demo, folder, first=None):
-        """`first`: the program that nodes start with; `troupe` is what they are upgraded to."""
+    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False):
+        """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS."""
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
@@ -24,6 +24,7 @@ class Cluster:
         self.closing = False
         self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
+        self.clear = clear
         self._write_file()
 
     def data(self, name):
@@ -32,7 +33,7 @@ class Cluster:
     def _write_file(self):
         keeper = self.hosts.address["keeper"]
         lines = ["cluster:", "  name: chaos", f"  coordination: http://{keeper}:2379",
-                 f"  certificates: {self.folder}/certificates", f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
+                 "" if self.clear else f"  certificates: {self.folder}/certificates", f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
                  f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
                  f"model: {{directory: {self.demo}/model}}", "http: {address: 0.0.0.0, port: 8080}",
                  "pool: {memory: 48MiB}", "inference: {executors: 1, cores: 1}", "router: {deadline: 1s}",
