@@ -1,6 +1,7 @@
 """The faults, each with what has to be true of the requests meanwhile:
   kill      99 % answered five heartbeats after it, 99.9 % ten after (promise 6), over all of this kind
-  served    likewise, but the fault goes on: the cluster lives with it, or sheds who has it (promises 9, 11)
+  served    99 % answered five heartbeats after its begin, while it goes on: the cluster lives with it, or sheds who has
+            it (promises 9, 11); 99.9 % ten after its end
   lossless  no request fails (promise 13)
   away      Redis: one router answers from what it knows, the other one refuses in so many words
   none      nothing wrong, nothing hung, errors typed: as always"""

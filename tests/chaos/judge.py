@@ -14,7 +14,9 @@ def share(some):
 
 def measure(fault, found):
     """Adds to `fault` what became of the requests `found`."""
-    late = lambda after: [o for o in found if o[0] >= fault["at"] + after * HEARTBEAT]
+    # What goes on is over when it ends.
+    since = {5: fault["at"], 10: fault["ended"] if fault["expect"] == "served" else fault["at"]}
+    late = lambda after: [o for o in found if o[0] >= since[after] + after * HEARTBEAT]
     bad = [o[0] for o in found if o[1] != "ok"]
     took = sorted(1e3 * o[3] for o in found if o[1] == "ok") or [0.0]
     ran_at = collections.Counter(o[2].split()[-1] for o in found if o[1] == "ok")
@@ -55,7 +57,8 @@ def _judge_shares(faults, expect):
     for heartbeats, least in ((5, 99), (10, 99.9)):
         total = sum(f[f"n_{heartbeats}"] for f in some)
         got = sum(f[f"after_{heartbeats}"] * f[f"n_{heartbeats}"] for f in some) / total if total else 100.0
-        print(f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its begin {got:.3f} % of "
+        point = "end" if expect == "served" and heartbeats == 10 else "begin"
+        print(f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its {point} {got:.3f} % of "
               f"{total} were answered")
         if got < least:
             found.append(f"'{expect}': {got:.2f} % answered {heartbeats} heartbeats after, expected {least} %")
