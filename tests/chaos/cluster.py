@@ -33,7 +33,8 @@ class Cluster:
     def _write_file(self):
         keeper = self.hosts.address["keeper"]
         lines = ["cluster:", "  name: chaos", f"  coordination: http://{keeper}:2379",
-                 "" if self.clear else f"  certificates: {self.folder}/certificates", f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
+                 "" if self.clear else f"  certificates: {self.folder}/certificates",
+                 f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
                  f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
                  f"model: {{directory: {self.demo}/model}}", "http: {address: 0.0.0.0, port: 8080}",
                  "pool: {memory: 48MiB}", "inference: {executors: 1, cores: 1}", "router: {deadline: 1s}",

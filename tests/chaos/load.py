@@ -71,7 +71,8 @@ def find_fault(reply, right):
 
 
 class Load:
-    """Outcomes (when it was sent, kind, what, how long it took, who answered): ok, wrong, refused (a typed error), lost (with the connection), nobody (no router is ready), hung."""
+    """Outcomes are when it was sent, the kind, what, how long it took, who answered. Kinds: ok, wrong, refused (a typed
+    error), lost (with the connection), nobody (no router is ready), hung."""
 
     def __init__(self, hosts, at, nodes, routers, requests, expected, rate, deadline, grace, threads=12):
         self.hosts, self.at, self.routers = hosts, at, routers
@@ -99,7 +100,8 @@ class Load:
         """The number of the node that ran most requests lately; 0: none did."""
         since = time.monotonic() - seconds
         with self.lock:
-            ran_at = collections.Counter(o[2].split()[-1] for o in self.outcomes[-1000:] if o[1] == "ok" and o[0] > since)
+            lately = [o for o in self.outcomes[-1000:] if o[1] == "ok" and o[0] > since]
+        ran_at = collections.Counter(o[2].split()[-1] for o in lately)
         return int(ran_at.most_common(1)[0][0]) if ran_at else 0
 
     def _feel_lag(self):

@@ -1,6 +1,6 @@
 """Kills of each role, one after the other, and how long clients felt them: until the last request that failed, or took
-longer than half a heartbeat, was over; in heartbeats since the kill. Now and then nobody is killed, to see what of it is
-the machine's."""
+longer than half a heartbeat, was over; in heartbeats since the kill. Now and then nobody is killed, to see what of it
+is the machine's."""
 import itertools
 import time
 
@@ -106,7 +106,8 @@ class Recovery:
                                for edge, b in seen["answered_by_heartbeats_since"].items() if b["requests"])
             print(f"{role:<11} {seen['kills']:>5} {seen['after_5']:>8.3f} {seen['after_10']:>8.3f}   {shares}")
             if seen["kills"] < self.wanted[role]:
-                found.append(f"{role}: {seen['kills']} kills on a machine with time for us, expected {self.wanted[role]}")
+                found.append(f"{role}: {seen['kills']} kills on a machine with time for us, expected "
+                             f"{self.wanted[role]}")
             if seen["after_5"] < 99 or seen["after_10"] < 99.9:
                 found.append(f"{role}: {seen['after_5']:.2f} % answered 5 heartbeats after a kill, "
                              f"{seen['after_10']:.2f} % 10 after; expected 99 % and 99.9 %")
