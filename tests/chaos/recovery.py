@@ -8,6 +8,7 @@ from cluster import HEARTBEAT, ROLES
 from judge import share
 
 PERIOD = 20 * HEARTBEAT  # of a kill, with its restart and what follows
+PAUSE = 3 * HEARTBEAT  # then, so that nothing that was sent within the period meets the next kill
 AWAY = 5 * HEARTBEAT
 SLOW = HEARTBEAT / 2
 EDGES = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20)  # of the histogram, in heartbeats
@@ -43,6 +44,7 @@ class Recovery:
             time.sleep(PERIOD)
         else:
             at = self._kill(role)
+        time.sleep(PAUSE)
         if self.load.starved(at, at + PERIOD):
             self.spoiled[role] += 1
         else:
