@@ -53,14 +53,12 @@ class Recovery:
     def _kill(self, role):
         name = self._victim(role)
         self.load.away[name] = (time.monotonic(), None)
-        self.chaos.writers.away.append([time.monotonic(), None])
         at = time.monotonic()
         self.cluster.kill(name)
         time.sleep(AWAY)
         self.cluster.start(name)
         self.load.away[name] = (at, time.monotonic())
         back = self.load.wait_until_ready(10)
-        self.chaos.writers.away[-1][1] = time.monotonic()
         if back is None:
             self.stuck.append(name)
             self.load.wait_until_ready(60)
