@@ -124,13 +124,25 @@ Box::Box(Config config, Place place, MetricRegistry* metrics)
   const bool keeps_features = place_.router && !features_in_redis(config_);
   if (place_.routers.size() > 1 && keeps_features)
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
-  if (keeps_features || place_.worker) store_ = std::make_unique<Store>(folder);
+  open_store(folder, keeps_features);
   if (place_.worker) open_worker(std::move(loaded), options);
   coordination_ = make_coordination(config_, place_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
   if (place_.worker) open_transport();
   if (place_.router) open_router();
   if (place_.cache_meta) cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
+}
+
+// Profiles and items are lost with a damaged store, and that is for its owner to decide; blocks are computed
+// again.
+void Box::open_store(const std::filesystem::path& folder, bool keeps_features) {
+  if (keeps_features) {
+    store_ = std::make_unique<Store>(folder);
+  } else if (place_.worker) {
+    OpenedCache opened = open_cache(folder);
+    store_ = std::move(opened.store);
+    store_damage_ = std::move(opened.damage);
+  }
 }
 
 void Box::open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options) {

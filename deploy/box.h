@@ -60,6 +60,8 @@ class Box {
   Transport* transport() { return transport_.get(); }  // null: nobody to pull from
   std::vector<Address> actors() const;                 // of the whole cluster
 
+  // Of the store that was set aside at the start; empty: none was.
+  const std::string& store_damage() const { return store_damage_; }
   std::uint64_t items() const { return features_->items(); }
   FeatureStore& features() { return *features_; }  // of a node with a router
   const kernels::DecoderConfig& model() const { return model_; }
@@ -70,6 +72,7 @@ class Box {
   std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
 
  private:
+  void open_store(const std::filesystem::path& folder, bool keeps_features);
   void open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options);
   void open_transport();
   void open_router();
@@ -90,6 +93,7 @@ class Box {
   kernels::KvLayout layout_;
   std::uint32_t executors_ = 1;
   std::unique_ptr<Store> store_;
+  std::string store_damage_;
   std::unique_ptr<PageArena> arena_;
   std::unique_ptr<FeatureStore> features_;
   std::unique_ptr<BlockStorePort> blocks_;

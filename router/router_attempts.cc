@@ -250,14 +250,19 @@ void RouterCore::on_late(Turn turn, Flight& flight) {
   }
 }
 
-// The processes that ran there are gone: each content that they ran may have one strike more, however often
-// it ran.
+// The processes that ran there are gone, as far as anybody can tell yet: each content that they ran may have
+// one strike more, however often it ran.
 void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why) {
   const auto is_lost = [&](const Attempt& attempt) {
     return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
   };
   std::vector<std::pair<Serial, NodeId>> lost;
-  std::map<std::uint64_t, bool> strikes;  // by fingerprint: a suspect ran alone
+  struct Strike {
+    bool alone = false;  // a suspect ran alone
+    NodeId node = 0;
+    Incarnation process = 0;
+  };
+  std::map<std::uint64_t, Strike> strikes;  // by fingerprint
   for (const auto& [serial, flight] : flights_) {
     if (turn.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
     NodeId at = 0;
@@ -265,14 +270,15 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
       if (!is_lost(attempt)) continue;
       at = attempt.ticket.node;
       if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
-      bool& alone = strikes[flight.fingerprint];
-      alone = alone || attempt.suspect;
+      Strike& strike = strikes[flight.fingerprint];
+      strike = {strike.alone || attempt.suspect, at, attempt.ticket.process};
     }
     if (at != 0) lost.push_back({serial, at});
   }
-  for (const auto& [fingerprint, alone] : strikes) {
+  for (const auto& [fingerprint, strike] : strikes) {
     const std::uint32_t before = suspects_.strikes(turn.now, fingerprint);
-    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, alone);
+    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, strike.alone);
+    if (count != before) suspects_.doubt(turn.now, fingerprint, strike.node, strike.process);
     if (count != before && !planted(Bug::keep_suspects_private))
       tell_routers(turn, Suspect{fingerprint, count});
   }

@@ -194,6 +194,38 @@ TEST_CASE(
   CHECK(c.plans() == 1);
 }
 
+TEST_CASE(
+    "a worker that is heard again had only lost its connection: the strikes are taken back everywhere") {
+  const auto lose_twice = [](Cluster& c) {
+    const NodeId first = c.send_plan(0, 1);
+    c.lose(10, first);
+    c.lose(20, c.node);
+    REQUIRE(c.refused() == "422 poison");
+    return std::pair(first, c.node);
+  };
+  Cluster alive;
+  const auto [one, other] = lose_twice(alive);
+  alive.beat(500, one, beat_of(5));  // was perhaps on its way
+  CHECK(alive.probe.sent<Suspect>().empty());
+  alive.beat(1'010, one, beat_of(5));
+  REQUIRE(alive.probe.sent<Suspect>().size() == 2);
+  CHECK(alive.probe.sent<Suspect>()[0].strikes == 0);
+  CHECK(alive.probe.sent<Suspect>()[1].strikes == 1);
+  alive.beat(1'020, other, beat_of(5));
+  REQUIRE(alive.probe.sent<Suspect>().size() == 1);
+  CHECK(alive.probe.sent<Suspect>()[0].strikes == 0);
+  alive.send_plan(1'030, 2);
+  CHECK_FALSE(alive.plan().alone);
+
+  Cluster dead;
+  const auto [first, second] = lose_twice(dead);
+  dead.beat(1'010, first, beat_of(6));
+  dead.beat(1'020, second, beat_of(6));
+  dead.rank(1'030, 2, "recompute");
+  dead.find(1'031);
+  CHECK(dead.refused() == "422 poison");
+}
+
 TEST_CASE("one loss is one strike, however many copies of the content ran there") {
   RouterConfig config = cluster_config({1});
   Cluster c(config);

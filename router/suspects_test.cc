@@ -49,4 +49,35 @@ TEST_CASE("the oldest goes when there are too many, and who ran well is cleared"
 }
 
 }  // namespace
+
+TEST_CASE("strikes for the loss of a process are taken back when it is heard again, and no others") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, true);
+  suspects.doubt({0}, 7, 3, 50);
+  suspects.strike({1}, 7, true);
+  suspects.doubt({1}, 7, 4, 60);
+  CHECK(suspects.take_back({10}, 3, 50, {-1}).empty());  // heard too early to tell
+  CHECK(suspects.take_back({10}, 5, 50, {10}).empty());
+  const auto changed = suspects.take_back({10}, 3, 50, {10});
+  REQUIRE(changed.size() == 1);
+  CHECK(changed[0].fingerprint == 7);
+  CHECK(changed[0].strikes == 1);
+  CHECK(suspects.strikes({10}, 7) == 1);
+  CHECK(suspects.take_back({10}, 3, 50, {10}).empty());  // once
+  CHECK(suspects.take_back({10}, 4, 61, {10}).empty());  // a later process: that one is gone
+  CHECK(suspects.take_back({10}, 4, 60, {10}).empty());
+  CHECK(suspects.strikes({10}, 7) == 1);
+}
+
+TEST_CASE("what was cleared, or never kept, is not taken back") {
+  Suspects suspects(1);
+  suspects.doubt({0}, 5, 3, 50);
+  suspects.strike({0}, 7, true);
+  suspects.doubt({0}, 7, 3, 50);
+  suspects.clear(7);
+  suspects.strike({1}, 7, true);  // of another loss, which is sure
+  CHECK(suspects.take_back({10}, 3, 50, {10}).empty());
+  CHECK(suspects.strikes({10}, 7) == 1);
+}
+
 }  // namespace troupe::router

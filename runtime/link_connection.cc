@@ -2,6 +2,7 @@
 
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -112,10 +113,11 @@ bool Connection::is_certified_for(const std::string& name) const {
                          X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, nullptr) == 1;
 }
 
-void Connection::join(Clock::duration heartbeat, int heartbeats_to_death) {
+void Connection::join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_knows_seals) {
   heartbeat_ = heartbeat;
   patience_ = heartbeat * heartbeats_to_death;
   joined_ = true;
+  sealed_ = peer_knows_seals && std::holds_alternative<Tcp::socket>(stream_);
   touch();
   watch_.cancel();  // it waits for another time now
   asio::co_spawn(
@@ -153,7 +155,19 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
   got.frame = std::get<Frame>(decoded);
   got.body.resize(got.frame.bytes);
   if (got.frame.bytes > 0) got.fault = co_await read_bytes(got.body);
+  if (got.fault.empty() && sealed_ && got.frame.kind == Kind::cargo) got.fault = break_seal(header, got.body);
   co_return got;
+}
+
+// Takes the seal off. The text says what is wrong.
+std::string Connection::break_seal(const Header& header, Bytes& body) const {
+  if (body.size() < seal_bytes) return "cargo without a seal";
+  const auto envelope = std::span(body).first(body.size() - seal_bytes);
+  const Seal right = seal(header, envelope);
+  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes))
+    return "cargo that was damaged on the way";
+  body.resize(envelope.size());
+  return "";
 }
 
 // ---- out ----
@@ -172,7 +186,9 @@ bool Connection::send(Address to, std::shared_ptr<const Bytes> envelope, std::si
   const std::size_t bytes = envelope->size();
   if (!open_ || waiting_bytes_ + bytes > waiting_max) return false;
   waiting_bytes_ += bytes;
-  outbox_.push_back({encode(Frame{Kind::cargo, to, static_cast<std::uint32_t>(bytes)}), std::move(envelope)});
+  const std::size_t sent = bytes + (sealed_ ? seal_bytes : 0);
+  const Header header = encode(Frame{Kind::cargo, to, static_cast<std::uint32_t>(sent)});
+  outbox_.push_back({header, envelope, sealed_ ? seal(header, *envelope) : Seal{}});
   wake_.cancel();
   return true;
 }
@@ -194,13 +210,14 @@ Connection::Task<void> Connection::write_all() {
       wake_.expires_after(heartbeat_);
       co_await wake_.async_wait(quietly);
       if (!open_) co_return;
-      if (outbox_.empty()) outbox_.push_back({encode(Frame{Kind::ping, {}, 0}), nothing});
+      if (outbox_.empty()) outbox_.push_back({encode(Frame{Kind::ping, {}, 0}), nothing, {}});
     }
     take_batch();
     buffers.clear();
     for (const Outgoing& out : batch_) {
       buffers.push_back(asio::buffer(out.header));
       if (!out.body->empty()) buffers.push_back(asio::buffer(*out.body));
+      if (sealed_ && out.body != nothing) buffers.push_back(asio::buffer(out.seal));
     }
     auto [error, bytes] =
         co_await over([&](auto& stream) { return asio::async_write(stream, buffers, quietly); });

@@ -44,8 +44,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<Got> read(bool joined);                           // whether cargo and pings are expected, or a join
   Task<std::string> write_now(Frame frame, Bytes body);  // only before join()
 
-  // From now on cargo may go and come.
-  void join(Clock::duration heartbeat, int heartbeats_to_death);
+  // From now on cargo may go and come, with a seal if both sides know it and nothing else guards what is
+  // said.
+  void join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_knows_seals);
   // False if more than `waiting_max` bytes would wait.
   bool send(Address to, std::shared_ptr<const Bytes> envelope, std::size_t waiting_max);
 
@@ -59,6 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Outgoing {
     Header header;
     std::shared_ptr<const Bytes> body;
+    Seal seal{};  // of cargo, if it is sealed
   };
 
   Tcp::socket& socket();
@@ -67,6 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<std::string> read_bytes(std::span<std::uint8_t> to);
   Task<void> write_all();
   Task<void> watch();
+  std::string break_seal(const Header& header, Bytes& body) const;
   void take_batch();
   void touch();
 
@@ -74,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer watch_, wake_;
   Clock::time_point dead_at_;
   Clock::duration patience_{}, heartbeat_{};
-  bool open_ = true, joined_ = false;
+  bool open_ = true, joined_ = false, sealed_ = false;
   std::string why_;
   std::deque<Outgoing> outbox_;
   std::vector<Outgoing> batch_;  // being written

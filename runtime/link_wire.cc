@@ -1,5 +1,8 @@
 #include "runtime/link_wire.h"
 
+#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
+#include <xxhash.h>
+
 #include <concepts>
 
 #include "runtime/cluster.h"
@@ -97,6 +100,17 @@ std::variant<Frame, std::string> decode_header(const Header& header, bool joined
   return frame;
 }
 
+Seal seal(const Header& header, std::span<const std::uint8_t> envelope) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, header.data(), header.size());
+  XXH3_64bits_update(&state, envelope.data(), envelope.size());
+  Seal result{};
+  put(result.data(), std::uint64_t{XXH3_64bits_digest(&state)});
+  return result;
+}
+
 Bytes encode(const Join& join) {
   Bytes bytes;
   append(bytes, join.wire);
@@ -105,6 +119,7 @@ Bytes encode(const Join& join) {
   append(bytes, std::uint64_t{join.incarnation});
   append_text(bytes, join.cluster);
   append_text(bytes, join.greeting);
+  append(bytes, static_cast<std::uint8_t>(join.knows_seals));
   return bytes;
 }
 
@@ -120,6 +135,7 @@ std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes)
   if (greeting.size() > greeting_bytes_max) return "a join with too long a greeting";
   join.cluster.assign(cluster.begin(), cluster.end());
   join.greeting.assign(greeting.begin(), greeting.end());
+  join.knows_seals = !reader.left.empty() && reader.left.front() == 1;
   return join;
 }
 

@@ -5,7 +5,9 @@
 //   join     the first frame of both sides: who speaks, whom it means. Who called then says that the answer
 //            pleases it, by a ping
 //   turned_away   instead of the answer to a join: why, in words; then the connection is closed
-//   cargo    an envelope for an actor of the other process
+//   cargo    an envelope for an actor of the other process; then a seal, where no TLS guards the connection
+//   and
+//            both joins said that they know seals
 //   ping     nothing; says that its sender lives
 //
 // Whoever reads trusts nothing: lengths are checked against what the kind may have before anything is
@@ -36,12 +38,18 @@ Header encode(const Frame& frame);
 // wrong.
 std::variant<Frame, std::string> decode_header(const Header& header, bool joined);
 
+// XXH3-64 of header and envelope; the header counts its bytes.
+inline constexpr std::size_t seal_bytes = 8;
+using Seal = std::array<std::uint8_t, seal_bytes>;
+Seal seal(const Header& header, std::span<const std::uint8_t> envelope);
+
 struct Join {
   std::uint32_t wire = wire_version;
   NodeId node = 0, wanted = 0;  // who says it, who is meant
   Incarnation incarnation = 0;
   std::string cluster;
   Bytes greeting;
+  bool knows_seals = false;  // older programs do not
   bool operator==(const Join&) const = default;
 };
 Bytes encode(const Join& join);

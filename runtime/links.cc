@@ -240,7 +240,7 @@ Task<std::string> Links::World::call(NodeId node) {
 // ---- joining ----
 
 Join Links::World::own_join(NodeId wanted) const {
-  return {link::wire_version, place.node, wanted, place.incarnation, place.cluster, place.greeting};
+  return {link::wire_version, place.node, wanted, place.incarnation, place.cluster, place.greeting, true};
 }
 
 // "": it may join.
@@ -293,7 +293,7 @@ Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
 
 void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) {
   if (peer.connection) lose(peer, "it has joined anew");
-  connection->join(std::chrono::microseconds(place.heartbeat.us), heartbeats_to_death);
+  connection->join(std::chrono::microseconds(place.heartbeat.us), heartbeats_to_death, join.knows_seals);
   peer.connection = std::move(connection);
   peer.incarnation = join.incarnation;
   peer.last_trouble.clear();
@@ -330,7 +330,7 @@ void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
   const auto at = peers.find(to.node);
   if (at == peers.end()) return journal.nobody_at(to);
   const ConnectionPtr& connection = at->second.connection;
-  const bool taken = connection && envelope->size() <= message_bytes_max &&
+  const bool taken = connection && envelope->size() + link::seal_bytes <= message_bytes_max &&
                      connection->send(to, std::move(envelope), place.waiting_bytes_max);
   if (taken) return;
   journal.undelivered();

@@ -33,8 +33,11 @@ using link::Kind;
 TEST_CASE("a frame and a join survive the way") {
   const Frame cargo{Kind::cargo, {70'000, Role::allocator}, 123'456};
   CHECK(std::get<Frame>(link::decode_header(link::encode(cargo), true)) == cargo);
-  const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}};
+  const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
   CHECK(std::get<link::Join>(link::decode_join(link::encode(join))) == join);
+  Bytes older = link::encode(join);
+  older.pop_back();
+  CHECK_FALSE(std::get<link::Join>(link::decode_join(older)).knows_seals);
 }
 
 TEST_CASE("frames out of turn, of unknown kinds or too long are refused before anything is allocated") {
@@ -55,7 +58,8 @@ TEST_CASE("frames out of turn, of unknown kinds or too long are refused before a
 
 TEST_CASE("any bytes are a join or words that say why not") {
   std::mt19937 random(3);
-  const Bytes good = link::encode(link::Join{1, 2, 3, 4, "c", Bytes(100, 7)});
+  Bytes good = link::encode(link::Join{1, 2, 3, 4, "c", Bytes(100, 7)});
+  good.pop_back();  // what may be missing
   for (std::size_t cut = 0; cut < good.size(); ++cut)
     CHECK(std::holds_alternative<std::string>(link::decode_join(std::span(good).first(cut))));
   for (int i = 0; i < 20'000; ++i) {
@@ -182,6 +186,23 @@ TEST_CASE("a stranger that claims a gigabyte, comes out of turn, or says nothing
   CHECK(std::chrono::steady_clock::now() - since < std::chrono::seconds(9));
 }
 
+TEST_CASE("one that speaks another version is told which is expected, whatever else its join says") {
+  End one(place_of(1, {{2}}));
+  Stranger later(one.port());
+  Bytes join =
+      link::encode(link::Join{.wire = link::wire_version + 1, .node = 2, .wanted = 1, .incarnation = 4});
+  join.resize(join.size() + 100);  // of what this version does not know
+  later.say({Kind::join}, join);
+  const std::string words = "node 2 speaks version " + std::to_string(link::wire_version + 1) +
+                            "; expected " + std::to_string(link::wire_version);
+  CHECK(one.await("join_refused why=" + words));
+  const Bytes answer = later.hear();
+  REQUIRE(answer.size() == link::header_bytes + words.size());
+  CHECK(answer[4] == static_cast<std::uint8_t>(Kind::turned_away));
+  CHECK(std::string(answer.begin() + link::header_bytes, answer.end()) == words);
+  CHECK_FALSE(one.has("peer_met"));
+}
+
 TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   End one(place_of(1, {{2}}));
   Stranger two(one.port());
@@ -204,6 +225,36 @@ TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   CHECK(one.await("incarnation=5"));
   again.say(Bytes(16, 9));
   CHECK(one.await("what came is no frame"));
+}
+
+TEST_CASE("in the clear, cargo that was damaged on the way ends the connection, wherever the damage is") {
+  End one(place_of(1, {{2}}));
+  Frame frame{Kind::cargo, {1, Role::router}, 24 + link::seal_bytes};
+  Bytes sealed(24, 7);
+  const link::Header header = link::encode(frame);
+  const link::Seal seal = link::seal(header, sealed);
+  sealed.insert(sealed.end(), seal.begin(), seal.end());
+  Incarnation incarnation = 4;
+  const auto send_damaged = [&](std::size_t at, std::uint8_t damage) {
+    Bytes all(header.begin(), header.end());
+    all.insert(all.end(), sealed.begin(), sealed.end());
+    all[at] ^= damage;
+    all.resize(all.size() + 256);  // so that a longer frame ends, too
+    Stranger two(one.port());
+    two.say(
+        {Kind::join},
+        link::encode(link::Join{
+            .node = 2, .wanted = 1, .incarnation = ++incarnation, .cluster = "troupe", .knows_seals = true}));
+    two.say({Kind::ping}, {});
+    REQUIRE(one.await("peer_met node=2 incarnation=" + std::to_string(incarnation)));
+    two.say(all);
+    CHECK(one.await("peer_lost node=2 incarnation=" + std::to_string(incarnation)));
+  };
+  for (const std::size_t at : {5, 8, 12, 16, 39, 40, 47}) send_damaged(at, 1);
+  CHECK_FALSE(one.has("got"));
+  CHECK(one.has("cargo that was damaged on the way"));
+  send_damaged(0, 0);
+  CHECK(one.has("got 24"));
 }
 
 TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond it") {

@@ -358,4 +358,19 @@ std::optional<StoreFailure> Store::sync() {
   return rocks_->outcome(rocks_->database->SyncWAL());
 }
 
+OpenedCache open_cache(const std::filesystem::path& data_dir) {
+  try {
+    return {std::make_unique<Store>(data_dir), ""};
+  } catch (const StoreError& error) {
+    const bool lies_in_content = error.fault == StoreFault::corrupt || error.fault == StoreFault::failed ||
+                                 error.fault == StoreFault::foreign_format;
+    if (!lies_in_content) throw;
+    std::error_code failure;
+    std::filesystem::remove_all(data_dir / "rocksdb.damaged", failure);
+    if (!failure) std::filesystem::rename(data_dir / "rocksdb", data_dir / "rocksdb.damaged", failure);
+    if (failure) throw;
+    return {std::make_unique<Store>(data_dir), error.what()};
+  }
+}
+
 }  // namespace troupe

@@ -83,4 +83,13 @@ class Store {
   std::unique_ptr<Rocks> rocks_;
 };
 
+// A store whose content can be made anew: no damage to it keeps its process from starting. One that cannot be
+// opened for what is in it is set aside as <data_dir>/rocksdb.damaged, in place of an earlier one, and an
+// empty one is made. Throws StoreError where that would not help.
+struct OpenedCache {
+  std::unique_ptr<Store> store;
+  std::string damage;  // what was wrong; empty: nothing
+};
+OpenedCache open_cache(const std::filesystem::path& data_dir);
+
 }  // namespace troupe

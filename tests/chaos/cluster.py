@@ -3,19 +3,28 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 ROLES = {"router-1": "router", "router-2": "router", "meta-1": "cache_meta", "meta-2": "cache_meta",
          "worker-1": "worker", "worker-2": "worker", "worker-3": "worker", "worker-4": "worker"}
 HOSTS = [*ROLES, "keeper", "client"]  # keeper: etcd and Redis
 HEARTBEAT = 0.2
+STRICT = "router-2"
+ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, demo, folder):
+    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False):
+        """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS."""
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
+        self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
+        self.lock = threading.Lock()  # over processes: who starts them, and who looks after them
+        self.closing = False
+        self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
+        self.clear = clear
         self._write_file()
 
     def data(self, name):
@@ -24,15 +33,18 @@ class Cluster:
     def _write_file(self):
         keeper = self.hosts.address["keeper"]
         lines = ["cluster:", "  name: chaos", f"  coordination: http://{keeper}:2379",
-                 f"  certificates: {self.folder}/certificates", f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
-                 f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known}}",
+                 "" if self.clear else f"  certificates: {self.folder}/certificates",
+                 f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
+                 f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
                  f"model: {{directory: {self.demo}/model}}", "http: {address: 0.0.0.0, port: 8080}",
                  "pool: {memory: 48MiB}", "inference: {executors: 1, cores: 1}", "router: {deadline: 1s}",
                  "node: {notice: 500ms}", "nodes:"]
         for number, (name, role) in enumerate(ROLES.items(), 1):
             os.makedirs(self.data(name))
+            # One router answers from what it knows while Redis is away, the other one refuses.
+            away = ", features: {when_away: refuse}" if name == STRICT else ""
             lines.append(f"  - {{node: {number}, name: {name}, host: {self.hosts.address[name]}, port: 7000, "
-                         f"roles: [{role}], settings: {{node: {{data_dir: {self.data(name)}}}}}}}")
+                         f"roles: [{role}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}")
         with open(self.file, "w") as file:
             file.write("\n".join(lines) + "\n")
 
@@ -52,13 +64,12 @@ class Cluster:
             self.data("redis"), "--appendonly", "yes", "--appendfsync", "always", "--save", ""])
 
     def start_node(self, name):
-        self._spawn(name, name, [self.troupe, "node", "--config", self.file, "--name", name, "--set",
+        self._spawn(name, name, [self.program[name], "node", "--config", self.file, "--name", name, "--set",
                                  f"node.log_file={self.folder}/{name}.log"])
 
     def _spawn(self, name, host, words):
-        out = open(f"{self.folder}/{name}.out", "ab")
-        self.processes[name] = self.hosts.start(host, words, stdout=out, stderr=subprocess.STDOUT)
-        out.close()
+        with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
+            self.processes[name] = self.hosts.start(host, words, stdout=out, stderr=subprocess.STDOUT)
 
     def start(self, name):
         {"etcd": self.start_etcd, "redis": self.start_redis}.get(name, lambda: self.start_node(name))()
@@ -66,14 +77,36 @@ class Cluster:
     def signal(self, name, number):
         self.processes[name].send_signal(number)
 
+    def take(self, name):
+        with self.lock:
+            return self.processes.pop(name)
+
     def kill(self, name):
-        self.signal(name, signal.SIGKILL)
-        self.processes.pop(name).wait()
+        process = self.take(name)
+        process.kill()
+        process.wait()
 
     def end(self, name, limit=40):
         """In order, as an operator would."""
-        self.signal(name, signal.SIGTERM)
-        return self.processes.pop(name).wait(timeout=limit)
+        process = self.take(name)
+        process.terminate()
+        status = process.wait(timeout=limit)
+        if status != 0:
+            self.deaths.append((time.monotonic(), name, f"was asked to end, and did with {status}"))
+
+    def raise_dead(self):
+        """Starts again what ended by itself, as systemd would."""
+        with self.lock:
+            if self.closing:
+                return
+            dead = [(name, process.poll()) for name, process in self.processes.items() if process.poll() is not None]
+        for name, status in dead:
+            self.deaths.append((time.monotonic(), name, f"ended by itself with {status}: {self._last_words(name)}"))
+            self.start(name)
+
+    def _last_words(self, name):
+        with open(f"{self.folder}/{name}.out", errors="replace") as file:
+            return next((line.strip() for line in reversed(file.readlines()) if line.strip()), "")[:300]
 
     def up(self):
         run = lambda *words: subprocess.run(words, check=True, capture_output=True)
@@ -83,10 +116,13 @@ class Cluster:
         time.sleep(1.5)
         self.hosts.inside("router-1", self.troupe, "import", "--config", self.file, "--node", "router-1", "--data",
                           f"{self.demo}/world")
+        self.limit_disk(ROOMY, "128m")
         for name in ROLES:
             self.start_node(name)
 
     def down(self):
+        with self.lock:
+            self.closing = True
         for process in self.processes.values():
             process.send_signal(signal.SIGCONT)
             process.kill()
@@ -117,19 +153,36 @@ class Cluster:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", self.data(name)], check=True)
         self.disks.append(self.data(name))
 
-    def damage_disk(self, name):
-        """Bytes in the midst of each table file of a node that is not running."""
-        count = 0
+    def fill_disk(self, name):
+        """To the last byte, while it runs."""
+        with open(os.path.join(self.data(name), "filler"), "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+
+    def empty_disk(self, name):
+        os.remove(os.path.join(self.data(name), "filler"))
+
+    def _files(self, name):
         for base, _, files in os.walk(self.data(name)):
             for file in files:
-                path = os.path.join(base, file)
-                if file.endswith((".sst", ".log")) and os.path.getsize(path) > 200:
-                    with open(path, "r+b") as bytes_:
-                        bytes_.seek(os.path.getsize(path) // 2)
-                        bytes_.write(b"\xa5" * 64)
-                    count += 1
-        return count
+                yield os.path.join(base, file)
 
-    def wipe_disk(self, name):
-        shutil.rmtree(self.data(name), ignore_errors=True)
-        os.makedirs(self.data(name), exist_ok=True)
+    def damage_disk(self, name):
+        """Bytes in the midst of each table and log of a node that is not running."""
+        for path in self._files(name):
+            if path.endswith((".sst", ".log")) and os.path.getsize(path) > 200:
+                with open(path, "r+b") as file:
+                    file.seek(os.path.getsize(path) // 2)
+                    file.write(b"\xa5" * 64)
+
+    def truncate_disk(self, name):
+        """Half of each file, also of those that say which there are; nonsense where that is one line."""
+        for path in self._files(name):
+            if os.path.basename(path) == "CURRENT":
+                with open(path, "w") as file:
+                    file.write("MANIFEST-nonsense\n")
+            elif os.path.basename(path) != "LOCK":
+                os.truncate(path, os.path.getsize(path) // 2)

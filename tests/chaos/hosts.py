@@ -1,11 +1,19 @@
 """Hosts as network namespaces: each has one card, whose other end is a port of a bridge in a namespace of its own.
 Nothing is touched outside of them, and nothing is left behind."""
 import ctypes
+import fcntl
+import json
 import os
+import socket
+import struct
 import subprocess
+import sys
+import threading
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
+SIOCETHTOOL = 0x8946
+OFFLOADS = {"checksums": 0x17, "TCP segments": 0x1F, "segments": 0x24}  # ethtool's commands to set them
 
 
 def run(*words, check=True):
@@ -36,6 +44,7 @@ class Hosts:
         self.mark = f"troupe-{os.getpid()}"
         self.names = list(names)
         self.address = {name: f"{self.subnet}.{i + 1}" for i, name in enumerate(self.names)}
+        self.relays = {}  # by host
         try:
             self._build()
         except BaseException:
@@ -60,6 +69,19 @@ class Hosts:
             if LIBC.setns(space.fileno(), CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
 
+    def _send_plainly(self, name, card):
+        """Frames leave this card as they would go over a wire: in one piece each, with checksums."""
+        def change():
+            self.enter(name)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+                for command in OFFLOADS.values():
+                    value = ctypes.create_string_buffer(struct.pack("II", command, 0))
+                    request = struct.pack("16sP", card.encode(), ctypes.addressof(value)) + bytes(16)
+                    fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+        thread = threading.Thread(target=change)  # the namespace is of a thread
+        thread.start()
+        thread.join()
+
     def _build(self):
         run("ip", "netns", "add", self.space("net"))
         self.inside("net", "ip", "link", "add", "bridge", "type", "bridge")
@@ -76,6 +98,8 @@ class Hosts:
             self.inside(name, "ip", "link", "set", "eth0", "up")
 
     def remove(self):
+        for name in list(self.relays):
+            self.take_relay(name)
         for name in [*self.names, "net"]:
             run("ip", "netns", "del", self.space(name), check=False)
 
@@ -102,3 +126,33 @@ class Hosts:
         if rate:
             self.inside("net", "tc", "qdisc", "add", "dev", self.port(name), "root", "tbf", "rate", rate, "burst",
                         "32kbit", "latency", "400ms")
+
+    # ---- a bad cable ----
+
+    def put_relay(self, name, **what):
+        """Between that host and the bridge; what it does: relay.py. Connections go on over it."""
+        card = f"relay{self.names.index(name) + 1}"
+        self.inside("net", "ip", "link", "add", card, "type", "veth", "peer", "name", f"{card}b")
+        self.inside("net", "ip", "link", "set", card, "up")
+        self.inside("net", "ip", "link", "set", f"{card}b", "up")
+        self._send_plainly(name, "eth0")
+        self._send_plainly("net", f"{card}b")
+        relay = self.start("net", [sys.executable, os.path.join(os.path.dirname(__file__), "relay.py"), self.port(name),
+                                   card, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.relays[name] = relay
+        relay.stdout.readline()  # it is ready
+        self.set_relay(name, **what)
+        self.inside("net", "ip", "link", "set", self.port(name), "nomaster")
+        self.inside("net", "ip", "link", "set", f"{card}b", "master", "bridge")
+
+    def set_relay(self, name, **what):
+        self.relays[name].stdin.write(json.dumps(what) + "\n")
+        self.relays[name].stdin.flush()
+
+    def take_relay(self, name):
+        """What it did, by kind."""
+        card = f"relay{self.names.index(name) + 1}"
+        self.inside("net", "ip", "link", "del", card, check=False)
+        self.inside("net", "ip", "link", "set", self.port(name), "master", "bridge", check=False)
+        said, _ = self.relays.pop(name).communicate()
+        return json.loads(said or "{}")

@@ -1,5 +1,6 @@
 """A client that asks at a steady rate, at any router that a load balancer would choose, and compares each ranking with
 what a box that nothing happened to has answered."""
+import collections
 import http.client
 import itertools
 import json
@@ -26,51 +27,65 @@ def ask(address, method, path, body, limit):
         connection.close()
 
 
+class Box:
+    """The reference, which nothing happens to."""
+
+    def __init__(self, address, port):
+        self.address, self.port = address, port
+
+    def ask(self, method, path, body):
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=20)
+        connection.request(method, path, json.dumps(body))
+        answer = connection.getresponse()
+        reply = json.loads(answer.read())
+        connection.close()
+        if answer.status != 200:
+            raise RuntimeError(f"the reference box answers {answer.status}: {reply}")
+        return reply
+
+    def scores(self, request, plan):
+        reply = self.ask("POST", "/v1/rank", {**request, "policy": plan})
+        return {item["id"]: item["score"] for item in reply["items"]}
+
+
 class Expected:
     """What is right, by user and plan."""
 
-    def __init__(self, address, port, requests, plans):
-        self.answers = {}
-        for request in requests:
-            for plan in plans:
-                body = json.dumps({**request, "policy": plan})
-                connection = http.client.HTTPConnection(address, port, timeout=20)
-                connection.request("POST", "/v1/rank", body)
-                answer = connection.getresponse()
-                reply = json.loads(answer.read())
-                if answer.status != 200:
-                    raise RuntimeError(f"the reference box answers {answer.status}: {reply}")
-                self.answers[request["user"], plan] = {item["id"]: item["score"] for item in reply["items"]}
-                connection.close()
+    def __init__(self, box, requests, plans):
+        self.answers = {(request["user"], plan): box.scores(request, plan) for request in requests for plan in plans}
 
     def fault(self, request, reply):
-        """What is wrong with this answer; empty: nothing."""
-        right = self.answers[request["user"], reply["plan"]]
-        items = {item["id"]: item["score"] for item in reply["items"]}
-        if items.keys() != right.keys():
-            return f"other items: {sorted(items.keys() ^ right.keys())[:3]}"
-        for item, score in items.items():
-            if not abs(score - right[item]) <= TOLERANCE * max(1, abs(right[item])):
-                return f"{item} has {score}, right is {right[item]}"
-        scores = [item["score"] for item in reply["items"]]
-        return "" if scores == sorted(scores, reverse=True) else "not in order of scores"
+        return find_fault(reply, self.answers[request["user"], reply["plan"]])
+
+
+def find_fault(reply, right):
+    """What is wrong with this answer, given the right scores by item; empty: nothing."""
+    items = {item["id"]: item["score"] for item in reply["items"]}
+    if items.keys() != right.keys():
+        return f"other items: {sorted(items.keys() ^ right.keys())[:3]}"
+    for item, score in items.items():
+        if not abs(score - right[item]) <= TOLERANCE * max(1, abs(right[item])):
+            return f"{item} has {score}, right is {right[item]}"
+    scores = [item["score"] for item in reply["items"]]
+    return "" if scores == sorted(scores, reverse=True) else "not in order of scores"
 
 
 class Load:
-    """Outcomes: ok, wrong, refused (a typed error), lost (with the connection), nobody (no router is ready), hung."""
+    """Outcomes are when it was sent, the kind, what, how long it took, who answered. Kinds: ok, wrong, refused (a typed
+    error), lost (with the connection), nobody (no router is ready), hung."""
 
-    def __init__(self, hosts, at, routers, requests, expected, rate, deadline, grace, threads=12):
+    def __init__(self, hosts, at, nodes, routers, requests, expected, rate, deadline, grace, threads=12):
         self.hosts, self.at, self.routers = hosts, at, routers
         self.requests, self.expected = requests, expected
         self.rate, self.deadline, self.grace = rate, deadline, grace
         self.outcomes, self.lock = [], threading.Lock()
-        self.ready = dict.fromkeys(routers, True)
+        self.ready = dict.fromkeys(nodes, True)
         self.away = {}  # router: since when nobody can reach it, and until when
         self.stopping = False
         self.count = itertools.count()
-        self.began = time.monotonic()
+        self.began = time.monotonic() + 1.0  # by then it is known who is ready
         self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
-        self.threads += [threading.Thread(target=self._check, args=(r,), daemon=True) for r in routers]
+        self.threads += [threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes]
         self.lags = []  # when, and how late this process ran: of the machine, not of what is tested
         self.threads.append(threading.Thread(target=self._feel_lag, daemon=True))
         for thread in self.threads:
@@ -80,6 +95,14 @@ class Load:
         self.stopping = True
         for thread in self.threads:
             thread.join(timeout=20)
+
+    def busiest(self, seconds=3.0):
+        """The number of the node that ran most requests lately; 0: none did."""
+        since = time.monotonic() - seconds
+        with self.lock:
+            lately = [o for o in self.outcomes[-1000:] if o[1] == "ok" and o[0] > since]
+        ran_at = collections.Counter(o[2].split()[-1] for o in lately)
+        return int(ran_at.most_common(1)[0][0]) if ran_at else 0
 
     def _feel_lag(self):
         while not self.stopping:
@@ -92,14 +115,24 @@ class Load:
         late = sum(lag for at, lag in self.lags if since <= at < until and lag > 0.1)
         return late > 0.05 * (until - since)
 
-    def _check(self, router):
+    def _check(self, name):
         self.hosts.enter(self.at)
         while not self.stopping:
             try:
-                self.ready[router] = ask(self.hosts.address[router], "GET", "/v2/health/ready", None, 0.5)[0] == 200
+                self.ready[name] = ask(self.hosts.address[name], "GET", "/v2/health/ready", None, 0.5)[0] == 200
             except (OSError, http.client.HTTPException):
-                self.ready[router] = False
-            time.sleep(0.1)
+                self.ready[name] = False
+            time.sleep(0.1 if name in self.routers else 0.4)
+
+    def wait_until_ready(self, limit):
+        """All nodes. How long that took; none: it did not happen."""
+        began = time.monotonic()
+        time.sleep(0.5)  # as long as an old answer may be taken for a new one
+        while not all(self.ready.values()):
+            if time.monotonic() > began + limit:
+                return None
+            time.sleep(0.05)
+        return time.monotonic() - began
 
     def _ask_on(self):
         self.hosts.enter(self.at)
@@ -107,12 +140,13 @@ class Load:
             number = next(self.count)
             due = self.began + number / self.rate
             time.sleep(max(0, due - time.monotonic()))
-            request = self.requests[number % len(self.requests)]
-            plan = ("item", "user", "bat")[number % 3]
+            turn, which = divmod(number, len(self.requests))
+            request = self.requests[which]
+            plan = ("item", "user", "bat")[(turn + which) % 3]
             sent = time.monotonic()
-            kind, what = self._outcome(number, request, plan, sent)
+            kind, what, router = self._outcome(number, request, plan, sent)
             with self.lock:
-                self.outcomes.append((sent, kind, what, time.monotonic() - sent))
+                self.outcomes.append((sent, kind, what, time.monotonic() - sent, router))
 
     def _was_away(self, router, sent):
         since, until = self.away.get(router, (None, None))
@@ -121,7 +155,7 @@ class Load:
     def _outcome(self, number, request, plan, sent):
         limit = self.deadline + self.grace
         body = json.dumps({**request, "policy": plan, "budget_us": int(self.deadline * 1e6)})
-        turn = number % len(self.routers)
+        turn = (number + number // len(self.requests)) % len(self.routers)
         order = self.routers[turn:] + self.routers[:turn]
         order.sort(key=lambda router: not self.ready[router])  # stable: the ready ones first
         for router in order:
@@ -132,13 +166,13 @@ class Load:
                 continue  # nothing was sent: the next one
             except TimeoutError:
                 if self._was_away(router, sent):
-                    return "lost", f"{router} could not be reached"
-                return "hung", f"no outcome from {router} in {limit} s"
+                    return "lost", f"{router} could not be reached", router
+                return "hung", f"no outcome from {router} in {limit} s", router
             except (OSError, http.client.HTTPException) as error:
-                return "lost", f"{router}: {error}"
+                return "lost", f"{router}: {error}", router
             reply = json.loads(text)
             if status != 200:
-                return "refused", f"{status} {text.decode()[:300]}"
+                return "refused", f"{status} {text.decode()[:300]}", router
             fault = self.expected.fault(request, reply)
-            return ("wrong", fault) if fault else ("ok", reply["plan"])
-        return "nobody", "no router takes a connection"
+            return ("wrong", fault, router) if fault else ("ok", f"{reply['plan']} at {reply['node']}", router)
+        return "nobody", "no router takes a connection", ""

@@ -1,0 +1,156 @@
+"""The judges judged: they say nothing of what is right, and find what is wrong. Needs no cluster."""
+import random
+import struct
+import time
+import types
+import unittest
+
+from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure
+from load import find_fault
+from relay import Relay, Segment, checksum
+from writers import Known, Writers
+
+RIGHT = {"a": 2.0, "b": 1.0}
+
+
+def reply_of(scores, plan="item", profile=1, catalog=1):
+    items = [{"id": item, "score": score} for item, score in sorted(scores.items(), key=lambda pair: -pair[1])]
+    return {"items": items, "plan": plan, "profile_version": profile, "catalog_version": f"c{catalog}"}
+
+
+class Rankings(unittest.TestCase):
+    def test_other_items_other_scores_and_another_order_are_wrong(self):
+        self.assertEqual(find_fault(reply_of(RIGHT), RIGHT), "")
+        self.assertIn("other items", find_fault(reply_of({"a": 2.0}), RIGHT))
+        self.assertIn("right is", find_fault(reply_of({"a": 2.0, "b": 1.1}), RIGHT))
+        self.assertIn("right is", find_fault(reply_of({"a": 2.0, "b": float("nan")}), RIGHT))
+        backwards = reply_of(RIGHT)
+        backwards["items"].reverse()
+        self.assertIn("order", find_fault(backwards, RIGHT))
+
+
+class WrittenVersions(unittest.TestCase):
+    """A user with contents 0 and 1, an item with contents 0 and 1; the answer's score says which."""
+
+    def setUp(self):
+        right = {(h, c, "item"): {"x": 10.0 * h + c} for h in (0, 1) for c in (0, 1)}
+        self.subject = types.SimpleNamespace(user="u", right=right)
+        self.writers = Writers.__new__(Writers)
+        self.writers.load = types.SimpleNamespace(starved=lambda since, until: False)
+        self.writers.lock = __import__("threading").Lock()
+        self.writers.strict, self.writers.away = {"strict"}, []
+        self.known = {"user": Known(), "item": Known()}
+        self.writers.known = {"u": self.known}
+        self.wrote("user", 0, 5)
+        self.wrote("item", 0, 7)
+
+    def wrote(self, kind, which, version):
+        self.known[kind].acknowledge(self.known[kind].begin(which), version)
+
+    def judge(self, history, content, profile, catalog, router="strict"):
+        floors = {kind: known.floor for kind, known in self.known.items()}
+        reply = reply_of({"x": 10.0 * history + content}, profile=profile, catalog=catalog)
+        return self.writers._judge(self.subject, router, time.monotonic(), floors, reply)[0]
+
+    def test_what_was_acknowledged_is_what_is_served(self):
+        self.assertEqual(self.judge(0, 0, 5, 7), "right")
+        self.assertEqual(self.judge(0, 0, 5, 9), "right")  # another item was written since
+        self.assertEqual(self.judge(1, 0, 5, 7), "mixed")
+        self.assertEqual(self.judge(0, 1, 5, 7), "mixed")
+        self.assertEqual(self.judge(0, 0, 6, 7), "mixed")  # nobody wrote that
+
+    def test_older_is_right_only_for_one_that_goes_on_without_its_store(self):
+        self.wrote("user", 1, 6)
+        self.assertEqual(self.judge(1, 0, 6, 7), "right")
+        self.assertEqual(self.judge(0, 0, 5, 7), "older")
+        self.assertEqual(self.judge(0, 0, 6, 7), "mixed")
+        self.assertEqual(self.judge(0, 0, 5, 7, router="other"), "older")
+        self.writers.away.append([time.monotonic() - 1, None])
+        self.assertEqual(self.judge(0, 0, 5, 7, router="other"), "last known")
+        self.assertEqual(self.judge(0, 0, 5, 7), "older")
+        self.wrote("item", 1, 8)
+        self.assertEqual(self.judge(1, 0, 6, 7), "older")
+        self.assertEqual(self.judge(1, 0, 6, 8), "mixed")  # the new catalog with the old item
+
+    def test_a_write_without_an_outcome_may_be_there_and_stays_what_it_was_seen_as(self):
+        self.known["user"].begin(1)
+        self.assertEqual(self.judge(0, 0, 5, 7), "right")
+        self.assertEqual(self.judge(1, 0, 6, 7), "right")
+        self.assertEqual(self.judge(0, 0, 6, 7), "mixed")
+
+
+class Faults(unittest.TestCase):
+    def fault(self, outcomes, expect="kill", **more):
+        fault = {"name": "f", "expect": expect, "at": 0.0, "ended": 3.0, "missed": "", "starved": False, "back_s": 0.5,
+                 "breaks": False, **more}
+        measure(fault, outcomes)
+        return fault
+
+    @staticmethod
+    def outcomes(count, bad=(), kind="refused", what="503"):
+        return [(i * 0.05, kind if i in bad else "ok", what if i in bad else "item at 5", 0.01,
+                 f"router-{1 + i % 2}") for i in range(count)]
+
+    def test_one_of_a_hundred_may_fail_late_and_none_while_a_node_is_ended_in_order(self):
+        self.assertEqual(judge_faults([self.fault(self.outcomes(200))]), [])
+        self.assertEqual(judge_faults([self.fault(self.outcomes(200, bad=range(10)))]), [])  # at once: 5 heartbeats
+        self.assertTrue(judge_faults([self.fault(self.outcomes(200, bad=range(60, 70)))]))
+        self.assertTrue(judge_faults([self.fault(self.outcomes(200, bad=[3]), expect="lossless")]))
+
+    def test_a_node_that_does_not_come_back_and_a_fault_that_was_none_are_found(self):
+        self.assertTrue(judge_faults([self.fault(self.outcomes(100), back_s=None)]))
+        self.assertTrue(judge_faults([self.fault(self.outcomes(100), missed="nothing flipped")]))
+        self.assertTrue(judge_deaths([(0, "worker-1", "ended by itself with 1: the store is corrupt")]))
+
+    def test_without_its_store_one_router_refuses_and_the_other_answers(self):
+        away = lambda outcomes: find_fault_of_store({"at": 0.0, "ended": 3.0}, outcomes)
+        refused = {"kind": "refused", "what": "503 features_unavailable"}
+        self.assertEqual(away(self.outcomes(100, bad=range(1, 100, 2), **refused)), "")
+        self.assertIn("not refused", away(self.outcomes(100)))
+        self.assertIn("answered", away(self.outcomes(100, bad=range(100), **refused)))
+
+    def test_wrong_hung_and_untyped_are_found(self):
+        load = types.SimpleNamespace(starved=lambda since, until: False)
+        for kind, what, is_fault in (("wrong", "x", True), ("hung", "x", True), ("refused", "500 x", True),
+                                     ("refused", '422 "poison"', True), ("refused", "503 x", False)):
+            load.outcomes = self.outcomes(50, bad=[20], kind=kind, what=what)
+            self.assertEqual(bool(judge_load(load, [])), is_fault, what)
+        load.outcomes = self.outcomes(50, bad=[20], what='422 "poison"')
+        self.assertEqual(judge_load(load, [{"at": 0.0, "ended": 3.0, "breaks": True}]), [])
+
+
+class Cable(unittest.TestCase):
+    def frame(self, content):
+        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + len(content), 1, 0, 64, 6, 0, bytes(4), bytes(4))
+        tcp = struct.pack("!HHIIBBHHH", 7000, 4000, 1, 2, 5 << 4, 24, 100, 0, 0)
+        segment = Segment(bytes(12) + b"\x08\0" + ip + tcp + content)
+        return segment.mend_checksums()
+
+    def is_sound(self, frame):
+        body = frame[34:]
+        pseudo = frame[26:34] + struct.pack("!BBH", 0, 6, len(body))
+        return checksum(frame[14:34]) == 0 and checksum(pseudo + body) == 0
+
+    def test_what_it_does_to_a_segment_only_its_content_shows(self):
+        frame, chance = self.frame(b"content"), random.Random(1)
+        self.assertTrue(self.is_sound(frame))
+        flipped = Segment.of(frame).flipped(chance)
+        self.assertTrue(self.is_sound(flipped))
+        self.assertEqual(sum(bin(a ^ b).count("1") for a, b in zip(flipped[54:], b"content")), 1)
+        for changed in (Segment.of(frame).reset(), Segment.of(frame).cut(chance)):
+            self.assertTrue(self.is_sound(changed))
+            self.assertLess(len(changed), len(frame) + 1)
+        self.assertEqual(Segment.of(frame).reset()[47], 20)  # RST and ACK
+
+    def test_it_spares_what_it_is_told_to(self):
+        relay = Relay.__new__(Relay)
+        relay.chance, relay.did = random.Random(1), dict.fromkeys(("flipped", "reset", "cut"), 0)
+        frame = self.frame(b"content")
+        for told, touched in (({}, False), ({"flip": 1}, True), ({"flip": 1, "spared": [7000]}, False),
+                              ({"flip": 1, "ports": [80]}, False), ({"flip": 1, "least": 8}, False)):
+            relay.what = {**Relay.NOTHING, **told}
+            self.assertEqual(relay.touch(frame) != frame, touched, told)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,163 @@
+"""The faults, each with what has to be true of the requests meanwhile:
+  kill      99 % answered five heartbeats after it, 99.9 % ten after (promise 6), over all of this kind
+  served    99 % answered five heartbeats after its begin, while it goes on: the cluster lives with it, or sheds who has
+            it (promises 9, 11); 99.9 % ten after its end
+  lossless  no request fails (promise 13)
+  away      Redis: one router answers from what it knows, the other one refuses in so many words
+  none      nothing wrong, nothing hung, errors typed: as always"""
+import signal
+import time
+
+from cluster import ROLES, ROOMY
+
+LINK_PORT = 7000
+UNGUARDED = [8080, 2379, 6379]  # nothing on top of TCP guards what clients, etcd and Redis say
+
+
+class Faults:
+    def __init__(self, chaos):
+        self.chaos, self.hosts, self.cluster = chaos, chaos.hosts, chaos.cluster
+        self.load, self.writers = chaos.load, chaos.writers
+
+    # ---- processes ----
+
+    def kill(self, name, expect="kill"):
+        def begin():
+            self.out_of_reach(name)
+            self.cluster.kill(name)
+        def end():
+            self.cluster.start(name)
+            self.within_reach(name)
+        self.chaos.fault(f"kill -9 {name}", begin, end, expect=expect)
+
+    def stop(self, name):
+        def begin():
+            self.out_of_reach(name)
+            self.cluster.signal(name, signal.SIGSTOP)
+        def end():
+            self.cluster.signal(name, signal.SIGCONT)
+            self.within_reach(name)
+        self.chaos.fault(f"SIGSTOP {name}", begin, end)
+
+    def roll(self, name, to=None):
+        def end():
+            self.cluster.program[name] = to or self.cluster.program[name]
+            self.cluster.start(name)
+        self.chaos.fault(f"{'upgraded' if to else 'ended in order, restarted'}: {name}",
+                         lambda: self.cluster.end(name), end, hold=0.5, expect="lossless")
+
+    # ---- the network ----
+
+    def out_of_reach(self, name):
+        """Of clients, if it is a router; of its store, if it is the one that goes on without."""
+        self.load.away[name] = (time.monotonic(), None)
+        if name in ("redis", "router-1"):
+            self.writers.away.append([time.monotonic(), None])
+
+    def within_reach(self, name):
+        self.load.away[name] = (self.load.away[name][0], time.monotonic())
+        if name in ("redis", "router-1"):
+            self.writers.away[-1][1] = time.monotonic()
+
+    def cut(self, name):
+        def begin():
+            self.out_of_reach(name)
+            self.hosts.set_link(name, False)
+        def end():
+            self.hosts.set_link(name, True)
+            self.within_reach(name)
+        self.chaos.fault(f"link down {name}", begin, end)
+
+    def deaf(self, name):
+        self.chaos.fault(f"hears nothing: {name}", lambda: self.hosts.drop(target=name), self.hosts.drop_nothing)
+
+    def mute(self, name):
+        self.chaos.fault(f"is not heard: {name}", lambda: self.hosts.drop(source=name), self.hosts.drop_nothing)
+
+    def slow(self, name):
+        self.chaos.fault(f"1 Mbit/s to {name}", lambda: self.hosts.limit_rate(name, "1mbit"),
+                         lambda: self.hosts.limit_rate(name, None), expect="served")
+
+    def bad_cable(self, label, name, must, restart=False, **what):
+        """`must`: what the relay has to have done, or nothing was shown. `restart`: with an empty cache there is much to
+        pull from other workers."""
+        def begin():
+            if name == "router-1":
+                self.writers.away.append([time.monotonic(), None])
+            if restart:
+                self.cluster.kill(name)
+            self.hosts.put_relay(name, **what)
+            if restart:
+                self.cluster.start(name)
+        def end():
+            did = self.hosts.take_relay(name)
+            if name == "router-1":
+                self.writers.away[-1][1] = time.monotonic()
+            return {"relay": did, "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}"}
+        self.chaos.fault(f"{label}: {name}", begin, end, expect="served", breaks=True)
+
+    # ---- disks ----
+
+    def damaged(self, name):
+        def end():
+            self.cluster.damage_disk(name)
+            self.cluster.start(name)
+        self.chaos.fault(f"kill -9, bytes changed in files: {name}", lambda: self.cluster.kill(name), end, hold=1.0,
+                         expect="kill")
+
+    def truncated(self, name):
+        def end():
+            self.cluster.truncate_disk(name)
+            self.cluster.start(name)
+        self.chaos.fault(f"kill -9, files cut, list of files nonsense: {name}", lambda: self.cluster.kill(name), end,
+                         hold=1.0, expect="kill")
+
+    def small(self, name):
+        def end():
+            self.cluster.limit_disk(name, "3m")
+            self.cluster.start(name)
+        self.chaos.fault(f"kill -9, a disk of 3 MB: {name}", lambda: self.cluster.kill(name), end, hold=1.0,
+                         expect="kill")
+
+    def full(self, name):
+        self.chaos.fault(f"disk full while it runs: {name}", lambda: self.cluster.fill_disk(name),
+                         lambda: self.cluster.empty_disk(name), expect="served")
+
+    # ---- which ----
+
+    def short(self):
+        self.kill(self.chaos.busiest())
+        self.kill("router-1")
+        self.kill(self.cluster.leader())
+        self.roll(self.chaos.busiest())
+        self.roll("router-2")
+        self.stop(self.chaos.busiest())
+        self.cut(self.chaos.busiest())
+        self.deaf(self.chaos.busiest())
+        self.mute(self.chaos.busiest())
+        self.slow(self.chaos.busiest())
+        self.cables()
+        self.kill("etcd", expect="served")
+        self.kill("redis", expect="away")
+        self.damaged(self.chaos.busiest())
+        self.truncated(self.chaos.busiest())
+        self.small("worker-4")
+        self.full(ROOMY)
+        self.stop(self.cluster.leader())
+        self.cut("router-1")
+
+    def cables(self):
+        self.bad_cable("40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20)
+        self.bad_cable("5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05)
+        self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
+        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.05,
+                       spared=[*UNGUARDED, LINK_PORT], least=1000)
+        self.bad_cable("connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT])
+
+    def upgrade(self, program):
+        """Routers, workers, cache-metas; half way the two programs serve together for a while."""
+        order = sorted(ROLES, key=lambda name: ("router", "worker", "cache_meta").index(ROLES[name]))
+        for number, name in enumerate(order):
+            if number == len(order) // 2:
+                self.chaos.fault("half of the nodes upgraded", lambda: None, lambda: None, hold=10.0, expect="lossless")
+            self.roll(name, to=program)

@@ -1,0 +1,126 @@
+"""What the run has shown, and which promises it broke."""
+import collections
+
+from cluster import HEARTBEAT, STRICT
+
+HEAD = (f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} {'hung':>4} {'5H+ %':>6} "
+        f"{'10H+ %':>6} {'last H':>6} {'p50 ms':>6} {'p99 ms':>6} {'back s':>6}")
+KINDS = ("ok", "refused", "lost", "nobody", "wrong", "hung")
+
+
+def share(some):
+    return 100 * sum(1 for o in some if o[1] == "ok") / len(some) if some else 100.0
+
+
+def measure(fault, found):
+    """Adds to `fault` what became of the requests `found`."""
+    # What goes on is over when it ends.
+    since = {5: fault["at"], 10: fault["ended"] if fault["expect"] == "served" else fault["at"]}
+    late = lambda after: [o for o in found if o[0] >= since[after] + after * HEARTBEAT]
+    bad = [o[0] for o in found if o[1] != "ok"]
+    took = sorted(1e3 * o[3] for o in found if o[1] == "ok") or [0.0]
+    ran_at = collections.Counter(o[2].split()[-1] for o in found if o[1] == "ok")
+    fault["ran_at"] = dict(sorted(ran_at.items()))  # requests by node
+    fault.update({kind: sum(1 for o in found if o[1] == kind) for kind in KINDS})
+    fault.update(requests=len(found), after_5=share(late(5)), after_10=share(late(10)), n_5=len(late(5)),
+                 n_10=len(late(10)), recovered_h=(max(bad) - fault["at"]) / HEARTBEAT if bad else 0.0,
+                 p50_ms=took[len(took) // 2], p99_ms=took[len(took) * 99 // 100])
+
+
+def row(fault):
+    back = "never" if fault["back_s"] is None else f"{fault['back_s']:.1f}"
+    return (f"{fault['name']:<49} {fault['requests']:>5} {fault['ok']:>5} {fault['refused']:>4} {fault['lost']:>4} "
+            f"{fault['nobody']:>4} {fault['wrong']:>5} {fault['hung']:>4} {fault['after_5']:>6.1f} "
+            f"{fault['after_10']:>6.1f} {fault['recovered_h']:>6.1f} {fault['p50_ms']:>6.1f} {fault['p99_ms']:>6.1f} "
+            f"{back:>6}{'  too busy to tell: again' if fault['starved'] else ''}")
+
+
+def find_fault_of_store(fault, found):
+    """While Redis is away: from two heartbeats after to when it is started again."""
+    meanwhile = [o for o in found if fault["at"] + 2 * HEARTBEAT <= o[0] < fault["ended"]]
+    strict = [o for o in meanwhile if o[4] == STRICT]
+    other = [o for o in meanwhile if o[4] != STRICT]
+    untold = [o for o in strict if o[1] != "refused" or "features_unavailable" not in o[2]]
+    if not strict or not other:
+        return "no requests while Redis was away"
+    if untold:
+        return f"{len(untold)} of {STRICT} were not refused for want of its store: {untold[0][1:3]}"
+    if share(other) < 99:
+        return f"the router that goes on from what it knows answered {share(other):.1f} %"
+    return ""
+
+
+def _judge_shares(faults, expect):
+    """Of all faults of that kind together, weighed by requests."""
+    some = [f for f in faults if f["expect"] == expect]
+    found = []
+    for heartbeats, least in ((5, 99), (10, 99.9)):
+        total = sum(f[f"n_{heartbeats}"] for f in some)
+        got = sum(f[f"after_{heartbeats}"] * f[f"n_{heartbeats}"] for f in some) / total if total else 100.0
+        point = "end" if expect == "served" and heartbeats == 10 else "begin"
+        print(f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its {point} {got:.3f} % of "
+              f"{total} were answered")
+        if got < least:
+            found.append(f"'{expect}': {got:.2f} % answered {heartbeats} heartbeats after, expected {least} %")
+    return found
+
+
+def judge_faults(faults):
+    found = []
+    for expect in ("kill", "served"):
+        if any(f["expect"] == expect for f in faults):
+            found += _judge_shares(faults, expect)
+    for fault in faults:
+        if fault["starved"]:
+            found.append(f"{fault['name']}: the machine was too busy to tell, three times")
+            continue
+        if fault["expect"] == "lossless" and fault["ok"] < fault["requests"]:
+            found.append(f"{fault['name']}: {fault['requests'] - fault['ok']} requests failed, expected none")
+        if fault["back_s"] is None:
+            found.append(f"{fault['name']}: not all nodes were ready again")
+        if fault["missed"]:
+            found.append(f"{fault['name']}: {fault['missed']}")
+    return found
+
+
+def judge_deaths(deaths):
+    """Nothing ends by itself. But UCX ends its process where it finds its own words damaged behind TCP's checksum
+    (deploy/OPERATING.md says that its network has to be a trusted one): that is told, and no fault."""
+    for _, name, how in deaths:
+        print(f"{name} {how}")
+    return [f"{name} {how}" for _, name, how in deaths if "Assertion" not in how or "uct_tcp" not in how]
+
+
+def judge_load(load, faults):
+    all_of = lambda kind: [o for o in load.outcomes if o[1] == kind]
+    print(f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as a box that nothing happened to, "
+          f"{len(all_of('refused'))} refused, {len(all_of('lost'))} lost with their connection, "
+          f"{len(all_of('nobody'))} found no router")
+    # Wrong is wrong on any machine.
+    hung = [o for o in all_of("hung") if not load.starved(o[0] - 2, o[0] + 2)]
+    found = [f"{len(bad)} {bad[0][1]}: {bad[0][2]}" for bad in (all_of("wrong"), hung) if bad]
+    # A router cannot know at once whether it lost two workers or two connections (promise 12).
+    broken = [(f["at"], f["ended"] + 10 * HEARTBEAT) for f in faults if f["breaks"]]
+    untyped = [o for o in all_of("refused") if not o[2].startswith(("429", "503", "504")) and not
+               ('"poison"' in o[2] and any(since <= o[0] < until for since, until in broken))]
+    if untyped:
+        found.append(f"{len(untyped)} refusals that were not promised: {untyped[0][2]}")
+    return found
+
+
+def judge_writers(writers):
+    counts = {kind: writers.count(kind) for kind in ("written", "write refused", "right", "last known", "refused", "lost",
+                                                     "nobody", "hung", "mixed", "older")}
+    print("writing clients:", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    found = []
+    for kind in ("mixed", "older", "hung"):
+        bad = [o for o in writers.outcomes if o[1] == kind and
+               (kind != "hung" or not writers.load.starved(o[0] - 2, o[0] + 2))]
+        if bad:
+            found.append(f"writing clients, {len(bad)} {kind}: {bad[0][2]}")
+    untyped = [o for o in writers.outcomes if "refused" in o[1] and not o[2].startswith(("429", "503", "504"))]
+    if untyped:
+        found.append(f"writing clients, {len(untyped)} refusals that were not promised: {untyped[0][2]}")
+    if counts["written"] < 20 or counts["right"] < 20:
+        found.append("writing clients: too few writes or answers to show anything")
+    return counts, found
