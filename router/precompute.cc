@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace troupe::router {
@@ -49,10 +50,10 @@ void Precompute::start(Turn turn) {
 }
 
 void Precompute::on_timer(Turn turn) {
-  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty()) ask_rooms(turn);
+  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty()) ask_rooms(turn);
   if (lookup_ &&
       turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
-    want_all(lookup_->items);
+    want_all(turn.now, lookup_->items);
     lookup_.reset();
   }
   for (auto at = running_.begin(); at != running_.end();) {
@@ -66,6 +67,7 @@ void Precompute::on_timer(Turn turn) {
 
 void Precompute::add(Turn turn, Item item) {
   drop(item.id);
+  blamed_.erase(item.id);  // its content is another
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
   changed_.push_back(std::move(item));
   work(turn);
@@ -87,6 +89,7 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
   for (auto& [node, room] : rooms_)
     if (room != Room::unknown) room = Room::ready;
   running_.clear();
+  blamed_.clear();
   walk_again();
   work(turn);
 }
@@ -99,6 +102,7 @@ void Precompute::walk_again() {
   lookup_.reset();
   changed_.clear();  // the walk finds them
   missing_.clear();
+  behind_.clear();
 }
 
 void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
@@ -106,7 +110,7 @@ void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
   for (const NodeId node : nodes) {
     const auto room = rooms_.find(node);
     if (room != rooms_.end()) room->second = Room::unknown;
-    drop_missing_of(node);
+    if (places_ && room != rooms_.end()) behind_.insert(node);
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
@@ -148,21 +152,46 @@ bool Precompute::takes_chunks(Instant now, NodeId node) const {
   return room == Room::ready || room == Room::doubtful_ready;
 }
 
-// Not even in a while. Once it is there again, all is walked again.
-bool Precompute::takes_nothing(Instant now, NodeId node) const {
+bool Precompute::is_ready(Instant now, NodeId node) const {
   const Room room = rooms_.at(node);
-  return room == Room::full || room == Room::unknown || !workers_.usable(now, node, names_.model_version);
+  return (room == Room::ready || room == Room::doubtful_ready) &&
+         workers_.usable(now, node, names_.model_version);
 }
 
-// For the first of the missing ones.
+bool Precompute::may_catch_up(Instant now) const {
+  return std::ranges::any_of(behind_, [&](NodeId node) { return is_ready(now, node); });
+}
+
 NodeId Precompute::next_worker(Instant now) {
-  if (const NodeId there = missing_.front().node; there != 0) return takes_chunks(now, there) ? there : 0;
   const std::vector<NodeId>& nodes = workers_.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeId node = nodes[next_sent_++ % nodes.size()];
     if (takes_chunks(now, node)) return node;
   }
   return 0;
+}
+
+// Where the first of the missing ones go that may go somewhere now. A node that is only asked whether it is
+// ready is waited for, behind the others; what belongs to one that takes nothing is left out.
+NodeId Precompute::next_chunk(Instant now) {
+  for (std::size_t i = rooms_.size() + 1; i > 0 && !missing_.empty(); --i) {
+    const NodeId node = missing_.front().node;
+    if (node == 0) return next_worker(now);
+    if (takes_chunks(now, node)) return node;
+    if (rooms_.at(node) != Room::doubtful || !workers_.usable(now, node, names_.model_version)) {
+      leave_out(node);
+    } else {
+      const auto its =
+          std::ranges::stable_partition(missing_, [&](const Wanted& w) { return w.node != node; });
+      if (its.size() == missing_.size()) return 0;
+    }
+  }
+  return 0;
+}
+
+void Precompute::leave_out(NodeId node) {
+  std::erase_if(missing_, [&](const Wanted& wanted) { return wanted.node == node; });
+  behind_.insert(node);
 }
 
 bool Precompute::nobody_has_room(Instant now) const {
@@ -176,14 +205,10 @@ bool Precompute::nobody_has_room(Instant now) const {
 void Precompute::work(Turn turn) {
   if (stage_ == Stage::off || turn.now < paused_until_) return;
   while (may_start()) {
-    const NodeId node = next_worker(turn.now), belongs = missing_.front().node;
-    if (node != 0) {
-      compute_chunk(turn, node);
-    } else if (belongs != 0 && takes_nothing(turn.now, belongs)) {
-      drop_missing_of(belongs);
-    } else {
-      return;
-    }
+    const NodeId node = next_chunk(turn.now);
+    if (node == 0 && !missing_.empty()) return;
+    if (node != 0 && !may_start()) return;  // another is in front now
+    if (node != 0) compute_chunk(turn, node);
   }
   if (!missing_.empty() || lookup_) return;
   if (stage_ == Stage::walking && !some_room_ready()) return;
@@ -195,6 +220,7 @@ void Precompute::work(Turn turn) {
     changed_.erase(changed_.begin(), end);
     return look_up(turn, std::move(items));
   }
+  if (stage_ != Stage::walking && running_.empty() && may_catch_up(turn.now)) walk_again();
   if (stage_ != Stage::walking || list_job_ != 0) return;
   if (!last_listed_) {
     turn.effects.start(list_job_ = turn.next_id++, ListItems{after_, config_.page_items});
@@ -207,7 +233,7 @@ void Precompute::work(Turn turn) {
 void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
   const NodeId leader = leader_.leader(turn.now);
   if (leader == 0) {  // nobody to ask: all of them, what is there is not rewritten
-    want_all(items);
+    want_all(turn.now, items);
     return work(turn);
   }
   LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_ != nullptr};
@@ -217,19 +243,23 @@ void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
 }
 
 // Suspects run by themselves: nothing beside them is lost with them, or lost to another and laid to them.
+// What is pulled waits for what is computed: it may be the same.
 bool Precompute::may_start() const {
   if (missing_.empty() || running_.size() >= config_.running_max) return false;
   if (running_.empty()) return true;
-  return missing_.front().together_max == 0 && !running_.begin()->second.suspect;
+  if (missing_.front().together_max > 0 || running_.begin()->second.suspect) return false;
+  return missing_.front().at == 0 ||
+         std::ranges::all_of(running_, [](const auto& r) { return r.second.pulls; });
 }
 
 std::vector<Precompute::Wanted> Precompute::take_chunk() {
   const std::uint32_t together_max = missing_.front().together_max;
   const NodeId node = missing_.front().node;
+  const bool computed = missing_.front().at == 0;
   std::vector<Wanted> items;
   std::size_t tokens = 0;
   while (!missing_.empty() && missing_.front().together_max == together_max &&
-         missing_.front().node == node) {
+         missing_.front().node == node && (missing_.front().at == 0) == computed) {
     const Wanted& next = missing_.front();
     tokens += next.item.tokens.size();
     if (!items.empty() && tokens > config_.chunk_tokens) break;
@@ -258,6 +288,7 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
     chunk.segments.push_back({SegmentKind::item, item.tokens, start, std::move(sees), item.block, item.id});
     chunk.segments.back().at = workers_.alive(turn.now, wanted.at) ? wanted.at : 0;
     asked.suspect = wanted.together_max > 0;
+    asked.pulls = chunk.segments.back().at != 0;
   }
   chunk.alone = asked.suspect;
   running_[chunk.id] = std::move(asked);
@@ -275,8 +306,10 @@ void Precompute::blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::
   for (Wanted& wanted : items) {
     wanted.together_max = static_cast<std::uint32_t>((items.size() + 1) / 2);
     if (by_itself) wanted.blame += blame;
+    remember(wanted);
   }
   if (!by_itself || items.front().blame < blame_most) return give_back(items);
+  std::erase_if(missing_, [&](const Wanted& w) { return w.item.id == items.front().item.id; });  // elsewhere
   ++items_given_up_;
   turn.effects.count(Metric::item_blocks_given_up);
   turn.effects.log(LogLevel::warning, "precompute_gives_up",
@@ -291,6 +324,7 @@ void Precompute::blame_loss(Turn turn, const Asked& chunk) {
   for (Wanted& wanted : items) {
     wanted.together_max = 1;
     wanted.blame += blame_failed;
+    remember(wanted);
   }
   give_back(items);
 }
@@ -302,10 +336,7 @@ bool Precompute::on_status(Turn turn, const StatusReply& reply) {
   if (stage_ == Stage::off || reply.role != Role::kv_worker || room == rooms_.end()) return false;
   if (!reply.ready) return true;
   if (room->second == Room::doubtful) room->second = Room::doubtful_ready;
-  if (room->second == Room::unknown) {
-    room->second = Room::ready;
-    if (places_ && (!after_.empty() || stage_ != Stage::walking)) walk_again();  // it was passed over
-  }
+  if (room->second == Room::unknown) room->second = Room::ready;
   work(turn);
   return true;
 }
@@ -334,7 +365,7 @@ void Precompute::take_page(Turn turn, const ItemList& page) {
   if (!items.empty() && !lookup_) {
     look_up(turn, std::move(items));
   } else {
-    want_all(items);  // a put item is being looked up
+    want_all(turn.now, items);  // a put item is being looked up
     work(turn);
   }
 }
@@ -347,7 +378,7 @@ bool Precompute::on_found(Turn turn, const BlocksFound& found) {
     const std::size_t count = i < found.item_counts.size() ? found.item_counts[i] : 0;
     const std::span<const NodeId> here = holders.first(std::min(count, holders.size()));
     holders = holders.subspan(here.size());
-    if (places_ || count == 0) note_missing(lookup_->items[i], here, missing);
+    if (places_ || count == 0) note_missing(turn.now, lookup_->items[i], here, missing);
   }
   want(std::move(missing));
   lookup_.reset();
@@ -359,6 +390,8 @@ bool Precompute::on_executed(Turn turn, const Executed& executed) {
   const auto asked = running_.extract(executed.id);
   if (asked.empty()) return false;
   const Asked& chunk = asked.mapped();
+  if (chunk.suspect)
+    for (const Wanted& wanted : chunk.items) blamed_.erase(wanted.item.id);  // it went well
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);
   const bool system_reused = !form_.system.empty() && !executed.reused.empty() && executed.reused[0] != 0;
   const bool system_written = !form_.system.empty() && !system_reused;  // before any item, if at all
@@ -390,34 +423,60 @@ void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
   turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
 }
 
-// An item for each node where it belongs and is not; the first computes it unless somebody has it.
-void Precompute::note_missing(const Wanted& wanted, std::span<const NodeId> holders,
+// An item for each node where it belongs and is not. One of those computes it unless somebody has it: by
+// turns, as the item's key has it, and one that takes chunks now.
+void Precompute::note_missing(Instant now, const Wanted& wanted, std::span<const NodeId> holders,
                               std::vector<Wanted>& missing) const {
-  if (!places_) return missing.push_back(wanted);
-  NodeId at = holders.empty() ? 0 : holders.front();
-  for (const NodeId node : places_->nodes_of(wanted.item.id)) {
-    if (std::ranges::find(holders, node) != holders.end() || !rooms_.contains(node)) continue;
-    missing.push_back(wanted);
-    missing.back().node = node;
-    missing.back().at = at;
-    if (at == 0) at = node;
+  Wanted item = wanted;
+  recall(item);
+  if (item.blame >= blame_most) return;
+  if (!places_) return missing.push_back(std::move(item));
+  std::vector<NodeId> nodes = places_->nodes_of(item.item.id);
+  std::erase_if(nodes, [&](NodeId node) {
+    return std::ranges::find(holders, node) != holders.end() || !rooms_.contains(node);
+  });
+  if (nodes.empty()) return;
+  const auto turns = static_cast<std::ptrdiff_t>(placement::item_key(item.item.id) % nodes.size());
+  std::ranges::rotate(nodes, nodes.begin() + turns);
+  std::ranges::stable_partition(nodes, [&](NodeId node) { return takes_chunks(now, node); });
+  item.at = holders.empty() ? 0 : holders.front();
+  for (const NodeId node : nodes) {
+    item.node = node;
+    missing.push_back(item);
+    if (item.at == 0) item.at = node;
   }
 }
 
 // A node's items side by side, those that are pulled after all that are computed.
 void Precompute::want(std::vector<Wanted> missing) {
-  std::ranges::stable_sort(missing, {}, [](const Wanted& w) { return std::pair(w.at != 0, w.node); });
+  std::ranges::stable_sort(missing, {},
+                           [](const Wanted& w) { return std::tuple(w.at != 0, w.node, w.together_max); });
   std::ranges::move(missing, std::back_inserter(missing_));
 }
 
-void Precompute::want_all(const std::vector<Wanted>& items) {
+void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {
   std::vector<Wanted> missing;
-  for (const Wanted& wanted : items) note_missing(wanted, {}, missing);
+  for (const Wanted& wanted : items) note_missing(now, wanted, {}, missing);
   want(std::move(missing));
 }
 
-void Precompute::drop_missing_of(NodeId node) {
-  std::erase_if(missing_, [&](const Wanted& wanted) { return wanted.node == node; });
+// What an item is blamed for counts wherever it is to be, and in later walks. If there are too many, the
+// first by name are forgotten: they are innocent again until they fail.
+void Precompute::remember(const Wanted& wanted) {
+  blamed_[wanted.item.id] = {wanted.together_max, wanted.blame};
+  if (blamed_.size() > config_.blamed_max) {
+    const auto first = blamed_.begin();
+    blamed_.erase(first->first == wanted.item.id ? std::next(first) : first);
+  }
+  for (Wanted& other : missing_)
+    if (other.item.id == wanted.item.id) recall(other);
+}
+
+void Precompute::recall(Wanted& wanted) const {
+  const auto known = blamed_.find(wanted.item.id);
+  if (known == blamed_.end()) return;
+  wanted.together_max = known->second.together_max;
+  wanted.blame = known->second.blame;
 }
 
 // A worker that is busy says nothing about the items, one that ran out of time that they were too many. A
@@ -428,7 +487,11 @@ bool Precompute::on_refused(Turn turn, const Refused& refused) {
   const Refusal& why = refused.refusal;
   paused_until_ = turn.now + config_.pause;
   if (why.status == 503 && !why.code.starts_with("device_")) {
-    give_back(asked.mapped().items);
+    if (places_) {  // others first
+      std::ranges::copy(asked.mapped().items, std::back_inserter(missing_));
+    } else {
+      give_back(asked.mapped().items);
+    }
   } else {
     const std::uint32_t weight = why.status == 503 ? blame_silent : why.status == 504 ? 0 : blame_failed;
     blame(turn, asked.mapped(), weight, why.code + ": " + why.what);
@@ -439,6 +502,7 @@ bool Precompute::on_refused(Turn turn, const Refused& refused) {
 std::string Precompute::check_bounds() const {
   if (running_.size() > config_.running_max) return "precompute: more background plans than running_max";
   if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
+  if (blamed_.size() > config_.blamed_max) return "precompute: more suspects than blamed_max";
   // What is missing is at most two pages and what was given back.
   const std::size_t copies = places_ ? std::max<std::size_t>(1, rooms_.size()) : 1;
   const std::size_t most =

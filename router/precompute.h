@@ -7,19 +7,20 @@
 // computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
 // without it.
 //
-// With ItemPlaces each block goes to the nodes where it belongs: computed by the first, pulled from there by
-// the others. What a full or absent node lacks is left out, and a worker that is there again begins the walk
-// anew.
+// With ItemPlaces each block goes to the nodes where it belongs: computed by one of them, pulled from there
+// by the others. What a node does not take now is left out; once the walk is over and the node takes some,
+// the catalog is walked once more.
 //
 // Some item may kill whoever computes it. The items of a chunk that was refused, lost or not answered are
 // suspects: they are tried again in chunks of half as many (one by one after a loss), each alone in its batch
 // and none beside another of ours, so that only what was there is blamed. An item that fails by itself again
-// is given up.
+// is given up, wherever else it was to be.
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ struct PrecomputeConfig {
   std::uint32_t page_items = 256;      // of the catalog, per look
   std::uint32_t chunk_tokens = 2'000;  // per background plan; at least one item
   std::uint32_t running_max = 2;       // background plans at a time
+  std::uint32_t blamed_max = 4'096;    // items that are remembered as suspects
   std::uint32_t changed_max = 4'096;   // put items that wait; more are left to be computed when asked for
   std::uint32_t asked_max = 16;        // KV-cache workers that are asked at a time whether they are ready
   Duration poll{200'000};              // between two looks at the KV-cache workers, and at what is overdue
@@ -90,13 +92,14 @@ class Precompute {
     std::vector<Wanted> items;
     Instant deadline;
     bool suspect = false;
+    bool pulls = false;  // all of it from other nodes
   };
 
   void work(Turn turn);
   void ask_rooms(Turn turn);
   bool some_room_ready() const;
   bool takes_chunks(Instant now, NodeId node) const;
-  NodeId next_worker(Instant now);  // 0: none
+  NodeId next_worker(Instant now);  // any, by turns; 0: none
   bool nobody_has_room(Instant now) const;
   void take_page(Turn turn, const ItemList& page);
   void look_up(Turn turn, std::vector<Wanted> items);
@@ -104,11 +107,16 @@ class Precompute {
   std::vector<Wanted> take_chunk();
   void compute_chunk(Turn turn, NodeId node);
   void walk_again();
-  bool takes_nothing(Instant now, NodeId node) const;
-  void note_missing(const Wanted& wanted, std::span<const NodeId> holders, std::vector<Wanted>& missing) const;
+  bool is_ready(Instant now, NodeId node) const;
+  bool may_catch_up(Instant now) const;
+  NodeId next_chunk(Instant now);
+  void leave_out(NodeId node);
+  void note_missing(Instant now, const Wanted& wanted, std::span<const NodeId> holders,
+                    std::vector<Wanted>& missing) const;
   void want(std::vector<Wanted> missing);
-  void want_all(const std::vector<Wanted>& items);
-  void drop_missing_of(NodeId node);
+  void want_all(Instant now, const std::vector<Wanted>& items);
+  void remember(const Wanted& wanted);
+  void recall(Wanted& wanted) const;
   void on_fruitless(Turn turn, const Asked& chunk);
   void give_back(const std::vector<Wanted>& items);  // they are missing still
   void blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why);
@@ -133,6 +141,11 @@ class Precompute {
   std::optional<Asked> lookup_;
   std::deque<Item> changed_;    // put; not looked up yet
   std::deque<Wanted> missing_;  // looked up; not computed yet
+  std::set<NodeId> behind_;     // that something was left out for
+  struct Blame {
+    std::uint32_t together_max = 0, blame = 0;
+  };
+  std::map<std::string, Blame> blamed_;  // suspects and what was given up, by item, of this model and catalog
   std::map<std::uint64_t, Asked> running_;
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;

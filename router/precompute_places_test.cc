@@ -29,11 +29,20 @@ struct Placed {
       std::vector<NodeId>{1, 2, 3}, ItemPlaces::Listed{{"item 1", placement::everywhere},
                                                        {"item 2", placement::everywhere},
                                                        {"item 3", placement::nowhere}});
-  Precompute precompute{
-      {.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}}, workers, leader, form, names, places};
+  Precompute precompute{{.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}},
+                        workers,
+                        leader,
+                        form,
+                        names,
+                        places};
   std::uint64_t next_id = 5;
   std::map<BlockName, std::set<NodeId>> index;
-  int computed = 0, pulled = 0, full = 0;  // full: a node that keeps nothing
+  std::set<NodeId> up, dead;  // dead ones are there again at the next tick
+  Incarnation incarnation = 1;
+  std::int64_t now = 0;
+  int computed = 0, pulled = 0, killed = 0;
+  NodeId full = 0;     // keeps nothing
+  std::string poison;  // an item
 
   std::vector<Item> catalog() const {
     std::vector<Item> items;
@@ -42,7 +51,7 @@ struct Placed {
   }
   void act(const std::function<void(Turn)>& step) {
     Effects effects;
-    step({{10}, next_id, effects});
+    step({{now}, next_id, effects});
     for (const auto& effect : effects.list) {
       if (const auto* start = std::get_if<Effects::Start>(&effect))
         list(start->job, std::get<ListItems>(start->work));
@@ -67,7 +76,15 @@ struct Placed {
         found.item_holders.insert(found.item_holders.end(), index[name].begin(), index[name].end());
       }
       act([&](Turn turn) { precompute.on_found(turn, found); });
+    } else if (std::holds_alternative<StatusRequest>(message)) {
+      if (up.contains(node))
+        act([&](Turn turn) { precompute.on_status(turn, StatusReply{1, node, Role::kv_worker, true}); });
     } else if (const auto* chunk = std::get_if<Execute>(&message)) {
+      if (!up.contains(node)) return;
+      if (kills(*chunk)) {
+        ++killed, dead.insert(node);
+        return end(node);
+      }
       act([&](Turn turn) { precompute.on_executed(turn, execute(node, *chunk)); });
     }
   }
@@ -76,64 +93,119 @@ struct Placed {
     for (const PlannedSegment& segment : chunk.segments) {
       if (segment.kind != SegmentKind::item) continue;
       const bool there = segment.at != 0 && index[*segment.block].contains(segment.at);
-      executed.reused.push_back(there && node != static_cast<NodeId>(full));
-      if (node == static_cast<NodeId>(full)) continue;
+      executed.reused.push_back(there && node != full);
+      if (node == full) continue;
       CHECK(index[*segment.block].insert(node).second);
       ++(there ? pulled : computed);
       executed.blocks_written += !there;
     }
     return executed;
   }
-  void ready(NodeId node) {
-    act([&](Turn turn) { precompute.on_status(turn, StatusReply{1, node, Role::kv_worker, true}); });
+  bool kills(const Execute& chunk) const {
+    return std::ranges::any_of(chunk.segments, [&](const PlannedSegment& segment) {
+      return segment.kind == SegmentKind::item && segment.owner == poison;
+    });
   }
-  void check(const std::vector<NodeId>& there) {
+  void end(NodeId node) {
+    for (auto& [name, holders] : index) holders.erase(node);
+    workers.lose(node);
+    up.erase(node);
+    act([&](Turn turn) { precompute.lose(turn, std::vector<NodeId>{node}); });
+  }
+  void begin(NodeId node) {
+    up.insert(node);
+    Heartbeat beat{.incarnation = ++incarnation, .sequence = 1};
+    beat.models = {"m"};
+    workers.hear({now}, node, beat);
+  }
+  void run(int ticks = 60) {
+    for (int i = 0; i < ticks; ++i) {
+      now += 10;
+      act([&](Turn turn) { precompute.on_timer(turn); });
+      CHECK(precompute.check_bounds() == "");
+      for (const NodeId node : std::set<NodeId>(dead)) dead.erase(node), begin(node);
+    }
+  }
+  void start(const std::vector<NodeId>& there = {1, 2, 3}) {
+    for (const NodeId node : {1, 2, 3}) workers.lose(node);
+    for (const NodeId node : there) begin(node);
+    act([&](Turn turn) { precompute.start(turn); });
+  }
+  void check(const std::set<NodeId>& there) {
     for (const Item& one : catalog()) {
       std::set<NodeId> expected;
-      for (const NodeId node : places->nodes_of(one.id))
-        if (std::ranges::find(there, node) != there.end()) expected.insert(node);
+      if (one.id != poison)
+        for (const NodeId node : places->nodes_of(one.id))
+          if (there.contains(node)) expected.insert(node);
       CHECK(index[one.block] == expected);
     }
-    CHECK(precompute.check_bounds() == "");
+    CHECK(precompute.state() == "done");
   }
 };
 
 TEST_CASE("with places each block gets where it belongs: computed once, pulled by the others") {
   Placed p;
-  p.act([&](Turn turn) { p.precompute.start(turn); });
-  for (const NodeId node : {1, 2, 3}) p.ready(node);
-  CHECK(p.precompute.state() == "done");
+  p.start();
+  p.run();
   p.check({1, 2, 3});
   CHECK(p.computed == 39);  // one is nowhere
   CHECK(p.pulled == 4);
 }
 
-TEST_CASE("what a lost node had is there again when it is") {
+TEST_CASE("a node that comes late, or comes back, gets what belongs to it") {
   Placed p;
-  p.act([&](Turn turn) { p.precompute.start(turn); });
-  p.ready(1), p.ready(3);
-  p.check({1, 3});
-  CHECK(p.precompute.state() == "done");
-  p.ready(2);
+  p.start({2, 3});
+  p.run();
+  p.check({2, 3});
+  CHECK(p.pulled == 2);  // what is everywhere is computed by one of those that are there
+  p.begin(1);
+  p.run();
   p.check({1, 2, 3});
-  for (auto& [name, holders] : p.index) holders.erase(3);
-  p.act([&](Turn turn) { p.precompute.lose(turn, std::vector<NodeId>{3}); });
+  p.end(3);
+  p.run();
   p.check({1, 2});
   p.pulled = 0;
-  p.ready(3);
+  p.begin(3);
+  p.run();
   p.check({1, 2, 3});
   CHECK(p.pulled == 2);
-  CHECK(p.precompute.state() == "done");
+}
+
+TEST_CASE("a node that is there but lacks the model is made up for when it has it") {
+  Placed p;
+  Heartbeat other{.incarnation = 9, .sequence = 1};
+  other.models = {"older"};
+  p.start({1, 3});
+  p.up.insert(2);
+  p.workers.hear({p.now}, 2, other);
+  p.run();
+  p.check({1, 3});
+  other.sequence = 2;
+  other.models = {"older", "m"};
+  p.workers.hear({p.now}, 2, other);
+  p.run();
+  p.check({1, 2, 3});
 }
 
 TEST_CASE("a node that is full does not keep the others from theirs") {
   Placed p;
   p.full = 2;
-  p.act([&](Turn turn) { p.precompute.start(turn); });
-  for (int i = 0; i < 4; ++i)
-    for (const NodeId node : {1, 2, 3}) p.ready(node);
+  p.start();
+  p.run();
   p.check({1, 3});
-  CHECK(p.precompute.state() == "done");
+}
+
+TEST_CASE("an item that kills whoever computes it does so twice, on one node or on all") {
+  for (const char* poison : {"item 1", "item 5", "item 6", "item 7"}) {
+    CAPTURE(poison);
+    Placed p;
+    p.poison = poison;
+    p.start();
+    p.run(200);
+    p.check({1, 2, 3});
+    CHECK(p.killed == 2);
+    CHECK(p.precompute.items_given_up() == 1);
+  }
 }
 
 }  // namespace

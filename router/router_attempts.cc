@@ -52,6 +52,7 @@ double new_tokens_at(NodeId node, const Flight& flight, Prefix prefix) {
 // Among the workers that were considered at admission and the one that holds most; when none of them is left,
 // among those that would be considered now.
 std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Flight& flight) {
+  if (suspects_.on_trial(turn.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> tried = flight.tried();
   if (planted(Bug::retry_poison)) tried.clear();
   if (is_suspect(turn.now, flight))
@@ -88,14 +89,16 @@ std::vector<NodeId> RouterCore::nodes_with_suspects() const {
   return nodes;
 }
 
-// True if the request waits now for a worker that runs another suspect: were that worker lost, nobody could
-// say of which.
+// True if the request waits now, for the router that tries it, or for a worker that runs another suspect:
+// were that worker lost, nobody could say of which.
 bool RouterCore::park(Turn turn, const Flight& flight, bool free, const Refusal& refusal) {
   if (!is_suspect(turn.now, flight)) return false;
   const std::vector<NodeId> busy = nodes_with_suspects(), tried = flight.tried();
-  const bool some = std::any_of(busy.begin(), busy.end(), [&](NodeId node) {
-    return !contains(tried, node) && workers_.usable(turn.now, node, flight.pinned.model_version);
-  });
+  const bool some =
+      suspects_.on_trial(turn.now, flight.fingerprint) ||
+      std::any_of(busy.begin(), busy.end(), [&](NodeId node) {
+        return !contains(tried, node) && workers_.usable(turn.now, node, flight.pinned.model_version);
+      });
   if (!some) return false;
   const auto at = std::find_if(parked_.begin(), parked_.end(),
                                [&](const Parked& parked) { return parked.serial == flight.serial; });
@@ -259,8 +262,7 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
   std::vector<std::pair<Serial, NodeId>> lost;
   struct Strike {
     bool alone = false;  // a suspect ran alone
-    NodeId node = 0;
-    Incarnation process = 0;
+    std::vector<Loss> losses;
   };
   std::map<std::uint64_t, Strike> strikes;  // by fingerprint
   for (const auto& [serial, flight] : flights_) {
@@ -271,14 +273,14 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
       at = attempt.ticket.node;
       if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
       Strike& strike = strikes[flight.fingerprint];
-      strike = {strike.alone || attempt.suspect, at, attempt.ticket.process};
+      strike.alone = strike.alone || attempt.suspect;
+      strike.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(turn.now, at)});
     }
     if (at != 0) lost.push_back({serial, at});
   }
   for (const auto& [fingerprint, strike] : strikes) {
     const std::uint32_t before = suspects_.strikes(turn.now, fingerprint);
-    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, strike.alone);
-    if (count != before) suspects_.doubt(turn.now, fingerprint, strike.node, strike.process);
+    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, strike.alone, strike.losses);
     if (count != before && !planted(Bug::keep_suspects_private))
       tell_routers(turn, Suspect{fingerprint, count});
   }

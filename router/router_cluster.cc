@@ -26,20 +26,18 @@ void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat
     lose_attempts(turn, {&node, 1}, "has restarted");
     precompute_.lose(turn, {&node, 1});
   }
-  take_strikes_back(turn, node, heartbeat.incarnation);
+  take_strikes_back(turn, node, heartbeat);
   const std::uint64_t epoch = versions().epoch;
   if (heartbeat.versions_epoch < epoch) turn.effects.send({node, Role::inference_worker}, versions());
   versions_.rumour(turn, heartbeat.versions_epoch, workers_);
 }
 
-// A process that is heard again did not die of what it ran. Its heartbeats may have been on their way when it
-// was lost; a heartbeat later they are not.
-void RouterCore::take_strikes_back(Turn turn, NodeId node, Incarnation process) {
-  const Instant since{turn.now.us - config_.heartbeat.us};
-  for (const Suspect& suspect : suspects_.take_back(turn.now, node, process, since)) {
-    tell_routers(turn,
-                 Suspect{suspect.fingerprint, 0});  // a lower count alone would be taken for an older one
-    if (suspect.strikes > 0) tell_routers(turn, suspect);
+// A process that lives did not die of what it ran. Only the end of a suspicion is told: a lower count would
+// be taken for an older one.
+void RouterCore::take_strikes_back(Turn turn, NodeId node, const Heartbeat& heartbeat) {
+  for (const Suspect& suspect :
+       suspects_.take_back(turn.now, node, heartbeat.incarnation, heartbeat.sequence)) {
+    if (suspect.strikes == 0) tell_routers(turn, suspect);
     may_unpark_ = true;
   }
 }

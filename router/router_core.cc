@@ -16,6 +16,8 @@ Refusal too_late() {
   return {504, "deadline_exceeded", "the request's time is over", "router", "a larger budget or less load"};
 }
 
+constexpr Duration suspect_memory{600'000'000};
+
 Versions initial_versions(const RouterConfig& config) {
   const std::string& model = config.model_version.empty() ? config.names.model_version : config.model_version;
   return {.model_version = model, .catalog_version = config.catalog_version};
@@ -34,7 +36,7 @@ RouterCore::RouterCore(RouterConfig config)
       workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
-      suspects_(config_.suspects_max),
+      suspects_(config_.suspects_max, suspect_memory, {5 * config_.heartbeat.us}),
       retry_budget_(config_.retry_share, config_.retry_burst),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
       recent_(config_.recent_max) {

@@ -1,72 +1,85 @@
 #include "router/suspects.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::router {
 
 std::uint32_t Suspects::strikes(Instant now, std::uint64_t fingerprint) const {
   const auto at = entries_.find(fingerprint);
-  return at != entries_.end() && now < at->second.until ? at->second.strikes : 0;
+  return at != entries_.end() && now < at->second.until ? at->second.strikes() : 0;
 }
 
-std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alone) {
-  const std::uint32_t before = strikes(now, fingerprint);
-  const std::uint32_t count = before == 0 || alone ? before + 1 : before;
-  set(now, fingerprint, count);
-  return count;
+bool Suspects::on_trial(Instant now, std::uint64_t fingerprint) const {
+  const auto at = entries_.find(fingerprint);
+  return at != entries_.end() && now < std::min(at->second.until, at->second.trial_ends);
+}
+
+std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alone,
+                               const std::vector<Loss>& losses) {
+  Entry* entry = renew(now, fingerprint);
+  if (!entry) return 1;
+  if (entry->strikes() == 0 || alone) {
+    entry->own.push_back({losses, losses.empty()});
+  } else if (!entry->own.empty()) {
+    Strike& shared = entry->own.back();
+    shared.losses.insert(shared.losses.end(), losses.begin(), losses.end());
+    shared.sure = shared.sure || losses.empty();
+  }
+  return entry->strikes();
 }
 
 void Suspects::hear(Instant now, const Suspect& suspect) {
   if (suspect.strikes == 0) return clear(suspect.fingerprint);
-  if (suspect.strikes > strikes(now, suspect.fingerprint)) set(now, suspect.fingerprint, suspect.strikes);
+  if (suspect.strikes <= strikes(now, suspect.fingerprint)) return;
+  Entry* entry = renew(now, suspect.fingerprint);
+  if (!entry) return;
+  entry->told = suspect.strikes - static_cast<std::uint32_t>(entry->own.size());
+  entry->trial_ends = now + trial_;
 }
 
-void Suspects::doubt(Instant now, std::uint64_t fingerprint, NodeId node, Incarnation process) {
-  if (entries_.contains(fingerprint)) doubts_[node].push_back({fingerprint, process, now});
-}
-
-std::vector<Suspect> Suspects::take_back(Instant now, NodeId node, Incarnation process, Instant since) {
+std::vector<Suspect> Suspects::take_back(Instant now, NodeId node, Incarnation process,
+                                         std::uint64_t sequence) {
   std::vector<Suspect> changed;
-  const auto at = doubts_.find(node);
-  if (at == doubts_.end()) return changed;
-  std::vector<Doubt> doubts = std::move(at->second);
-  doubts_.erase(at);
-  for (const Doubt& doubt : doubts) {
-    if (doubt.process < process) continue;
-    if (doubt.at > since) {
-      doubts_[node].push_back(doubt);
-    } else if (const std::uint32_t before = strikes(now, doubt.fingerprint); before > 0) {
-      changed.push_back({doubt.fingerprint, before - 1});
-    }
-  }
-  for (const Suspect& suspect : changed) {
-    if (suspect.strikes == 0)
-      clear(suspect.fingerprint);
-    else
-      set(now, suspect.fingerprint, suspect.strikes);
-  }
+  for (auto& [fingerprint, entry] : entries_)
+    if (now < entry.until && take_back(entry, node, process, sequence))
+      changed.push_back({fingerprint, entry.strikes()});
+  for (const Suspect& suspect : changed)
+    if (suspect.strikes == 0) clear(suspect.fingerprint);
   return changed;
 }
 
-void Suspects::clear(std::uint64_t fingerprint) {
-  erase(fingerprint);
-  for (auto& [node, doubts] : doubts_)
-    std::erase_if(doubts, [&](const Doubt& doubt) { return doubt.fingerprint == fingerprint; });
+bool Suspects::take_back(Entry& entry, NodeId node, Incarnation process, std::uint64_t sequence) {
+  for (Strike& strike : entry.own) {
+    strike.sure = strike.sure || std::ranges::any_of(strike.losses, [&](const Loss& loss) {
+                    return loss.node == node && loss.process < process;
+                  });
+    std::erase_if(strike.losses, [&](const Loss& loss) {
+      return loss.node == node && loss.process == process && sequence >= loss.proof;
+    });
+  }
+  return std::erase_if(entry.own, [](const Strike& s) { return !s.sure && s.losses.empty(); }) > 0;
 }
 
-void Suspects::erase(std::uint64_t fingerprint) {
+void Suspects::clear(std::uint64_t fingerprint) {
   const auto at = entries_.find(fingerprint);
   if (at == entries_.end()) return;
   by_order_.erase(at->second.order);
   entries_.erase(at);
 }
 
-void Suspects::set(Instant now, std::uint64_t fingerprint, std::uint32_t strikes) {
-  erase(fingerprint);
-  if (most_ == 0) return;
+// The youngest of all, with what is remembered of it, if that is not too long ago.
+Suspects::Entry* Suspects::renew(Instant now, std::uint64_t fingerprint) {
+  Entry entry;
+  const auto known = entries_.find(fingerprint);
+  if (known != entries_.end() && now < known->second.until) entry = std::move(known->second);
+  clear(fingerprint);
+  if (most_ == 0) return nullptr;
   while (entries_.size() >= most_) clear(by_order_.begin()->second);
-  entries_[fingerprint] = {strikes, next_order_, now + memory_};
+  entry.order = next_order_;
+  entry.until = now + memory_;
   by_order_[next_order_++] = fingerprint;
+  return &(entries_[fingerprint] = std::move(entry));
 }
 
 }  // namespace troupe::router

@@ -2,8 +2,11 @@
 // Requests that were running on a worker while it was lost (promise 12). After one strike a request of the
 // same content runs alone, so that it takes nobody with it; only a loss of such a run is the second strike,
 // and then it is poison and refused. What is remembered is bounded in time and number; the oldest is
-// forgotten first. A suspect that ran well is cleared, here and at the other routers. A worker seems lost
-// also when only the connection to it was: strikes are taken back when the same process is heard again.
+// forgotten first. A suspect that ran well is cleared, here and at the other routers.
+//
+// A worker seems lost also when only the connection to it was. A strike stands for one or more losses, and is
+// taken back when all of them were shown to be none: the same process said something that it cannot have said
+// before the loss.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,43 +18,55 @@ namespace troupe::router {
 
 inline constexpr std::uint32_t poison_strikes = 2;
 
+// Of a process that ran the request.
+struct Loss {
+  NodeId node = 0;
+  Incarnation process = 0;
+  std::uint64_t proof =
+      0;  // a heartbeat of that process with this number, or a higher one, shows that it lives
+};
+
 class Suspects {
  public:
-  explicit Suspects(std::size_t most, Duration memory = {600'000'000}) : most_(most), memory_(memory) {}
+  // trial: how long a router that tells of a strike is given to try the request alone.
+  explicit Suspects(std::size_t most, Duration memory = {600'000'000}, Duration trial = {1'000'000})
+      : most_(most), memory_(memory), trial_(trial) {}
 
   std::uint32_t strikes(Instant now, std::uint64_t fingerprint) const;
+  // Another router has struck it and tries it alone: who does so too may kill a third worker.
+  bool on_trial(Instant now, std::uint64_t fingerprint) const;
   // The new count. Losses of runs beside others are one strike in all.
-  std::uint32_t strike(Instant now, std::uint64_t fingerprint, bool alone);
-  // The last strike was for the loss of that process, which may live.
-  void doubt(Instant now, std::uint64_t fingerprint, NodeId node, Incarnation process);
-  // It does: the new counts of what was struck for its loss, not after `since`. What is in doubt about
-  // earlier processes of its node is sure now.
-  std::vector<Suspect> take_back(Instant now, NodeId node, Incarnation process, Instant since);
+  std::uint32_t strike(Instant now, std::uint64_t fingerprint, bool alone,
+                       const std::vector<Loss>& losses = {});
+  // A heartbeat was heard. The new counts of those that have a strike less. Losses of earlier processes of
+  // the node are sure from now on.
+  std::vector<Suspect> take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
   // Another router's count. Hearing it twice changes nothing; 0: it was cleared there.
   void hear(Instant now, const Suspect& suspect);
   void clear(std::uint64_t fingerprint);
   std::size_t size() const { return entries_.size(); }
 
  private:
+  struct Strike {
+    std::vector<Loss> losses;  // that may turn out to be none
+    bool sure = true;
+  };
   struct Entry {
-    std::uint32_t strikes = 0;
+    std::vector<Strike> own;
+    std::uint32_t told = 0;  // by other routers, beyond the own ones
+    Instant trial_ends;      // elsewhere
     std::uint64_t order = 0;
     Instant until;
+    std::uint32_t strikes() const { return static_cast<std::uint32_t>(own.size()) + told; }
   };
-  struct Doubt {
-    std::uint64_t fingerprint = 0;
-    Incarnation process = 0;
-    Instant at;
-  };
-  void erase(std::uint64_t fingerprint);
-  void set(Instant now, std::uint64_t fingerprint, std::uint32_t strikes);
+  Entry* renew(Instant now, std::uint64_t fingerprint);  // null if nothing may be remembered
+  static bool take_back(Entry& entry, NodeId node, Incarnation process, std::uint64_t sequence);
 
   std::size_t most_;
-  Duration memory_;
+  Duration memory_, trial_;
   std::map<std::uint64_t, Entry> entries_;           // by fingerprint
   std::map<std::uint64_t, std::uint64_t> by_order_;  // fingerprints, oldest first
   std::uint64_t next_order_ = 0;
-  std::map<NodeId, std::vector<Doubt>> doubts_;  // about entries alone
 };
 
 }  // namespace troupe::router

@@ -25,6 +25,20 @@ TEST_CASE("another router's count is taken over once, and never lowers the own o
   CHECK(suspects.strikes({5}, 7) == 2);
 }
 
+TEST_CASE("who is told of a strike leaves the trial to the teller, for a while") {
+  Suspects suspects(4, {1'000}, {50});
+  suspects.strike({0}, 7, true);
+  CHECK_FALSE(suspects.on_trial({0}, 7));  // it is ours
+  suspects.hear({10}, {8, 1});
+  CHECK(suspects.on_trial({59}, 8));
+  CHECK_FALSE(suspects.on_trial({60}, 8));
+  suspects.hear({61}, {8, 1});
+  CHECK_FALSE(suspects.on_trial({61}, 8));  // nothing new
+  suspects.hear({70}, {9, 1});
+  suspects.hear({71}, {9, 0});
+  CHECK_FALSE(suspects.on_trial({71}, 9));
+}
+
 TEST_CASE("losses beside others are one strike in all; another router's word clears") {
   Suspects suspects(4);
   CHECK(suspects.strike({0}, 7, false) == 1);
@@ -48,36 +62,63 @@ TEST_CASE("the oldest goes when there are too many, and who ran well is cleared"
   CHECK(suspects.size() == 1);
 }
 
-}  // namespace
-
-TEST_CASE("strikes for the loss of a process are taken back when it is heard again, and no others") {
+TEST_CASE("a strike for the loss of a process is taken back when the same process shows that it lives") {
   Suspects suspects(4);
-  suspects.strike({0}, 7, true);
-  suspects.doubt({0}, 7, 3, 50);
-  suspects.strike({1}, 7, true);
-  suspects.doubt({1}, 7, 4, 60);
-  CHECK(suspects.take_back({10}, 3, 50, {-1}).empty());  // heard too early to tell
-  CHECK(suspects.take_back({10}, 5, 50, {10}).empty());
-  const auto changed = suspects.take_back({10}, 3, 50, {10});
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.strike({1}, 7, true, {{4, 60, 9}});
+  CHECK(suspects.take_back({10}, 3, 50, 11).empty());  // it may have said that before
+  CHECK(suspects.take_back({10}, 5, 50, 99).empty());
+  const auto changed = suspects.take_back({10}, 3, 50, 12);
   REQUIRE(changed.size() == 1);
-  CHECK(changed[0].fingerprint == 7);
-  CHECK(changed[0].strikes == 1);
-  CHECK(suspects.strikes({10}, 7) == 1);
-  CHECK(suspects.take_back({10}, 3, 50, {10}).empty());  // once
-  CHECK(suspects.take_back({10}, 4, 61, {10}).empty());  // a later process: that one is gone
-  CHECK(suspects.take_back({10}, 4, 60, {10}).empty());
+  CHECK(changed[0] == Suspect{7, 1});
+  CHECK(suspects.take_back({10}, 3, 50, 13).empty());  // once
+  CHECK(suspects.take_back({10}, 4, 61, 1).empty());   // a later process: that one is gone
+  CHECK(suspects.take_back({10}, 4, 60, 99).empty());
   CHECK(suspects.strikes({10}, 7) == 1);
 }
 
-TEST_CASE("what was cleared, or never kept, is not taken back") {
+TEST_CASE("a strike that stands for several losses stays while one of them may be true") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, false, {{3, 50, 12}});
+  CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
+  CHECK(suspects.take_back({10}, 3, 50, 12).empty());
+  CHECK(suspects.strikes({10}, 7) == 1);
+  CHECK(suspects.take_back({10}, 4, 60, 9).at(0) == Suspect{7, 0});
+  CHECK(suspects.size() == 0);
+  suspects.strike({20}, 8, false, {{3, 50, 12}, {4, 60, 9}});
+  CHECK(suspects.take_back({30}, 4, 61, 1).empty());  // it died
+  CHECK(suspects.take_back({30}, 3, 50, 12).empty());
+  CHECK(suspects.strikes({30}, 8) == 1);
+}
+
+TEST_CASE("two strikes for one process that lives are both taken back at once") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.strike({1}, 7, true, {{3, 50, 14}});
+  const auto changed = suspects.take_back({10}, 3, 50, 14);
+  REQUIRE(changed.size() == 1);
+  CHECK(changed[0] == Suspect{7, 0});
+}
+
+TEST_CASE("what other routers told stays when an own strike is taken back; what was cleared is gone") {
   Suspects suspects(1);
-  suspects.doubt({0}, 5, 3, 50);
-  suspects.strike({0}, 7, true);
-  suspects.doubt({0}, 7, 3, 50);
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.hear({1}, {7, 2});
+  CHECK(suspects.take_back({2}, 3, 50, 12).at(0) == Suspect{7, 1});
+  suspects.strike({3}, 7, true, {{3, 50, 12}});
   suspects.clear(7);
-  suspects.strike({1}, 7, true);  // of another loss, which is sure
-  CHECK(suspects.take_back({10}, 3, 50, {10}).empty());
+  suspects.strike({4}, 7, true);  // of another loss, which is sure
+  CHECK(suspects.take_back({10}, 3, 50, 99).empty());
   CHECK(suspects.strikes({10}, 7) == 1);
 }
 
+TEST_CASE("losses that are forgotten take nothing back later") {
+  Suspects suspects(4, {100});
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.strike({200}, 7, true, {{4, 60, 9}});
+  CHECK(suspects.take_back({201}, 3, 50, 12).empty());
+  CHECK(suspects.strikes({201}, 7) == 1);
+}
+
+}  // namespace
 }  // namespace troupe::router

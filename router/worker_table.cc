@@ -95,6 +95,14 @@ std::vector<NodeId> WorkerTable::tick(Instant now) {
 
 bool WorkerTable::alive(Instant now, const Row& row) const { return !row.lost && now < row.heard + silence_; }
 
+// One heartbeat for each span of that length since the last one, and one more for clocks that run apart.
+std::uint64_t WorkerTable::proof_of_life(Instant now, NodeId node) const {
+  const Row* row = find(node);
+  if (!row) return 0;
+  const std::int64_t silent_us = std::max<std::int64_t>(0, (now - row->heard).us);
+  return row->last.sequence + static_cast<std::uint64_t>(silent_us / config_.heartbeat.us) + 2;
+}
+
 bool WorkerTable::alive(Instant now, NodeId node) const {
   const Row* row = find(node);
   return row && alive(now, *row);

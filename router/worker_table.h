@@ -53,6 +53,9 @@ class WorkerTable {
   // Once per heartbeat: the workers that have fallen silent since. Judges anew who is slow.
   std::vector<NodeId> tick(Instant now);
 
+  // The number of a heartbeat that its present process cannot have sent before now, whatever is on its way.
+  std::uint64_t proof_of_life(Instant now, NodeId node) const;
+
   // ---- what is known ----
   bool has(NodeId node) const { return find(node) != nullptr; }
   bool alive(Instant now, NodeId node) const;

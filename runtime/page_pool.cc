@@ -101,30 +101,44 @@ void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const Bloc
   while (short_of_pages()) evict_oldest(area);  // the rest of their surplus is held
 }
 
+// As `make_room` goes about it, without doing it.
 std::vector<const PoolBlock*> PagePool::would_evict(SegmentKind kind, std::uint32_t tokens,
                                                     std::span<const BlockName> evict_first) const {
   const PoolArea where = area_of(kind);
   const Area& mine = areas_[index(where)];
+  const Area& theirs = areas_[index(other(where))];
   const std::uint64_t need = pages_for(tokens);
   std::vector<const PoolBlock*> victims;
   if (need == 0 || !fits(where, need)) return victims;
-  std::uint64_t used = mine.used;
+  std::uint64_t used = mine.used, free = free_pages(), their_used = theirs.used;
+  const auto is_taken = [&](const PoolBlock* block) {
+    return std::find(victims.begin(), victims.end(), block) != victims.end();
+  };
   const auto take = [&](const PoolBlock* block) {
     victims.push_back(block);
     used -= block->pages.size();
+    free += block->pages.size();
   };
   for (const BlockName& name : evict_first) {
     if (used + need <= mine.cap) break;
     const PoolBlock* block = find(name);
-    const bool fit = block && identical(block->name, name) && area_of(block->kind) == where;
-    if (fit && may_evict(*block) && std::find(victims.begin(), victims.end(), block) == victims.end())
-      take(block);
+    if (block && area_of(block->kind) == where && may_evict(*block) && !is_taken(block)) take(block);
   }
-  const std::size_t hinted = victims.size();
-  for (const Entry* block = mine.least_recent; block && used + need > mine.cap; block = block->newer)
-    if (std::find(victims.begin(), victims.begin() + static_cast<std::ptrdiff_t>(hinted), block) ==
-        victims.begin() + static_cast<std::ptrdiff_t>(hinted))
-      take(block);
+  const Entry* oldest = mine.least_recent;
+  const auto take_oldest = [&] {
+    while (oldest && is_taken(oldest)) oldest = oldest->newer;
+    if (oldest) take(oldest);
+    return oldest != nullptr;
+  };
+  while (used + need > mine.cap && take_oldest()) {
+  }
+  for (const Entry* gone = theirs.least_recent; gone && free < need && their_used > theirs.cap;
+       gone = gone->newer) {
+    free += gone->pages.size();
+    their_used -= gone->pages.size();
+  }
+  while (free < need && take_oldest()) {
+  }
   return victims;
 }
 
@@ -220,7 +234,9 @@ bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
 
 void PagePool::touch(const BlockName& name) {
   Entry* block = find_named(name);
-  if (!block || !may_evict(*block)) return;
+  if (!block) return;
+  block->passing = false;
+  if (!may_evict(*block)) return;
   stop_evictable(*block);
   start_evictable(*block);
 }

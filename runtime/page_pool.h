@@ -38,7 +38,7 @@ struct PoolBlock {
   BlockState state = BlockState::writing;
   std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
   std::uint64_t checksum = 0;  // of the bytes, once ready
-  bool passing = false;        // the first to go whenever nobody uses it
+  bool passing = false;        // the first to go whenever nobody uses it, until it is touched
   bool removed = false;        // gone by name; its pages follow when the last holder lets go
 };
 
@@ -78,7 +78,7 @@ class PagePool {
     std::string owner;
     std::uint32_t tokens = 0;
     bool loading = false;  // from the persistent tier, instead of being computed
-    bool passing = false;  // for this use: whenever nobody uses it, it is the first to go
+    bool passing = false;  // until it is touched it is the first to go whenever nobody uses it
   };
   // Room is made by evicting ready, unpinned blocks of the same area: those hinted first, in their order,
   // then the least recently used (a use lasts until its pin ends); and blocks of the other area only as far
@@ -98,7 +98,7 @@ class PagePool {
   // A pin keeps a ready block's pages. Null if the block is absent or not ready.
   const PoolBlock* pin(const BlockName& name);
   bool unpin(const BlockName& name, std::uint64_t generation);  // false if stale
-  void touch(const BlockName& name);                            // a use without a pin
+  void touch(const BlockName& name);  // a use without a pin; what passed through stays from now on
 
   // The block cannot be found from now on; pages under a pin or a writer are given back when that ends. With
   // a generation: only if it is still that one. False if there was nothing to remove.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
+
 #include "runtime/planted.h"
 
 using namespace troupe;
@@ -98,6 +100,45 @@ TEST_CASE_FIXTURE(SmallPool, "what would go can be asked before, and is what goe
   CHECK(pool.would_evict(SegmentKind::user, 12).empty());  // there is room
   CHECK(reserve(4, 12, SegmentKind::item, {named(2)}));
   CHECK(gone() == Names{named(2), named(1)});
+}
+
+TEST_CASE("what would go is what goes, whatever the split and the pins") {
+  std::mt19937 random(5);
+  const auto draw = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  int compared = 0;
+  for (int run = 0; run < 60; ++run) {
+    PagePool pool({20, 1, 10, 10});
+    std::vector<std::pair<BlockName, std::uint64_t>> pins;
+    std::uint32_t next = 1;
+    for (int step = 0; step < 120; ++step) {
+      const SegmentKind kind = draw(2) == 0 ? SegmentKind::item : SegmentKind::user;
+      const std::uint32_t tokens = 1 + draw(6);
+      const std::vector<BlockName> hints{named(1 + draw(next)), named(1 + draw(next))};
+      std::vector<BlockName> would, gone;
+      for (const PoolBlock* block : pool.would_evict(kind, tokens, hints)) would.push_back(block->name);
+      const PoolBlock* block = pool.reserve({named(next), kind, "o", tokens, false, draw(4) == 0}, hints);
+      for (const BlockGone& left : pool.take_gone())
+        if (area_of(left.kind) == area_of(kind)) gone.push_back(left.name);
+      CHECK(would == gone);
+      compared += !gone.empty();
+      if (block) {
+        CHECK(pool.commit(block->name, block->generation, 1));
+        if (draw(3) == 0 && pool.pin(block->name)) pins.push_back({block->name, block->generation});
+      }
+      ++next;
+      if (!pins.empty() && draw(3) == 0) {
+        CHECK(pool.unpin(pins.back().first, pins.back().second));
+        pins.pop_back();
+      }
+      if (draw(8) == 0) pool.touch(named(1 + draw(next)));
+      if (draw(10) == 0) {
+        const std::uint32_t items = draw(21);
+        pool.set_split(items, 20 - items);
+      }
+    }
+    CHECK(pool.check_invariants() == "");
+  }
+  CHECK(compared > 500);
 }
 
 TEST_CASE_FIXTURE(SmallPool, "what passes through is the first to go, however lately it was used") {
