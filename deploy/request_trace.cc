@@ -172,29 +172,34 @@ void TraceReader::check_candidates(const std::vector<std::string>& candidates) {
 // ---- writing ----
 
 struct TraceWriter::File {
+  std::filesystem::path path;
   gzFile handle = nullptr;
+  bool is_part = false;  // and must not be taken for the whole
+
   ~File() {
     if (handle) gzclose(handle);
+    remove_part();
+  }
+  void remove_part() {
+    std::error_code ignored;
+    if (std::exchange(is_part, false) && std::filesystem::is_regular_file(path, ignored))
+      std::filesystem::remove(path, ignored);
   }
 };
 
 TraceWriter::TraceWriter(std::filesystem::path path, const std::string& source)
-    : path_(std::move(path)), file_(std::make_unique<File>()) {
+    : path_(std::move(path)), file_(std::make_unique<File>(path_)) {
   const bool packed = path_.extension() == ".gz";
   file_->handle = gzopen(path_.c_str(), packed ? "wb4" : "wbT");
   if (!file_->handle) fail();
+  file_->is_part = true;
   gzbuffer(file_->handle, 256 << 10);
   line_ = R"({"format":"troupe-trace","version":1)";
   append_text(line_, "source", source);
   put_line();
 }
 
-TraceWriter::~TraceWriter() {
-  if (!file_->handle) return;
-  file_.reset();
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path_, ignored)) std::filesystem::remove(path_, ignored);
-}
+TraceWriter::~TraceWriter() = default;
 
 void TraceWriter::write(const TracedRequest& request) {
   TROUPE_CHECK(request.at >= last_, "a trace is written in order of time");
@@ -217,7 +222,14 @@ void TraceWriter::put_line() {
 }
 
 void TraceWriter::close() {
-  if (gzclose(std::exchange(file_->handle, nullptr)) != Z_OK) fail();
+  if (gzclose(std::exchange(file_->handle, nullptr)) == Z_OK) {
+    file_->is_part = false;
+    return;
+  }
+  const int why = errno;
+  file_->remove_part();
+  errno = why;
+  fail();
 }
 
 void TraceWriter::fail() const {

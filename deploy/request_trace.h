@@ -51,7 +51,7 @@ class TraceWriter {
 
   // In order of time.
   void write(const TracedRequest& request);
-  void close();  // a file that is not closed is removed: a part must not be taken for the whole
+  void close();  // a file that is not closed, or not without an error, is removed: it may be a part
 
  private:
   void put_line();
