@@ -221,6 +221,38 @@ TEST_SUITE("request trace") {
     CHECK_THROWS_WITH(writer.close(), doctest::Contains("cannot be written"));
   }
 
+  TEST_CASE("candidates that meet in a hash table are read, and one of them that comes twice is found") {
+    Folder folder;
+    const std::size_t table = std::hash<std::string_view>()("0") % 4096;
+    TracedRequest request{{0}, "", "u", 0, {}, {}, ""};
+    for (int i = 0; request.candidates.size() < 1'000; ++i)
+      if (const std::string id = std::to_string(i); std::hash<std::string_view>()(id) % 4096 == table)
+        request.candidates.push_back(id);
+    const auto write = [&] {
+      TraceWriter writer(folder.path() / "t.jsonl", "");
+      writer.write(request);
+      writer.close();
+    };
+    write();
+    CHECK(folder.read("t.jsonl") == std::vector<TracedRequest>{request});
+    request.candidates.back() = request.candidates.front();
+    write();
+    CHECK_THROWS_WITH_AS(folder.read("t.jsonl"), doctest::Contains("candidates[999] is \"0\" again"),
+                         ImportError);
+  }
+
+  TEST_CASE("a request is due at its time divided by the speed, within a century") {
+    Folder folder;
+    folder.write("t.jsonl", header + R"({"at_us":7000,"user":"u","profile":1,"candidates":["a"]})" + "\n");
+    TraceReader reader(folder.path() / "t.jsonl");
+    TracedRequest request;
+    REQUIRE(reader.next(request));
+    CHECK(reader.due(request, 2).us == 3'500);
+    CHECK(reader.due(request, 1e-6).us == 7'000'000'000);
+    CHECK_THROWS_WITH_AS(reader.due(request, 1e-12),
+                         doctest::Contains("t.jsonl:2: at_us is 7000, which is due"), ImportError);
+  }
+
   TEST_CASE("a trace that was cut off by a full disk does not stay") {
     Folder folder;
     for (const char* name : {"t.jsonl", "t.jsonl.gz"}) {
