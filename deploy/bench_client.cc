@@ -14,6 +14,8 @@ namespace {
 const Address door = Box::address(Role::door);
 const Address router_address = Box::address(Role::router);
 
+constexpr double after_us_max = 4e15;  // what the clock can count in nanoseconds; a trace is refused before
+
 double percentile(const std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
   const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
@@ -72,8 +74,8 @@ BenchRankRun BenchClient::run_open(double speed) {
   const Clock::time_point begin = Clock::now();
   std::unique_lock lock(mutex_);
   for (Question question; fetch(question);) {
-    const auto after_us = static_cast<std::int64_t>(static_cast<double>(question.at.us) / speed);
-    const Clock::time_point due = begin + std::chrono::microseconds(after_us);
+    const double after_us = std::min(static_cast<double>(question.at.us) / speed, after_us_max);
+    const Clock::time_point due = begin + std::chrono::microseconds(static_cast<std::int64_t>(after_us));
     lock.unlock();
     std::this_thread::sleep_until(due);
     lock.lock();

@@ -97,7 +97,7 @@ std::vector<std::uint64_t> profile_tokens(const BenchRank& bench,
       const auto at = tokens_of.find(item);
       return at == tokens_of.end() ? 0 : at->second;
     };
-    return survey_trace(bench.trace, bench.requests_max, known).user_tokens;
+    return survey_trace(bench.trace, bench.requests_max, known, bench.speed).user_tokens;
   }
   std::vector<std::uint64_t> tokens;
   for (const Visit& visit : bench.visits) {

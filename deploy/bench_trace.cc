@@ -17,7 +17,7 @@ std::uint64_t or_all(std::uint64_t requests_max) {
 }  // namespace
 
 TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
-                         const std::function<std::uint64_t(const std::string&)>& tokens_of) {
+                         const std::function<std::uint64_t(const std::string&)>& tokens_of, double speed) {
   TraceSurvey survey;
   TraceReader reader(trace);
   TraceUsers users;
@@ -29,6 +29,7 @@ TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t reque
   };
   for (TracedRequest request; survey.requests < or_all(requests_max) && reader.next(request);) {
     ++survey.requests;
+    if (speed > 0) reader.due(request, speed);
     const TraceUsers::Visit visit = users.visit(reader, request);
     if (visit.first) survey.user_tokens.push_back(0);
     for (const std::string& item : request.events) survey.user_tokens[visit.user] += known_tokens(item);

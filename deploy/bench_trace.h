@@ -20,9 +20,11 @@ struct TraceSurvey {
   std::vector<std::uint64_t> user_tokens;  // of each user's last profile
 };
 // One pass over the trace, at most `requests_max` of it (0: all). `tokens_of` an item; 0: the catalog lacks
-// it, which is refused with its place, as is a trace without requests.
+// it, which is refused with its place, as is a trace without requests, or one that takes too long at this
+// speed (0: not at its times).
 TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t requests_max,
-                         const std::function<std::uint64_t(const std::string& item)>& tokens_of);
+                         const std::function<std::uint64_t(const std::string& item)>& tokens_of,
+                         double speed = 0);
 
 class TraceQuestions {
  public:

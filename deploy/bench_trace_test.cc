@@ -85,6 +85,14 @@ TEST_SUITE("bench trace") {
     CHECK(survey.requests == 3);
     CHECK(survey.user_tokens == std::vector<std::uint64_t>{3, 3});
     CHECK(survey_trace(trace.file(), 1, length).user_tokens == std::vector<std::uint64_t>{1});
+    TracedRequest late = ask("u", 1, {"a"});
+    late.at.us = std::int64_t{1} << 53;
+    trace.write_requests({late});
+    CHECK(survey_trace(trace.file(), 0, length).requests == 1);
+    CHECK(survey_trace(trace.file(), 0, length, 1e6).requests == 1);
+    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length, 1e-6),
+                         doctest::Contains("t.jsonl:2: at_us is 9007199254740992, which is due after "),
+                         ImportError);
     trace.write_requests({ask("u", 1, {"a"}), ask("v", 1, {"x"})});
     CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length),
                          doctest::Contains("t.jsonl:3: item \"x\" is not in the catalog"), ImportError);

@@ -24,7 +24,7 @@ struct Survey {
   NumberedNames items, tenants;
   std::uint64_t requests = 0, users = 0;
   double candidates = 0, events = 0;  // sums over the requests; events: of the profiles
-  Instant last;
+  Instant last;                       // as replayed
 };
 
 Survey survey_trace(const SimCommandOptions& options) {
@@ -42,7 +42,7 @@ Survey survey_trace(const SimCommandOptions& options) {
     survey.tenants.number_of(request.tenant);
     for (const std::string& item : request.events) survey.items.number_of(item);
     for (const std::string& item : request.candidates) survey.items.number_of(item);
-    survey.last = request.at;
+    survey.last = reader.due(request, options.speed);
   }
   if (survey.requests == 0) reader.fail("there are no requests", "at least one");
   survey.users = users.size();
@@ -60,7 +60,7 @@ class Renamed {
     ++done_;
     const TraceUsers::Visit visit = users_.visit(reader_, request);
     const std::uint32_t tenant = survey_->tenants.number_of(request.tenant);
-    request.at = {begin_us + static_cast<std::int64_t>(static_cast<double>(request.at.us) / speed_)};
+    request.at = {begin_us + reader_.due(request, speed_).us};
     request.tenant = tenant == 0 ? "" : "t" + std::to_string(tenant);
     request.user = sim::WorldData::user_id(visit.user);
     for (std::string& item : request.events) rename(item);
@@ -84,7 +84,7 @@ class Renamed {
 int run_sim_trace(const SimCommandOptions& options) {
   const auto survey = std::make_shared<Survey>(survey_trace(options));
   const double requests = static_cast<double>(survey->requests);
-  const double lasts_s = std::ceil(static_cast<double>(survey->last.us) / options.speed * 1e-6 + 1e-6);
+  const double lasts_s = std::ceil(static_cast<double>(survey->last.us) * 1e-6 + 1e-6);
   Demand demand;
   demand.items = survey->items.size();
   demand.users = static_cast<std::uint32_t>(survey->users);

@@ -1,7 +1,8 @@
 #pragma once
 // A plan as JSON: what went in, and of each placement its figures and the whole list: which items are
-// everywhere, and which on each node. A later `troupe plan --move-from` reads it back and says what changes;
-// items are found by id, so catalogs and clusters may differ.
+// everywhere, which on each node, and which nowhere, so that a cluster that follows it leaves them out. A
+// later `troupe plan --move-from` reads it back and says what changes; items are found by id, so catalogs and
+// clusters may differ.
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -18,10 +19,11 @@ nlohmann::json placement_list(const placement::Placement& placement, const std::
 
 struct EarlierPlacement {
   std::vector<placement::NodeNumber> nodes;
-  std::vector<std::string> everywhere;
+  std::vector<std::string> everywhere, nowhere;  // older files do not say what is nowhere
   std::map<placement::NodeNumber, std::vector<std::string>> shards;
 };
-// The one with this name. Throws std::runtime_error that says what is wrong with the file.
+// The one with this name; each item is in one list. Throws std::runtime_error that says what is wrong with
+// the file.
 EarlierPlacement read_placement(const std::string& path, const std::string& name);
 
 // As far as the items are the catalog's.

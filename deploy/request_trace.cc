@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "deploy/json_line.h"
@@ -23,6 +21,7 @@ constexpr std::uint64_t number_max = std::uint64_t{1} << 53;  // what every JSON
 // At most what the router's knobs allow.
 constexpr std::size_t id_bytes_max = 512, candidates_max = 100'000, events_max = 1'000'000;
 constexpr std::size_t source_bytes_max = 4'096;
+constexpr double replay_us_max = 3.2e15;
 
 // The fields of one object that were met, by their index in `names`.
 template <std::size_t count>
@@ -156,45 +155,53 @@ void TraceReader::check(const TracedRequest& request) {
 
 void TraceReader::check_candidates(const std::vector<std::string>& candidates) {
   if (candidates.empty()) fail("candidates is empty", "at least one item id");
-  if (seen_.size() < 2 * candidates.size()) seen_.assign(std::bit_ceil(2 * candidates.size()), {});
-  for (std::uint32_t i = 0; i < candidates.size(); ++i) {
-    const std::string& id = candidates[i];
-    if (id.empty()) fail("candidates[" + std::to_string(i) + "] is empty", "an item id");
-    std::size_t at = std::hash<std::string_view>()(id) & (seen_.size() - 1);
-    for (; seen_[at].line == file_.line_number(); at = (at + 1) & (seen_.size() - 1))
-      if (candidates[seen_[at].index] == id)
-        fail("candidates[" + std::to_string(i) + "] is \"" + id.substr(0, 40) + "\" again",
-             "each candidate once");
-    seen_[at] = {file_.line_number(), i};
-  }
+  if (const auto empty = std::ranges::find(candidates, ""); empty != candidates.end())
+    fail("candidates[" + std::to_string(empty - candidates.begin()) + "] is empty", "an item id");
+  if (const auto again = repeats_.find(candidates))
+    fail("candidates[" + std::to_string(*again) + "] is \"" + candidates[*again].substr(0, 40) + "\" again",
+         "each candidate once");
+}
+
+Instant TraceReader::due(const TracedRequest& request, double speed) const {
+  const double us = static_cast<double>(request.at.us) / speed;
+  if (us > replay_us_max)
+    fail("at_us is " + std::to_string(request.at.us) + ", which is due after " + std::to_string(us * 1e-6) +
+             " s",
+         "at most a century of replay; times count from the trace's begin");
+  return {static_cast<std::int64_t>(us)};
 }
 
 // ---- writing ----
 
 struct TraceWriter::File {
+  std::filesystem::path path;
   gzFile handle = nullptr;
+  bool is_part = false;  // and must not be taken for the whole
+
   ~File() {
     if (handle) gzclose(handle);
+    remove_part();
+  }
+  void remove_part() {
+    std::error_code ignored;
+    if (std::exchange(is_part, false) && std::filesystem::is_regular_file(path, ignored))
+      std::filesystem::remove(path, ignored);
   }
 };
 
 TraceWriter::TraceWriter(std::filesystem::path path, const std::string& source)
-    : path_(std::move(path)), file_(std::make_unique<File>()) {
+    : path_(std::move(path)), file_(std::make_unique<File>(path_)) {
   const bool packed = path_.extension() == ".gz";
   file_->handle = gzopen(path_.c_str(), packed ? "wb4" : "wbT");
   if (!file_->handle) fail();
+  file_->is_part = true;
   gzbuffer(file_->handle, 256 << 10);
   line_ = R"({"format":"troupe-trace","version":1)";
   append_text(line_, "source", source);
   put_line();
 }
 
-TraceWriter::~TraceWriter() {
-  if (!file_->handle) return;
-  file_.reset();
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path_, ignored)) std::filesystem::remove(path_, ignored);
-}
+TraceWriter::~TraceWriter() = default;
 
 void TraceWriter::write(const TracedRequest& request) {
   TROUPE_CHECK(request.at >= last_, "a trace is written in order of time");
@@ -217,7 +224,14 @@ void TraceWriter::put_line() {
 }
 
 void TraceWriter::close() {
-  if (gzclose(std::exchange(file_->handle, nullptr)) != Z_OK) fail();
+  if (gzclose(std::exchange(file_->handle, nullptr)) == Z_OK) {
+    file_->is_part = false;
+    return;
+  }
+  const int why = errno;
+  file_->remove_part();
+  errno = why;
+  fail();
 }
 
 void TraceWriter::fail() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "deploy/repeats.h"
 #include "deploy/text_file.h"
 #include "runtime/traced_request.h"
 
@@ -22,6 +23,8 @@ class TraceReader {
   // False at the end. Strings of `request` are used again.
   bool next(TracedRequest& request);
   std::uint64_t line_number() const { return file_.line_number(); }  // of the last request
+  // When the last request is due in a replay that is so much faster. Fails if that takes a century.
+  Instant due(const TracedRequest& request, double speed) const;
   // Says what is wrong with the last request.
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
     file_.fail(what, expected);
@@ -35,12 +38,7 @@ class TraceReader {
   TextFile file_;
   std::string line_, source_;
   Instant last_;
-  // A hash table of candidates' indexes, emptied by counting up the line: nothing is allocated per request.
-  struct Slot {
-    std::uint64_t line = 0;
-    std::uint32_t index = 0;
-  };
-  std::vector<Slot> seen_;
+  Repeats repeats_;
 };
 
 class TraceWriter {
@@ -51,7 +49,7 @@ class TraceWriter {
 
   // In order of time.
   void write(const TracedRequest& request);
-  void close();  // a file that is not closed is removed: a part must not be taken for the whole
+  void close();  // a file that is not closed, or not without an error, is removed: it may be a part
 
  private:
   void put_line();

@@ -1,7 +1,9 @@
 #include "deploy/request_trace.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 #include <random>
 
@@ -34,6 +36,24 @@ struct Folder : TestFolder {
   }
   // Of a first request that is sound but for this.
   std::string error_of_line(const std::string& line) const { return error_of(header + line + "\n"); }
+};
+
+// As on a full disk: files of this process grow no further.
+class SmallFiles {
+ public:
+  explicit SmallFiles(rlim_t bytes_max) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes_max, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~SmallFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
 };
 
 std::string draw_text(std::mt19937_64& random, bool may_be_empty) {
@@ -199,6 +219,52 @@ TEST_SUITE("request trace") {
     if (!std::filesystem::exists("/dev/full")) return;
     TraceWriter writer("/dev/full", "");
     CHECK_THROWS_WITH(writer.close(), doctest::Contains("cannot be written"));
+  }
+
+  TEST_CASE("candidates that meet in a hash table are read, and one of them that comes twice is found") {
+    Folder folder;
+    const std::size_t table = std::hash<std::string_view>()("0") % 4096;
+    TracedRequest request{{0}, "", "u", 0, {}, {}, ""};
+    for (int i = 0; request.candidates.size() < 1'000; ++i)
+      if (const std::string id = std::to_string(i); std::hash<std::string_view>()(id) % 4096 == table)
+        request.candidates.push_back(id);
+    const auto write = [&] {
+      TraceWriter writer(folder.path() / "t.jsonl", "");
+      writer.write(request);
+      writer.close();
+    };
+    write();
+    CHECK(folder.read("t.jsonl") == std::vector<TracedRequest>{request});
+    request.candidates.back() = request.candidates.front();
+    write();
+    CHECK_THROWS_WITH_AS(folder.read("t.jsonl"), doctest::Contains("candidates[999] is \"0\" again"),
+                         ImportError);
+  }
+
+  TEST_CASE("a request is due at its time divided by the speed, within a century") {
+    Folder folder;
+    folder.write("t.jsonl", header + R"({"at_us":7000,"user":"u","profile":1,"candidates":["a"]})" + "\n");
+    TraceReader reader(folder.path() / "t.jsonl");
+    TracedRequest request;
+    REQUIRE(reader.next(request));
+    CHECK(reader.due(request, 2).us == 3'500);
+    CHECK(reader.due(request, 1e-6).us == 7'000'000'000);
+    CHECK_THROWS_WITH_AS(reader.due(request, 1e-12),
+                         doctest::Contains("t.jsonl:2: at_us is 7000, which is due"), ImportError);
+  }
+
+  TEST_CASE("a trace that was cut off by a full disk does not stay") {
+    Folder folder;
+    for (const char* name : {"t.jsonl", "t.jsonl.gz"}) {
+      TraceWriter writer(folder.path() / name, "");
+      std::mt19937_64 random(5);
+      for (int i = 0; i < 20; ++i) writer.write(draw_request(random, {i}));
+      {
+        const SmallFiles limit(100);
+        CHECK_THROWS_WITH(writer.close(), doctest::Contains("cannot be written"));
+      }
+      CHECK_FALSE(std::filesystem::exists(folder.path() / name));
+    }
   }
 
   TEST_CASE("a profile neither falls, nor rises without events, nor stays in spite of them") {

@@ -172,6 +172,19 @@ bool DataTrace::next(TracedRequest& request) {
   return true;
 }
 
+const std::vector<std::uint32_t>& DataTrace::draw_candidates(const User& user, bool takes) {
+  candidates_->begin();
+  for (std::uint32_t e = 0; e < user.next; ++e) candidates_->exclude(user.history[e].item);
+  const auto draw = [&](std::optional<std::uint32_t> truth) -> const auto& {
+    return candidates_->draw(random_, making_.candidates, truth,
+                             [this] { return popularity_->draw(random_); });
+  };
+  const std::uint32_t item = user.history[user.next].item;
+  const auto& chosen = draw(takes ? std::optional(item) : std::nullopt);
+  // He has everything that there is: he looks at what he takes again later.
+  return chosen.empty() ? draw(item) : chosen;
+}
+
 void DataTrace::fill(User& user, TracedRequest& request) {
   const auto number = static_cast<std::uint32_t>(&user - users_.data());
   request.tenant = making_.tenant;
@@ -182,13 +195,8 @@ void DataTrace::fill(User& user, TracedRequest& request) {
     request.events.push_back(items_.name(user.history[user.told].item));
   const bool takes = user.views == 1;
   const std::uint32_t item = user.history[user.next].item;
-  candidates_->begin();
-  for (std::uint32_t e = 0; e < user.next; ++e) candidates_->exclude(user.history[e].item);
-  const auto& chosen =
-      candidates_->draw(random_, making_.candidates, takes ? std::optional(item) : std::nullopt,
-                        [this] { return popularity_->draw(random_); });
   request.candidates.clear();
-  for (const std::uint32_t one : chosen) request.candidates.push_back(items_.name(one));
+  for (const std::uint32_t one : draw_candidates(user, takes)) request.candidates.push_back(items_.name(one));
   request.truth = takes ? items_.name(item) : "";
   if (--user.views > 0) return;
   ++user.next;

@@ -74,6 +74,7 @@ class DataTrace {
   void place_by_time(std::uint32_t user, std::uint32_t event, std::vector<Slot>& slots);
   std::uint32_t views_of(std::uint32_t user, std::uint32_t event) const;
   std::optional<std::uint32_t> next_user(Instant at);
+  const std::vector<std::uint32_t>& draw_candidates(const User& user, bool takes);
   void fill(User& user, TracedRequest& request);
 
   TraceMaking making_;

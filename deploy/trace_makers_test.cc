@@ -91,6 +91,19 @@ TEST_SUITE("trace makers") {
     check_histories(convert(options), histories_of(world));
   }
 
+  TEST_CASE("who has everything that there is is asked with what he takes again: candidates are never none") {
+    TestFolder folder;
+    folder.write("items.jsonl", "{\"id\":\"a\",\"tokens\":[1]}\n{\"id\":\"b\",\"tokens\":[2]}\n");
+    folder.write("users.jsonl", "{\"id\":\"u\",\"history\":[\"a\",\"b\",\"a\",\"b\",\"b\",\"a\"]}\n");
+    DataTraceOptions options = of_demo();
+    options.data = folder.path();
+    options.making.views = 4;
+    const auto requests = convert(options);
+    CHECK(std::ranges::any_of(requests, [](auto& r) { return r.profile >= 2 && r.truth.empty(); }));
+    for (const TracedRequest& request : requests) CHECK_FALSE(request.candidates.empty());
+    CHECK(measure(requests).requests == requests.size());  // it can be read
+  }
+
   TEST_CASE("lengthened histories are as long as they should be, and end in the user's own events") {
     DataTraceOptions options = of_demo();
     const TraceStats plain = measure(convert(options));

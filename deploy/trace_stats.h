@@ -16,8 +16,7 @@ struct Skew {
   std::uint64_t keys = 0, uses = 0;
   double share_of_10 = 0, share_of_1 = 0, share_of_01 = 0;  // of all uses, by the 10, 1 and 0.1 % used most
   // Zipf exponents. The line: least squares of log count over log rank, ranks to half of the keys at equal
-  // steps of their logarithm. The
-  // likelihood: maximum over all ranks that were seen.
+  // steps of their logarithm. The likelihood: maximum over all ranks that were seen.
   double zipf_line = 0, zipf_likelihood = 0;
 };
 Skew skew_of(std::vector<std::uint64_t> counts);

@@ -8,10 +8,12 @@ slow. Worker 2 then starts, is given the requests as the faster one, and pulls t
 again, its blocks are there. Ends with 77 if this machine has no network namespaces."""
 import argparse
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import statistics
 import subprocess
@@ -34,6 +36,8 @@ class Cluster:
     def __init__(self, hosts, troupe, folder):
         self.hosts, self.troupe, self.folder = hosts, troupe, folder
         self.processes = {}
+        self.lock = threading.Lock()  # over processes and what follows: who ends them is not who starts them
+        self.has_ended = False
         front = hosts.address["front"]
         self.etcd = f"http://{front}:2379"
         self.file = f"{folder}/cluster.yaml"
@@ -52,7 +56,8 @@ class Cluster:
                         f"{DEMO}/world"], check=True, capture_output=True)
 
     def spawn(self, name, host, *words):
-        with open(f"{self.folder}/{name}.out", "ab") as out:
+        with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
+            self.check_goes_on()
             self.processes[name] = self.hosts.start(host, words, stdout=out, stderr=subprocess.STDOUT)
 
     def start_etcd(self):
@@ -66,10 +71,16 @@ class Cluster:
                    f"node.log_file={self.folder}/{name}.log")
 
     def end(self):
+        with self.lock:
+            self.has_ended = True
         for process in self.processes.values():
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
+
+    def check_goes_on(self):
+        if self.has_ended:
+            raise RuntimeError("the cluster was ended meanwhile")
 
     def ready_workers(self):
         status = self.hosts.inside("front", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
@@ -78,10 +89,11 @@ class Cluster:
 
     def await_workers(self, count):
         for _ in range(300):
+            self.check_goes_on()
             if self.ready_workers() >= count:
                 return time.sleep(1)  # heartbeats
             time.sleep(0.1)
-        raise RuntimeError(f"the cluster did not come up: see {self.folder}")
+        raise RuntimeError(f"{self.ready_workers()} of {count} workers are ready; expected all within 30 s")
 
 
 class Stutter:
@@ -170,20 +182,40 @@ def show(row):
           f"{row['local_spread_us']:.0f} us between its quartiles).")
 
 
-def race(troupe):
-    hosts = chaos_hosts.Hosts(NODES)
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(hosts, troupe, folder)
+@contextlib.contextmanager
+def folder_of_a_run():
+    """Stays where the run failed, for its logs."""
+    folder = tempfile.mkdtemp(prefix="troupe-remote-blocks-")
+    try:
+        yield folder
+    except Exception:
+        print(f"failed: see {folder}", file=sys.stderr)
+        raise
+    except BaseException:  # it was asked to end
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_cluster(cluster):
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:  # whose thread moves to the host that asks
         try:
             cluster.start_etcd()
             for name in ("front", "worker-1"):
                 cluster.start(name)
             cluster.await_workers(1)
-            with concurrent.futures.ThreadPoolExecutor(1) as executor:  # whose thread moves to the host that asks
-                return executor.submit(measure, cluster, make_requests()).result()
+            return executor.submit(measure, cluster, make_requests()).result()
         finally:
-            cluster.end()
-            hosts.remove()
+            cluster.end()  # first: then the thread has nobody to wait for
+
+
+def race(troupe):
+    hosts = chaos_hosts.Hosts(NODES)
+    try:
+        with folder_of_a_run() as folder:
+            return run_cluster(Cluster(hosts, troupe, folder))
+    finally:
+        hosts.remove()
 
 
 def main():
@@ -192,6 +224,7 @@ def main():
     parser.add_argument("--clusters", type=int, default=3, help="one after the other, some 30 requests each")
     parser.add_argument("--json")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     lacks = chaos_hosts.missing()
     if lacks:
         print(f"skipped: this machine has no {lacks}", file=sys.stderr)

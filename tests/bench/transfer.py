@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCKS = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
 SEVERAL = 4
 SMALL_BUFFERS = 128 << 10
+UP_LIMIT_S = 10
 OWNER, PORT, PERFTEST_PORT = "10.91.0.1", 7000, 7001
 PERFTEST_SETTINGS = {"UCX_TLS": "tcp", "UCX_TCP_TX_SEG_SIZE": "64K", "UCX_TCP_RX_SEG_SIZE": "64K"}
 
@@ -30,6 +32,14 @@ class Pair:
         self.mark = f"transfer-{os.getpid()}"
 
     def __enter__(self):
+        try:
+            self._build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _build(self):
         run("ip", "netns", "add", self.space("owner"))
         run("ip", "netns", "add", self.space("reader"))
         run("ip", "link", "add", "eth0", "netns", self.space("owner"), "type", "veth", "peer", "name", "eth0", "netns",
@@ -38,9 +48,11 @@ class Pair:
             run("ip", "-n", self.space(name), "address", "add", f"10.91.0.{number}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
                 run("ip", "-n", self.space(name), "link", "set", device, "up")
+        limit = time.monotonic() + UP_LIMIT_S
         while not all(self.is_up(name) for name in ("owner", "reader")):  # the kernel takes up to a second
+            if time.monotonic() > limit:
+                raise RuntimeError(f"the veth pair of {self.mark} is not up after {UP_LIMIT_S} s; expected one second")
             time.sleep(0.05)
-        return self
 
     def __exit__(self, *_):
         for name in ("owner", "reader"):
@@ -79,11 +91,19 @@ class Race:
         self.pair, self.bench, self.seconds = pair, bench, seconds
         self.owner = subprocess.Popen(pair.words("owner", bench, "own", "--port", PORT, "--device", "eth0"),
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.owner.stdout.readline()  # it listens
+        try:
+            self.owner.stdout.readline()  # it listens
+        except BaseException:
+            self.end()
+            raise
 
     def end(self):
         self.owner.stdin.close()
-        self.owner.wait(timeout=10)
+        try:
+            self.owner.wait(timeout=10)
+        finally:
+            self.owner.kill()
+            self.owner.wait()
 
     def ours(self, how, block, at_once, *more):
         done = subprocess.run(self.pair.words("reader", self.bench, "read", "--from", f"{OWNER}:{PORT}", "--how", how,
@@ -181,6 +201,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     if options.smoke:
         options.rounds, options.seconds, options.blocks = 1, 0.02, "4096,1048576"
     lacks = missing()

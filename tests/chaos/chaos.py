@@ -38,6 +38,7 @@ class Chaos:
         self.folder = options.folder or tempfile.mkdtemp(prefix="troupe-chaos-")
         os.makedirs(self.folder, exist_ok=True)
         self.faults = []
+        self.tries = []  # the faults, and those that the machine was too busy to tell
         self.hosts = self.cluster = self.load = self.writers = self.recovery = None
 
     # ---- what is right ----
@@ -80,6 +81,7 @@ class Chaos:
             fault["back_s"] = self.load.wait_until_ready(10)
             time.sleep(max(0, fault["ended"] + 20 * HEARTBEAT - time.monotonic()))
             self.measure(fault)
+            self.tries.append(fault)
             print(row(fault), flush=True)
             if not fault["starved"]:
                 break
@@ -167,7 +169,7 @@ class Chaos:
 
     def judge(self):
         print()
-        found = judge_load(self.load, self.faults) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths)
+        found = judge_load(self.load, self.faults) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths, self.tries)
         counts, bad = judge_writers(self.writers)
         found += bad
         if self.recovery:
@@ -198,10 +200,12 @@ class Chaos:
         for clients in (self.load, self.writers):
             if clients:
                 clients.stopping = True
-        if self.cluster:
-            self.cluster.down()
-        if self.hosts:
-            self.hosts.remove()
+        try:
+            if self.cluster:
+                self.cluster.down()
+        finally:
+            if self.hosts:
+                self.hosts.remove()
         if not keep and not self.options.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -1,10 +1,18 @@
 """The judges judged: they say nothing of what is right, and find what is wrong. Needs no cluster."""
+import os
 import random
 import struct
+import subprocess
+import tempfile
+import threading
 import time
 import types
 import unittest
+from unittest import mock
 
+from chaos import Chaos
+from cluster import HEARTBEAT, HOSTS, Cluster
+from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
 from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure
 from load import find_fault
 from relay import Relay, Segment, checksum
@@ -100,7 +108,26 @@ class Faults(unittest.TestCase):
     def test_a_node_that_does_not_come_back_and_a_fault_that_was_none_are_found(self):
         self.assertTrue(judge_faults([self.fault(self.outcomes(100), back_s=None)]))
         self.assertTrue(judge_faults([self.fault(self.outcomes(100), missed="nothing flipped")]))
-        self.assertTrue(judge_deaths([(0, "worker-1", "ended by itself with 1: the store is corrupt")]))
+        self.assertTrue(judge_deaths([(0, "worker-1", "ended by itself with 1: the store is corrupt")], []))
+
+    def test_ucx_may_end_its_process_only_while_transfers_are_damaged(self):
+        death = lambda at, how="ended by itself with -6: uct_tcp_ep.c: Assertion `x' failed": [(at, "worker-1", how)]
+        damaged = {"at": 10.0, "ended": 13.0, "transfers_flipped": 3}
+        self.assertEqual(judge_deaths(death(11.0), [{"at": 0.0, "ended": 3.0}, damaged]), [])
+        self.assertEqual(judge_deaths(death(13.0 + 9 * HEARTBEAT), [damaged]), [])  # seen a little later
+        for at in (9.9, 13.0 + 10 * HEARTBEAT):
+            self.assertTrue(judge_deaths(death(at), [damaged]))
+        self.assertTrue(judge_deaths(death(11.0), [{**damaged, "transfers_flipped": 0}]))
+        self.assertTrue(judge_deaths(death(11.0), [{"at": 10.0, "ended": 13.0}]))  # of another kind
+        self.assertTrue(judge_deaths(death(11.0, "Assertion `x' failed in the store"), [damaged]))
+
+    def test_bits_flipped_count_for_transfers_where_only_they_are_touched(self):
+        told = []
+        chaos = mock.Mock(fault=lambda label, begin, end, **_: told.append(end()["transfers_flipped"]))
+        chaos.hosts.take_relay.return_value = {"flipped": 3}
+        FaultMaker(chaos).bad_cable("links", "worker-1", "flipped", flip=1, ports=[LINK_PORT])
+        FaultMaker(chaos).bad_cable("transfers", "worker-1", "flipped", flip=1, spared=[*UNGUARDED, LINK_PORT])
+        self.assertEqual(told, [0, 3])
 
     def test_without_its_store_one_router_refuses_and_the_other_answers(self):
         away = lambda outcomes: find_fault_of_store({"at": 0.0, "ended": 3.0}, outcomes)
@@ -117,6 +144,82 @@ class Faults(unittest.TestCase):
             self.assertEqual(bool(judge_load(load, [])), is_fault, what)
         load.outcomes = self.outcomes(50, bad=[20], what='422 "poison"')
         self.assertEqual(judge_load(load, [{"at": 0.0, "ended": 3.0, "breaks": True}]), [])
+
+
+class Processes(unittest.TestCase):
+    """The cluster starts and ends processes; here each is one that waits, on a host that is this one."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.hosts = mock.Mock(address=dict.fromkeys(HOSTS, "127.0.0.1"))
+        self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(["sleep", "60"], **options)
+        self.cluster = Cluster(self.hosts, "troupe", "demo", folder.name)
+        self.addCleanup(self.cluster.down)
+
+    def test_what_ended_by_itself_is_started_again_and_told(self):
+        self.cluster.start("worker-1")
+        self.cluster.raise_dead()
+        self.assertEqual(self.cluster.deaths, [])
+        first = self.cluster.processes["worker-1"]
+        first.kill()
+        first.wait()
+        self.cluster.raise_dead()
+        self.assertEqual([name for _, name, _ in self.cluster.deaths], ["worker-1"])
+        self.assertIsNone(self.cluster.processes["worker-1"].poll())
+
+    def test_one_that_runs_is_not_started_again(self):
+        self.cluster.start("worker-1")
+        first = self.cluster.processes["worker-1"]
+        with self.assertRaisesRegex(RuntimeError, "worker-1 is started and runs already"):
+            self.cluster.start("worker-1")
+        self.assertIs(self.cluster.processes["worker-1"], first)
+
+    def test_nothing_is_started_once_it_goes_down_also_by_who_is_at_it(self):
+        self.cluster.start("worker-1")
+        dead = self.cluster.processes["worker-1"]
+        dead.kill()
+        dead.wait()
+        starts, goes_on = threading.Event(), threading.Event()
+        last_words = self.cluster._last_words
+        def slow(name):
+            starts.set()
+            goes_on.wait(10)
+            return last_words(name)
+        self.cluster._last_words = slow
+        threads = [threading.Thread(target=self.cluster.raise_dead), threading.Thread(target=self.cluster.down)]
+        threads[0].start()
+        starts.wait(10)
+        threads[1].start()
+        threads[1].join(0.2)  # down waits for who is at it
+        goes_on.set()
+        for thread in threads:
+            thread.join(10)
+        self.assertIsNotNone(self.cluster.processes["worker-1"].poll())
+        self.cluster.raise_dead()
+        self.assertEqual(self.hosts.start.call_count, 2)
+        with self.assertRaisesRegex(RuntimeError, "going down"):
+            self.cluster.start("worker-2")
+
+    def test_one_that_does_not_end_in_time_is_killed(self):
+        self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(
+            ["sh", "-c", "trap '' TERM; echo; while :; do sleep 0.1; done"], **options)
+        self.cluster.start("worker-1")
+        process = self.cluster.processes["worker-1"]
+        while not os.path.getsize(f"{self.cluster.folder}/worker-1.out"):  # it does not heed the signal from here on
+            time.sleep(0.01)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            self.cluster.end("worker-1", limit=0.1)
+        self.assertIsNotNone(process.poll())
+
+    def test_the_hosts_go_also_where_the_cluster_does_not_go_down(self):
+        chaos = Chaos.__new__(Chaos)
+        chaos.load = chaos.writers = None
+        chaos.cluster, chaos.hosts = mock.Mock(), mock.Mock()
+        chaos.cluster.down.side_effect = RuntimeError("busy")
+        with self.assertRaises(RuntimeError):
+            chaos.remove(keep=True)
+        chaos.hosts.remove.assert_called_once()
 
 
 class Cable(unittest.TestCase):

@@ -20,7 +20,7 @@ class Cluster:
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
-        self.lock = threading.Lock()  # over processes: who starts them, and who looks after them
+        self.lock = threading.RLock()  # over processes: who starts and ends them, and who looks after them
         self.closing = False
         self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
@@ -69,6 +69,10 @@ class Cluster:
 
     def _spawn(self, name, host, words):
         with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
+            if self.closing:
+                raise RuntimeError(f"{name} is started in a cluster that is going down; expected before")
+            if name in self.processes and self.processes[name].poll() is None:
+                raise RuntimeError(f"{name} is started and runs already; expected one process of a name")
             self.processes[name] = self.hosts.start(host, words, stdout=out, stderr=subprocess.STDOUT)
 
     def start(self, name):
@@ -89,8 +93,12 @@ class Cluster:
     def end(self, name, limit=40):
         """In order, as an operator would."""
         process = self.take(name)
-        process.terminate()
-        status = process.wait(timeout=limit)
+        try:
+            process.terminate()
+            status = process.wait(timeout=limit)
+        finally:  # nobody else knows it any more
+            process.kill()
+            process.wait()
         if status != 0:
             self.deaths.append((time.monotonic(), name, f"was asked to end, and did with {status}"))
 
@@ -100,9 +108,9 @@ class Cluster:
             if self.closing:
                 return
             dead = [(name, process.poll()) for name, process in self.processes.items() if process.poll() is not None]
-        for name, status in dead:
-            self.deaths.append((time.monotonic(), name, f"ended by itself with {status}: {self._last_words(name)}"))
-            self.start(name)
+            for name, status in dead:
+                self.deaths.append((time.monotonic(), name, f"ended by itself with {status}: {self._last_words(name)}"))
+                self.start(name)
 
     def _last_words(self, name):
         with open(f"{self.folder}/{name}.out", errors="replace") as file:
@@ -123,13 +131,15 @@ class Cluster:
     def down(self):
         with self.lock:
             self.closing = True
-        for process in self.processes.values():
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-        for process in self.processes.values():
-            process.wait()
-        for disk in self.disks:
-            subprocess.run(["umount", "-l", disk])
+        try:
+            for process in self.processes.values():
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            for process in self.processes.values():
+                process.wait()
+        finally:
+            for disk in self.disks:
+                subprocess.run(["umount", "-l", disk])
 
     def leader(self):
         """The cache-meta that leads."""

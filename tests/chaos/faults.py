@@ -93,7 +93,9 @@ class Faults:
             did = self.hosts.take_relay(name)
             if name == "router-1":
                 self.writers.away[-1][1] = time.monotonic()
-            return {"relay": did, "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}"}
+            only_transfers = {LINK_PORT, *UNGUARDED} <= set(what.get("spared", ()))
+            return {"relay": did, "transfers_flipped": did.get("flipped", 0) if only_transfers else 0,
+                    "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}"}
         self.chaos.fault(f"{label}: {name}", begin, end, expect="served", breaks=True)
 
     # ---- disks ----

@@ -98,10 +98,12 @@ class Hosts:
             self.inside(name, "ip", "link", "set", "eth0", "up")
 
     def remove(self):
-        for name in list(self.relays):
-            self.take_relay(name)
-        for name in [*self.names, "net"]:
-            run("ip", "netns", "del", self.space(name), check=False)
+        try:
+            for name in list(self.relays):
+                self.take_relay(name)
+        finally:
+            for name in [*self.names, "net"]:
+                run("ip", "netns", "del", self.space(name), check=False)
 
     # ---- faults of the network ----
 

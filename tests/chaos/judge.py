@@ -83,12 +83,19 @@ def judge_faults(faults):
     return found
 
 
-def judge_deaths(deaths):
-    """Nothing ends by itself. But UCX ends its process where it finds its own words damaged behind TCP's checksum
-    (deploy/OPERATING.md says that its network has to be a trusted one): that is told, and no fault."""
+def _is_of_damage(death, faults):
+    """UCX ends its process where it finds its own words damaged behind TCP's checksum (deploy/OPERATING.md says that its
+    network has to be a trusted one): while transfers were damaged, and until the last of it was seen."""
+    at, _, how = death
+    return "Assertion" in how and "uct_tcp" in how and any(
+        f.get("transfers_flipped", 0) > 0 and f["at"] <= at < f["ended"] + 10 * HEARTBEAT for f in faults)
+
+
+def judge_deaths(deaths, faults):
+    """Nothing ends by itself, but for what such damage does: that is told, and no fault."""
     for _, name, how in deaths:
         print(f"{name} {how}")
-    return [f"{name} {how}" for _, name, how in deaths if "Assertion" not in how or "uct_tcp" not in how]
+    return [f"{name} {how}" for at, name, how in deaths if not _is_of_damage((at, name, how), faults)]
 
 
 def judge_load(load, faults):

@@ -8,6 +8,7 @@
 
 #include "deploy/box.h"
 #include "deploy/dataset.h"
+#include "deploy/item_places.h"
 #include "deploy/prompt_file.h"
 #include "deploy/trace_stats.h"
 #include "runtime/config.h"
@@ -97,6 +98,9 @@ const char* const trace_jsonl =
     "\n"
     R"({"at_us":250001,"tenant":"t","user":"u1","profile":3,"events":["i3"],"candidates":["i4","i5","i6"]})"
     "\n";
+const char* const plan_json =
+    R"({"input": {"memory_bytes": 90}, "placements": [{"name": "hrcs", "nodes": [1, 4], "everywhere": ["i1"],
+    "nowhere": ["i4", "i5"], "shards": {"1": ["i2"], "4": ["i3", "i\u00e9"]}}]})";
 
 }  // namespace
 
@@ -218,5 +222,29 @@ TEST_SUITE("files fuzz") {
       }));
     }
     tally.tell("request traces");
+  }
+
+  TEST_CASE("a damaged plan ends in a ConfigError that names the knob, or is followed") {
+    CAPTURE(seed);
+    const kernels::TestFolder folder;
+    const std::string file = (folder.path() / "plan.json").string();
+    Tally tally;
+    for (std::uint64_t i = 0; i < 3'000; ++i) {
+      CAPTURE(i);
+      Chance chance(seed + i);
+      std::string text = plan_json;
+      damage(text, chance);
+      folder.write("plan.json", text);
+      tally.count(reads<ConfigError>([&] {
+        try {
+          const auto places = deploy::item_places(file, {1, 4});
+          for (const char* item : {"i1", "i2", "i4", "i9"}) CHECK(places->nodes_of(item).size() <= 2);
+        } catch (const ConfigError& error) {
+          CHECK(std::string(error.what()).starts_with("pool.placement: " + file));
+          throw;
+        }
+      }));
+    }
+    tally.tell("plans");
   }
 }
