@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(Cache, "a sound cache is opened with what is in it, and a lock
   CHECK_FALSE(fs::exists(first));
 }
 
-TEST_CASE_FIXTURE(Cache, "damaged caches are set aside, two at most, and none of them is deleted") {
+TEST_CASE_FIXTURE(Cache, "a damaged cache is set aside, and an empty one takes its place") {
   fill("v");
   damage("one");
   const OpenedCache opened = open();
