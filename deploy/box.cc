@@ -17,6 +17,7 @@
 #include "router/router_core.h"
 #include "runtime/etcd_coordination.h"
 #include "runtime/incarnation.h"
+#include "runtime/store_cache.h"
 #include "runtime/ucx_transport.h"
 
 namespace troupe::deploy {

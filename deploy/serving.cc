@@ -109,8 +109,9 @@ void log_rows_left_out(const Log& log, std::uint64_t rows) {
   log(LogLevel::warning, "main", "rows_left_out", fields);
 }
 
-void log_store_set_aside(const Log& log, const std::string& damage) {
+void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& damage) {
   if (damage.empty()) return;
+  metrics.record(Metric::blocks_corrupt, 1);  // how many were in it, nobody knows
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
 }
 
@@ -127,7 +128,7 @@ class Running {
             door_config(serving_.config, serving_.place, box_),
             [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
             metrics_) {
-    log_store_set_aside(log_, box_.store_damage());
+    tell_of_damage(log_, metrics_, box_.store_damage());
     if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
     if (serving_.cluster) join();
     box_.add_to(host_);

@@ -46,7 +46,7 @@ IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& 
 
 std::optional<PullRequest> IncomingPull::next_request() {
   std::lock_guard lock(mutex_);
-  if (refusal_ || asked_ == chunks_.size() || asked_ - done_ >= window) return std::nullopt;
+  if (refusal_ || asked_ == chunks_.size() || asked_ - sum_chunk_ >= window) return std::nullopt;
   if (Clock::now() >= deadline_) return std::nullopt;
   Chunk& chunk = chunks_[asked_];
   chunk.missing = pieces_of(bytes_of(chunk));

@@ -25,8 +25,9 @@ Refusal pull_refused(std::string code, NodeId node, const std::string& what, std
 class IncomingPull {
  public:
   using Clock = std::chrono::steady_clock;
-  // So much is asked for and not here. What waits in the buffers of the network for its reader falls out of
-  // the caches, and is then moved at the speed of memory: twice the time for 16 MiB.
+  // So much is asked for and not summed up yet, so that no piece that fills a gap has more to sum up than
+  // this behind it, while all others wait. What waits in the buffers of the network for its reader falls out
+  // of the caches, and is then moved at the speed of memory: twice the time for 16 MiB.
   static constexpr std::size_t window = 4;                            // chunks
   static constexpr std::size_t asked_bytes = std::size_t{256} << 10;  // of a chunk; one page may be more
 
@@ -38,7 +39,8 @@ class IncomingPull {
   NodeId node() const { return node_; }
   Incarnation incarnation() const { return incarnation_; }
 
-  // The next one to send; none while the window is full, after the last one, and after the end.
+  // The next one to send; none while the window, from the first chunk that is not complete on, is full, after
+  // the last one, and after the end.
   std::optional<PullRequest> next_request();
 
   enum class Landed : std::uint8_t {

@@ -152,6 +152,10 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
     got.fault = *fault;
     co_return got;
   }
+  if (sealed_ && !is_whole(header)) {
+    got.fault = "a frame whose header was damaged on the way";
+    co_return got;
+  }
   got.frame = std::get<Frame>(decoded);
   got.body.resize(got.frame.bytes);
   if (got.frame.bytes > 0) got.fault = co_await read_bytes(got.body);

@@ -3,7 +3,9 @@
 #define XXH_STATIC_LINKING_ONLY  // for a state on the stack
 #include <xxhash.h>
 
+#include <algorithm>
 #include <concepts>
+#include <initializer_list>
 
 #include "runtime/cluster.h"
 
@@ -71,6 +73,30 @@ std::size_t bytes_max(Kind kind) {
   return 0;
 }
 
+constexpr std::size_t sum_at = 6, sum_bytes = 2;
+
+// CRC-16/CCITT, which finds every damage within 16 bits in a row, of all but the sum itself.
+std::uint16_t sum_of(const Header& header) {
+  unsigned sum = 0xFFFF;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    if (i >= sum_at && i < sum_at + sum_bytes) continue;
+    unsigned x = (sum >> 8 ^ header[i]) & 0xFF;
+    x ^= x >> 4;
+    sum = (sum << 8 ^ x << 12 ^ x << 5 ^ x) & 0xFFFF;
+  }
+  return static_cast<std::uint16_t>(sum);
+}
+
+Seal seal_of(std::initializer_list<std::span<const std::uint8_t>> parts) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  for (const auto part : parts) XXH3_64bits_update(&state, part.data(), part.size());
+  Seal result{};
+  put(result.data(), std::uint64_t{XXH3_64bits_digest(&state)});
+  return result;
+}
+
 }  // namespace
 
 Header encode(const Frame& frame) {
@@ -80,8 +106,11 @@ Header encode(const Frame& frame) {
   header[5] = static_cast<std::uint8_t>(frame.to.role);
   put(header.data() + 8, std::uint32_t{frame.to.node});
   put(header.data() + 12, frame.bytes);
+  put(header.data() + sum_at, sum_of(header));
   return header;
 }
+
+bool is_whole(const Header& header) { return get<std::uint16_t>(header.data() + sum_at) == sum_of(header); }
 
 std::variant<Frame, std::string> decode_header(const Header& header, bool joined) {
   if (get<std::uint32_t>(header.data()) != magic) return "what came is no frame; expected \"TRP1\"";
@@ -101,14 +130,7 @@ std::variant<Frame, std::string> decode_header(const Header& header, bool joined
 }
 
 Seal seal(const Header& header, std::span<const std::uint8_t> envelope) {
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, header.data(), header.size());
-  XXH3_64bits_update(&state, envelope.data(), envelope.size());
-  Seal result{};
-  put(result.data(), std::uint64_t{XXH3_64bits_digest(&state)});
-  return result;
+  return seal_of({header, envelope});
 }
 
 Bytes encode(const Join& join) {
@@ -120,6 +142,8 @@ Bytes encode(const Join& join) {
   append_text(bytes, join.cluster);
   append_text(bytes, join.greeting);
   append(bytes, static_cast<std::uint8_t>(join.knows_seals));
+  const Seal seal = seal_of({bytes});
+  bytes.insert(bytes.end(), seal.begin(), seal.end());
   return bytes;
 }
 
@@ -135,7 +159,12 @@ std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes)
   if (greeting.size() > greeting_bytes_max) return "a join with too long a greeting";
   join.cluster.assign(cluster.begin(), cluster.end());
   join.greeting.assign(greeting.begin(), greeting.end());
-  join.knows_seals = !reader.left.empty() && reader.left.front() == 1;
+  if (reader.left.empty()) return join;  // of an older program
+  join.knows_seals = reader.number<std::uint8_t>() == 1;
+  if (reader.left.size() < seal_bytes ||
+      !std::ranges::equal(seal_of({bytes.first(bytes.size() - reader.left.size())}),
+                          reader.left.first(seal_bytes)))
+    return "a join that was damaged on the way";
   return join;
 }
 

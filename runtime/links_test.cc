@@ -35,9 +35,48 @@ TEST_CASE("a frame and a join survive the way") {
   CHECK(std::get<Frame>(link::decode_header(link::encode(cargo), true)) == cargo);
   const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
   CHECK(std::get<link::Join>(link::decode_join(link::encode(join))) == join);
-  Bytes older = link::encode(join);
-  older.pop_back();
-  CHECK_FALSE(std::get<link::Join>(link::decode_join(older)).knows_seals);
+  Bytes later = link::encode(join);
+  later.resize(later.size() + 9);
+  CHECK(std::get<link::Join>(link::decode_join(later)) == join);
+}
+
+// What programs that know no seals say.
+Bytes encode_older(const link::Join& join) {
+  Bytes bytes = link::encode(join);
+  bytes.resize(bytes.size() - 1 - link::seal_bytes);
+  return bytes;
+}
+
+TEST_CASE("a join of an older program is taken, without seals") {
+  link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
+  const auto older = link::decode_join(encode_older(join));
+  join.knows_seals = false;
+  CHECK(std::get<link::Join>(older) == join);
+}
+
+TEST_CASE("a join with one bit turned over is refused, whichever it is") {
+  for (const bool knows_seals : {false, true}) {
+    const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), knows_seals});
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      CAPTURE(bit);
+      Bytes bytes = good;
+      bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+      CHECK(std::holds_alternative<std::string>(link::decode_join(bytes)));
+    }
+    for (std::size_t left = 1; left <= link::seal_bytes; ++left)
+      CHECK(
+          std::holds_alternative<std::string>(link::decode_join(std::span(good).first(good.size() - left))));
+  }
+}
+
+TEST_CASE("a header with one bit turned over is not whole") {
+  const link::Header good = link::encode(Frame{Kind::cargo, {70'000, Role::allocator}, 123'456});
+  CHECK(link::is_whole(good));
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    link::Header header = good;
+    header[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    CHECK_FALSE(link::is_whole(header));
+  }
 }
 
 TEST_CASE("frames out of turn, of unknown kinds or too long are refused before anything is allocated") {
@@ -58,8 +97,7 @@ TEST_CASE("frames out of turn, of unknown kinds or too long are refused before a
 
 TEST_CASE("any bytes are a join or words that say why not") {
   std::mt19937 random(3);
-  Bytes good = link::encode(link::Join{1, 2, 3, 4, "c", Bytes(100, 7)});
-  good.pop_back();  // what may be missing
+  const Bytes good = encode_older({1, 2, 3, 4, "c", Bytes(100, 7)});
   for (std::size_t cut = 0; cut < good.size(); ++cut)
     CHECK(std::holds_alternative<std::string>(link::decode_join(std::span(good).first(cut))));
   for (int i = 0; i < 20'000; ++i) {
@@ -74,9 +112,9 @@ TEST_CASE("any bytes are a join or words that say why not") {
 
 class End {
  public:
-  explicit End(ClusterPlace place) {
+  explicit End(ClusterPlace place, Duration heartbeat = {50'000}) {
     place.incarnation = 1;
-    place.heartbeat = {50'000};
+    place.heartbeat = heartbeat;
     links_ = std::make_unique<Links>(
         place,
         Links::Inside{
@@ -227,34 +265,57 @@ TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   CHECK(one.await("what came is no frame"));
 }
 
-TEST_CASE("in the clear, cargo that was damaged on the way ends the connection, wherever the damage is") {
-  End one(place_of(1, {{2}}));
-  Frame frame{Kind::cargo, {1, Role::router}, 24 + link::seal_bytes};
-  Bytes sealed(24, 7);
-  const link::Header header = link::encode(frame);
-  const link::Seal seal = link::seal(header, sealed);
-  sealed.insert(sealed.end(), seal.begin(), seal.end());
+TEST_CASE(
+    "in the clear, cargo that was damaged on the way ends the connection at once, whichever bit it is") {
+  End one(place_of(1, {{2}}), {2'000'000});  // silence alone would take ten seconds
+  const Bytes envelope(24, 7);
+  const link::Header header = link::encode(Frame{Kind::cargo, {1, Role::router}, 24 + link::seal_bytes});
+  const link::Seal seal = link::seal(header, envelope);
+  Bytes good(header.size() + envelope.size() + seal.size());
+  const auto after_header = std::ranges::copy(header, good.begin()).out;
+  std::ranges::copy(seal, std::ranges::copy(envelope, after_header).out);
   Incarnation incarnation = 4;
-  const auto send_damaged = [&](std::size_t at, std::uint8_t damage) {
-    Bytes all(header.begin(), header.end());
-    all.insert(all.end(), sealed.begin(), sealed.end());
-    all[at] ^= damage;
-    all.resize(all.size() + 256);  // so that a longer frame ends, too
-    Stranger two(one.port());
+  const auto join_and_say = [&](Stranger& two, const Bytes& bytes) {
     two.say(
         {Kind::join},
         link::encode(link::Join{
             .node = 2, .wanted = 1, .incarnation = ++incarnation, .cluster = "troupe", .knows_seals = true}));
     two.say({Kind::ping}, {});
     REQUIRE(one.await("peer_met node=2 incarnation=" + std::to_string(incarnation)));
-    two.say(all);
-    CHECK(one.await("peer_lost node=2 incarnation=" + std::to_string(incarnation)));
+    two.say(bytes);
   };
-  for (const std::size_t at : {5, 8, 12, 16, 39, 40, 47}) send_damaged(at, 1);
+  const auto lose = [&](std::size_t bit) {
+    CAPTURE(bit);
+    Bytes bytes = good;
+    bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    Stranger two(one.port());
+    join_and_say(two, bytes);
+    REQUIRE(one.await("peer_lost node=2 incarnation=" + std::to_string(incarnation) + " why=",
+                      std::chrono::seconds(5)));
+  };
+  for (std::size_t bit = 0; bit < 8 * link::header_bytes; ++bit) lose(bit);
+  for (const std::size_t at : {16, 39, 40, 47}) lose(8 * at);
   CHECK_FALSE(one.has("got"));
+  CHECK(one.has("a frame whose header was damaged on the way"));
   CHECK(one.has("cargo that was damaged on the way"));
-  send_damaged(0, 0);
-  CHECK(one.has("got 24"));
+  Stranger two(one.port());
+  join_and_say(two, good);
+  CHECK(one.await("got 24"));
+}
+
+TEST_CASE("a join that was damaged on the way shuts nobody out") {
+  End one(place_of(1, {{2}}));
+  const link::Join join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true};
+  Bytes damaged = link::encode(join);
+  damaged[19] ^= 0x80;  // of the incarnation
+  Stranger first(one.port());
+  first.say({Kind::join}, damaged);
+  first.say({Kind::ping}, {});
+  CHECK(one.await("join_refused why=a join that was damaged on the way"));
+  Stranger again(one.port());
+  again.say({Kind::join}, link::encode(join));
+  again.say({Kind::ping}, {});
+  CHECK(one.await("peer_met node=2 incarnation=4"));
 }
 
 TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond it") {

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #define XXH_STATIC_LINKING_ONLY  // for a state on the stack
 #include <xxhash.h>
-#ifdef __x86_64__
+#ifdef TROUPE_XXHASH_DISPATCH
 #include <xxh_x86dispatch.h>  // the widest vectors that this CPU has; the same sums
 #endif
 

@@ -1,5 +1,6 @@
 #include "runtime/store.h"
 
+#include <fcntl.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
@@ -37,12 +38,19 @@ bool says_locked(const std::string& text) {
          text.find("While lock file") != std::string::npos;
 }
 
+// RocksDB calls a store corrupt or foreign, too, of which the system does not let it read a file. A file that
+// is gone is the store's fault.
+bool says_out_of_reach(const std::string& text) {
+  return text.find("IO error") != std::string::npos && text.find(words_of(ENOENT)) == std::string::npos;
+}
+
 StoreFault fault_of(const rocksdb::Status& status) {
   const std::string text = status.ToString();
   if (status.IsNoSpace() || text.find(words_of(ENOSPC)) != std::string::npos) return StoreFault::disk_full;
-  if (status.IsCorruption()) return StoreFault::corrupt;
   if (text.find(words_of(EROFS)) != std::string::npos) return StoreFault::read_only;
   if (says_locked(text)) return StoreFault::locked;
+  if (says_out_of_reach(text)) return StoreFault::failed;
+  if (status.IsCorruption() || status.IsPathNotFound()) return StoreFault::corrupt;
   if (status.IsInvalidArgument()) return StoreFault::foreign_format;
   return StoreFault::failed;
 }
@@ -83,6 +91,19 @@ void prepare_folder(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder, error))
     fail(StoreFault::cannot_create, folder, "it is no folder");
   if (access(folder.c_str(), W_OK | X_OK) != 0) fail(StoreFault::read_only, folder, words_of(errno));
+}
+
+// For good, before anything is written that the file denies.
+void remove_only_blocks(const std::filesystem::path& folder) {
+  std::error_code error;
+  const bool was_there = std::filesystem::remove(folder / only_blocks_file, error);
+  if (error) fail(StoreFault::failed, folder / only_blocks_file, error.message());
+  if (!was_there) return;
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool durable = descriptor >= 0 && fsync(descriptor) == 0;
+  const std::string why = words_of(errno);
+  if (descriptor >= 0) close(descriptor);
+  if (!durable) fail(StoreFault::failed, folder, why);
 }
 
 // RocksDB's own log is a file on the same disk, and some builds of it (Debian's 7.8, with assertions) stop
@@ -289,6 +310,7 @@ Store::Store(const std::filesystem::path& data_dir, std::uint64_t free_bytes_min
   const rocksdb::Status status = rocks_->open();
   if (!status.ok()) fail(fault_of(status), rocks_->folder, status.ToString());
   rocks_->check_format();
+  remove_only_blocks(rocks_->folder);
 }
 
 Store::~Store() = default;
@@ -356,21 +378,6 @@ std::optional<StoreFailure> Store::sync() {
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return closed_failure();
   return rocks_->outcome(rocks_->database->SyncWAL());
-}
-
-OpenedCache open_cache(const std::filesystem::path& data_dir) {
-  try {
-    return {std::make_unique<Store>(data_dir), ""};
-  } catch (const StoreError& error) {
-    const bool lies_in_content = error.fault == StoreFault::corrupt || error.fault == StoreFault::failed ||
-                                 error.fault == StoreFault::foreign_format;
-    if (!lies_in_content) throw;
-    std::error_code failure;
-    std::filesystem::remove_all(data_dir / "rocksdb.damaged", failure);
-    if (!failure) std::filesystem::rename(data_dir / "rocksdb", data_dir / "rocksdb.damaged", failure);
-    if (failure) throw;
-    return {std::make_unique<Store>(data_dir), error.what()};
-  }
 }
 
 }  // namespace troupe

@@ -51,6 +51,10 @@ struct Change {
 
 enum class Durability : std::uint8_t { buffered, synced };  // lost with the machine's power, or never
 
+// A file beside the database's own says that only saved blocks were ever kept there. `open_cache`
+// (store_cache.h) writes it; every Store that opens takes it away, for profiles may be written to it.
+inline constexpr const char* only_blocks_file = "only_blocks";
+
 // Thread-safe.
 class Store {
  public:
@@ -82,14 +86,5 @@ class Store {
   struct Rocks;
   std::unique_ptr<Rocks> rocks_;
 };
-
-// A store whose content can be made anew: no damage to it keeps its process from starting. One that cannot be
-// opened for what is in it is set aside as <data_dir>/rocksdb.damaged, in place of an earlier one, and an
-// empty one is made. Throws StoreError where that would not help.
-struct OpenedCache {
-  std::unique_ptr<Store> store;
-  std::string damage;  // what was wrong; empty: nothing
-};
-OpenedCache open_cache(const std::filesystem::path& data_dir);
 
 }  // namespace troupe

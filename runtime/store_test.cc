@@ -150,40 +150,6 @@ TEST_CASE("a store in a foreign format is refused") {
   CHECK(says(error, "troupe store 9"));
 }
 
-TEST_CASE(
-    "a cache that was damaged is set aside, once, and begins anew; one that is sound or locked is not") {
-  TestFolder folder;
-  const auto set_aside = folder.path() / "rocksdb.damaged";
-  for (const char* const value : {"first", "second"}) {
-    {
-      OpenedCache opened = open_cache(folder.path());
-      CHECK_FALSE(get(*opened.store, Column::blocks, "k"));
-      put(*opened.store, Column::blocks, "k", value);
-      CHECK_THROWS_AS(open_cache(folder.path()), StoreError);  // locked
-    }
-    CHECK(open_cache(folder.path()).damage.empty());
-    overwrite(folder.path() / "rocksdb" / "CURRENT", value);
-    CHECK(open_cache(folder.path()).damage.find("the store is corrupt") != std::string::npos);
-    std::string kept;
-    std::ifstream(set_aside / "CURRENT") >> kept;
-    CHECK(kept == value);
-  }
-  {
-    Store foreign(folder.path());
-    put(foreign, Column::meta, "format", "troupe store 9");
-  }
-  CHECK(open_cache(folder.path()).damage.find("troupe store 9") != std::string::npos);
-}
-
-TEST_CASE("a cache whose disk is at fault is an error, and stays where it is") {
-  TestFolder folder("8m");
-  if (no_disk(folder)) return;
-  { Store store(folder.path()); }
-  REQUIRE(folder.make_read_only());
-  CHECK_THROWS_AS(open_cache(folder.path()), StoreError);
-  CHECK_FALSE(std::filesystem::exists(folder.path() / "rocksdb.damaged"));
-}
-
 TEST_CASE("a read-only folder is refused") {
   TestFolder folder("8m");
   if (no_disk(folder)) return;

@@ -6,7 +6,8 @@
 //
 // What a caller of `pull` may rely on:
 // - One outcome, by the deadline or, after it, as soon as the caller's thread runs. It does not depend on the
-//   peer, nor on the transport's own thread but for the piece that this one is writing.
+//   peer, nor on the transport's own thread but for the piece that this one is writing, and what it sums up
+//   with it: a window of IncomingPull at most.
 // - After the outcome, whatever it is, no byte of the destination pages is written. Their bytes are good only
 //   if the block is ok: its checksum, summed up where it lies, was compared after the last byte had come.
 // - Bytes from the network are checked before they are believed: sizes before anything is allocated, page ids
