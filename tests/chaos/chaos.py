@@ -170,7 +170,7 @@ class Chaos:
     def judge(self):
         print()
         found = judge_load(self.load, self.faults) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths, self.tries)
-        counts, bad = judge_writers(self.writers)
+        counts, bad = judge_writers(self.writers, self.faults)
         found += bad
         if self.recovery:
             found += self.recovery.judge()

@@ -13,7 +13,7 @@ from unittest import mock
 from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
-from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure
+from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure, unpromised
 from load import find_fault
 from relay import Relay, Segment, checksum
 from writers import Known, Writers
@@ -143,7 +143,11 @@ class Faults(unittest.TestCase):
             load.outcomes = self.outcomes(50, bad=[20], kind=kind, what=what)
             self.assertEqual(bool(judge_load(load, [])), is_fault, what)
         load.outcomes = self.outcomes(50, bad=[20], what='422 "poison"')
-        self.assertEqual(judge_load(load, [{"at": 0.0, "ended": 3.0, "breaks": True}]), [])
+        broken = [{"at": 0.0, "ended": 3.0, "breaks": True}]
+        self.assertEqual(judge_load(load, broken), [])
+        refusals = [o for o in load.outcomes if o[1] == "refused"]
+        self.assertEqual(unpromised(refusals, []), refusals)
+        self.assertEqual(unpromised(refusals, broken), [])
 
 
 class Processes(unittest.TestCase):

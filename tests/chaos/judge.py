@@ -98,6 +98,13 @@ def judge_deaths(deaths, faults):
     return [f"{name} {how}" for at, name, how in deaths if not _is_of_damage((at, name, how), faults)]
 
 
+def unpromised(refusals, faults):
+    # A router cannot know at once whether it lost two workers or two connections (promise 12).
+    broken = [(f["at"], f["ended"] + 10 * HEARTBEAT) for f in faults if f["breaks"]]
+    return [o for o in refusals if not o[2].startswith(("429", "503", "504")) and not
+            ("poison" in o[2] and any(since <= o[0] < until for since, until in broken))]
+
+
 def judge_load(load, faults):
     all_of = lambda kind: [o for o in load.outcomes if o[1] == kind]
     print(f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as a box that nothing happened to, "
@@ -106,16 +113,13 @@ def judge_load(load, faults):
     # Wrong is wrong on any machine.
     hung = [o for o in all_of("hung") if not load.starved(o[0] - 2, o[0] + 2)]
     found = [f"{len(bad)} {bad[0][1]}: {bad[0][2]}" for bad in (all_of("wrong"), hung) if bad]
-    # A router cannot know at once whether it lost two workers or two connections (promise 12).
-    broken = [(f["at"], f["ended"] + 10 * HEARTBEAT) for f in faults if f["breaks"]]
-    untyped = [o for o in all_of("refused") if not o[2].startswith(("429", "503", "504")) and not
-               ('"poison"' in o[2] and any(since <= o[0] < until for since, until in broken))]
+    untyped = unpromised(all_of("refused"), faults)
     if untyped:
         found.append(f"{len(untyped)} refusals that were not promised: {untyped[0][2]}")
     return found
 
 
-def judge_writers(writers):
+def judge_writers(writers, faults):
     counts = {kind: writers.count(kind) for kind in ("written", "write refused", "right", "last known", "refused", "lost",
                                                      "nobody", "hung", "mixed", "older")}
     print("writing clients:", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
@@ -125,7 +129,7 @@ def judge_writers(writers):
                (kind != "hung" or not writers.load.starved(o[0] - 2, o[0] + 2))]
         if bad:
             found.append(f"writing clients, {len(bad)} {kind}: {bad[0][2]}")
-    untyped = [o for o in writers.outcomes if "refused" in o[1] and not o[2].startswith(("429", "503", "504"))]
+    untyped = unpromised([o for o in writers.outcomes if "refused" in o[1]], faults)
     if untyped:
         found.append(f"writing clients, {len(untyped)} refusals that were not promised: {untyped[0][2]}")
     if counts["written"] < 20 or counts["right"] < 20:
