@@ -70,7 +70,7 @@ class Chaos:
     def fault(self, name, begin, end, hold=3.0, expect="none", breaks=False):
         """`begin`, so long, `end`, and a while to recover. `expect`: faults.py; `breaks`: connections of processes that
         go on; `end` may add to the fault."""
-        for _ in range(3):  # again, if the machine was too busy to tell
+        for _ in range(3):  # again, if the machine was too busy to tell, or nothing came by that could be harmed
             time.sleep(5 * HEARTBEAT)
             fault = {"name": name, "expect": expect, "breaks": breaks, "at": time.monotonic(), "missed": ""}
             begin()
@@ -83,7 +83,7 @@ class Chaos:
             self.measure(fault)
             self.tries.append(fault)
             print(row(fault), flush=True)
-            if not fault["starved"]:
+            if not fault["starved"] and not fault.get("idle"):
                 break
         self.faults.append(fault)
 

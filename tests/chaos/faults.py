@@ -95,6 +95,7 @@ class Faults:
                 self.writers.away[-1][1] = time.monotonic()
             only_transfers = {LINK_PORT, *UNGUARDED} <= set(what.get("spared", ()))
             return {"relay": did, "transfers_flipped": did.get("flipped", 0) if only_transfers else 0,
+                    "idle": not did.get(must),
                     "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}"}
         self.chaos.fault(f"{label}: {name}", begin, end, expect="served", breaks=True)
 
