@@ -204,7 +204,7 @@ void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Exec
   }
   if (alone && is_suspect(turn.now, flight)) {  // it was not its doing
     suspects_.clear(flight.fingerprint);
-    tell_routers(turn, Suspect{flight.fingerprint, 0});
+    tell_routers(turn, Suspect{flight.fingerprint, 0, {}});
   }
   attempt->state = Attempt::State::over;
   if (std::holds_alternative<RankWork>(flight.work)) return on_ranked(turn, flight, from.node, executed);
@@ -260,11 +260,11 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
     return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
   };
   std::vector<std::pair<Serial, NodeId>> lost;
-  struct Strike {
+  struct Struck {
     bool alone = false;  // a suspect ran alone
     std::vector<Loss> losses;
   };
-  std::map<std::uint64_t, Strike> strikes;  // by fingerprint
+  std::map<std::uint64_t, Struck> contents;  // by fingerprint
   for (const auto& [serial, flight] : flights_) {
     if (turn.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
     NodeId at = 0;
@@ -272,17 +272,17 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
       if (!is_lost(attempt)) continue;
       at = attempt.ticket.node;
       if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
-      Strike& strike = strikes[flight.fingerprint];
-      strike.alone = strike.alone || attempt.suspect;
-      strike.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(turn.now, at)});
+      Struck& struck = contents[flight.fingerprint];
+      struck.alone = struck.alone || attempt.suspect;
+      struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(turn.now, at)});
     }
     if (at != 0) lost.push_back({serial, at});
   }
-  for (const auto& [fingerprint, strike] : strikes) {
+  for (const auto& [fingerprint, struck] : contents) {
     const std::uint32_t before = suspects_.strikes(turn.now, fingerprint);
-    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, strike.alone, strike.losses);
+    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, struck.alone, struck.losses);
     if (count != before && !planted(Bug::keep_suspects_private))
-      tell_routers(turn, Suspect{fingerprint, count});
+      tell_routers(turn, suspects_.tell(turn.now, fingerprint));
   }
   for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);

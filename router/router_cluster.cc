@@ -26,20 +26,11 @@ void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat
     lose_attempts(turn, {&node, 1}, "has restarted");
     precompute_.lose(turn, {&node, 1});
   }
-  take_strikes_back(turn, node, heartbeat);
+  // A process that lives did not die of what it ran.
+  if (suspects_.take_back(turn.now, node, heartbeat.incarnation, heartbeat.sequence)) may_unpark_ = true;
   const std::uint64_t epoch = versions().epoch;
   if (heartbeat.versions_epoch < epoch) turn.effects.send({node, Role::inference_worker}, versions());
   versions_.rumour(turn, heartbeat.versions_epoch, workers_);
-}
-
-// A process that lives did not die of what it ran. Only the end of a suspicion is told: a lower count would
-// be taken for an older one.
-void RouterCore::take_strikes_back(Turn turn, NodeId node, const Heartbeat& heartbeat) {
-  for (const Suspect& suspect :
-       suspects_.take_back(turn.now, node, heartbeat.incarnation, heartbeat.sequence)) {
-    if (suspect.strikes == 0) tell_routers(turn, suspect);
-    may_unpark_ = true;
-  }
 }
 
 void RouterCore::on_peer_lost(Turn turn, NodeId node) {

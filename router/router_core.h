@@ -163,7 +163,6 @@ class RouterCore final : public Core {
   // router_cluster.cc
   void on_beat(Turn turn);
   void on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat);
-  void take_strikes_back(Turn turn, NodeId node, const Heartbeat& heartbeat);
   void on_peer_lost(Turn turn, NodeId node);
   void on_reload(Turn turn, Address from, const Reload& reload);
   std::optional<Refusal> find_failure(Instant now) const;

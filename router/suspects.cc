@@ -29,28 +29,45 @@ std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alon
   return entry->strikes();
 }
 
+Suspect Suspects::tell(Instant now, std::uint64_t fingerprint) const {
+  Suspect suspect{fingerprint, strikes(now, fingerprint), {}};
+  if (suspect.strikes == 0) return suspect;
+  const Entry& entry = entries_.at(fingerprint);
+  suspect.doubted = entry.told;
+  suspect.doubted.insert(suspect.doubted.end(), entry.own.begin(), entry.own.end());
+  return suspect;
+}
+
+// Beyond the own strikes, those that the other router has more: its latest.
 void Suspects::hear(Instant now, const Suspect& suspect) {
   if (suspect.strikes == 0) return clear(suspect.fingerprint);
   if (suspect.strikes <= strikes(now, suspect.fingerprint)) return;
   Entry* entry = renew(now, suspect.fingerprint);
   if (!entry) return;
-  entry->told = suspect.strikes - static_cast<std::uint32_t>(entry->own.size());
+  const std::size_t more = suspect.strikes - entry->own.size();
+  const std::size_t doubted = std::min(more, suspect.doubted.size());
+  entry->told.assign(suspect.doubted.end() - static_cast<std::ptrdiff_t>(doubted), suspect.doubted.end());
+  entry->sure = static_cast<std::uint32_t>(more - doubted);
   entry->trial_ends = now + trial_;
 }
 
-std::vector<Suspect> Suspects::take_back(Instant now, NodeId node, Incarnation process,
-                                         std::uint64_t sequence) {
-  std::vector<Suspect> changed;
-  for (auto& [fingerprint, entry] : entries_)
-    if (now < entry.until && take_back(entry, node, process, sequence))
-      changed.push_back({fingerprint, entry.strikes()});
-  for (const Suspect& suspect : changed)
-    if (suspect.strikes == 0) clear(suspect.fingerprint);
+bool Suspects::take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence) {
+  bool changed = false;
+  std::vector<std::uint64_t> innocent;
+  for (auto& [fingerprint, entry] : entries_) {
+    if (now >= entry.until) continue;
+    const bool own = take_back(entry.own, node, process, sequence);
+    const bool told = take_back(entry.told, node, process, sequence);
+    changed = changed || own || told;
+    if (entry.strikes() == 0) innocent.push_back(fingerprint);
+  }
+  for (const std::uint64_t fingerprint : innocent) clear(fingerprint);
   return changed;
 }
 
-bool Suspects::take_back(Entry& entry, NodeId node, Incarnation process, std::uint64_t sequence) {
-  for (Strike& strike : entry.own) {
+bool Suspects::take_back(std::vector<Strike>& strikes, NodeId node, Incarnation process,
+                         std::uint64_t sequence) {
+  for (Strike& strike : strikes) {
     strike.sure = strike.sure || std::ranges::any_of(strike.losses, [&](const Loss& loss) {
                     return loss.node == node && loss.process < process;
                   });
@@ -58,7 +75,7 @@ bool Suspects::take_back(Entry& entry, NodeId node, Incarnation process, std::ui
       return loss.node == node && loss.process == process && sequence >= loss.proof;
     });
   }
-  return std::erase_if(entry.own, [](const Strike& s) { return !s.sure && s.losses.empty(); }) > 0;
+  return std::erase_if(strikes, [](const Strike& s) { return !s.sure && s.losses.empty(); }) > 0;
 }
 
 void Suspects::clear(std::uint64_t fingerprint) {

@@ -6,25 +6,19 @@
 //
 // A worker seems lost also when only the connection to it was. A strike stands for one or more losses, and is
 // taken back when all of them were shown to be none: the same process said something that it cannot have said
-// before the loss.
+// before the loss. Each router hears that by itself, of what others told it too: they may have lost the way
+// to one another as well.
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
 
 #include "runtime/core.h"
+#include "runtime/messages.h"
 
 namespace troupe::router {
 
 inline constexpr std::uint32_t poison_strikes = 2;
-
-// Of a process that ran the request.
-struct Loss {
-  NodeId node = 0;
-  Incarnation process = 0;
-  std::uint64_t proof =
-      0;  // a heartbeat of that process with this number, or a higher one, shows that it lives
-};
 
 class Suspects {
  public:
@@ -38,29 +32,29 @@ class Suspects {
   // The new count. Losses of runs beside others are one strike in all.
   std::uint32_t strike(Instant now, std::uint64_t fingerprint, bool alone,
                        const std::vector<Loss>& losses = {});
-  // A heartbeat was heard. The new counts of those that have a strike less. Losses of earlier processes of
-  // the node are sure from now on.
-  std::vector<Suspect> take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
-  // Another router's count. Hearing it twice changes nothing; 0: it was cleared there.
+  // What other routers are told.
+  Suspect tell(Instant now, std::uint64_t fingerprint) const;
+  // Another router told it. Hearing it twice changes nothing; 0 strikes: it was cleared there.
   void hear(Instant now, const Suspect& suspect);
+  // A heartbeat was heard; true if it took strikes back. Losses of earlier processes of the node are sure
+  // from now on.
+  bool take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence);
   void clear(std::uint64_t fingerprint);
   std::size_t size() const { return entries_.size(); }
 
  private:
-  struct Strike {
-    std::vector<Loss> losses;  // that may turn out to be none
-    bool sure = true;
-  };
   struct Entry {
+    std::uint32_t sure = 0;    // told by other routers, without a doubt
+    std::vector<Strike> told;  // by other routers
     std::vector<Strike> own;
-    std::uint32_t told = 0;  // by other routers, beyond the own ones
-    Instant trial_ends;      // elsewhere
+    Instant trial_ends;  // elsewhere
     std::uint64_t order = 0;
     Instant until;
-    std::uint32_t strikes() const { return static_cast<std::uint32_t>(own.size()) + told; }
+    std::uint32_t strikes() const { return sure + static_cast<std::uint32_t>(told.size() + own.size()); }
   };
   Entry* renew(Instant now, std::uint64_t fingerprint);  // null if nothing may be remembered
-  static bool take_back(Entry& entry, NodeId node, Incarnation process, std::uint64_t sequence);
+  static bool take_back(std::vector<Strike>& strikes, NodeId node, Incarnation process,
+                        std::uint64_t sequence);
 
   std::size_t most_;
   Duration memory_, trial_;

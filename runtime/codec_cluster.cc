@@ -86,13 +86,35 @@ void get(schema::Versions::Reader from, Versions& m) {
   get(from.getNextCatalog(), m.next_catalog);
 }
 
+void put(const Loss& m, schema::Loss::Builder to) {
+  to.setNode(m.node);
+  to.setProcess(m.process);
+  to.setProof(m.proof);
+}
+void get(schema::Loss::Reader from, Loss& m) {
+  m.node = from.getNode();
+  m.process = from.getProcess();
+  m.proof = from.getProof();
+}
+
+void put(const Strike& m, schema::Strike::Builder to) {
+  put_list(m.losses, to.initLosses(m.losses.size()));
+  to.setSure(m.sure);
+}
+void get(schema::Strike::Reader from, Strike& m) {
+  get_list(from.getLosses(), m.losses);
+  m.sure = from.getSure();
+}
+
 void put(const Suspect& m, schema::Suspect::Builder to) {
   to.setFingerprint(m.fingerprint);
   to.setStrikes(m.strikes);
+  put_list(m.doubted, to.initDoubted(m.doubted.size()));
 }
 void get(schema::Suspect::Reader from, Suspect& m) {
   m.fingerprint = from.getFingerprint();
   m.strikes = from.getStrikes();
+  get_list(from.getDoubted(), m.doubted);
 }
 
 void put(const LeaderBeat& m, schema::LeaderBeat::Builder to) { to.setToken(m.token); }

@@ -385,10 +385,25 @@ struct Versions {
   std::string next_catalog;              // that comes with next_model, in the same step; "": the present one stays
   bool operator==(const Versions&) const = default;
 };
+// A process that seems lost. It is not if it says something later: a heartbeat of it with the number `proof`, or a
+// higher one.
+struct Loss {
+  NodeId node = 0;
+  Incarnation process = 0;
+  std::uint64_t proof = 0;
+  bool operator==(const Loss&) const = default;
+};
+// One for all losses of runs beside others, else one for each run. It counts while one of them may be true.
+struct Strike {
+  std::vector<Loss> losses;              // that may turn out to be none
+  bool sure = true;
+  bool operator==(const Strike&) const = default;
+};
 // Router → routers: a request of this content was running on workers that were lost (promise 12). No answer.
 struct Suspect {
   std::uint64_t fingerprint = 0;         // of tenant, user, profile version and candidates
-  std::uint32_t strikes = 0;
+  std::uint32_t strikes = 0;             // 0: it ran well
+  std::vector<Strike> doubted;           // the latest of them; earlier ones are sure
   bool operator==(const Suspect&) const = default;
 };
 // Leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.

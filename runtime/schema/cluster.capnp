@@ -77,10 +77,23 @@ struct Versions {
   nextCatalog @4 :Text;                           # comes with nextModel; "" keeps the present one
 }
 
+struct Loss {
+  # A process that seems lost, and is not if it says something later.
+  node @0 :UInt32;
+  process @1 :UInt64;                             # its incarnation
+  proof @2 :UInt64;                               # a heartbeat of it with this number, or a higher one, shows that it lives
+}
+
+struct Strike {
+  losses @0 :List(Loss);                          # that may turn out to be none
+  sure @1 :Bool = true;
+}
+
 struct Suspect {
   # router → routers. No answer.
   fingerprint @0 :UInt64;                         # of tenant, user, profile version and candidates
-  strikes @1 :UInt32;                             # workers lost while they ran it
+  strikes @1 :UInt32;                             # workers lost while they ran it; 0: it ran well
+  doubted @2 :List(Strike);                       # the latest of them; earlier ones are sure
 }
 
 struct LeaderBeat {
