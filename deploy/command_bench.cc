@@ -60,6 +60,7 @@ void add_bench(CLI::App& app, Chosen& chosen) {
                      {Workload::suffix});
   add_rank_command(*bench, chosen);
   add_accuracy(*bench, chosen);
+  add_plans(*bench, chosen);
   add_calibrate(*bench, chosen);
   add_make_model(*bench, chosen);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
 // suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both,
-// accuracy, and calibrate.
+// accuracy, plans, and calibrate.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
@@ -44,6 +44,7 @@ int run_bench_engine(const BenchEngineOptions& options, const std::vector<Worklo
 
 void add_make_model(CLI::App& bench, Chosen& chosen);
 void add_accuracy(CLI::App& bench, Chosen& chosen);
+void add_plans(CLI::App& bench, Chosen& chosen);
 void add_calibrate(CLI::App& bench, Chosen& chosen);
 
 }  // namespace troupe::deploy
