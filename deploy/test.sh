@@ -10,6 +10,7 @@ folder=build
 deploy/build.sh "$preset"
 
 export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1
+export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
 status=0
 ctest --preset "$preset" --no-tests=error | tee "$folder/ctest.txt" || status=$?
 grep -ahi 'skipped[:,]' "$folder/Testing/Temporary/LastTest.log" | sort -u || true
