@@ -62,6 +62,19 @@ TEST_CASE("what is pulled into a full area goes first, and wears nothing away") 
     CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 1 && (n < 5 || n == 7)));
 }
 
+TEST_CASE("what belongs here stays when it is pulled into a full area, and what was used longest ago goes") {
+  PullBench b;
+  for (std::uint8_t n = 1; n <= 4; ++n) b.write(0, item(n));
+  AcquireBlocks ask{++b.last, 100, {at(2, item(5))}};
+  ask.belongs = true;
+  b.probe.receive(1, worker, ask);
+  b.asked = b.probe.sent<AcquireBlocks>().at(0);
+  b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
+  b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
+  b.write(4, item(6));
+  for (std::uint8_t n = 1; n <= 6; ++n) CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 2));
+}
+
 TEST_CASE("whoever waited for a pull is told for how long") {
   PullBench b;
   b.want(0, {at(2, item(1))});
