@@ -14,8 +14,9 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr sim::PlacesChange changes[] = {sim::PlacesChange::burst, sim::PlacesChange::new_item,
-                                         sim::PlacesChange::worker_leaves, sim::PlacesChange::worker_returns};
+constexpr sim::PlacesChange changes[] = {sim::PlacesChange::burst, sim::PlacesChange::campaign,
+                                         sim::PlacesChange::new_item, sim::PlacesChange::worker_leaves,
+                                         sim::PlacesChange::worker_returns};
 
 struct Row {
   sim::PlacesChange change;
@@ -24,9 +25,10 @@ struct Row {
 };
 
 // The item area of each worker is as large as its part of the placement, so that whatever comes displaces
-// something; twice that where a worker's part has to find room on others.
+// something; but for workers that leave and return it holds the whole catalog, since requests would fill any
+// room for less, and only what has room moves then.
 sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesChange change, bool refreshes) {
-  Demand demand{.items = 2'000, .users = 500, .candidates = 10};
+  Demand demand{.items = 50'000, .users = 500, .candidates = 10};
   if (options.items > 0) demand.items = static_cast<std::uint32_t>(options.items);
   sim::RefreshLoadOptions load{.scenario = planning_scenario(options, demand)};
   sim::Scenario& s = load.scenario;
@@ -39,9 +41,9 @@ sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesCha
   s.item_share = 0.8;
   const bool moves_shards =
       change == sim::PlacesChange::worker_leaves || change == sim::PlacesChange::worker_returns;
-  const double held = s.items * (0.05 + 0.95 / s.workers) * item_tokens_mean * (moves_shards ? 2 : 1);
+  const double held = s.items * (moves_shards ? 1.2 : 0.05 + 0.95 / s.workers) * item_tokens_mean;
   s.pages = static_cast<std::uint32_t>(held / s.item_share);
-  if (moves_shards) load.during = away_after + Duration{5'000'000};
+  if (moves_shards) load.during = {away_after.us + 5'000'000};
   return load;
 }
 
@@ -82,6 +84,8 @@ void print(std::ostream& out, const sim::Scenario& s, const std::vector<Row>& ro
   Table table({{"change"},
                {"refresh"},
                {"through ms", right},
+               {"not there", right},
+               {"last at ms", right},
                {"blocks", right},
                {"computed", right},
                {"moved KB", right},
@@ -92,10 +96,11 @@ void print(std::ostream& out, const sim::Scenario& s, const std::vector<Row>& ro
   for (const Row& row : rows) {
     const sim::RefreshLoadResult& r = row.result;
     table.row({std::string(sim::name_of(row.change)), row.refreshes ? "on" : "off",
-               std::isnan(r.through_ms) ? "never" : fixed(r.through_ms, 0), fixed(r.blocks, 0),
-               fixed(r.computed, 0), fixed(r.moved_bytes / 1e3, 0), fixed(r.before.p99_ms, 2),
-               fixed(r.during.p99_ms, 2), fixed(r.after.p99_ms, 2),
-               fixed(r.before.failed + r.during.failed + r.after.failed, 0)});
+               std::isnan(r.through_ms) ? "never" : fixed(r.through_ms, 0),
+               r.wanted > 0 ? fixed(r.missed, 0) + " of " + fixed(r.wanted, 0) : "",
+               r.wanted > 0 ? fixed(r.last_missed_ms, 0) : "", fixed(r.blocks, 0), fixed(r.computed, 0),
+               fixed(r.moved_bytes / 1e3, 0), fixed(r.before.p99_ms, 2), fixed(r.during.p99_ms, 2),
+               fixed(r.after.p99_ms, 2), fixed(r.before.failed + r.during.failed + r.after.failed, 0)});
   }
   table.print(out);
   for (const Row& row : rows)

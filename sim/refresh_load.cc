@@ -32,6 +32,7 @@ class RefreshLoad {
     const double computed = metric(Metric::item_blocks_precomputed), moved = metric(Metric::item_bytes_moved);
     const double refreshed = metric(Metric::items_refreshed);
     change();
+    if (is_of_items()) count_wants();
     watch(changes, end);
     result_.before = window(begin + options_.warm_up, changes);
     result_.during = window(changes, changes + options_.during);
@@ -53,7 +54,7 @@ class RefreshLoad {
     scenario.precompute = true;
     return scenario;
   }
-  bool is_one_item() const { return change_ == PlacesChange::burst || change_ == PlacesChange::new_item; }
+  bool is_of_items() const { return change_ <= PlacesChange::new_item; }
   double metric(Metric metric) { return cluster_.metrics().value(metric); }
   Instant next_second() const { return {(cluster_.now().us / second.us + 1) * second.us}; }
   void advance(Instant until) { cluster_.host().run_until(until); }
@@ -83,26 +84,30 @@ class RefreshLoad {
       note_blocks_of(last);
       cluster_.restart(last);
     } else {
-      item_ = find_item();
-      const double in_request = std::min(0.999, options_.share * s.candidates);
-      cluster_.world().item_flash = {1 - std::pow(1 - in_request, 1.0 / s.candidates), item_, 1};
-      if (change_ == PlacesChange::new_item)
-        clients_.ask(
-            PutItem{0, WorldData::item_id(item_), "new", {11, 12, 13, 14, 15, 16, 17}, Token(item_)});
-      result_.blocks = static_cast<double>(s.workers) - (change_ == PlacesChange::burst);
+      make_hot();
     }
   }
 
-  // One that hardly anybody asks for and that only one worker is to have; or one that is not there yet.
-  std::uint32_t find_item() {
-    const std::string catalog = cluster_.versions().catalog_version;
-    for (std::uint32_t number = cluster_.scenario().items; number-- > 0;) {
-      const std::string id = WorldData::item_id(number);
-      const bool there = cluster_.world().item(id, catalog).has_value();
-      const bool sharded = cluster_.places()->nodes_of(id).size() == 1;
-      if (sharded && there == (change_ == PlacesChange::burst)) return number;
-    }
-    return 0;
+  // Items that hardly anybody asks for and that only one worker is to have; or one that is not there yet.
+  void make_hot() {
+    const Scenario& s = cluster_.scenario();
+    const bool is_campaign = change_ == PlacesChange::campaign;
+    items_ = is_campaign ? options_.campaign_items : 1;
+    first_ = s.items - items_;
+    while (first_ > s.items / 2 && !is_candidate(first_)) --first_;
+    const double share = is_campaign ? options_.campaign_share : options_.burst_share;
+    const double in_request = std::min(0.999, share * s.candidates);  // once at most
+    cluster_.world().item_flash = {is_campaign ? share : 1 - std::pow(1 - in_request, 1.0 / s.candidates),
+                                   first_, items_};
+    if (change_ == PlacesChange::new_item)
+      clients_.ask(PutItem{
+          0, WorldData::item_id(first_), "new", {11, 12, 13, 14, 15, 16, 17}, static_cast<Token>(first_)});
+    result_.blocks = items_ * static_cast<double>(s.workers - (change_ != PlacesChange::new_item));
+  }
+  bool is_candidate(std::uint32_t number) {
+    const std::string id = WorldData::item_id(number);
+    const bool there = cluster_.world().item(id, cluster_.versions().catalog_version).has_value();
+    return cluster_.places()->nodes_of(id).size() == 1 && there == (change_ != PlacesChange::new_item);
   }
 
   BlockName block(const Item& item) const {
@@ -135,12 +140,10 @@ class RefreshLoad {
     std::vector<NodeId> workers;
     for (std::uint32_t i = 0; i < s.workers; ++i)
       if (cluster_.host().alive(s.worker(i))) workers.push_back(s.worker(i));
-    if (is_one_item()) {
-      const auto item = cluster_.world().item(WorldData::item_id(item_), cluster_.versions().catalog_version);
-      if (!item) return false;
-      const BlockName name = block(*item);
-      return std::ranges::all_of(workers, [&](NodeId node) { return holds(node, name); });
-    }
+    if (is_of_items())
+      return knows_blocks() && std::ranges::all_of(workers, [&](NodeId node) {
+               return std::ranges::all_of(blocks_, [&](const BlockName& name) { return holds(node, name); });
+             });
     if (change_ == PlacesChange::worker_returns) workers = {s.worker(s.workers - 1)};
     while (!blocks_.empty() &&  // those that were there once are not looked at again
            std::ranges::any_of(workers, [&](NodeId node) { return holds(node, blocks_.back()); }))
@@ -148,12 +151,42 @@ class RefreshLoad {
     return blocks_.empty();
   }
 
+  // A new item has none before it is stored.
+  bool knows_blocks() {
+    if (!blocks_.empty()) return true;
+    const std::string catalog = cluster_.versions().catalog_version;
+    for (std::uint32_t number = first_; number < first_ + items_; ++number)
+      if (const auto item = cluster_.world().item(WorldData::item_id(number), catalog))
+        blocks_.push_back(block(*item));
+    return !blocks_.empty();
+  }
+
+  // What requests want of the items' blocks. (What is wanted in the background belongs, or may not displace.)
+  void count_wants() {
+    const Instant changed = cluster_.now();
+    cluster_.host().set_event_trace([this, changed](Instant now, Address to, const Event& event) {
+      const auto* received = std::get_if<Received>(&event);
+      const auto* ask =
+          received && to.role == Role::kv_worker && received->from.role == Role::inference_worker
+              ? std::get_if<AcquireBlocks>(&received->message)
+              : nullptr;
+      if (!ask || ask->belongs || !ask->may_evict || !knows_blocks()) return;
+      for (const BlockWant& want : ask->wants) {
+        if (std::ranges::find(blocks_, want.name) == blocks_.end()) continue;
+        ++result_.wanted;
+        if (holds(to.node, want.name)) continue;
+        ++result_.missed;
+        result_.last_missed_ms = static_cast<double>((now - changed).us) * 1e-3;
+      }
+    });
+  }
+
   void watch(Instant changed, Instant end) {
     while (cluster_.now() < end) {
       advance(std::min(end, cluster_.now() + look_every));
       if (!std::isnan(result_.through_ms) || !is_through()) continue;
       result_.through_ms = static_cast<double>((cluster_.now() - changed).us) * 1e-3;
-      if (is_one_item()) advance(end);
+      if (is_of_items()) advance(end);
     }
   }
 
@@ -178,16 +211,16 @@ class RefreshLoad {
   Violations violations_;
   Cluster cluster_;
   Clients clients_;
-  std::uint32_t item_ = 0;
-  std::vector<BlockName> blocks_;  // that were not seen where they have to come to
+  std::uint32_t first_ = 0, items_ = 0;  // that become hot
+  std::vector<BlockName> blocks_;        // of those; or of a worker, that were not seen yet where they go
   RefreshLoadResult result_;
 };
 
 }  // namespace
 
 std::string_view name_of(PlacesChange change) {
-  constexpr std::string_view names[] = {"an item becomes hot", "a new item is hot at once", "a worker leaves",
-                                        "a worker returns"};
+  constexpr std::string_view names[] = {"an item becomes hot", "fifty items become hot",
+                                        "a new item is hot at once", "a worker leaves", "a worker returns"};
   return names[static_cast<std::size_t>(change)];
 }
 
