@@ -406,7 +406,6 @@ bool Precompute::on_executed(Turn turn, const Executed& executed) {
   const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
   items_precomputed_ += written;
   turn.effects.count(Metric::item_blocks_precomputed, written);
-  count_pulled(turn, chunk, executed);
   if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
     on_fruitless(turn, chunk);
   } else if (!chunk.items.front().refreshed) {  // those make room for themselves

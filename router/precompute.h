@@ -50,7 +50,6 @@ struct PrecomputeConfig {
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
   RefreshConfig refresh;
-  double token_bytes = 0;  // of the keys and values of a token, for the metric
 };
 
 class Precompute {
@@ -118,7 +117,6 @@ class Precompute {
   void walk_again();
   void watch_nodes(Turn turn);
   void refresh(Turn turn, Item item);
-  void count_pulled(Turn turn, const Asked& chunk, const Executed& executed) const;
   bool is_ready(Instant now, NodeId node) const;
   bool may_catch_up(Instant now) const;
   NodeId next_chunk(Instant now);

@@ -30,25 +30,19 @@ struct Placed {
                                                        {"item 2", placement::everywhere},
                                                        {"item 3", placement::nowhere}});
   RefreshConfig refresh{};
-  Precompute precompute{{.on = true,
-                         .page_items = 10,
-                         .chunk_tokens = 12,
-                         .poll = {10},
-                         .budget = {100},
-                         .refresh = refresh,
-                         .token_bytes = 10},
-                        workers,
-                        leader,
-                        form,
-                        names,
-                        places};
+  Precompute precompute{
+      {.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}, .refresh = refresh},
+      workers,
+      leader,
+      form,
+      names,
+      places};
   std::uint64_t next_id = 5;
   std::map<BlockName, std::set<NodeId>> index;
   std::set<NodeId> up, dead;  // dead ones are there again at the next tick
   Incarnation incarnation = 1;
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0;
-  double moved_bytes = 0;
   NodeId full = 0;     // keeps nothing of the walk
   std::string poison;  // an item
 
@@ -64,8 +58,6 @@ struct Placed {
       if (const auto* start = std::get_if<Effects::Start>(&effect))
         list(start->job, std::get<ListItems>(start->work));
       if (const auto* send = std::get_if<Effects::Send>(&effect)) answer(send->to.node, send->message);
-      if (const auto* count = std::get_if<Effects::Count>(&effect))
-        moved_bytes += count->metric == Metric::item_bytes_moved ? count->amount : 0;
     }
   }
   void list(std::uint64_t job, const ListItems& asked) {
@@ -232,14 +224,12 @@ TEST_CASE("a hot item is pulled by the nodes that lack it, at once and nothing e
   p.start();
   p.run();
   p.pulled = p.computed = 0;
-  p.moved_bytes = 0;
   p.request(7, 9);
   CHECK(p.holders(7).size() == 1);
   p.request(7, 1);
   CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
   CHECK(p.pulled == 2);
   CHECK(p.computed == 0);
-  CHECK(p.moved_bytes == 2 * 3 * 10);  // two blocks of three tokens
   CHECK(p.precompute.items_hot() == 1);
   p.request(7, 20);
   p.request(1, 20);  // everywhere by plan

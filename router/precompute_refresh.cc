@@ -33,13 +33,4 @@ void Precompute::watch_nodes(Turn turn) {
   }
 }
 
-void Precompute::count_pulled(Turn turn, const Asked& chunk, const Executed& executed) const {
-  if (!chunk.pulls || executed.reused.size() < chunk.items.size()) return;
-  const std::size_t first = executed.reused.size() - chunk.items.size();
-  std::size_t tokens = 0;
-  for (std::size_t i = 0; i < chunk.items.size(); ++i)
-    if (executed.reused[first + i] != 0) tokens += chunk.items[i].item.tokens.size();
-  turn.effects.count(Metric::item_bytes_moved, static_cast<double>(tokens) * config_.token_bytes);
-}
-
 }  // namespace troupe::router

@@ -145,7 +145,6 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
   c.precompute.on = scenario_.precompute && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
-  c.precompute.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
   c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
@@ -192,6 +191,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.heartbeat = scenario_.heartbeat;
   c.store = scenario_.store;
   c.pulls = scenario_.workers > 1;
+  c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
   c.store_rest = {1'000'000};
   auto core = std::make_unique<actors::KvWorkerCore>(c);
   node.kv_worker = core.get();
