@@ -220,6 +220,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1;
   c.precompute.on = config_.boolean("pool.precompute_items");
+  c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);
   const kernels::DecoderOptions options = decoder_options(config_);
   c.attention_share = cost_shape(model_, options.weights, options.kv, 1).attention_share();
@@ -250,6 +251,7 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.pool.user_pages = c.pool.pages - c.pool.item_pages;
   c.store = config_.boolean("pool.store_item_blocks");
   c.pulls = transport_ != nullptr;
+  c.token_bytes = static_cast<double>(layout_.token_bytes());
   return c;
 }
 

@@ -26,11 +26,12 @@ int run_sim(const SimCommandOptions& options) {
   check_together(options);
   if (options.replay) return run_sim_replay(options);
   if (!options.trace.empty()) return run_sim_trace(options);
+  if (options.refresh) return run_sim_refresh(options);
   if (options.requests > 0 || options.overload) return run_sim_load(options);
   if (options.seeds.empty())
     throw std::invalid_argument(
-        "sim has nothing to do; expected --seeds A..B, --replay SEED, --requests N, --overload or --trace "
-        "FILE");
+        "sim has nothing to do; expected --seeds A..B, --replay SEED, --requests N, --overload, --refresh "
+        "or --trace FILE");
   return run_sim_swarm(options);
 }
 
@@ -72,7 +73,7 @@ void add_sim(CLI::App& app, Chosen& chosen) {
   command->add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults")
       ->check(CLI::Range(0.01, 10'000.0));
   command->add_option("--faults", options->faults, "Kinds of faults to draw from (kill,pause,…), or none");
-  command->add_option("--items", options->items, "With --requests: items of the catalog")
+  command->add_option("--items", options->items, "With --requests or --refresh: items of the catalog")
       ->check(CLI::Range(1ULL, 4'000'000'000ULL));
   command->add_option("--requests", options->requests,
                       "No faults: so many requests, and what the cluster makes of them");
@@ -84,6 +85,9 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_flag("--overload", options->overload,
                     "No faults: ten times the capacity for --minutes, then 0.8 times");
+  command->add_flag(
+      "--refresh", options->refresh,
+      "No faults: a hot item, a new one, a worker that leaves and returns, and what requests feel");
   command->add_option("--device", options->device,
                       "Of the workers under load: a known one, or a profile that bench calibrate wrote");
   command->add_option("--shape", options->shape, "Of the model under load");

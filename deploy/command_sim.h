@@ -24,7 +24,7 @@ struct SimCommandOptions {
   unsigned threads = 0;  // 0: one per core
   // A load instead of faults.
   std::uint64_t items = 0, requests = 0;
-  bool overload = false;
+  bool overload = false, refresh = false;
   std::string trace;  // a file
   double speed = 1;
   std::string device = "A100-40G";  // a known one, or the file of a profile
@@ -36,6 +36,7 @@ int run_sim_swarm(const SimCommandOptions& options);
 int run_sim_replay(const SimCommandOptions& options);
 int run_sim_load(const SimCommandOptions& options);
 int run_sim_trace(const SimCommandOptions& options);
+int run_sim_refresh(const SimCommandOptions& options);
 
 inline constexpr double item_tokens_mean = 7;  // of the simulated world
 // What a load asks for.

@@ -19,6 +19,7 @@ class ItemPlaces {
   static ItemPlaces replicated(std::vector<NodeId> nodes);  // everything everywhere
 
   std::vector<NodeId> nodes_of(const std::string& item) const;
+  const std::vector<NodeId>& nodes() const { return shards_.nodes(); }  // sorted
 
  private:
   placement::Shards shards_;

@@ -21,7 +21,7 @@ Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, cons
       leader_(leader),
       form_(std::move(form)),
       names_(std::move(names)),
-      places_(std::move(places)) {
+      places_(config_.refresh, std::move(places)) {
   for (const NodeId node : workers_.nodes()) rooms_[node] = Room::unknown;
 }
 
@@ -50,6 +50,7 @@ void Precompute::start(Turn turn) {
 }
 
 void Precompute::on_timer(Turn turn) {
+  watch_nodes(turn);
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty()) ask_rooms(turn);
   if (lookup_ &&
       turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
@@ -68,8 +69,7 @@ void Precompute::on_timer(Turn turn) {
 void Precompute::add(Turn turn, Item item) {
   drop(item.id);
   blamed_.erase(item.id);  // its content is another
-  if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
-  changed_.push_back(std::move(item));
+  refresh(turn, std::move(item));
   work(turn);
 }
 
@@ -96,6 +96,7 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
 
 void Precompute::walk_again() {
   stage_ = Stage::walking;
+  walk_due_ = false;
   after_.clear();
   last_listed_ = false;
   list_is_stale_ = list_job_ != 0;
@@ -110,7 +111,7 @@ void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
   for (const NodeId node : nodes) {
     const auto room = rooms_.find(node);
     if (room != rooms_.end()) room->second = Room::unknown;
-    if (places_ && room != rooms_.end()) behind_.insert(node);
+    if (places_.planned() && room != rooms_.end()) behind_.insert(node);
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
@@ -145,10 +146,11 @@ bool Precompute::some_room_ready() const {
   });
 }
 
-bool Precompute::takes_chunks(Instant now, NodeId node) const {
+// What changed is tried where it was full, too.
+bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
   if (!workers_.usable(now, node, names_.model_version)) return false;
   const Room room = rooms_.at(node);
-  if (stage_ != Stage::walking) return room != Room::unknown;  // put items are tried where it was full, too
+  if (stage_ != Stage::walking || refreshed) return room != Room::unknown;
   return room == Room::ready || room == Room::doubtful_ready;
 }
 
@@ -166,7 +168,7 @@ NodeId Precompute::next_worker(Instant now) {
   const std::vector<NodeId>& nodes = workers_.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeId node = nodes[next_sent_++ % nodes.size()];
-    if (takes_chunks(now, node)) return node;
+    if (takes_chunks(now, node, false)) return node;
   }
   return 0;
 }
@@ -177,9 +179,9 @@ NodeId Precompute::next_chunk(Instant now) {
   for (std::size_t i = rooms_.size() + 1; i > 0 && !missing_.empty(); --i) {
     const NodeId node = missing_.front().node;
     if (node == 0) return next_worker(now);
-    if (takes_chunks(now, node)) return node;
+    if (takes_chunks(now, node, missing_.front().refreshed)) return node;
     if (rooms_.at(node) != Room::doubtful || !workers_.usable(now, node, names_.model_version)) {
-      leave_out(node);
+      leave_out(node, missing_.front().refreshed);
     } else {
       const auto its =
           std::ranges::stable_partition(missing_, [&](const Wanted& w) { return w.node != node; });
@@ -189,8 +191,9 @@ NodeId Precompute::next_chunk(Instant now) {
   return 0;
 }
 
-void Precompute::leave_out(NodeId node) {
-  std::erase_if(missing_, [&](const Wanted& wanted) { return wanted.node == node; });
+void Precompute::leave_out(NodeId node, bool refreshed) {
+  std::erase_if(missing_,
+                [&](const Wanted& wanted) { return wanted.node == node && wanted.refreshed <= refreshed; });
   behind_.insert(node);
 }
 
@@ -216,11 +219,14 @@ void Precompute::work(Turn turn) {
     const std::size_t count = std::min<std::size_t>(changed_.size(), config_.page_items);
     const auto end = changed_.begin() + static_cast<std::ptrdiff_t>(count);
     std::vector<Wanted> items;
-    for (auto item = changed_.begin(); item != end; ++item) items.push_back({std::move(*item)});
+    for (auto item = changed_.begin(); item != end; ++item)
+      items.push_back({.item = std::move(*item), .refreshed = places_.planned()});
     changed_.erase(changed_.begin(), end);
     return look_up(turn, std::move(items));
   }
-  if (stage_ != Stage::walking && running_.empty() && may_catch_up(turn.now)) walk_again();
+  if (stage_ != Stage::walking && running_.empty() &&
+      ((walk_due_ && some_room_ready()) || may_catch_up(turn.now)))
+    walk_again();
   if (stage_ != Stage::walking || list_job_ != 0) return;
   if (!last_listed_) {
     turn.effects.start(list_job_ = turn.next_id++, ListItems{after_, config_.page_items});
@@ -236,7 +242,7 @@ void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
     want_all(turn.now, items);
     return work(turn);
   }
-  LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_ != nullptr};
+  LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_.planned()};
   for (const Wanted& wanted : items) lookup.item_blocks.push_back(wanted.item.block);
   lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
   turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
@@ -255,11 +261,12 @@ bool Precompute::may_start() const {
 std::vector<Precompute::Wanted> Precompute::take_chunk() {
   const std::uint32_t together_max = missing_.front().together_max;
   const NodeId node = missing_.front().node;
-  const bool computed = missing_.front().at == 0;
+  const bool computed = missing_.front().at == 0, refreshed = missing_.front().refreshed;
   std::vector<Wanted> items;
   std::size_t tokens = 0;
   while (!missing_.empty() && missing_.front().together_max == together_max &&
-         missing_.front().node == node && (missing_.front().at == 0) == computed) {
+         missing_.front().node == node && (missing_.front().at == 0) == computed &&
+         missing_.front().refreshed == refreshed) {
     const Wanted& next = missing_.front();
     tokens += next.item.tokens.size();
     if (!items.empty() && tokens > config_.chunk_tokens) break;
@@ -287,6 +294,7 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
     if (framed) sees.push_back(0);
     chunk.segments.push_back({SegmentKind::item, item.tokens, start, std::move(sees), item.block, item.id});
     chunk.segments.back().at = workers_.alive(turn.now, wanted.at) ? wanted.at : 0;
+    chunk.belongs = wanted.refreshed;
     asked.suspect = wanted.together_max > 0;
     asked.pulls = chunk.segments.back().at != 0;
   }
@@ -378,7 +386,7 @@ bool Precompute::on_found(Turn turn, const BlocksFound& found) {
     const std::size_t count = i < found.item_counts.size() ? found.item_counts[i] : 0;
     const std::span<const NodeId> here = holders.first(std::min(count, holders.size()));
     holders = holders.subspan(here.size());
-    if (places_ || count == 0) note_missing(turn.now, lookup_->items[i], here, missing);
+    if (places_.planned() || count == 0) note_missing(turn.now, lookup_->items[i], here, missing);
   }
   want(std::move(missing));
   lookup_.reset();
@@ -400,7 +408,7 @@ bool Precompute::on_executed(Turn turn, const Executed& executed) {
   turn.effects.count(Metric::item_blocks_precomputed, written);
   if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
     on_fruitless(turn, chunk);
-  } else {
+  } else if (!chunk.items.front().refreshed) {  // those make room for themselves
     rooms_[chunk.node] = Room::ready;
   }
   work(turn);
@@ -410,7 +418,7 @@ bool Precompute::on_executed(Turn turn, const Executed& executed) {
 // The item area there is full, or the KV-cache worker was silent for a while: the latter is asked before the
 // next try, and then it can only be the former. Nobody was hurt: the items are no suspects.
 void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
-  if (stage_ != Stage::walking) return;  // items that were put later
+  if (stage_ != Stage::walking || chunk.items.front().refreshed) return;
   Room& room = rooms_[chunk.node];
   room = room == Room::doubtful_ready || room == Room::full ? Room::full : Room::doubtful;
   std::vector<Wanted> items;
@@ -419,7 +427,7 @@ void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
   give_back(items);
   if (!nobody_has_room(turn.now)) return;
   stage_ = Stage::full;
-  missing_.clear();
+  std::erase_if(missing_, [](const Wanted& wanted) { return !wanted.refreshed; });
   turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
 }
 
@@ -430,16 +438,18 @@ void Precompute::note_missing(Instant now, const Wanted& wanted, std::span<const
   Wanted item = wanted;
   recall(item);
   if (item.blame >= blame_most) return;
-  if (!places_) return missing.push_back(std::move(item));
-  std::vector<NodeId> nodes = places_->nodes_of(item.item.id);
+  if (!places_.planned()) return missing.push_back(std::move(item));
+  std::vector<NodeId> nodes = places_.nodes_of(item.item.id);
+  item.refreshed = item.refreshed || places_.is_hot(item.item.id);
   std::erase_if(nodes, [&](NodeId node) {
     return std::ranges::find(holders, node) != holders.end() || !rooms_.contains(node);
   });
   if (nodes.empty()) return;
   const auto turns = static_cast<std::ptrdiff_t>(placement::item_key(item.item.id) % nodes.size());
   std::ranges::rotate(nodes, nodes.begin() + turns);
-  std::ranges::stable_partition(nodes, [&](NodeId node) { return takes_chunks(now, node); });
-  item.at = holders.empty() ? 0 : holders.front();
+  std::ranges::stable_partition(nodes, [&](NodeId node) { return takes_chunks(now, node, item.refreshed); });
+  const auto holder = std::ranges::find_if(holders, [&](NodeId node) { return workers_.alive(now, node); });
+  item.at = holder != holders.end() ? *holder : 0;
   for (const NodeId node : nodes) {
     item.node = node;
     missing.push_back(item);
@@ -449,8 +459,9 @@ void Precompute::note_missing(Instant now, const Wanted& wanted, std::span<const
 
 // A node's items side by side, those that are pulled after all that are computed.
 void Precompute::want(std::vector<Wanted> missing) {
-  std::ranges::stable_sort(missing, {},
-                           [](const Wanted& w) { return std::tuple(w.at != 0, w.node, w.together_max); });
+  std::ranges::stable_sort(missing, {}, [](const Wanted& w) {
+    return std::tuple(w.at != 0, w.node, w.together_max, w.refreshed);
+  });
   std::ranges::move(missing, std::back_inserter(missing_));
 }
 
@@ -487,7 +498,7 @@ bool Precompute::on_refused(Turn turn, const Refused& refused) {
   const Refusal& why = refused.refusal;
   paused_until_ = turn.now + config_.pause;
   if (why.status == 503 && !why.code.starts_with("device_")) {
-    if (places_) {  // others first
+    if (places_.planned()) {  // others first
       std::ranges::copy(asked.mapped().items, std::back_inserter(missing_));
     } else {
       give_back(asked.mapped().items);
@@ -504,10 +515,10 @@ std::string Precompute::check_bounds() const {
   if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
   if (blamed_.size() > config_.blamed_max) return "precompute: more suspects than blamed_max";
   // What is missing is at most two pages and what was given back.
-  const std::size_t copies = places_ ? std::max<std::size_t>(1, rooms_.size()) : 1;
+  const std::size_t copies = places_.planned() ? std::max<std::size_t>(1, rooms_.size()) : 1;
   const std::size_t most =
       copies * (std::size_t{config_.page_items} * (3 + config_.running_max) + config_.changed_max);
-  return missing_.size() > most ? "precompute: too many missing items" : "";
+  return missing_.size() > most ? "precompute: too many missing items" : places_.check_bounds();
 }
 
 }  // namespace troupe::router

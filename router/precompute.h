@@ -9,7 +9,10 @@
 //
 // With ItemPlaces each block goes to the nodes where it belongs: computed by one of them, pulled from there
 // by the others. What a node does not take now is left out; once the walk is over and the node takes some,
-// the catalog is walked once more.
+// the catalog is walked once more. Where blocks belong changes while requests are served (current_places.h):
+// a hot item is brought to all nodes, a put one to its own, and there they displace what was used longest
+// ago, as the walk may not. When a node is away or back the catalog is walked once more; what is in its place
+// is left alone. Nothing is dropped: what belongs elsewhere leaves a node when that needs the room.
 //
 // Some item may kill whoever computes it. The items of a chunk that was refused, lost or not answered are
 // suspects: they are tried again in chunks of half as many (one by one after a loss), each alone in its batch
@@ -26,7 +29,7 @@
 #include <string_view>
 #include <vector>
 
-#include "router/item_places.h"
+#include "router/current_places.h"
 #include "router/leader_view.h"
 #include "router/plan.h"
 #include "router/turn.h"
@@ -40,12 +43,13 @@ struct PrecomputeConfig {
   std::uint32_t chunk_tokens = 2'000;  // per background plan; at least one item
   std::uint32_t running_max = 2;       // background plans at a time
   std::uint32_t blamed_max = 4'096;    // items that are remembered as suspects
-  std::uint32_t changed_max = 4'096;   // put items that wait; more are left to be computed when asked for
+  std::uint32_t changed_max = 4'096;   // put and hot items that wait; more are left to those who ask for them
   std::uint32_t asked_max = 16;        // KV-cache workers that are asked at a time whether they are ready
   Duration poll{200'000};              // between two looks at the KV-cache workers, and at what is overdue
   Duration pause{200'000};             // after a refusal
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
+  RefreshConfig refresh;
 };
 
 class Precompute {
@@ -59,6 +63,8 @@ class Precompute {
   void on_timer(Turn turn);  // precompute_timer
   void add(Turn turn, Item item);
   void drop(const std::string& item);  // it was deleted
+  // A request's candidates, of the model and the catalog that are followed.
+  void note_accesses(Turn turn, std::span<const Item> items);
   void follow(Turn turn, const std::string& model_version, const std::string& catalog_version);
   void lose(Turn turn, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
 
@@ -73,6 +79,7 @@ class Precompute {
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }
+  std::size_t items_hot() const { return places_.hot(); }
   std::string check_bounds() const;
 
  private:
@@ -85,6 +92,7 @@ class Precompute {
     std::uint32_t blame = 0;         // for lost workers, and for what it did by itself
     NodeId node = 0;                 // where it belongs; 0: anywhere
     NodeId at = 0;                   // who has it; 0: nobody
+    bool refreshed = false;          // not of the walk: it may displace others there
   };
   struct Asked {
     std::uint64_t id = 0;
@@ -98,7 +106,7 @@ class Precompute {
   void work(Turn turn);
   void ask_rooms(Turn turn);
   bool some_room_ready() const;
-  bool takes_chunks(Instant now, NodeId node) const;
+  bool takes_chunks(Instant now, NodeId node, bool refreshed) const;
   NodeId next_worker(Instant now);  // any, by turns; 0: none
   bool nobody_has_room(Instant now) const;
   void take_page(Turn turn, const ItemList& page);
@@ -107,10 +115,12 @@ class Precompute {
   std::vector<Wanted> take_chunk();
   void compute_chunk(Turn turn, NodeId node);
   void walk_again();
+  void watch_nodes(Turn turn);
+  void refresh(Turn turn, Item item);
   bool is_ready(Instant now, NodeId node) const;
   bool may_catch_up(Instant now) const;
   NodeId next_chunk(Instant now);
-  void leave_out(NodeId node);
+  void leave_out(NodeId node, bool refreshed);
   void note_missing(Instant now, const Wanted& wanted, std::span<const NodeId> holders,
                     std::vector<Wanted>& missing) const;
   void want(std::vector<Wanted> missing);
@@ -128,7 +138,7 @@ class Precompute {
   const LeaderView& leader_;
   PromptForm form_;
   NameContext names_;
-  std::shared_ptr<const ItemPlaces> places_;  // null: anywhere
+  CurrentPlaces places_;
   std::string catalog_version_;
   bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours
   Stage stage_ = Stage::off;
@@ -136,10 +146,11 @@ class Precompute {
   std::size_t next_asked_ = 0, next_sent_ = 0;  // in workers_.nodes()
   std::string after_;                           // the walk's place in the catalog
   bool last_listed_ = false;
+  bool walk_due_ = false;  // after this one: what belongs where has changed
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk began anew
   std::optional<Asked> lookup_;
-  std::deque<Item> changed_;    // put; not looked up yet
+  std::deque<Item> changed_;    // put, or hot; not looked up yet
   std::deque<Wanted> missing_;  // looked up; not computed yet
   std::set<NodeId> behind_;     // that something was left out for
   struct Blame {

@@ -29,19 +29,21 @@ struct Placed {
       std::vector<NodeId>{1, 2, 3}, ItemPlaces::Listed{{"item 1", placement::everywhere},
                                                        {"item 2", placement::everywhere},
                                                        {"item 3", placement::nowhere}});
-  Precompute precompute{{.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}},
-                        workers,
-                        leader,
-                        form,
-                        names,
-                        places};
+  RefreshConfig refresh{};
+  Precompute precompute{
+      {.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}, .refresh = refresh},
+      workers,
+      leader,
+      form,
+      names,
+      places};
   std::uint64_t next_id = 5;
   std::map<BlockName, std::set<NodeId>> index;
   std::set<NodeId> up, dead;  // dead ones are there again at the next tick
   Incarnation incarnation = 1;
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0;
-  NodeId full = 0;     // keeps nothing
+  NodeId full = 0;     // keeps nothing of the walk
   std::string poison;  // an item
 
   std::vector<Item> catalog() const {
@@ -93,8 +95,9 @@ struct Placed {
     for (const PlannedSegment& segment : chunk.segments) {
       if (segment.kind != SegmentKind::item) continue;
       const bool there = segment.at != 0 && index[*segment.block].contains(segment.at);
-      executed.reused.push_back(there && node != full);
-      if (node == full) continue;
+      const bool kept = node != full || chunk.belongs;
+      executed.reused.push_back(there && kept);
+      if (!kept) continue;
       CHECK(index[*segment.block].insert(node).second);
       ++(there ? pulled : computed);
       executed.blocks_written += !there;
@@ -131,6 +134,11 @@ struct Placed {
     for (const NodeId node : there) begin(node);
     act([&](Turn turn) { precompute.start(turn); });
   }
+  void request(int n, int times) {
+    for (int i = 0; i < times; ++i)
+      act([&](Turn turn) { precompute.note_accesses(turn, std::vector<Item>{item(n)}); });
+  }
+  std::set<NodeId> holders(int n) { return index[item(n).block]; }
   void check(const std::set<NodeId>& there) {
     for (const Item& one : catalog()) {
       std::set<NodeId> expected;
@@ -206,6 +214,81 @@ TEST_CASE("an item that kills whoever computes it does so twice, on one node or 
     CHECK(p.killed == 2);
     CHECK(p.precompute.items_given_up() == 1);
   }
+}
+
+// Hot with ten of the last twenty accesses; away after thirty ticks.
+constexpr RefreshConfig quick{.hot_share = 0.5, .window = 20, .away_after = {300}};
+
+TEST_CASE("a hot item is pulled by the nodes that lack it, at once and nothing else, and not again") {
+  Placed p{.refresh = quick};
+  p.start();
+  p.run();
+  p.pulled = p.computed = 0;
+  p.request(7, 9);
+  CHECK(p.holders(7).size() == 1);
+  p.request(7, 1);
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
+  CHECK(p.pulled == 2);
+  CHECK(p.computed == 0);
+  CHECK(p.precompute.items_hot() == 1);
+  p.request(7, 20);
+  p.request(1, 20);  // everywhere by plan
+  CHECK(p.precompute.items_hot() == 0);
+  CHECK(p.pulled == 2);
+  p.request(3, 10);  // nowhere by plan: computed once, pulled by the others
+  CHECK(p.holders(3) == std::set<NodeId>{1, 2, 3});
+  CHECK(p.computed == 1);
+  CHECK(p.pulled == 4);
+}
+
+TEST_CASE("hot and put items displace others on a node that is full, the walk does not") {
+  Placed p{.refresh = quick, .full = 2};
+  p.start();
+  p.run();
+  p.check({1, 3});
+  p.request(7, 10);
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
+  int put = 41;
+  while (p.places->nodes_of(item(put).id) != std::vector<NodeId>{2}) ++put;
+  p.act([&](Turn turn) { p.precompute.add(turn, item(put)); });
+  CHECK(p.holders(put) == std::set<NodeId>{2});
+}
+
+TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
+  Placed p{.refresh = quick, .full = 2};
+  p.start({2});
+  p.run(3);  // it keeps nothing of two chunks
+  p.begin(1);
+  p.request(7, 10);
+  p.run();
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2});
+}
+
+TEST_CASE("others stand in for a node that is away for long, and it gets its own when it is back") {
+  Placed p{.refresh = quick};
+  p.start();
+  p.run();
+  const auto before = p.index;
+  std::set<BlockName> its;  // that only node 3 has
+  for (const auto& [name, holders] : before)
+    if (holders == std::set<NodeId>{3}) its.insert(name);
+  p.pulled = p.computed = 0;
+  p.end(3);
+  p.run(25);
+  CHECK(p.computed == 0);  // it may be restarting
+  p.run();
+  CHECK(p.computed == std::ssize(its));
+  CHECK(p.pulled == 0);
+  for (const auto& [name, holders] : p.index)
+    CHECK(holders.size() == (before.at(name).empty() ? 0
+                             : its.contains(name)    ? 1
+                                                     : before.at(name).size() - before.at(name).contains(3)));
+  p.computed = 0;
+  p.begin(3);
+  p.run();
+  CHECK(p.computed == 0);
+  CHECK(p.pulled == std::ssize(its) + 2);  // and what is everywhere
+  for (const auto& [name, holders] : before) CHECK(std::ranges::includes(p.index.at(name), holders));
 }
 
 }  // namespace

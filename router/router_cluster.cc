@@ -172,6 +172,7 @@ StatusReply RouterCore::status(RequestId id) const {
   field("precompute", std::string(precompute_.state()));
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));
+  field("items_hot", std::to_string(precompute_.items_hot()));
   return reply;
 }
 

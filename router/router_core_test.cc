@@ -329,5 +329,35 @@ TEST_CASE("a put item is computed ahead under the name that requests will ask fo
   CHECK(field_of(status, "items_precomputed") == "1");
 }
 
+TEST_CASE("items that many requests ask for are hot, and are brought to all workers in the background") {
+  RouterConfig config = cluster_config({1, 2});
+  config.places = std::make_shared<const ItemPlaces>(config.workers);
+  config.precompute.on = true;
+  config.precompute.refresh = {.hot_share = 0.5, .window = 20};
+  RouterBench b(config);
+  b.probe.start();
+  for (const NodeId node : {1, 2}) {
+    b.beat(1, node, beat_of(5));
+    b.probe.receive(1, {node, Role::kv_worker}, StatusReply{1, node, Role::kv_worker, true});
+    for (const auto& [job, work] : b.probe.started<ListItems>()) b.probe.done(1, job, ItemList{{}, true});
+  }
+  for (RequestId id = 1; id <= 9; ++id) {
+    b.send(2, id);
+    CHECK(b.probe.sent<LookupBlocks>().empty());
+    b.execute_at(3, b.node);
+  }
+  b.send(4, 10);
+  CHECK(b.probe.counted(Metric::items_refreshed) == 2);
+  CHECK(b.probe.counted(Metric::items_hot) == 2);
+  const LookupBlocks lookup = b.probe.sent<LookupBlocks>().at(0);
+  CHECK(lookup.item_blocks == std::vector<BlockName>{test_item("a").block, test_item("b").block});
+  CHECK(lookup.all_holders);
+  b.probe.receive(5, meta, BlocksFound{lookup.id, {}, {1, 1}, {1, 1}});
+  const Execute chunk = b.probe.sent<Execute>().at(0);
+  CHECK(chunk.priority == Priority::background);
+  CHECK(chunk.belongs);
+  CHECK(chunk.segments.back().at == 1);
+}
+
 }  // namespace
 }  // namespace troupe::router

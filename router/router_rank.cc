@@ -60,6 +60,8 @@ void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result)
   work.reply.timings.features = (turn.now - flight.stage_began).us;
   flight.fingerprint = fingerprint(work.request, features.user->version);
   if (refuse_poison(turn, flight)) return;
+  if (flight.pinned == Pinned{versions().model_version, versions().catalog_version})
+    precompute_.note_accesses(turn, work.items);
   const NodeId leader = work.policy == Policy::recompute ? 0 : leader_.leader(turn.now);
   if (leader == 0) return choose_plan(turn, flight);
   look_up(turn, flight, leader);

@@ -75,6 +75,7 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
   to.setMayEvict(m.may_evict);
   to.setKeepHotter(m.keep_hotter);
+  to.setBelongs(m.belongs);
   to.setReadOnly(m.read_only);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
@@ -84,6 +85,7 @@ void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   get_list(from.getEvictFirst(), m.evict_first);
   m.may_evict = from.getMayEvict();
   m.keep_hotter = from.getKeepHotter();
+  m.belongs = from.getBelongs();
   m.read_only = from.getReadOnly();
 }
 

@@ -297,6 +297,7 @@ void put(const Execute& m, schema::Execute::Builder to) {
   to.setModelVersion(wire(m.model_version));
   to.setAlone(m.alone);
   to.setKeepHotter(m.keep_hotter);
+  to.setBelongs(m.belongs);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -308,6 +309,7 @@ void get(schema::Execute::Reader from, Execute& m) {
   get(from.getModelVersion(), m.model_version);
   m.alone = from.getAlone();
   m.keep_hotter = from.getKeepHotter();
+  m.belongs = from.getBelongs();
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {

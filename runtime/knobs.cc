@@ -48,8 +48,12 @@ constexpr Knob knobs[] = {
     {"pool.precompute_items", boolean, "true", "", "",
      "Compute item blocks in the background while nothing else runs."},
     {"pool.placement", text, "any", "", "",
-     "Where item blocks are computed ahead: any (one worker after the other), replicate, hash, or a plan that "
+     "Where item blocks are computed ahead: any (one worker after the other), replicate, hash, or a plan "
+     "that "
      "troupe plan --json wrote (FILE or FILE:NAME)."},
+    {"pool.hot_share", real, "0.001", "0..1", "",
+     "An item with this share of the item accesses belongs to all workers, wherever pool.placement has it, "
+     "until it has less than half of that; 0: none does."},
 
     {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
     {"cluster.coordination", text, "", "", "",

@@ -198,6 +198,7 @@ struct Execute {
   std::vector<PlannedReadout> readouts;
   std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
   bool keep_hotter = false;              // as of AcquireBlocks
+  bool belongs = false;                  // as of AcquireBlocks
   bool operator==(const Execute&) const = default;
 };
 struct Executed {
@@ -261,6 +262,7 @@ struct AcquireBlocks {
   bool may_evict = true;                 // false: only free room is taken (background precomputation)
   bool read_only = false;                // nothing is reserved, nothing waited for
   bool keep_hotter = false;              // a block is kept only if it was wanted more often lately than what must go
+  bool belongs = false;                  // the blocks belong on this node: pulled ones, too, displace others and stay
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {

@@ -64,6 +64,13 @@ constexpr MetricRow rows[] = {
      "Item blocks computed in the background."},
     {item_blocks_given_up, counter, "troupe_item_blocks_given_up_total", "",
      "Items that are not computed in the background, because they failed again by themselves."},
+    {items_refreshed, counter, "troupe_items_refreshed_total", "",
+     "Items whose blocks were to be brought where they belong while serving: new ones, and hot ones to all "
+     "workers."},
+    {item_bytes_moved, counter, "troupe_item_bytes_moved_total", "",
+     "Bytes of item blocks that workers got from each other in the background."},
+    {items_hot, gauge, "troupe_items_hot", "",
+     "Items that belong to all workers because they are hot, beside those of the plan."},
     {item_pages, gauge, "troupe_pages", item_label, pages_help},
     {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
     {user_pages, gauge, "troupe_pages", user_label, pages_help},

@@ -18,6 +18,7 @@ enum class Metric : std::uint16_t {
   blocks_evicted_user, blocks_evicted_item, blocks_refused,
   item_blocks_loaded, item_blocks_saved, item_blocks_save_failed, item_blocks_precomputed,
   item_blocks_given_up,
+  items_refreshed, item_bytes_moved, items_hot,
   item_pages, item_pages_used, user_pages, user_pages_used,
   index_blocks, index_users,
   protocol_errors, messages_undelivered,

@@ -85,6 +85,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
   for (std::uint32_t i = 0; i < scenario.routers; ++i) routers_.push_back(scenario.router(i));
   for (std::uint32_t i = 0; i < scenario.cache_metas; ++i) cache_metas_.push_back(scenario.cache_meta(i));
   for (std::uint32_t i = 0; i < scenario.workers; ++i) workers_.push_back(scenario.worker(i));
+  places_ = item_places(scenario, workers_);
   for (NodeId id = 1; id <= scenario.nodes(); ++id) add_node(id);
 }
 
@@ -141,8 +142,10 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.heartbeat = scenario_.heartbeat;
   c.us_per_token = scenario_.us_per_token;
   if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
-  c.precompute.on = scenario_.precompute && node.id == routers_.front();
-  c.places = item_places(scenario_, workers_);
+  const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
+  c.precompute.on = scenario_.precompute && (refreshes || node.id == routers_.front());
+  c.precompute.refresh = scenario_.refresh;
+  c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
   return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};
@@ -188,6 +191,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.heartbeat = scenario_.heartbeat;
   c.store = scenario_.store;
   c.pulls = scenario_.workers > 1;
+  c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
   c.store_rest = {1'000'000};
   auto core = std::make_unique<actors::KvWorkerCore>(c);
   node.kv_worker = core.get();

@@ -59,6 +59,9 @@ class Cluster {
   SimCoordination& coordination() { return coordination_; }
   MetricRegistry& metrics() { return metrics_; }
   const router::PromptForm& form() const { return form_; }
+  const router::ItemPlaces* places() const {
+    return places_.get();
+  }  // of item blocks by plan; null: anywhere
   std::map<NodeId, Node>& nodes() { return nodes_; }
   Node& node(NodeId id) { return nodes_.at(id); }
   std::set<std::uint64_t>& poisons() { return poisons_; }
@@ -111,6 +114,7 @@ class Cluster {
   PageRegistry registry_;
   std::set<std::uint64_t> poisons_;
   std::vector<NodeId> routers_, cache_metas_, workers_;
+  std::shared_ptr<const router::ItemPlaces> places_;
   std::map<NodeId, Node> nodes_;
   std::optional<placement::CostModel> cost_;
   SimRandom random_;

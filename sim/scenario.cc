@@ -102,6 +102,10 @@ void draw_placement(std::uint64_t seed, Scenario& s) {
   constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
                                       ItemPlacement::hot_and_cold};
   if (chance(random, 0.5)) s.placement = others[random.below(std::size(others))];
+  if (s.placement == ItemPlacement::any || chance(random, 0.3)) return;
+  s.refresh.window = static_cast<std::uint32_t>(between(random, 64, 2'048));
+  s.refresh.hot_share = real(random, 0.005, 0.1);
+  s.refresh.away_after = {between(random, 1'000'000, 4'000'000)};
 }
 
 // What a kind of fault asks of the cluster to make sense.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "placement/cost_model.h"
+#include "router/current_places.h"
 #include "router/policy.h"
 #include "runtime/sim_network.h"
 #include "sim/faults.h"
@@ -42,6 +43,7 @@ struct Scenario {
   Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
   bool store = true, precompute = true;
   ItemPlacement placement = ItemPlacement::any;
+  router::RefreshConfig refresh;  // of the placement, while serving
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed

@@ -248,8 +248,20 @@ TEST_CASE("background plans wait for serving ones without holding blocks, and ar
   b.probe.done(5, b.job().first, BatchDone{{reply(1)}, 1});
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
   CHECK_FALSE(acquire.may_evict);
+  CHECK_FALSE(acquire.belongs);
   b.probe.receive(6, kv, acquired(acquire.id, {{Grant::write, 1, 0, {1}}}));
   CHECK(b.job().second.requests[0].kv[0].grant == Grant::write);
+}
+
+TEST_CASE("a background plan may displace other blocks only if its own belong here") {
+  Bench b;
+  Execute plan = Bench::plan(1, {block(1)});
+  plan.priority = Priority::background;
+  plan.belongs = true;
+  b.probe.receive(0, router, plan);
+  const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
+  CHECK(acquire.may_evict);
+  CHECK(acquire.belongs);
 }
 
 TEST_CASE("a background plan that holds blocks runs next, one at a time") {

@@ -44,6 +44,7 @@ struct KvWorkerConfig {
   Duration report{1'000'000};            // between two reports to the allocator
   std::size_t inventory_part = 4'096;    // blocks in one message
   bool pulls = false;                    // is there a port that pulls from other nodes?
+  double token_bytes = 0;                // of the keys and values of a token, for the metric
   // Jobs, in all and of one owner: fewer than the port has lanes, else saves and loads wait behind pulls.
   std::size_t pulls_running_max = 4, pulls_of_owner_max = 2;
   std::size_t pulls_max = 256;    // those, and the ones that wait for an owner's answer or for a job
@@ -116,6 +117,7 @@ class KvWorkerCore final : public Core {
     Instant late_from;      // the end of the asking request's patience
     Instant lease_ends;     // once granted
     Incarnation incarnation = 0;
+    bool ahead = false;  // no request asked for it
     std::vector<Coming> blocks;
   };
 

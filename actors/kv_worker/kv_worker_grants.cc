@@ -114,14 +114,15 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
 }
 
 // Null if there is no room: the request computes the block for itself and keeps nothing. What another node
-// has only passes through a full area: it is kept there already, and may not wear away what is kept here.
+// has only passes through a full area, unless it belongs here too: it is kept there already, and may not wear
+// away what is kept here.
 const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index, bool pulled, bool loaded,
                                        Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
   const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
   const PoolBlock* block = nullptr;
   const bool hotter = must_evict && request.ask.keep_hotter && is_hotter(want, request.ask);
-  const bool passing = pulled && must_evict && !hotter;
+  const bool passing = pulled && must_evict && !hotter && !request.ask.belongs;
   if (!must_evict || (request.ask.may_evict && (!request.ask.keep_hotter || hotter || passing)))
     block = pool_.reserve({want.name, want.kind, want.owner, want.tokens, pulled || loaded, passing},
                           request.ask.evict_first);

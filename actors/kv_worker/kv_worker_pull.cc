@@ -34,6 +34,7 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
   pull.node = node;
   pull.asked = now;
   pull.late_from = request.patience_ends;
+  pull.ahead = request.ask.belongs || !request.ask.may_evict;
   pull.patience_ends = now + Duration{(request.patience_ends - now).us / 2};
   AcquireBlocks ask{serial, (pull.patience_ends - now).us};
   ask.may_evict = false;
@@ -153,6 +154,7 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
                   {{"block", to_hex(coming.name)}, {"where", "pull from node " + std::to_string(pull.node)}});
     }
     if (arrived) note_pulled(now, coming.name);
+    if (arrived && pull.ahead) effects.count(Metric::item_bytes_moved, coming.tokens * config_.token_bytes);
     end_coming(coming, arrived, effects);
   }
   effects.send({pull.node, Role::kv_worker}, std::move(release));

@@ -55,11 +55,26 @@ TEST_CASE("what is pulled into a full area goes first, and wears nothing away") 
     b.want(10 * n, {at(2, item(n))});
     const std::uint64_t job = b.grant(10 * n, {b.pinned(9)});
     b.probe.done(10 * n, job, Pulled{{1}});
+    CHECK(b.probe.counted(Metric::item_bytes_moved) == 0);  // a request asked for it
     REQUIRE(b.granted().size() == 1);
     b.probe.receive(10 * n, worker, ReleaseBlocks{b.last, {}});
   }
   for (std::uint8_t n = 1; n <= 7; ++n)
     CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 1 && (n < 5 || n == 7)));
+}
+
+TEST_CASE("what belongs here stays when it is pulled into a full area, and what was used longest ago goes") {
+  PullBench b;
+  for (std::uint8_t n = 1; n <= 4; ++n) b.write(0, item(n));
+  AcquireBlocks ask{++b.last, 100, {at(2, item(5))}};
+  ask.belongs = true;
+  b.probe.receive(1, worker, ask);
+  b.asked = b.probe.sent<AcquireBlocks>().at(0);
+  b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
+  CHECK(b.probe.counted(Metric::item_bytes_moved) == 4 * 10);
+  b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
+  b.write(4, item(6));
+  for (std::uint8_t n = 1; n <= 6; ++n) CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 2));
 }
 
 TEST_CASE("whoever waited for a pull is told for how long") {

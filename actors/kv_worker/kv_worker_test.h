@@ -39,8 +39,12 @@ struct Bench {
   RequestId last = 0;
 
   static KvWorkerConfig small() {
-    return {
-        .cache_metas = {1, 2}, .pool = {7, 4, 4, 3}, .read_lease = {1'000}, .pulls = true, .pull_rest = {10}};
+    return {.cache_metas = {1, 2},
+            .pool = {7, 4, 4, 3},
+            .read_lease = {1'000},
+            .pulls = true,
+            .token_bytes = 10,
+            .pull_rest = {10}};
   }
   explicit Bench(KvWorkerConfig config = small()) : core(std::move(config)) {}
   ~Bench() {

@@ -63,6 +63,7 @@ struct AcquireBlocks {
   mayEvict @4 :Bool = true;                       # false: only free room is taken
   readOnly @5 :Bool;                              # nothing is reserved, nothing waited for
   keepHotter @6 :Bool;                            # kept only if wanted more often lately than what must go
+  belongs @7 :Bool;                               # pulled blocks, too, displace others and stay
 }
 
 enum Grant {

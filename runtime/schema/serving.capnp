@@ -210,6 +210,7 @@ struct Execute {
   modelVersion @6 :Text;                          # that the request is pinned to
   alone @7 :Bool;                                 # in a batch of its own
   keepHotter @8 :Bool;                            # as of AcquireBlocks
+  belongs @9 :Bool;                               # as of AcquireBlocks
 }
 
 struct Executed {
