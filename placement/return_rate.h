@@ -19,7 +19,11 @@ class ReturnRate {
   explicit ReturnRate(std::size_t keys_max) : keys_max_(keys_max) {}
 
   // The block is wanted now. Answers how many further uses to expect of it within `capacity` tokens.
-  double want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity);
+  double want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity, std::int64_t now_us);
+  // For how long a block that is not wanted again stays: the age of the oldest one that is there.
+  std::int64_t life_us(std::int64_t now_us) const {
+    return wanted_.empty() ? 0 : now_us - wanted_.back().at_us;
+  }
   std::size_t keys() const { return wanted_.size(); }
 
  private:
@@ -27,6 +31,7 @@ class ReturnRate {
     std::string key;
     std::uint32_t tokens = 0;
     bool again = false;  // not for the first time
+    std::int64_t at_us = 0;
   };
   void drop_beyond(std::uint64_t capacity);
   void age();

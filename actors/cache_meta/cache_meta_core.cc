@@ -136,7 +136,7 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   found.missing_item_uses = missing_item_uses(now, lookup, found);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   if (lookup.user_block) {
-    if (lookup.count_access) found.user_uses = expect_uses(lookup);
+    if (lookup.count_access) found.user_uses = user_uses(now, lookup, found);
     found.user_holders = holders_of(*lookup.user_block);
     find_coldest(now, lookup, found);
   }
@@ -144,17 +144,29 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
 }
 
 void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
+  if (!counts_) counting_since_ = now;
+  counts_ = true;
   for (const BlockName& name : lookup.item_blocks) items_.touch(key_of(name), now.us);
   if (lookup.user.empty()) return;
   users_.touch(lookup.user, now.us);
   refresh(lookup.user, now);
 }
 
-// Of the user's block: as if the whole memory of all workers were there for such blocks.
-double CacheMetaCore::expect_uses(const LookupBlocks& lookup) {
+// Of the user's block, as if the whole memory of all workers were there for such blocks; less the uses of the
+// items that have to go meanwhile, token by token. Those are not known, but the ones that are missing are
+// wanted about as often: colder ones are no loss, and hotter ones would soon displace others.
+double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) {
   std::uint64_t tokens = 0;
   for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.total_tokens();
-  return returns_.want(key_of(*lookup.user_block), lookup.user_tokens, tokens);
+  const double uses = returns_.want(key_of(*lookup.user_block), lookup.user_tokens, tokens, now.us);
+  const auto has_room = [&](const FollowedWorkers::Room& room) {
+    return room.user_free_tokens + room.item_free_tokens >= lookup.user_tokens;
+  };
+  if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
+  const std::int64_t counted_us =
+      std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
+  const double lives = static_cast<double>(returns_.life_us(now.us)) / static_cast<double>(counted_us);
+  return std::max(0.0, uses - earlier_uses_of_missing(now, lookup, found) * lives);
 }
 
 // Of the nodes where the plan may run.
@@ -170,7 +182,11 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& 
 double CacheMetaCore::missing_item_uses(Instant now, const LookupBlocks& lookup,
                                         const BlocksFound& found) const {
   const auto has_room = [](const FollowedWorkers::Room& room) { return room.item_free_tokens > 0; };
-  if (!std::ranges::any_of(rooms_for(lookup), has_room)) return 0;
+  return std::ranges::any_of(rooms_for(lookup), has_room) ? earlier_uses_of_missing(now, lookup, found) : 0;
+}
+
+double CacheMetaCore::earlier_uses_of_missing(Instant now, const LookupBlocks& lookup,
+                                              const BlocksFound& found) const {
   double uses = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.item_blocks.size(); ++i) {
     if (found.item_counts[i] > 0) continue;

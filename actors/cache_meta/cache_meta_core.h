@@ -63,10 +63,11 @@ class CacheMetaCore final : public Core {
   void on_forget(Instant now, Address from, Forget forget, Effects& effects);
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
-  double expect_uses(const LookupBlocks& lookup);
+  double user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found);
   void count_access(Instant now, const LookupBlocks& lookup);
   std::vector<FollowedWorkers::Room> rooms_for(const LookupBlocks& lookup) const;
   double missing_item_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
+  double earlier_uses_of_missing(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found);
   void name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens, BlocksFound& found) const;
   void refresh_coldest(Instant now);
@@ -82,7 +83,9 @@ class CacheMetaCore final : public Core {
   Leadership leadership_;
   placement::Popularity users_, items_;  // by user key; by block name's bytes
   placement::ReturnRate returns_;        // by name of user block
-  std::string refreshed_;                // user who was refreshed last by the timer
+  bool counts_ = false;                  // since then, if accesses were counted
+  Instant counting_since_;
+  std::string refreshed_;  // user who was refreshed last by the timer
   std::uint64_t lookups_ = 0;
 };
 
