@@ -1,5 +1,7 @@
 #include "deploy/bench_client.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -20,6 +22,15 @@ double percentile(const std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
   const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1];
+}
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 }  // namespace
@@ -57,6 +68,7 @@ void BenchClient::post(Question question, Clock::time_point since) {
 BenchRankRun BenchClient::run_closed(std::uint32_t in_flight) {
   Progress progress("requests", total_);
   const Clock::time_point begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
   {
     std::unique_lock lock(mutex_);
     closed_ = true;
@@ -66,12 +78,13 @@ BenchRankRun BenchClient::run_closed(std::uint32_t in_flight) {
       progress.at(finished_);
     }
   }
-  return finish(begin);
+  return finish(begin, cpu_begin);
 }
 
 BenchRankRun BenchClient::run_open(double speed) {
   Progress progress("requests", total_);
   const Clock::time_point begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
   std::unique_lock lock(mutex_);
   for (Question question; fetch(question);) {
     const double after_us = std::min(static_cast<double>(question.at.us) / speed, after_us_max);
@@ -84,7 +97,7 @@ BenchRankRun BenchClient::run_open(double speed) {
   }
   changed_.wait(lock, [this] { return finished_ == sent_; });
   lock.unlock();
-  return finish(begin);
+  return finish(begin, cpu_begin);
 }
 
 // ---- answers ----
@@ -116,6 +129,10 @@ void BenchClient::take(const RankReply& reply) {
   result_.tokens_total += reply.tokens_total;
   result_.tokens_computed += reply.tokens_computed;
   result_.tokens_reused += reply.tokens_reused;
+  const Timings& took = reply.timings;
+  if (took.predicted > 0)
+    predictions_.push_back(static_cast<double>(took.total - took.features - took.lookup) /
+                           static_cast<double>(took.predicted));
   ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
   if (const std::string& truth = pending_.at(reply.id).truth; !truth.empty()) judge(reply, truth);
 }
@@ -145,15 +162,20 @@ void BenchClient::wait_until_precomputed() {
   }
 }
 
-BenchRankRun BenchClient::finish(Clock::time_point begin) {
+BenchRankRun BenchClient::finish(Clock::time_point begin, double cpu_begin) {
   if (failure_) std::rethrow_exception(failure_);
   BenchRankRun run = result_;
   run.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  run.cpu_seconds = cpu_seconds() - cpu_begin;
   run.requests = finished_;
   run.qps = static_cast<double>(finished_) / run.seconds;
   std::sort(latencies_ms_.begin(), latencies_ms_.end());
   run.p50_ms = percentile(latencies_ms_, 0.50);
   run.p99_ms = percentile(latencies_ms_, 0.99);
+  std::sort(predictions_.begin(), predictions_.end());
+  run.prediction_p10 = percentile(predictions_, 0.10);
+  run.prediction_p50 = percentile(predictions_, 0.50);
+  run.prediction_p90 = percentile(predictions_, 0.90);
   const double judged = static_cast<double>(std::max<std::uint64_t>(run.judged, 1));
   run.recall_at_10 /= judged;
   run.ndcg_at_10 /= judged;

@@ -31,7 +31,10 @@ struct BenchRankRun {
   std::uint64_t plans_user = 0, plans_item = 0;
   // Blocks that were found, and that had to be computed. The system block of either plan counts as an item's.
   std::uint64_t user_blocks_hit = 0, user_blocks_computed = 0, item_blocks_hit = 0, item_blocks_computed = 0;
-  double hit_rate = 0;                      // tokens_reused / tokens_total (BAT §6.2)
+  double hit_rate = 0;     // tokens_reused / tokens_total (BAT §6.2)
+  double cpu_seconds = 0;  // of this process, the client's little included
+  // Observed over predicted time from the choice of a node to the answer.
+  double prediction_p10 = 0, prediction_p50 = 0, prediction_p90 = 0;
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over the questions with a truth
 };
 
@@ -63,7 +66,7 @@ class BenchClient {
   void take(const RankReply& reply);
   void judge(const RankReply& reply, const std::string& truth);
   void finish_one(RequestId id);
-  BenchRankRun finish(Clock::time_point begin);
+  BenchRankRun finish(Clock::time_point begin, double cpu_begin);
 
   Host& host_;
   Questions questions_;
@@ -71,7 +74,7 @@ class BenchClient {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<RequestId, Pending> pending_;  // looked up only
-  std::vector<double> latencies_ms_;
+  std::vector<double> latencies_ms_, predictions_;  // predictions: observed over predicted
   std::uint64_t sent_ = 0, finished_ = 0;
   bool ended_ = false;   // there are no more questions
   bool closed_ = false;  // a question follows each answer

@@ -81,6 +81,10 @@ nlohmann::json to_json(const BenchRankRun& run) {
           {"qps", run.qps},
           {"p50_ms", run.p50_ms},
           {"p99_ms", run.p99_ms},
+          {"cpu_seconds", run.cpu_seconds},
+          {"prediction_p10", run.prediction_p10},
+          {"prediction_p50", run.prediction_p50},
+          {"prediction_p90", run.prediction_p90},
           {"tokens_total", run.tokens_total},
           {"tokens_computed", run.tokens_computed},
           {"tokens_reused", run.tokens_reused},
@@ -103,11 +107,12 @@ std::string found_share(std::uint64_t hit, std::uint64_t computed) {
 
 void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool quality) {
   constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{{"policy"},          {"requests", right},   {"errors", right},
-                                     {"qps", right},      {"p50 ms", right},     {"p99 ms", right},
-                                     {"tokens", right},   {"computed", right},   {"reused", right},
-                                     {"hit rate", right}, {"user plans", right}, {"user hits", right},
-                                     {"item hits", right}};
+  std::vector<Table::Column> columns{
+      {"policy"},           {"requests", right},  {"errors", right},
+      {"qps", right},       {"p50 ms", right},    {"p99 ms", right},
+      {"CPU s", right},     {"tokens", right},    {"computed", right},
+      {"reused", right},    {"hit rate", right},  {"user plans", right},
+      {"user hits", right}, {"item hits", right}, {"observed/predicted p10, p50, p90", right}};
   if (quality) columns.insert(columns.end(), {{"recall@10", right}, {"ndcg@10", right}});
   Table table(columns);
   for (const BenchRankRun& r : runs) {
@@ -118,13 +123,15 @@ void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool q
         fixed(r.qps, 1),
         fixed(r.p50_ms, 2),
         fixed(r.p99_ms, 2),
+        fixed(r.cpu_seconds, 1),
         std::to_string(r.tokens_total),
         std::to_string(r.tokens_computed),
         std::to_string(r.tokens_reused),
         fixed(r.hit_rate, 3),
         std::to_string(r.plans_user),
         r.plans_user > 0 ? found_share(r.user_blocks_hit, r.user_blocks_computed) : "-",
-        r.plans_item > 0 ? found_share(r.item_blocks_hit, r.item_blocks_computed) : "-"};
+        r.plans_item > 0 ? found_share(r.item_blocks_hit, r.item_blocks_computed) : "-",
+        fixed(r.prediction_p10, 2) + ", " + fixed(r.prediction_p50, 2) + ", " + fixed(r.prediction_p90, 2)};
     if (quality) cells.insert(cells.end(), {fixed(r.recall_at_10, 4), fixed(r.ndcg_at_10, 4)});
     table.row(std::move(cells));
   }

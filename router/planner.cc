@@ -5,9 +5,6 @@
 namespace troupe::router {
 namespace {
 
-constexpr double share_of_new = 0.01;   // in the moving average of returning users
-constexpr double returning_most = 0.8;  // a fresh user is not trusted to come more than four times again
-
 double sum(const std::vector<double>& numbers) {
   double total = 0;
   for (const double number : numbers) total += number;
@@ -59,18 +56,6 @@ PlanChoice weigh_plans(const PromptSizes& sizes, const MissingShares& missing, c
   const PlanChoice user = choice(Prefix::user, by_user, uses.user);
   const PlanChoice items = choice(Prefix::item, by_items, uses.items);
   return user.cost - user.gain < items.cost - items.gain ? user : items;
-}
-
-void ReturnRate::note(double user_frequency) {
-  returning_ += ((user_frequency > 1 ? 1 : 0) - returning_) * share_of_new;
-}
-
-// If each request is followed by another of its user with probability q, q / (1 − q) more are to come.
-double ReturnRate::net_uses(double user_frequency, double coldest_frequency) const {
-  const double earlier = std::max(0.0, user_frequency - 1);
-  if (coldest_frequency > 0) return std::max(0.0, earlier - std::max(0.0, coldest_frequency - 1));
-  const double q = std::min(returning_, returning_most);
-  return earlier + q / (1 - q);
 }
 
 }  // namespace troupe::router

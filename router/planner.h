@@ -9,10 +9,10 @@
 //   gain(prefix)  = uses · max(0, least cost now − cost if what this prefix keeps had been there)
 //   chosen        = the prefix with the smaller cost − gain; on a tie items, for they serve everybody
 //
-// Uses are how often such a request is expected again while the block lives: for the user's block its earlier
-// uses in the window and the share of requests that come from users seen lately, less the uses of the block
-// that has to go for it; for item blocks their earlier uses in the window if there is room. A block that is
-// kept somewhere already gains nothing.
+// Uses are how often such a request is expected again while the block lives: for the user's block as the
+// index saw such blocks wanted again within what the memory holds (placement/return_rate.h); for item blocks
+// their earlier uses in the window if there is room. A block that is kept somewhere already gains nothing.
+// What has to go for a block is the KV-cache worker's to say: it keeps by use, not by kind.
 #include <span>
 #include <vector>
 
@@ -48,17 +48,5 @@ struct PlanChoice {
 };
 PlanChoice weigh_plans(const PromptSizes& sizes, const MissingShares& missing, const ExpectedUses& uses,
                        double attention_share);
-
-// How often users come back, from the hotness that lookups report.
-class ReturnRate {
- public:
-  void note(double user_frequency);  // uses in the window, this one included
-  // Further uses to expect of a user of that frequency, less those of the user whose block has to go for it:
-  // of the same kind, so what both can be expected to do cancels. `coldest_frequency` 0: nobody has to go.
-  double net_uses(double user_frequency, double coldest_frequency) const;
-
- private:
-  double returning_ = 0;  // share of the requests that come from users with an earlier one in the window
-};
 
 }  // namespace troupe::router

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <limits>
 #include <random>
 
 namespace troupe::router {
@@ -81,26 +80,6 @@ TEST_CASE("no choice costs more than the other would, less what it leaves") {
     const PlanChoice far_sighted = weigh_plans(sizes, missing, {draw(3), draw(3)}, per_pair);
     CHECK(far_sighted.cost - far_sighted.gain <= plain.cost);
   }
-}
-
-TEST_CASE("users are expected as often as they came before, and newcomers as users return") {
-  ReturnRate returns;
-  CHECK(returns.net_uses(1, 0) == 0);
-  CHECK(returns.net_uses(4, 0) == 3);
-  for (int i = 0; i < 2000; ++i) returns.note(i % 2 == 0 ? 1 : 2);
-  CHECK(returns.net_uses(1, 0) == doctest::Approx(1).epsilon(0.05));  // every other request: one more each
-  for (int i = 0; i < 2000; ++i) returns.note(9);
-  CHECK(returns.net_uses(1, 0) == doctest::Approx(4));
-}
-
-TEST_CASE("a user who has to make room counts as much as one who comes") {
-  ReturnRate returns;
-  for (int i = 0; i < 2000; ++i) returns.note(i % 2 == 0 ? 1 : 2);
-  CHECK(returns.net_uses(3, 1) == 2);
-  CHECK(returns.net_uses(3, 2.5) == 0.5);
-  CHECK(returns.net_uses(3, 0.4) == 2);  // it has almost left the window
-  CHECK(returns.net_uses(1, 5) == 0);
-  CHECK(returns.net_uses(9, std::numeric_limits<double>::max()) == 0);
 }
 
 }  // namespace

@@ -205,7 +205,6 @@ class RouterCore final : public Core {
   LeaderView leader_;
   VersionKeeper versions_;
   Suspects suspects_;
-  ReturnRate returns_;
   RetryBudget retry_budget_;
   Precompute precompute_;
   std::deque<Early> early_;

@@ -50,14 +50,16 @@ TEST_CASE(
     CHECK(b.node == holder);
     b.execute_at(0, holder);
   }
-  BlocksFound hot;
-  hot.user_frequency = 5;
-  hot.coldest_frequency = 1;
-  hot.coldest = {test_item("z").block};
-  const Execute invests = ask({}, {2, 2}, hot);  // 8 more now, and later 8 instead of 21
+  BlocksFound returns;
+  returns.user_uses = 0.6;
+  returns.coldest = {test_item("z").block};
+  CHECK(reuses(ask({}, {2, 2}, returns), SegmentKind::item));
+  b.execute_at(0, b.node);
+  returns.user_uses = 0.7;
+  const Execute invests = ask({}, {2, 2}, returns);  // 8 more now, and later 8 instead of 21
   CHECK(reuses(invests, SegmentKind::user));
-  CHECK(invests.evict_first == hot.coldest);
-  CHECK_FALSE(invests.keep_hotter);
+  CHECK(invests.evict_first.empty());  // what goes is decided where it lies
+  CHECK(invests.keep_hotter);
   b.execute_at(0, b.node);
 
   const Execute first = ask({1}, {2, 2});
@@ -99,7 +101,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   CHECK(reply.blocks_reused == 2);
   CHECK(reply.profile_version == 7);
   CHECK(reply.catalog_version == "catalog 1");
-  CHECK(reply.timings == Timings{10, 20, 3, 4, 5, 100, 6});
+  CHECK(reply.timings == Timings{10, 20, 3, 4, 5, 100, 6, 29 * 20});
   CHECK(b.probe.counted(Metric::blocks_hit_user) == 1);
   CHECK(b.probe.counted(Metric::plans_user) == 1);
 }

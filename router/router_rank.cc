@@ -125,7 +125,6 @@ void RouterCore::on_found(Turn turn, const BlocksFound& found) {
   RankWork& work = rank_of(*flight);
   work.held = HeldBlocks::of(found, work.items.size());
   if (!work.held) turn.effects.count(Metric::protocol_errors);
-  if (work.held) returns_.note(work.held->found().user_frequency);
   choose_plan(turn, *flight);
 }
 
@@ -176,8 +175,7 @@ PlanChoice RouterCore::plan_at(NodeId node, const RankWork& work) const {
   for (std::size_t i = 0; i < work.items.size(); ++i) missing.items.push_back(held.missing_item(node, i));
   ExpectedUses uses;
   const BlocksFound& found = held.found();
-  if (held.user_holders().empty())
-    uses.user = returns_.net_uses(found.user_frequency, found.coldest_frequency);
+  if (held.user_holders().empty()) uses.user = found.user_uses;
   uses.items = found.missing_item_uses;
   return weigh_plans(sizes, missing, uses, config_.attention_share);
 }
@@ -191,10 +189,9 @@ Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork&
                             work.request.user, work.history, work.items);
   if (work.held) name_holders(now, *work.held, node, work.items, plan.segments);
   Execute execute{.segments = std::move(plan.segments), .readouts = std::move(plan.readouts)};
-  const bool by_hotness = work.policy == Policy::bat || work.policy == Policy::planner;
-  if (work.held && by_hotness && work.prefix == Prefix::user)
+  if (work.held && work.policy == Policy::bat && work.prefix == Prefix::user)
     execute.evict_first = work.held->found().coldest;
-  execute.keep_hotter = work.policy == Policy::planner && work.prefix == Prefix::item;
+  execute.keep_hotter = work.policy == Policy::planner;
   return execute;
 }
 
@@ -219,6 +216,8 @@ void RouterCore::on_ranked(Turn turn, Flight& flight, NodeId node, const Execute
   reply.timings.queue = executed.queue_us;
   reply.timings.compute = executed.compute_us;
   reply.timings.pull = executed.pull_us;
+  if (const Attempt* attempt = flight.attempt_at(node))
+    reply.timings.predicted = static_cast<std::int64_t>(attempt->ticket.predicted_us);
   reply.timings.total = (turn.now - flight.asked.received).us;
   const Metric plans[] = {Metric::plans_recompute, Metric::plans_user, Metric::plans_item};
   turn.effects.count(plans[static_cast<std::size_t>(work.prefix)]);

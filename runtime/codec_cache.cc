@@ -41,6 +41,7 @@ void put(const BlocksFound& m, schema::BlocksFound::Builder to) {
   to.setColdestFrequency(m.coldest_frequency);
   put_list(m.coldest, to.initColdest(m.coldest.size()));
   to.setMissingItemUses(m.missing_item_uses);
+  to.setUserUses(m.user_uses);
 }
 void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   m.id = from.getId();
@@ -51,6 +52,7 @@ void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   m.coldest_frequency = from.getColdestFrequency();
   get_list(from.getColdest(), m.coldest);
   m.missing_item_uses = from.getMissingItemUses();
+  m.user_uses = from.getUserUses();
 }
 
 void put(const BlockWant& m, schema::BlockWant::Builder to) {
@@ -171,6 +173,7 @@ void put(const CacheChanges& m, schema::CacheChanges::Builder to) {
   to.setUserFreeTokens(m.user_free_tokens);
   to.setUserTotalTokens(m.user_total_tokens);
   to.setItemFreeTokens(m.item_free_tokens);
+  to.setItemTotalTokens(m.item_total_tokens);
 }
 void get(schema::CacheChanges::Reader from, CacheChanges& m) {
   m.incarnation = from.getIncarnation();
@@ -180,6 +183,7 @@ void get(schema::CacheChanges::Reader from, CacheChanges& m) {
   m.user_free_tokens = from.getUserFreeTokens();
   m.user_total_tokens = from.getUserTotalTokens();
   m.item_free_tokens = from.getItemFreeTokens();
+  m.item_total_tokens = from.getItemTotalTokens();
 }
 
 void put(const InventoryRequest& m, schema::InventoryRequest::Builder to) {

@@ -82,6 +82,7 @@ void put(const Timings& m, schema::Timings::Builder to) {
   to.setCompute(m.compute);
   to.setTotal(m.total);
   to.setPull(m.pull);
+  to.setPredicted(m.predicted);
 }
 void get(schema::Timings::Reader from, Timings& m) {
   m.features = from.getFeatures();
@@ -91,6 +92,7 @@ void get(schema::Timings::Reader from, Timings& m) {
   m.compute = from.getCompute();
   m.total = from.getTotal();
   m.pull = from.getPull();
+  m.predicted = from.getPredicted();
 }
 
 void put(const RankReply& m, schema::RankReply::Builder to) {

@@ -77,6 +77,7 @@ struct RankedItem {
 struct Timings {            // microseconds, one step after the other
   std::int64_t features = 0, lookup = 0, blocks = 0, queue = 0, compute = 0, total = 0;
   std::int64_t pull = 0;    // of `blocks`: until those of other nodes were here
+  std::int64_t predicted = 0;  // by the router when it chose the node: from then to the answer; 0: nothing was
   bool operator==(const Timings&) const = default;
 };
 
@@ -239,6 +240,7 @@ struct BlocksFound {
   std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for `user_tokens`
   double missing_item_uses = 0;          // earlier uses in the window of an item block that nobody holds, in the mean;
                                          // 0 while no node where the plan may run has room for more
+  double user_uses = 0;                  // further uses to expect of the user's block, were it kept as long as others
   bool operator==(const BlocksFound&) const = default;
 };
 
@@ -261,7 +263,9 @@ struct AcquireBlocks {
   std::vector<BlockName> evict_first;
   bool may_evict = true;                 // false: only free room is taken (background precomputation)
   bool read_only = false;                // nothing is reserved, nothing waited for
-  bool keep_hotter = false;              // a block is kept only if it was wanted more often lately than what must go
+  // Both areas are one: whatever was used longest ago makes room. An item's block is kept only if it was wanted more
+  // often lately than what must go; a user's is, since whoever sent the plan weighed it.
+  bool keep_hotter = false;
   bool belongs = false;                  // the blocks belong on this node: pulled ones, too, displace others and stay
   bool operator==(const AcquireBlocks&) const = default;
 };
@@ -321,7 +325,7 @@ struct CacheChanges {
   std::vector<BlockEntry> added;         // in order of generation; applied before `removed`
   std::vector<BlockVersion> removed;
   std::uint64_t user_free_tokens = 0, user_total_tokens = 0;   // room of the user area, for `coldest_frequency`
-  std::uint64_t item_free_tokens = 0;
+  std::uint64_t item_free_tokens = 0, item_total_tokens = 0;
   bool operator==(const CacheChanges&) const = default;
 };
 // Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order of it.

@@ -75,6 +75,34 @@ bool PagePool::may_evict(const PoolBlock& block) {
   return block.state == BlockState::ready && !held && !block.removed;
 }
 
+// What is taken is counted in pages that the other area gives up, whole blocks at a time.
+void PagePool::shift_split(SegmentKind kind, std::uint32_t tokens, bool evict) {
+  Area& mine = areas_[index(area_of(kind))];
+  Area& theirs = areas_[index(other(area_of(kind)))];
+  const std::uint64_t wanted = std::uint64_t{mine.used} + pages_for(tokens);
+  std::uint64_t lacking = wanted > mine.cap ? wanted - mine.cap : 0;
+  std::uint64_t taken =
+      std::min<std::uint64_t>(lacking, theirs.cap > theirs.used ? theirs.cap - theirs.used : 0);
+  lacking -= taken;
+  const Entry *own = mine.least_recent, *foreign = theirs.least_recent;
+  while (evict && lacking > 0 && (own || foreign)) {
+    const bool take = foreign && (!own || foreign->last_use < own->last_use);
+    const Entry*& next = take ? foreign : own;
+    if (take) taken += size(*next);
+    lacking -= std::min<std::uint64_t>(lacking, size(*next));
+    next = next->newer;
+  }
+  const auto pages = static_cast<std::uint32_t>(std::min<std::uint64_t>(taken, theirs.cap));
+  theirs.cap -= pages;
+  mine.cap += pages;
+}
+
+const PoolBlock* PagePool::oldest() const {
+  const Entry *a = areas_[0].least_recent, *b = areas_[1].least_recent;
+  if (!a || !b) return a ? a : b;
+  return a->last_use < b->last_use ? a : b;
+}
+
 // Evicting this area down to cap − need, and the other one as far as it is above its own cap, must leave
 // `need` pages. If the other area can come down to its cap, the caps' sum says that there is room.
 bool PagePool::fits(PoolArea area, std::uint64_t need) const {
@@ -241,6 +269,14 @@ void PagePool::touch(const BlockName& name) {
   start_evictable(*block);
 }
 
+void PagePool::pass_over(const BlockName& name) {
+  Entry* block = find_named(name);
+  if (!block || !may_evict(*block)) return;
+  block->passing = false;
+  stop_evictable(*block);
+  append(*block);
+}
+
 bool PagePool::remove(const BlockName& name, std::optional<std::uint64_t> generation) {
   Entry* block = find_named(name);
   if (!block || (generation && *generation != block->generation)) return false;
@@ -284,6 +320,11 @@ void PagePool::disown(Entry& block) {
 }
 
 void PagePool::start_evictable(Entry& block) {
+  block.last_use = block.passing ? 0 : ++uses_;
+  append(block);
+}
+
+void PagePool::append(Entry& block) {
   Area& a = area(block);
   block.newer = block.passing ? a.least_recent : nullptr;
   block.older = block.passing ? nullptr : a.most_recent;

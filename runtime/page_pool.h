@@ -98,7 +98,8 @@ class PagePool {
   // A pin keeps a ready block's pages. Null if the block is absent or not ready.
   const PoolBlock* pin(const BlockName& name);
   bool unpin(const BlockName& name, std::uint64_t generation);  // false if stale
-  void touch(const BlockName& name);  // a use without a pin; what passed through stays from now on
+  void touch(const BlockName& name);      // a use without a pin; what passed through stays from now on
+  void pass_over(const BlockName& name);  // others of its area go first from now on, though it was not used
 
   // The block cannot be found from now on; pages under a pin or a writer are given back when that ends. With
   // a generation: only if it is still that one. False if there was nothing to remove.
@@ -115,6 +116,11 @@ class PagePool {
 
   // Together at most the arena's pages. Nothing is evicted now.
   void set_split(std::uint32_t item_pages, std::uint32_t user_pages);
+  // Moves the boundary so that a reservation of this size displaces what was used longest ago in either area;
+  // what the other area has not filled is taken first. Without `evict` only that. Nothing is evicted now.
+  void shift_split(SegmentKind kind, std::uint32_t tokens, bool evict);
+  // Of both areas' next to go the one that was used longest ago; null if nothing can go.
+  const PoolBlock* oldest() const;
 
   std::uint32_t pages() const { return sizes_.pages; }
   std::uint32_t page_tokens() const { return sizes_.page_tokens; }
@@ -139,6 +145,7 @@ class PagePool {
     Entry *older = nullptr, *newer = nullptr;    // in order of use, while evictable
     Entry *previous = nullptr, *next = nullptr;  // of the owner, newest first, while found by name
     Owners::value_type* owned = nullptr;
+    std::uint64_t last_use = 0;  // uses of all blocks are numbered
   };
   struct Area {
     std::uint32_t cap = 0, used = 0, evictable = 0;         // pages
@@ -157,6 +164,7 @@ class PagePool {
   void evict(Entry& block);
   void evict_oldest(PoolArea area);
   void start_evictable(Entry& block);
+  void append(Entry& block);
   void stop_evictable(Entry& block);
   void own(Entry& block);
   void disown(Entry& block);
@@ -174,6 +182,7 @@ class PagePool {
   std::array<Owners, static_cast<std::size_t>(SegmentKind::beam) + 1> owners_;  // by kind
   std::vector<BlockGone> gone_;
   std::uint64_t last_generation_;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace troupe

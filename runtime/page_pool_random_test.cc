@@ -192,6 +192,17 @@ struct Pair {
     pool.set_split(naive.caps[0], naive.caps[1]);
   }
 
+  // However it moves, the areas fit and only as much as is lacking, or one block more, moves.
+  void shift() {
+    const SegmentKind kind = below(2) == 0 ? SegmentKind::item : SegmentKind::user;
+    const std::uint32_t before = pool.cap(area_of(kind)), tokens = below(4 * pool.page_tokens() + 1);
+    pool.shift_split(kind, tokens, below(2) == 0);
+    REQUIRE(pool.cap(PoolArea::item) + pool.cap(PoolArea::user) == naive.caps[0] + naive.caps[1]);
+    REQUIRE(pool.cap(area_of(kind)) >= before);
+    naive.caps[0] = pool.cap(PoolArea::item);
+    naive.caps[1] = pool.cap(PoolArea::user);
+  }
+
   void repeat_stale() {  // messages that come twice
     if (stale.empty()) return;
     const Held held = stale[below(static_cast<std::uint32_t>(stale.size()))];
@@ -208,7 +219,7 @@ struct Pair {
     if (what < 86) return remove();
     if (what < 92) return touch();
     if (what < 98) return repeat_stale();
-    split();
+    below(2) == 0 ? split() : shift();
   }
 
   void compare() {

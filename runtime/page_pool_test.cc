@@ -102,6 +102,41 @@ TEST_CASE_FIXTURE(SmallPool, "what would go can be asked before, and is what goe
   CHECK(gone() == Names{named(2), named(1)});
 }
 
+TEST_CASE_FIXTURE(SmallPool,
+                  "the boundary moves so that what was used longest ago makes room, of either area") {
+  put(1, 8, SegmentKind::user);  // two of its four pages
+  put(2, 8), put(3, 8), put(4, 8);
+  pool.shift_split(SegmentKind::item, 8, false);  // what users have not filled
+  CHECK(pool.cap(PoolArea::item) == 8);
+  put(5, 8);
+  CHECK(gone().empty());
+  pool.shift_split(SegmentKind::item, 4, false);
+  CHECK(pool.cap(PoolArea::item) == 8);
+  CHECK(pool.oldest()->name == named(1));
+  pool.pin(named(1)), pool.unpin(named(1), pool.find(named(1))->generation);
+  CHECK(pool.oldest()->name == named(2));
+  pool.shift_split(SegmentKind::user, 12, true);  // three pages: of 2 and 3
+  CHECK(pool.cap(PoolArea::user) == 6);
+  CHECK(gone().empty());
+  put(6, 12, SegmentKind::user);
+  CHECK(gone() == Names{named(2), named(3)});
+  CHECK(pool.oldest()->name == named(4));
+  pool.shift_split(SegmentKind::user, 8, true);  // of 4 again, for it is older than 1
+  CHECK(pool.cap(PoolArea::user) == 8);
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "what is passed over goes later, and counts as old as it is") {
+  put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
+  pool.pass_over(named(1));
+  CHECK(pool.oldest()->name == named(2));
+  put(4, 8);
+  CHECK(gone() == Names{named(2)});
+  pool.pass_over(named(3)), pool.pass_over(named(77));
+  CHECK(pool.oldest()->name == named(1));
+  CHECK(sound());
+}
+
 TEST_CASE("what would go is what goes, whatever the split and the pins") {
   std::mt19937 random(5);
   const auto draw = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };

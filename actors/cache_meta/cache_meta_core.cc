@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
-constexpr std::size_t counted_max = 255;  // holders of a block in an answer: counted in a byte
+constexpr std::size_t counted_max = 255;      // holders of a block in an answer: counted in a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
 
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.end()}; }
@@ -38,7 +38,8 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
       workers_(follow_config(config_), index_),
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
       users_(config_.user_popularity),
-      items_(config_.item_popularity) {
+      items_(config_.item_popularity),
+      returns_(config_.returns_max) {
   config_.holders_max = std::min(config_.holders_max, counted_max);
 }
 
@@ -135,6 +136,7 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   found.missing_item_uses = missing_item_uses(now, lookup, found);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   if (lookup.user_block) {
+    if (lookup.count_access) found.user_uses = user_uses(now, lookup, found);
     found.user_holders = holders_of(*lookup.user_block);
     find_coldest(now, lookup, found);
   }
@@ -142,10 +144,29 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
 }
 
 void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
+  if (!counts_) counting_since_ = now;
+  counts_ = true;
   for (const BlockName& name : lookup.item_blocks) items_.touch(key_of(name), now.us);
   if (lookup.user.empty()) return;
   users_.touch(lookup.user, now.us);
   refresh(lookup.user, now);
+}
+
+// Of the user's block, as if the whole memory of all workers were there for such blocks; less the uses of the
+// items that have to go meanwhile, token by token. Those are not known, but the ones that are missing are
+// wanted about as often: colder ones are no loss, and hotter ones would soon displace others.
+double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) {
+  std::uint64_t tokens = 0;
+  for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.total_tokens();
+  const double uses = returns_.want(key_of(*lookup.user_block), lookup.user_tokens, tokens, now.us);
+  const auto has_room = [&](const FollowedWorkers::Room& room) {
+    return room.user_free_tokens + room.item_free_tokens >= lookup.user_tokens;
+  };
+  if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
+  const std::int64_t counted_us =
+      std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
+  const double lives = static_cast<double>(returns_.life_us(now.us)) / static_cast<double>(counted_us);
+  return std::max(0.0, uses - earlier_uses_of_missing(now, lookup, found) * lives);
 }
 
 // Of the nodes where the plan may run.
@@ -161,7 +182,11 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& 
 double CacheMetaCore::missing_item_uses(Instant now, const LookupBlocks& lookup,
                                         const BlocksFound& found) const {
   const auto has_room = [](const FollowedWorkers::Room& room) { return room.item_free_tokens > 0; };
-  if (!std::ranges::any_of(rooms_for(lookup), has_room)) return 0;
+  return std::ranges::any_of(rooms_for(lookup), has_room) ? earlier_uses_of_missing(now, lookup, found) : 0;
+}
+
+double CacheMetaCore::earlier_uses_of_missing(Instant now, const LookupBlocks& lookup,
+                                              const BlocksFound& found) const {
   double uses = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.item_blocks.size(); ++i) {
     if (found.item_counts[i] > 0) continue;
@@ -177,11 +202,12 @@ double CacheMetaCore::missing_item_uses(Instant now, const LookupBlocks& lookup,
 // of the roomiest node among those where the plan may run.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
   std::uint64_t free = 0, total = 0;
-  for (const FollowedWorkers::Room& room : rooms_for(lookup)) {
+  const std::vector<FollowedWorkers::Room> rooms = rooms_for(lookup);
+  for (const FollowedWorkers::Room& room : rooms) {
     free = std::max(free, room.user_free_tokens);
     total = std::max(total, room.user_total_tokens);
   }
-  if (!found.user_holders.empty() || total == 0 || free >= lookup.user_tokens) return;
+  if (!found.user_holders.empty() || rooms.empty() || free >= lookup.user_tokens) return;
   if (total < lookup.user_tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
     return;
@@ -278,7 +304,8 @@ std::string CacheMetaCore::hottest_items(Instant now) const {
 
 std::string CacheMetaCore::check_bounds() const {
   for (const auto& [keys, most] : {std::pair{users_.keys(), config_.user_popularity.keys_max},
-                                   {items_.keys(), config_.item_popularity.keys_max}})
+                                   {items_.keys(), config_.item_popularity.keys_max},
+                                   {returns_.keys(), config_.returns_max}})
     if (keys > std::max<std::size_t>(most, 1)) return std::to_string(keys) + " keys are tracked";
   const std::string index = index_.check_bounds();
   return index.empty() ? workers_.check_bounds() : index;

@@ -16,6 +16,7 @@
 #include "actors/cache_meta/followed_workers.h"
 #include "actors/cache_meta/leadership.h"
 #include "placement/popularity.h"
+#include "placement/return_rate.h"
 #include "runtime/attention.h"
 #include "runtime/core.h"
 
@@ -38,6 +39,7 @@ struct CacheMetaConfig {
   Duration silent_keep{30'000'000};  // how long the blocks of a silent worker are kept
   placement::PopularityConfig user_popularity;
   placement::PopularityConfig item_popularity;
+  std::size_t returns_max = 200'000;  // user blocks of which it is followed how often they are wanted
 };
 
 class CacheMetaCore final : public Core {
@@ -61,9 +63,11 @@ class CacheMetaCore final : public Core {
   void on_forget(Instant now, Address from, Forget forget, Effects& effects);
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
+  double user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found);
   void count_access(Instant now, const LookupBlocks& lookup);
   std::vector<FollowedWorkers::Room> rooms_for(const LookupBlocks& lookup) const;
   double missing_item_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
+  double earlier_uses_of_missing(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found);
   void name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens, BlocksFound& found) const;
   void refresh_coldest(Instant now);
@@ -78,7 +82,10 @@ class CacheMetaCore final : public Core {
   FollowedWorkers workers_;
   Leadership leadership_;
   placement::Popularity users_, items_;  // by user key; by block name's bytes
-  std::string refreshed_;                // user who was refreshed last by the timer
+  placement::ReturnRate returns_;        // by name of user block
+  bool counts_ = false;                  // since then, if accesses were counted
+  Instant counting_since_;
+  std::string refreshed_;  // user who was refreshed last by the timer
   std::uint64_t lookups_ = 0;
 };
 

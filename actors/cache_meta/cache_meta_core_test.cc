@@ -45,8 +45,9 @@ struct Bench {
   void tell(std::int64_t us, std::vector<BlockEntry> added, std::vector<BlockVersion> removed = {},
             NodeId node = 1) {
     CacheChanges& changes = told[node];
-    changes = {1,   changes.sequence + 1,    std::move(added), std::move(removed), changes.user_free_tokens,
-               100, changes.item_free_tokens};
+    changes = {
+        1,   changes.sequence + 1,     std::move(added),         std::move(removed), changes.user_free_tokens,
+        100, changes.item_free_tokens, changes.item_total_tokens};
     probe.receive(us, {node, Role::kv_worker}, changes);
   }
   void add_user(std::int64_t us, const std::string& user, std::uint8_t block, std::uint64_t generation = 1,
@@ -153,6 +154,30 @@ TEST_CASE("a user larger than the whole area is never hot enough") {
   b.area(100);
   CHECK(b.ask(0, "giant", 4, 101).coldest_frequency == std::numeric_limits<double>::max());
   CHECK(b.ask(0, "fitting", 4, 100).coldest_frequency == 0);
+}
+
+TEST_CASE("where users have no room nobody is hot enough, but before the first report there is no bar") {
+  Bench b;
+  CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
+  b.told[1].item_total_tokens = 100;
+  b.probe.receive(0, worker, CacheChanges{1, 1, {}, {}, 0, 0, 0, 100});
+  CHECK(b.ask(0, "ann", 1).coldest_frequency == std::numeric_limits<double>::max());
+}
+
+TEST_CASE("a user's block is expected again as such blocks come again within the workers' memory") {
+  Bench b;
+  CHECK(b.ask(0, "ann", 1).user_uses == 0);
+  CHECK(b.ask(0, "ann", 1).user_uses == 0);  // there is no memory yet
+  b.area(100);
+  b.ask(1, "ann", 1, 50);
+  const double at_first = b.ask(1, "ann", 1, 50).user_uses;
+  CHECK(b.ask(2, "bob", 2, 50).user_uses > 0);
+  CHECK(at_first == 0);    // nothing came a third time yet
+  b.ask(2, "ann", 3, 50);  // another profile
+  const double before = b.ask(3, "new", 4, 50).user_uses;
+  CHECK(b.ask(4, "ann", 1, 50).user_uses < before);  // three blocks of 50 later it would be gone
+  b.probe.receive(5, router, LookupBlocks{6, "eve", name(5), 40, {}, {}, false});
+  CHECK(b.probe.sent<BlocksFound>().at(0).user_uses == 0);  // who only asks changes nothing
 }
 
 TEST_CASE("earlier uses of missing items are told while there is room for them") {

@@ -86,7 +86,8 @@ void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) 
 
 void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
   worker.applied = changes.sequence;
-  worker.room = {node, changes.user_free_tokens, changes.user_total_tokens, changes.item_free_tokens};
+  worker.room = {node, changes.user_free_tokens, changes.user_total_tokens, changes.item_free_tokens,
+                 changes.item_total_tokens};
   for (const BlockEntry& block : changes.added) add(node, worker, block);
   for (const BlockVersion& block : changes.removed) {
     index_.remove(node, block);
@@ -218,8 +219,7 @@ void FollowedWorkers::forget(NodeId node, Worker& worker) {
 // ---- observers ----
 
 bool FollowedWorkers::shows_room(NodeId node, const Worker& worker) const {
-  return worker.followed && worker.room.user_total_tokens + worker.room.item_free_tokens > 0 &&
-         index_.named(node);
+  return worker.followed && worker.room.total_tokens() > 0 && index_.named(node);
 }
 
 std::optional<FollowedWorkers::Room> FollowedWorkers::room(NodeId node) const {

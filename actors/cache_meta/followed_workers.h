@@ -39,7 +39,8 @@ class FollowedWorkers {
  public:
   struct Room {
     NodeId node = 0;
-    std::uint64_t user_free_tokens = 0, user_total_tokens = 0, item_free_tokens = 0;
+    std::uint64_t user_free_tokens = 0, user_total_tokens = 0, item_free_tokens = 0, item_total_tokens = 0;
+    std::uint64_t total_tokens() const { return user_total_tokens + item_total_tokens; }
   };
 
   FollowedWorkers(FollowConfig config, BlockIndex& index);

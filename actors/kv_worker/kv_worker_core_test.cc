@@ -114,7 +114,9 @@ TEST_CASE("who keeps the hotter does not let a newcomer displace what was wanted
       b.release(0, b.last, n, grant, grant.grant == Grant::write ? Outcome::written : Outcome::done);
     return grant.grant;
   };
-  for (std::uint8_t n = 1; n <= 4; ++n) CHECK(want(n) == Grant::write);  // the area is full
+  b.write(0, user(9, 12));                                                  // and the other one
+  for (std::uint8_t n = 1; n <= 4; ++n) CHECK(want(n) == Grant::write);     // the area is full
+  b.probe.receive(0, worker, AcquireBlocks{++b.last, 100, {user(9, 12)}});  // somebody reads it all the time
   for (std::uint8_t n : {2, 3, 4}) CHECK(want(n) == Grant::read);
   CHECK(want(5) == Grant::none);  // wanted once, as the oldest was: it may stay, and is the youngest now
   CHECK(want(6) == Grant::none);  // against a block that was wanted twice
@@ -123,6 +125,35 @@ TEST_CASE("who keeps the hotter does not let a newcomer displace what was wanted
   CHECK(want(5) == Grant::write);  // three times
   CHECK(b.core.pool().find(name(1)) != nullptr);
   CHECK(b.acquire(0, {item(7)}).at(0).grant == Grant::write);  // who does not ask for it displaces anybody
+}
+
+TEST_CASE("for who keeps the hotter both areas are one: what was used longest ago makes room") {
+  Bench b;
+  const auto want = [&](const BlockWant& block) {
+    AcquireBlocks ask{++b.last, 100, {block}};
+    ask.keep_hotter = true;
+    b.probe.receive(0, worker, ask);
+    const BlockGrant grant = b.granted().at(0);
+    const Outcome outcome = grant.grant == Grant::write ? Outcome::written : Outcome::done;
+    b.probe.receive(0, worker, ReleaseBlocks{b.last, {{block.name, grant.generation, outcome, 77}}});
+    return grant.grant;
+  };
+  const PagePool& pool = b.core.pool();
+  for (std::uint8_t n = 1; n <= 7; ++n) CHECK(want(item(n)) == Grant::write);  // users' room, too
+  CHECK(pool.cap(PoolArea::user) == 0);
+  CHECK(want(user(11, 8)) == Grant::write);
+  CHECK(want(user(12, 8)) == Grant::write);
+  for (std::uint8_t n = 1; n <= 4; ++n) CHECK(pool.find(name(n)) == nullptr);
+  CHECK(pool.cap(PoolArea::user) == 4);
+  for (std::uint8_t n = 5; n <= 7; ++n) CHECK(want(item(n)) == Grant::read);
+  CHECK(want(user(13, 8)) == Grant::write);  // users are older than the items are
+  CHECK(pool.find(name(11)) == nullptr);
+  CHECK(pool.used(PoolArea::item) == 3);
+  CHECK(want(item(8)) == Grant::none);  // wanted as often as 12, and less than 5
+  CHECK(want(item(8)) == Grant::write);
+  CHECK(pool.find(name(12)) == nullptr);
+  CHECK(pool.cap(PoolArea::item) == 5);
+  CHECK(b.acquire(0, {user(12, 12)}).at(0).grant == Grant::none);  // others stay in their areas
 }
 
 TEST_CASE("background work takes free room only") {

@@ -119,9 +119,11 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
 const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index, bool pulled, bool loaded,
                                        Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
+  const bool one_area = request.ask.keep_hotter && request.ask.may_evict;
+  if (one_area) pool_.shift_split(want.kind, want.tokens, false);
   const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
   const PoolBlock* block = nullptr;
-  const bool hotter = must_evict && request.ask.keep_hotter && is_hotter(want, request.ask);
+  const bool hotter = must_evict && one_area && may_displace(want, request.ask);
   const bool passing = pulled && must_evict && !hotter && !request.ask.belongs;
   if (!must_evict || (request.ask.may_evict && (!request.ask.keep_hotter || hotter || passing)))
     block = pool_.reserve({want.name, want.kind, want.owner, want.tokens, pulled || loaded, passing},
@@ -141,6 +143,19 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
 }
 
+// A user's block may, whatever was used longest ago; an item's block may displace what it is hotter than, and
+// users who are away for longer than the items there come first.
+bool KvWorkerCore::may_displace(const BlockWant& want, const AcquireBlocks& ask) {
+  const PoolBlock* oldest = pool_.oldest();
+  const bool is_user = want.kind == SegmentKind::user;
+  const bool displaces_user =
+      !is_user && oldest && oldest->kind == SegmentKind::user &&
+      sketch_->count(sketch_key(want.name)) > sketch_->count(sketch_key(oldest->name));
+  if (!is_user && !displaces_user) return is_hotter(want, ask);
+  pool_.shift_split(want.kind, want.tokens, true);
+  return true;
+}
+
 // Than what it would displace, token by token. What may stay is not asked about again at once: those behind
 // it in the order of use come first.
 bool KvWorkerCore::is_hotter(const BlockWant& want, const AcquireBlocks& ask) {
@@ -151,7 +166,7 @@ bool KvWorkerCore::is_hotter(const BlockWant& want, const AcquireBlocks& ask) {
   std::uint64_t theirs = 0;
   for (const PoolBlock* victim : victims) theirs += uses(victim->name, victim->tokens);
   if (uses(want.name, want.tokens) > theirs) return true;
-  for (const PoolBlock* victim : victims) pool_.touch(BlockName(victim->name));
+  for (const PoolBlock* victim : victims) pool_.pass_over(BlockName(victim->name));
   return false;
 }
 

@@ -70,7 +70,8 @@ void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
   const bool changed = !changes.added.empty() || !changes.removed.empty() ||
                        changes.user_free_tokens != told_.user_free_tokens ||
                        changes.user_total_tokens != told_.user_total_tokens ||
-                       changes.item_free_tokens != told_.item_free_tokens;
+                       changes.item_free_tokens != told_.item_free_tokens ||
+                       changes.item_total_tokens != told_.item_total_tokens;
   if (!changed && !beat_due_) return;
   beat_due_ = false;
   told_at_ = now;
@@ -100,6 +101,7 @@ CacheChanges KvWorkerCore::take_changes(Effects& effects) {
   changes.user_free_tokens = pool_.room(PoolArea::user) * page_tokens;
   changes.user_total_tokens = pool_.cap(PoolArea::user) * page_tokens;
   changes.item_free_tokens = pool_.room(PoolArea::item) * page_tokens;
+  changes.item_total_tokens = pool_.cap(PoolArea::item) * page_tokens;
   return changes;
 }
 

@@ -15,9 +15,9 @@ TEST_CASE("every cache-meta hears of each change, and without one of the worker 
   Bench b;
   b.probe.start();
   CHECK(b.probe.sent<CacheChanges>().size() == 2);
-  CHECK(b.told() == CacheChanges{1, 1, {}, {}, 12, 12, 16});
+  CHECK(b.told() == CacheChanges{1, 1, {}, {}, 12, 12, 16, 16});
   b.acquire(1, {user(1, 5)});
-  CHECK(b.told() == CacheChanges{1, 2, {}, {}, 4, 12, 16});
+  CHECK(b.told() == CacheChanges{1, 2, {}, {}, 4, 12, 16, 16});
   b.acquire(2, {item(1)});
   CHECK(b.probe.sent<CacheChanges>().empty());
   b.probe.run_until(200'000);

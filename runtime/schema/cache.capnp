@@ -43,6 +43,7 @@ struct BlocksFound {
   coldestFrequency @5 :Float64;                   # of the cached user blocks; 0 while there is room
   coldest @6 :List(BlockName);                    # user blocks to give up, coldest first
   missingItemUses @7 :Float64;                    # earlier uses of an item block that nobody holds, in the mean
+  userUses @8 :Float64;                           # further uses to expect of the user's block, were it kept
 }
 
 struct BlockWant {
@@ -131,6 +132,7 @@ struct CacheChanges {
   userFreeTokens @4 :UInt64;                      # room of the user area
   userTotalTokens @5 :UInt64;
   itemFreeTokens @6 :UInt64;                      # room of the item area
+  itemTotalTokens @7 :UInt64;
 }
 
 struct InventoryRequest {

@@ -47,6 +47,7 @@ struct Timings {
   compute @4 :Int64;
   total @5 :Int64;
   pull @6 :Int64;                                 # of `blocks`: until those of other nodes were here
+  predicted @7 :Int64;                            # by the router when it chose the node: from then to the answer
 }
 
 # ---- Ranking -----------------------------------------------------------------------------------------------

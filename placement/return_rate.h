@@ -1,0 +1,46 @@
+#pragma once
+// How often a user's block is wanted again while it would still be there. Kept is only which blocks were
+// wanted last, as far as their tokens fit into a memory of some size: the hits that a cache of that size,
+// kept by last use, would have if every user's block went there. So a profile that changes, a user who does
+// not come back and a memory that is too small for the users between two visits all count for what they are:
+// no return.
+//
+// Blocks that were wanted again once are counted apart: who came back is likelier to come back.
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <unordered_map>
+
+namespace troupe::placement {
+
+class ReturnRate {
+ public:
+  explicit ReturnRate(std::size_t keys_max) : keys_max_(keys_max) {}
+
+  // The block is wanted now. Answers how many further uses to expect of it within `capacity` tokens.
+  double want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity, std::int64_t now_us);
+  // For how long a block that is not wanted again stays: the age of the oldest one that is there.
+  std::int64_t life_us(std::int64_t now_us) const {
+    return wanted_.empty() ? 0 : now_us - wanted_.back().at_us;
+  }
+  std::size_t keys() const { return wanted_.size(); }
+
+ private:
+  struct Wanted {
+    std::string key;
+    std::uint32_t tokens = 0;
+    bool again = false;  // not for the first time
+    std::int64_t at_us = 0;
+  };
+  void drop_beyond(std::uint64_t capacity);
+  void age();
+
+  std::size_t keys_max_;
+  std::list<Wanted> wanted_;                                             // last first
+  std::unordered_map<std::string, std::list<Wanted>::iterator> by_key_;  // looked up only
+  std::uint64_t tokens_ = 0;
+  double first_ = 0, second_ = 0, later_ = 0;  // wants of a block by how often it was wanted, halved at times
+};
+
+}  // namespace troupe::placement

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""The six policies on request traces of real histories, each with three sizes of key-value memory, on boxes of this
+machine: throughput, hit rate, tokens computed, P99, and how the planner compares.
+  tests/bench/policies.py --games FOLDER --movies FOLDER --model RANKER --titles TOKENS.jsonl.gz
+                          [--troupe build/deploy/troupe] [--rounds 3] [--requests 800] [--only NAME,...] [--json FILE]
+Traces come from `troupe trace convert`: users take what they took in the data, each time after three requests in the mean.
+  games      semantic IDs; who comes is drawn, and half of the requests are followed by another of that user, soon
+  movies     items are the tokens of their titles (--titles: lines with "set", "item_id", "ids"); drawn likewise
+  sessions   movies at the times of their ratings: few users at a time, each for long
+The model is a ranker of games; of movies it computes as much as any other of its shape would, and its scores mean nothing.
+Memory is a quarter of what all item blocks take (short), half of it (middle), and all of it with all users' blocks.
+Within a round every policy and size runs once, in another order in each; figures are medians over the rounds, and the
+spread is (largest - smallest) / median of the throughput. Cells are compared by throughput, by processor time, which other
+jobs on the machine disturb less, and by tokens. Not every token costs the same: one that attends to more costs more."""
+import argparse
+import gzip
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+POLICIES = ["recompute", "user", "item", "larger", "bat", "planner"]
+SIZES = {"short": 0.25, "middle": 0.5, "all fits": None}  # of the item blocks' bytes
+RETURNING = ["--return-share", "0.5", "--return-after", "10"]
+TRACES = {"games": ["--start", "4", *RETURNING], "movies": ["--start", "20", *RETURNING],
+          "sessions": ["--start", "20", "--arrivals", "own"]}
+
+
+def run(words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}")
+    return done.stdout
+
+
+def make_movies(folder, options):
+    """A catalog as for import: the titles' tokens, folded into the model's vocabulary, and the users beside it."""
+    names = json.loads((options.model / "vocab.json").read_text())
+    first = names["<item_0>"]
+    room = len(names) - first
+    folder.mkdir()
+    with gzip.open(options.titles, "rt") as titles, open(folder / "items.jsonl", "w") as items:
+        for line in map(json.loads, titles):
+            if not line["set"].startswith("movielens"):
+                continue
+            tokens = [first + token % room for token in line["ids"]]
+            items.write(json.dumps({"id": str(line["item_id"]), "title": line["text"], "tokens": tokens,
+                                    "identifier": names[f"<item_{line['item_id']}>"]}) + "\n")
+    for name in ["ratings.tsv.gz", "sequences.tsv.gz"]:
+        (folder / name).symlink_to((options.movies / name).resolve())
+
+
+class Workload:
+    def __init__(self, name, folder, options):
+        self.name, self.folder, self.options = name, folder, options
+        self.data = options.games if name == "games" else folder / "catalog"
+        if name != "games":
+            make_movies(self.data, options)
+        self.trace = folder / "trace.jsonl.gz"
+        run([options.troupe, "trace", "convert", "--data", self.data, "--out", self.trace, "--rate", "10", "--views",
+             "3", "--requests", options.requests, *TRACES[name]])
+        stats = folder / "stats.json"
+        run([options.troupe, "trace", "stats", self.trace, "--json", stats])
+        self.stats = json.loads(stats.read_text())
+        sizes = self.bench("item", None)
+        self.item_bytes, self.user_bytes = sizes["item_bytes"], sizes["user_bytes"]
+        self.runs = {}
+
+    def bench(self, policy, memory):
+        words = [self.options.troupe, "bench", "rank", "--model", self.options.model, "--data", self.data, "--trace",
+                 self.trace, "--closed", "--in-flight", "4", "--policy", policy, "--json",
+                 self.folder / "run.json"]
+        run(words + (["--memory", memory] if memory else []))
+        return json.loads((self.folder / "run.json").read_text())
+
+    def memory(self, size):
+        share = SIZES[size]
+        return int(self.item_bytes * share) if share else self.item_bytes + self.user_bytes
+
+    def measure(self, size, policy):
+        result = self.bench(policy, self.memory(size))["runs"][0]
+        if result["errors"]:
+            sys.exit(f"{self.name}, {policy}: {result['errors']} requests failed")
+        self.runs.setdefault((size, policy), []).append(result)
+
+
+def cells(workload):
+    """Recomputing does without memory: it runs once a round, for all sizes."""
+    return [(size, policy) for size in SIZES for policy in POLICIES if policy != "recompute" or size == "short"]
+
+
+def median(runs, key):
+    return statistics.median(one[key] for one in runs)
+
+
+def row_of(workload, size, policy):
+    runs = workload.runs[("short", policy) if policy == "recompute" else (size, policy)]
+    keys = ["qps", "hit_rate", "tokens_computed", "tokens_total", "cpu_seconds", "p99_ms", "plans_user", "prediction_p10",
+            "prediction_p50", "prediction_p90"]
+    row = {"workload": workload.name, "size": size, "memory_bytes": workload.memory(size), "policy": policy,
+           **{key: median(runs, key) for key in keys}}
+    speeds = [one["qps"] for one in runs]
+    row["spread"] = (max(speeds) - min(speeds)) / row["qps"]
+    row["rounds"] = runs
+    return row
+
+
+def compare(rows):
+    """The planner of one cell against the others; above 1 the planner is better, of each kind of figure."""
+    planner = next(row for row in rows if row["policy"] == "planner")
+    others = [row for row in rows if row is not planner]
+    user = next(row for row in rows if row["policy"] == "user")
+    best = max(others, key=lambda row: row["qps"])
+    return {"best_other": best["policy"], "planner_over_best": planner["qps"] / best["qps"],
+            "planner_over_user": planner["qps"] / user["qps"],
+            "planner_over_best_cpu": min(row["cpu_seconds"] for row in others) / planner["cpu_seconds"],
+            "planner_over_user_cpu": user["cpu_seconds"] / planner["cpu_seconds"],
+            "planner_over_best_tokens": min(row["tokens_computed"] for row in others) / planner["tokens_computed"],
+            "spread": max(planner["spread"], best["spread"])}
+
+
+def show(workload, table):
+    print(f"\n{workload.name}: {workload.options.requests} requests; item blocks {workload.item_bytes / 1e6:.0f} MB, "
+          f"users' {workload.user_bytes / 1e6:.0f} MB")
+    print(f"{'memory':18} {'policy':10} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} {'computed':>9} "
+          f"{'hit rate':>8} {'user plans':>10}   observed / predicted (p10 p50 p90)")
+    for size in SIZES:
+        rows = [row for row in table if row["size"] == size]
+        for row in rows:
+            memory = f"{size} ({row['memory_bytes'] / 2**20:.0f} MiB)"
+            print(f"{memory:18} {row['policy']:10} {row['qps']:8.1f} {row['spread']:7.1%} {row['p99_ms']:7.1f} "
+                  f"{row['cpu_seconds']:6.1f} {row['tokens_computed']:9.0f} {row['hit_rate']:8.3f} "
+                  f"{row['plans_user']:10.0f}   {row['prediction_p10']:.2f} {row['prediction_p50']:.2f} "
+                  f"{row['prediction_p90']:.2f}")
+        cell = compare(rows)
+        print(f"{'':18} planner ÷ best other ({cell['best_other']}): {cell['planner_over_best']:.2f} (by processor time "
+              f"{cell['planner_over_best_cpu']:.2f}, by tokens {cell['planner_over_best_tokens']:.2f}; spread "
+              f"{cell['spread']:.1%}); ÷ user: {cell['planner_over_user']:.2f} ({cell['planner_over_user_cpu']:.2f})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ["games", "movies", "model", "titles"]:
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=800)
+    parser.add_argument("--only", default=",".join(TRACES), help="of " + ", ".join(TRACES))
+    parser.add_argument("--seed", type=int, default=1, help="of the order within a round")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    order = random.Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="troupe-policies-") as name:
+        workloads = []
+        for each in options.only.split(","):
+            folder = pathlib.Path(name) / each
+            folder.mkdir()
+            workloads.append(Workload(each, folder, options))
+        for number in range(options.rounds):
+            todo = [(workload, *cell) for workload in workloads for cell in cells(workload)]
+            order.shuffle(todo)
+            for done, (workload, size, policy) in enumerate(todo):
+                print(f"\rround {number + 1} of {options.rounds}: {done} of {len(todo)} ", end="", file=sys.stderr)
+                workload.measure(size, policy)
+        print(file=sys.stderr)
+        result = []
+        for workload in workloads:
+            table = [row_of(workload, size, policy) for size in SIZES for policy in POLICIES]
+            show(workload, table)
+            result.append({"workload": workload.name, "trace": workload.stats, "item_bytes": workload.item_bytes,
+                           "user_bytes": workload.user_bytes, "rows": table,
+                           "cells": {size: compare([row for row in table if row["size"] == size]) for size in SIZES}})
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
