@@ -49,7 +49,7 @@ TEST_SUITE("bench rank") {
   TEST_CASE("every policy answers all requests; reuse is counted, and only where the policy reuses") {
     const BenchRank bench = demo_bench(12);
     const BenchMemory memory = bench_memory(bench, demo_config());
-    for (const char* policy : {"recompute", "user", "item", "bat"}) {
+    for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) {
       CAPTURE(policy);
       const BenchRankRun run = run_policy(bench, demo_config(), memory, policy);
       CHECK(run.requests == 12);
@@ -57,6 +57,10 @@ TEST_SUITE("bench rank") {
       CHECK(run.users == 4);
       CHECK(run.tokens_total == run.tokens_computed + run.tokens_reused);
       CHECK((run.tokens_reused > 0) == (run.policy != "recompute"));
+      CHECK(run.cpu_seconds > 0);
+      CHECK(run.prediction_p10 > 0);
+      CHECK(run.prediction_p10 <= run.prediction_p50);
+      CHECK(run.prediction_p50 <= run.prediction_p90);
       CHECK(std::abs(run.hit_rate * static_cast<double>(run.tokens_total) -
                      static_cast<double>(run.tokens_reused)) < 0.5);
     }

@@ -40,7 +40,7 @@ constexpr Knob knobs[] = {
      "How keys and values are stored. Both halves fit twice the blocks into pool.memory; f16 is finer, but "
      "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision."},
     {"pool.item_share", real, "0.5", "0..1", "",
-     "Share of the pages that the item area gets at start; users get the rest."},
+     "Share of the pages that the item area gets at start; users get the rest. The policy planner moves it."},
     {"pool.verify_on_read", boolean, "true", "", "", "Check a cached block's checksum each time it is read."},
     {"pool.store_item_blocks", boolean, "true", "", "",
      "Keep item blocks in node.data_dir, so that a restart is warm."},

@@ -1,6 +1,7 @@
 #pragma once
 // The allocator agent of one node decides how the node's page pool is split between item and user blocks (BAT
-// §5.1: the item area is sized first, users get the rest). The split is fixed by the configuration; the agent
+// §5.1: the item area is sized first, users get the rest). The split is fixed by the configuration, and where
+// the worker begins: plans of the policy planner move its boundary by use, from then on. The agent
 // tells its KV-cache worker until the worker reports that split, and again whenever a restarted worker
 // reports an older one. It names the worker's incarnation, which it learns from the worker's reports, so that
 // what it said to an earlier process has no power over the next (promise 5).

@@ -63,7 +63,8 @@ struct AcquireBlocks {
   evictFirst @3 :List(BlockName);
   mayEvict @4 :Bool = true;                       # false: only free room is taken
   readOnly @5 :Bool;                              # nothing is reserved, nothing waited for
-  keepHotter @6 :Bool;                            # kept only if wanted more often lately than what must go
+  keepHotter @6 :Bool;                            # both areas are one; items are kept only if wanted more often lately
+                                                  # than what must go
   belongs @7 :Bool;                               # pulled blocks, too, displace others and stay
 }
 
