@@ -28,7 +28,7 @@ struct Row {
 // something; but for workers that leave and return it holds the whole catalog, since requests would fill any
 // room for less, and only what has room moves then.
 sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesChange change, bool refreshes) {
-  Demand demand{.items = 50'000, .users = 500, .candidates = 10};
+  Demand demand{.items = 20'000, .users = 500, .candidates = 10};
   if (options.items > 0) demand.items = static_cast<std::uint32_t>(options.items);
   sim::RefreshLoadOptions load{.scenario = planning_scenario(options, demand)};
   sim::Scenario& s = load.scenario;
@@ -43,6 +43,7 @@ sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesCha
       change == sim::PlacesChange::worker_leaves || change == sim::PlacesChange::worker_returns;
   const double held = s.items * (moves_shards ? 1.2 : 0.05 + 0.95 / s.workers) * item_tokens_mean;
   s.pages = static_cast<std::uint32_t>(held / s.item_share);
+  load.before = load.after = {30'000'000};
   if (moves_shards) load.during = {away_after.us + 5'000'000};
   return load;
 }

@@ -8,13 +8,13 @@
 namespace troupe::router {
 
 CurrentPlaces::CurrentPlaces(const RefreshConfig& config, std::shared_ptr<const ItemPlaces> plan)
-    : away_after_(config.away_after), plan_(std::move(plan)) {
+    : away_after_(config.away_after), plan_(std::move(plan)), again_after_(config.window / 4) {
   if (plan_ && config.hot_share > 0)
     hot_.emplace(placement::HotItemsConfig{.window = config.window, .hot_share = config.hot_share});
 }
 
 bool CurrentPlaces::is_hot(const std::string& item) const {
-  return hot_ && blocks_.contains(placement::item_key(item));
+  return hot_ && brought_.contains(placement::item_key(item));
 }
 
 std::vector<NodeId> CurrentPlaces::nodes_of(const std::string& item) const {
@@ -44,11 +44,15 @@ bool CurrentPlaces::touch(const Item& item) {
   if (!hot_) return false;
   const std::uint64_t key = placement::item_key(item.id);
   const auto change = hot_->touch(key);
-  if (change.left) blocks_.erase(*change.left);
+  ++accesses_;
+  if (change.left) brought_.erase(*change.left);
   if (change.entered && plan_->nodes_of(item.id).size() < plan_->nodes().size())
-    return blocks_.insert_or_assign(key, item.block).second;
-  const auto hot = hot_->contains(key) ? blocks_.find(key) : blocks_.end();
-  return hot != blocks_.end() && std::exchange(hot->second, item.block) != item.block;
+    return brought_.insert_or_assign(key, Brought{item.block, accesses_}).second;
+  const auto known = hot_->contains(key) ? brought_.find(key) : brought_.end();
+  if (known == brought_.end()) return false;
+  const bool due = known->second.block != item.block || accesses_ - known->second.at >= again_after_;
+  if (due) known->second = {item.block, accesses_};
+  return due;
 }
 
 bool CurrentPlaces::see(Instant now, NodeId node, bool alive) {
@@ -61,7 +65,7 @@ bool CurrentPlaces::see(Instant now, NodeId node, bool alive) {
 }
 
 std::string CurrentPlaces::check_bounds() const {
-  if (hot_ && blocks_.size() > hot_->size_max()) return "current places: more hot items than the window has";
+  if (hot_ && brought_.size() > hot_->size_max()) return "current places: more hot items than the window has";
   return "";
 }
 

@@ -34,22 +34,27 @@ class CurrentPlaces {
   std::vector<NodeId> nodes_of(const std::string& item) const;
   bool is_hot(const std::string& item) const;
 
-  // A request's candidate. True if its block belongs to all nodes from now on, and did not before: it has
-  // become hot, or is hot with another content.
+  // A request's candidate. True if its block has to be brought to all nodes that lack it: it has become hot,
+  // or is hot with another content, or has been for a while and may have been displaced somewhere.
   bool touch(const Item& item);
   // Once in a while for each node. True if it is away from now on, or is back.
   bool see(Instant now, NodeId node, bool alive);
 
-  std::size_t hot() const { return blocks_.size(); }  // items that are on all nodes only for that
+  std::size_t hot() const { return brought_.size(); }  // items that are on all nodes only for that
   std::string check_bounds() const;
 
  private:
   NodeId stand_in(std::uint64_t key) const;
 
   Duration away_after_;
-  std::shared_ptr<const ItemPlaces> plan_;               // null: none
-  std::optional<placement::HotItems> hot_;               // none: nothing is hot
-  std::unordered_map<std::uint64_t, BlockName> blocks_;  // of hot items, by key; looked up only
+  std::shared_ptr<const ItemPlaces> plan_;  // null: none
+  std::optional<placement::HotItems> hot_;  // none: nothing is hot
+  struct Brought {
+    BlockName block;
+    std::uint64_t at = 0;  // accesses by then
+  };
+  std::unordered_map<std::uint64_t, Brought> brought_;  // hot items, by key; looked up only
+  std::uint64_t accesses_ = 0, again_after_;
   std::map<NodeId, Instant> silent_since_;
   std::set<NodeId> away_;
 };

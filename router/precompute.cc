@@ -69,7 +69,7 @@ void Precompute::on_timer(Turn turn) {
 void Precompute::add(Turn turn, Item item) {
   drop(item.id);
   blamed_.erase(item.id);  // its content is another
-  refresh(turn, std::move(item));
+  refresh(std::move(item));
   work(turn);
 }
 
@@ -299,6 +299,7 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
     asked.pulls = chunk.segments.back().at != 0;
   }
   chunk.alone = asked.suspect;
+  if (chunk.belongs) turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
   running_[chunk.id] = std::move(asked);
   turn.effects.send({node, Role::inference_worker}, std::move(chunk));
 }

@@ -116,7 +116,7 @@ class Precompute {
   void compute_chunk(Turn turn, NodeId node);
   void walk_again();
   void watch_nodes(Turn turn);
-  void refresh(Turn turn, Item item);
+  void refresh(Item item);
   bool is_ready(Instant now, NodeId node) const;
   bool may_catch_up(Instant now) const;
   NodeId next_chunk(Instant now);

@@ -10,16 +10,15 @@ void Precompute::note_accesses(Turn turn, std::span<const Item> items) {
   if (stage_ == Stage::off || !places_.planned()) return;
   const std::size_t hot_before = places_.hot(), waiting_before = changed_.size();
   for (const Item& item : items)
-    if (places_.touch(item)) refresh(turn, item);
+    if (places_.touch(item)) refresh(item);
   if (places_.hot() != hot_before) turn.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
   if (changed_.size() > waiting_before) work(turn);
 }
 
 // Looked up, and brought to where it belongs and is not.
-void Precompute::refresh(Turn turn, Item item) {
+void Precompute::refresh(Item item) {
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
   changed_.push_back(std::move(item));
-  if (places_.planned()) turn.effects.count(Metric::items_refreshed);
 }
 
 void Precompute::watch_nodes(Turn turn) {

@@ -65,8 +65,7 @@ constexpr MetricRow rows[] = {
     {item_blocks_given_up, counter, "troupe_item_blocks_given_up_total", "",
      "Items that are not computed in the background, because they failed again by themselves."},
     {items_refreshed, counter, "troupe_items_refreshed_total", "",
-     "Items whose blocks were to be brought where they belong while serving: new ones, and hot ones to all "
-     "workers."},
+     "Blocks of hot or put items that were sent for because they were not where they belong."},
     {item_bytes_moved, counter, "troupe_item_bytes_moved_total", "",
      "Bytes of item blocks that workers got from each other in the background."},
     {items_hot, gauge, "troupe_items_hot", "",
