@@ -71,6 +71,7 @@ TEST_CASE(
     const std::string id = "item " + std::to_string(n);
     const Nodes before = full.nodes_of(id), now = p.nodes_of(id);
     REQUIRE(now.size() == 1);
+    CHECK(now != Nodes{2});
     if (before != Nodes{2}) CHECK(now == before);
     moved += now != before;
     to_1 += now != before && now == Nodes{1};
