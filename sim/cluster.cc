@@ -22,8 +22,14 @@ WorldOptions world_options(const Scenario& s) {
   options.users = s.users;
   options.item_exponent = options.user_exponent = s.skew;
   if (s.whole_catalogs) options.absent = 0;
+  if (s.item_tokens > 0) options.item_tokens_min = options.item_tokens_max = s.item_tokens;
+  options.history_mean = s.profiles.mean;
+  options.history_sigma = s.profiles.sigma;
+  options.history_max = s.profiles.max;
   return options;
 }
+
+constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
 router::PromptForm prompt_form(const WorldData& world) {
   router::PromptForm form;
@@ -31,7 +37,7 @@ router::PromptForm prompt_form(const WorldData& world) {
   form.user = {5, 6};
   form.instruction = {7, 8};
   form.discriminant = {9};
-  form.positions_max = 4'096;
+  form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   return form;
 }
@@ -49,7 +55,8 @@ std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const s
       break;
   }
   router::ItemPlaces::Listed listed;
-  for (std::uint32_t i = 0; i < s.items / 20 + 1; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
+  const std::uint32_t hot = s.replicated > 0 ? s.replicated : s.items / 20 + 1;
+  for (std::uint32_t i = 0; i < hot; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
   return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
 }
 
@@ -200,9 +207,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.model_version = names_.model_version;
   options.load_time = {500'000};
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
-  options.batch_time = [this](std::uint64_t fresh, std::uint64_t reused, std::size_t requests) {
-    return batch_time(fresh, reused, requests);
-  };
+  options.batch_time = [this](const placement::Work& work) { return batch_time(work); };
   options.now = [this] { return host_.now(); };
   options.on_poison = [this](NodeId id, std::uint64_t content) {
     if (on_poison) on_poison(id, content);
@@ -231,18 +236,14 @@ ActorSpec Cluster::make_allocator(Node& node) {
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 
-// The requests of a batch are taken to be alike.
-Duration Cluster::batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens,
-                             std::size_t requests) const {
+Duration Cluster::batch_time(const placement::Work& work) const {
+  const auto reused = static_cast<double>(work.reused_tokens);
   if (cost_) {
-    const std::uint64_t n = std::max<std::size_t>(requests, 1);
-    placement::Work work;
-    for (std::uint64_t i = 0; i < n; ++i)
-      work += placement::causal_work(new_tokens / n, reused_tokens / n, 1);
-    return {static_cast<std::int64_t>(cost_->prefill_us(work))};
+    const double host = scenario_.host_bytes_per_us;
+    const double brought_us = host > 0 ? reused * cost_->kv_token_bytes() / host : 0;
+    return {static_cast<std::int64_t>(cost_->prefill_us(work) + brought_us)};
   }
-  const double tokens =
-      static_cast<double>(new_tokens) + reused_token_cost * static_cast<double>(reused_tokens);
+  const double tokens = static_cast<double>(work.new_tokens) + reused_token_cost * reused;
   return {scenario_.batch_overhead.us + static_cast<std::int64_t>(tokens * scenario_.us_per_token)};
 }
 

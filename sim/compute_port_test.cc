@@ -25,8 +25,9 @@ struct Device {
 
   ComputeOptions options(bool verify) {
     ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify};
-    options.batch_time = [](std::uint64_t computed, std::uint64_t reused, std::size_t requests) {
-      return Duration{static_cast<std::int64_t>(100 * computed + reused + 1000 * requests)};
+    options.batch_time = [](const placement::Work& work) {
+      return Duration{
+          static_cast<std::int64_t>(100 * work.new_tokens + work.reused_tokens + 1000 * work.readouts)};
     };
     options.now = [this] { return now; };
     options.on_poison = [this](NodeId node, std::uint64_t) { poisoned.push_back(node); };

@@ -21,6 +21,13 @@ struct Hardware {
   placement::ModelShape shape;
 };
 
+// Profiles as long as those of a data set: log-normal, cut at `max`. Mean 0: a few events, as the world draws
+// them.
+struct ProfileLengths {
+  double mean = 0, sigma = 0;  // tokens; of their logarithm
+  std::uint32_t max = 0;
+};
+
 // Where item blocks are computed ahead: by one worker after the other, on all, on one by hash, or the hottest
 // few on all and the others on one (BAT §6.4).
 enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold };
@@ -42,16 +49,22 @@ struct Scenario {
   Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
   bool store = true, precompute = true;
   ItemPlacement placement = ItemPlacement::any;
+  std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed
   Duration batch_overhead{500};  // of a device, per batch
   SimNetwork::Link link;
   std::optional<Hardware> hardware;  // instead of the two times above
+  // With hardware: pages lie in host memory, and a batch begins with bringing what it reuses to the device at
+  // this speed. 0: they lie where they are used.
+  double host_bytes_per_us = 0;
 
   // The data and the load.
   std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;
-  double skew = 0.7;  // Zipf exponent of items and users
+  double skew = 0.7;              // Zipf exponent of items and users
+  std::uint32_t item_tokens = 0;  // of every item; 0: drawn for each
+  ProfileLengths profiles;
   double requests_per_s = 40;
   double capacity_per_s = 100;  // about, without any reuse
   double writes_share = 0.02;   // of the requests, that change a profile or an item

@@ -108,6 +108,7 @@ Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& run
   std::uint64_t page_count = 0;
   for (const PullBlocks::One& one : pull.blocks) page_count += one.from.size();
   const auto time = network_.transfer(now, pull.node, options_.node, page_count * options_.page_bytes);
+  bytes_asked_ += page_count * options_.page_bytes;
   if (!time) return given_up;
   const PageRegistry::Entry* peer = peers_.find(pull.node);
   if (!peer || peer->incarnation != pull.incarnation) return *time;

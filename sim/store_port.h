@@ -50,6 +50,7 @@ class StorePort final : public SimPort {
 
   std::uint64_t quarantined() const { return quarantined_; }      // lies of the disk that were found
   std::uint64_t bad_transfers() const { return bad_transfers_; }  // blocks that did not match on arrival
+  std::uint64_t bytes_asked() const { return bytes_asked_; }      // of other nodes
 
  private:
   // Pages of this process under a job, as they were when it began.
@@ -97,7 +98,7 @@ class StorePort final : public SimPort {
   SimRandom random_;
   std::map<std::uint32_t, Running> running_;  // per lane
   Instant last_end_{-1};
-  std::uint64_t quarantined_ = 0, bad_transfers_ = 0;
+  std::uint64_t quarantined_ = 0, bad_transfers_ = 0, bytes_asked_ = 0;
 };
 
 }  // namespace troupe::sim
