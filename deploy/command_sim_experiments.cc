@@ -52,6 +52,7 @@ nlohmann::json to_json(const Experiment& e, const Outcome& o) {
           {"refused", r.refused},
           {"expired", r.expired},
           {"replicated_items", o.prepared.replicated},
+          {"placed_items", o.prepared.placed},
           {"item_gb", o.prepared.item_gb},
           {"user_gb", o.prepared.user_gb},
           {"items_ahead", r.items_ahead},

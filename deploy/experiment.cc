@@ -20,7 +20,7 @@ constexpr std::uint32_t passing_plans = 4;  // whose pulled items have room besi
 
 // What is computed and stored, in the scaled world.
 struct Sizes {
-  std::uint32_t items, users, pages, item_pages, replicated;
+  std::uint32_t items, users, pages, item_pages, replicated, placed;
 };
 
 PlanSetup plan_setup(const Experiment& e, const sim::Hardware& hardware) {
@@ -41,19 +41,22 @@ bool uses_users(router::Policy policy) {
   return policy != router::Policy::recompute && policy != router::Policy::item;
 }
 
-// Algorithm 1 for the scaled catalog: shares of accesses and memory are what they are for the whole one.
-std::uint32_t replicated_items(const Experiment& e, const sim::Hardware& hardware, std::uint32_t items,
+placement::HrcsDecision decide(const Experiment& e, const sim::Hardware& hardware, std::uint32_t items,
                                std::uint32_t item_pages_max) {
-  if (e.placement == "replicate") return items;
-  if (e.placement == "hash" || e.nodes == 1) return 0;
-  const PlanSetup setup = plan_setup(e, hardware);
-  const auto decision =
-      placement::decide_replication(placement::communication_ratio_max(replication_input(setup)),
-                                    placement::AccessDistribution::zipf(items, e.item_skew),
-                                    placement::Items(items, 1), e.nodes, item_pages_max);
-  return static_cast<std::uint32_t>(decision.replicated);
+  if (e.placement == "replicate") {
+    const std::uint32_t all = std::min(items, item_pages_max);
+    return {.replicated = all, .placed = all};
+  }
+  if (e.placement == "hash" || e.nodes == 1)
+    return {.placed = std::min<std::uint64_t>(items, std::uint64_t{item_pages_max} * e.nodes)};
+  // Algorithm 1 for the scaled catalog: shares of accesses and memory are what they are for the whole one.
+  return placement::decide_replication(
+      placement::communication_ratio_max(replication_input(plan_setup(e, hardware))),
+      placement::AccessDistribution::zipf(items, e.item_skew), placement::Items(items, 1), e.nodes,
+      item_pages_max);
 }
 
+// Room for what is placed, and for what only passes on its way from another node.
 Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Policy policy) {
   const double page_bytes = hardware.shape.kv_token_bytes() * e.item_tokens;
   const auto pages_of = [&](double gigabytes) {
@@ -64,13 +67,16 @@ Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Polic
   s.users = static_cast<std::uint32_t>(std::max(1.0, e.users / e.scale));
   s.pages = pages_of(e.memory_gb);
   if (!uses_items(policy)) return s;
+  const std::uint32_t passing = passing_plans * e.candidates;
   const std::uint32_t most = e.item_gb > 0 ? std::min(s.pages, pages_of(e.item_gb)) : s.pages;
-  s.replicated = replicated_items(e, hardware, s.items, most);
-  const double sharded = (s.items - s.replicated) / static_cast<double>(e.nodes);
-  const double uneven =
-      sharded > 0 && e.nodes > 1 ? 5 * std::sqrt(sharded) + passing_plans * e.candidates : 0;
-  const double wanted = s.replicated + sharded + uneven;
-  s.item_pages = uses_users(policy) ? static_cast<std::uint32_t>(std::min<double>(wanted, most)) : s.pages;
+  const std::uint32_t room = most - std::min(passing, most / 4);
+  const placement::HrcsDecision decision = decide(e, hardware, s.items, room);
+  s.replicated = static_cast<std::uint32_t>(decision.replicated);
+  s.placed = static_cast<std::uint32_t>(decision.placed);
+  const double sharded = (s.placed - s.replicated) / static_cast<double>(e.nodes);
+  const double uneven = sharded > 0 && e.nodes > 1 ? 3 * std::sqrt(sharded) + passing : 0;
+  s.item_pages = static_cast<std::uint32_t>(std::min<double>(s.replicated + sharded + uneven, most));
+  if (!uses_users(policy)) s.item_pages = s.pages;
   return s;
 }
 
@@ -104,12 +110,12 @@ void set_hardware(const Experiment& e, sim::Scenario& s) {
   const placement::CostModel cost(s.hardware->device, s.hardware->shape);
   const double tokens = e.user_tokens + e.candidates * e.item_tokens;
   s.us_per_token = cost.prefill_us(static_cast<std::uint64_t>(tokens), 0) / tokens;
+  s.pull_share = std::min(1.0, cost.kv_token_bytes() / s.link.bytes_per_us / s.us_per_token);
 }
 
 sim::ItemPlacement placement_of(const Experiment& e) {
   if (e.placement == "replicate") return sim::ItemPlacement::replicate;
-  if (e.placement == "hash" || e.nodes == 1) return sim::ItemPlacement::hash;
-  if (e.placement == "hrcs") return sim::ItemPlacement::hot_and_cold;
+  if (e.placement == "hash" || e.placement == "hrcs") return sim::ItemPlacement::hot_and_cold;
   throw std::invalid_argument(e.name + ": placement is \"" + e.placement +
                               "\"; expected hrcs, replicate or hash");
 }
@@ -132,6 +138,7 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.item_tokens = s.page_tokens = e.item_tokens;
   s.profiles = {e.user_tokens, e.user_sigma, static_cast<std::uint32_t>(e.user_tokens_max)};
   s.whole_catalogs = true;
+  s.pulls_stall = e.pulls_stall;
   s.writes_share = 0;
   s.store = false;
   s.policy = policy_of(e);
@@ -156,6 +163,7 @@ PreparedExperiment prepare(const Experiment& e) {
   s.pages = sizes.pages;
   s.item_share = static_cast<double>(sizes.item_pages) / sizes.pages;
   s.replicated = std::max(1U, sizes.replicated);
+  s.placed = sizes.placed;
   const double requests_per_s =
       1e6 * e.nodes / (s.us_per_token * (e.user_tokens + e.candidates * e.item_tokens));
   s.frequency_window = {std::llround(e.window / e.scale / requests_per_s * 1e6)};
@@ -164,7 +172,8 @@ PreparedExperiment prepare(const Experiment& e) {
   prepared.options.measured = e.measured;
   prepared.options.in_flight = std::size_t{e.in_flight} * e.nodes;
   const double page_gb = s.hardware->shape.kv_token_bytes() * e.item_tokens * e.scale / gb;
-  prepared.replicated = static_cast<std::uint64_t>(sizes.replicated * e.scale);
+  prepared.replicated = sizes.replicated * e.scale;
+  prepared.placed = sizes.placed * e.scale;
   prepared.item_gb = sizes.item_pages * page_gb;
   prepared.user_gb = (sizes.pages - sizes.item_pages) * page_gb;
   return prepared;

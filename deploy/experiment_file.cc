@@ -23,6 +23,14 @@ Setter number(T Experiment::*member, double least, double most) {
   };
 }
 
+Setter flag(bool Experiment::*member) {
+  return [=](Experiment& e, const Json& value) {
+    if (!value.is_boolean()) return false;
+    e.*member = value.get<bool>();
+    return true;
+  };
+}
+
 Setter text(std::string Experiment::*member) {
   return [=](Experiment& e, const Json& value) {
     if (!value.is_string()) return false;
@@ -66,6 +74,7 @@ const std::map<std::string, Member>& members() {
       {"return_sigma", in_range(&E::return_sigma, 0, 4)},
       {"policy", words(&E::policy)},
       {"placement", words(&E::placement)},
+      {"pulls_stall", {flag(&E::pulls_stall), "true or false"}},
       {"alpha", in_range(&E::alpha, 1e-6, 10)},
       {"window", in_range(&E::window, 1, 1e9)},
       {"item_gb", in_range(&E::item_gb, 0, 1e6)},

@@ -57,6 +57,8 @@ std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const s
   router::ItemPlaces::Listed listed;
   const std::uint32_t hot = s.replicated > 0 ? s.replicated : s.items / 20 + 1;
   for (std::uint32_t i = 0; i < hot; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
+  if (s.placed > 0)
+    for (std::uint32_t i = s.placed; i < s.items; ++i) listed[WorldData::item_id(i)] = placement::nowhere;
   return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
 }
 
@@ -148,8 +150,9 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.heartbeat = scenario_.heartbeat;
   c.us_per_token = scenario_.us_per_token;
   if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
+  c.pull_share = scenario_.pull_share;
   c.precompute.on = scenario_.precompute && node.id == routers_.front();
-  c.places = item_places(scenario_, workers_);
+  if (c.precompute.on) c.places = item_places(scenario_, workers_);
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
   return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};
@@ -176,6 +179,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
       StoreOptions{.node = node.id,
                    .seed = mix(scenario_.seed, node.id, 22),
                    .page_bytes = page_bytes(),
+                   .pulls_take_time = !scenario_.pulls_stall,
                    .now = [this] { return host_.now(); },
                    .local_now = [this, id = node.id] { return host_.local_time(id); },
                    .on_struck =
@@ -207,7 +211,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.model_version = names_.model_version;
   options.load_time = {500'000};
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
-  options.batch_time = [this](const placement::Work& work) { return batch_time(work); };
+  options.batch_time = [this](const placement::Work& work, std::uint64_t pulled) {
+    return batch_time(work, pulled);
+  };
   options.now = [this] { return host_.now(); };
   options.on_poison = [this](NodeId id, std::uint64_t content) {
     if (on_poison) on_poison(id, content);
@@ -236,12 +242,14 @@ ActorSpec Cluster::make_allocator(Node& node) {
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 
-Duration Cluster::batch_time(const placement::Work& work) const {
+Duration Cluster::batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const {
   const auto reused = static_cast<double>(work.reused_tokens);
   if (cost_) {
-    const double host = scenario_.host_bytes_per_us;
-    const double brought_us = host > 0 ? reused * cost_->kv_token_bytes() / host : 0;
-    return {static_cast<std::int64_t>(cost_->prefill_us(work) + brought_us)};
+    const double token_bytes = cost_->kv_token_bytes(), host = scenario_.host_bytes_per_us;
+    const double brought_us = host > 0 ? reused * token_bytes / host : 0;
+    const double pulled_bytes = scenario_.pulls_stall ? static_cast<double>(pulled_tokens) * token_bytes : 0;
+    return {static_cast<std::int64_t>(std::max(cost_->prefill_us(work), brought_us) +
+                                      pulled_bytes / scenario_.link.bytes_per_us)};
   }
   const double tokens = static_cast<double>(work.new_tokens) + reused_token_cost * reused;
   return {scenario_.batch_overhead.us + static_cast<std::int64_t>(tokens * scenario_.us_per_token)};

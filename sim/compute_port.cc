@@ -39,6 +39,14 @@ placement::Work work_of(const BatchRequest& request) {
   return work;
 }
 
+std::uint64_t pulled_tokens(const BatchRequest& request) {
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < std::min(request.segments.size(), request.kv.size()); ++i)
+    if (request.segments[i].at != 0 && request.kv[i].grant == Grant::read)
+      tokens += request.segments[i].tokens.size();
+  return tokens;
+}
+
 std::uint64_t poison_of(std::span<const Token> user_segment) { return mix(hash_of(user_segment), 0xdead); }
 
 ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
@@ -75,8 +83,12 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
 
 Duration ComputePort::time_of(const RunBatch& batch) const {
   placement::Work work;
-  for (const BatchRequest& request : batch.requests) work += work_of(request);
-  return options_.batch_time(work);
+  std::uint64_t pulled = 0;
+  for (const BatchRequest& request : batch.requests) {
+    work += work_of(request);
+    pulled += pulled_tokens(request);
+  }
+  return options_.batch_time(work, pulled);
 }
 
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {

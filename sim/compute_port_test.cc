@@ -25,7 +25,7 @@ struct Device {
 
   ComputeOptions options(bool verify) {
     ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify};
-    options.batch_time = [](const placement::Work& work) {
+    options.batch_time = [](const placement::Work& work, std::uint64_t) {
       return Duration{
           static_cast<std::int64_t>(100 * work.new_tokens + work.reused_tokens + 1000 * work.readouts)};
     };

@@ -50,15 +50,20 @@ struct Scenario {
   bool store = true, precompute = true;
   ItemPlacement placement = ItemPlacement::any;
   std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
+  std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed
   Duration batch_overhead{500};  // of a device, per batch
   SimNetwork::Link link;
+  double pull_share = 0.25;          // what routers take a pull for, as a share of computing the block
   std::optional<Hardware> hardware;  // instead of the two times above
-  // With hardware: pages lie in host memory, and a batch begins with bringing what it reuses to the device at
-  // this speed. 0: they lie where they are used.
+  // With hardware: pages lie in host memory, and what a batch reuses comes to the device at this speed, each
+  // layer's while those before it are computed. 0: they lie where they are used.
   double host_bytes_per_us = 0;
+  // With hardware: a batch stands still while what it reuses from other nodes comes over the link, as in an
+  // engine that fetches at the start of a pass. False: pulls go on beside other batches, as Troupe's do.
+  bool pulls_stall = false;
 
   // The data and the load.
   std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;

@@ -28,6 +28,7 @@ struct StoreOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
   std::uint64_t page_bytes = 65'536;  // of the real page, for times
+  bool pulls_take_time = true;        // beside the link's latency
   Duration disk_latency{100};
   double disk_bytes_per_us = 2'000;
   Duration unreachable{
