@@ -110,7 +110,8 @@ void set_hardware(const Experiment& e, sim::Scenario& s) {
   const placement::CostModel cost(s.hardware->device, s.hardware->shape);
   const double tokens = e.user_tokens + e.candidates * e.item_tokens;
   s.us_per_token = cost.prefill_us(static_cast<std::uint64_t>(tokens), 0) / tokens;
-  s.pull_share = std::min(1.0, cost.kv_token_bytes() / s.link.bytes_per_us / s.us_per_token);
+  const double by_link = cost.kv_token_bytes() / s.link.bytes_per_us / s.us_per_token;
+  s.pull_share = e.pull_share > 0 ? e.pull_share : std::min(1.0, by_link);
 }
 
 sim::ItemPlacement placement_of(const Experiment& e) {

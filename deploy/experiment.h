@@ -27,9 +27,10 @@ struct Experiment {
   double item_skew = 1, user_skew = 0, return_share = 0.5, return_after = 8'000, return_sigma = 1;
   // What is decided.
   std::string policy = "bat", placement = "hrcs";
-  bool pulls_stall = true;  // as the paper's engine does: BAT-Hash spends 31 % of its latency so (§6.4)
-  double alpha = 0.1;       // HRCS
-  double window = 30'000;   // of the users' frequency, in requests
+  bool pulls_stall = true;   // as the paper's engine does: BAT-Hash spends 31 % of its latency so (§6.4)
+  double pull_share = 0.25;  // RouterConfig's; 0: what the link makes of it
+  double alpha = 0.1;        // HRCS
+  double window = 30'000;    // of the users' frequency, in requests
   double item_gb = 0;  // of each node's memory, for items at most; 0: as many as the placement puts there
   std::uint32_t batch_tokens = 4'000;
   // The run.

@@ -75,6 +75,7 @@ const std::map<std::string, Member>& members() {
       {"policy", words(&E::policy)},
       {"placement", words(&E::placement)},
       {"pulls_stall", {flag(&E::pulls_stall), "true or false"}},
+      {"pull_share", in_range(&E::pull_share, 0, 1)},
       {"alpha", in_range(&E::alpha, 1e-6, 10)},
       {"window", in_range(&E::window, 1, 1e9)},
       {"item_gb", in_range(&E::item_gb, 0, 1e6)},

@@ -40,7 +40,8 @@ OPEN = dict(user_sigma=1.0, user_skew=0.0, return_share=0.7, return_after=15e3, 
 # second. An H20 keeps its profile's.
 EFFICIENCY = 0.495
 A100 = dict(nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY)
-H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=300)
+H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
+SMALLER = dict(scale=32, warm_up=2200, measured=1800)
 RUN = dict(scale=16, warm_up=4500, measured=3500, candidates=100, batch_tokens=4000, in_flight=8)
 
 
@@ -66,33 +67,32 @@ def figures_5_and_6(models):
     for model in models:
         for data in DATASETS:
             for system, policy in SYSTEMS.items():
-                yield experiment(f"5/{model}/{data}/{system}", data, dict(shape=model, policy=policy))
+                yield experiment(f"5/{model}/{data}/{system}", data, SMALLER, dict(shape=model, policy=policy))
 
 
 def figure_7():
     for link in ["10gbps", "100gbps"]:
         for name, placement in [("BAT", "hrcs"), ("Replicate", "replicate"), ("Hash", "hash")]:
-            for mode, stall in [("", True), ("/beside", False)]:
-                yield experiment(f"7/{link}/{name}{mode}", "Books",
-                                 dict(link=link, placement=placement, pulls_stall=stall))
+            for mode, own in [("", {}), ("/own", dict(pulls_stall=False, pull_share=0))]:
+                yield experiment(f"7/{link}/{name}{mode}", "Books", dict(link=link, placement=placement), own)
 
 
 def figure_10():
-    """A hundredth of everything, so that a hundred million items are a million. The items have at most 180 GB
+    """A two hundredth of everything, so that a hundred million items are half a million. The items have at most 180 GB
     a node: a tenth of the largest catalog, as in §6.6."""
     for size, items in [("1M", 1e6), ("10M", 10e6), ("100M", 100e6)]:
         for system, policy in [*SYSTEMS.items(), ("planner", "planner")]:
             yield experiment(f"10/{size}/{system}", "Industry", H20,
-                             dict(nodes=16, items=items, policy=policy, efficiency=0, scale=100, item_gb=180,
-                                  warm_up=6000, measured=4000))
+                             dict(nodes=16, items=items, policy=policy, efficiency=0, scale=200, item_gb=180,
+                                  warm_up=4000, measured=2500))
 
 
 def figure_11():
     for nodes in [1, 2, 4, 8, 16]:
         share = nodes / 16  # of the requests: caches and their filling grow with the nodes
         yield experiment(f"11/{nodes}", "Industry", H20,
-                         dict(nodes=nodes, policy="bat", efficiency=0, scale=64,
-                              warm_up=int(1000 + 7000 * share), measured=int(800 + 5000 * share)))
+                         dict(nodes=nodes, policy="bat", efficiency=0, scale=128,
+                              warm_up=int(1000 + 4500 * share), measured=int(800 + 3000 * share)))
 
 
 # ---- what comes of it ----
@@ -132,7 +132,7 @@ def judge_figures_5_and_6(report, results, models):
 
 
 def judge_figure_7(report, results):
-    for mode, note in [("", ""), ("/beside", ", pulls beside batches")]:
+    for mode, note in [("", ""), ("/own", ", Troupe's pulls")]:
         for what, paper in FIGURE_7.items():
             (one, other), link = what.split(", ")[0].split(" / "), "100gbps" if "100" in what else "10gbps"
             value = rate(results, f"7/{link}/{one}{mode}") / rate(results, f"7/{link}/{other}{mode}")
@@ -201,7 +201,7 @@ def main():
         experiments += [*figures_5_and_6(models), *figure_10(), *figure_11()]
     else:
         for e in experiments:
-            e.update(scale=32, warm_up=2200, measured=1800)
+            e.update(SMALLER)
     commit, results = run(options.troupe, experiments, options.threads)
     report = Report()
     judge_table_4(report, results)
