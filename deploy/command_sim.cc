@@ -85,6 +85,13 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       ->capture_default_str();
   command->add_option("--experiments", options->experiments,
                       "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
+  command
+      ->add_option("--policy", options->policy,
+                   "With --requests, --overload and --trace: " + std::string(router::policy_names))
+      ->capture_default_str();
+  command
+      ->add_option("--seed", options->seed, "With --requests, --overload and --trace: of the simulated world")
+      ->capture_default_str();
   command->add_flag("--overload", options->overload,
                     "No faults: ten times the capacity for --minutes, then 0.8 times");
   command->add_option("--device", options->device,

@@ -27,6 +27,8 @@ struct SimCommandOptions {
   bool overload = false;
   std::string trace;  // a file
   double speed = 1;
+  std::string policy = "bat";
+  std::uint64_t seed = 1;           // of the simulated world
   std::string device = "A100-40G";  // a known one, or the file of a profile
   std::string experiments;          // a file
   std::string shape = "qwen2-1.5b", link = "100gbps";

@@ -41,6 +41,7 @@ OPEN = dict(user_sigma=1.0, user_skew=0.0, return_share=0.7, return_after=15e3, 
 EFFICIENCY = 0.495
 A100 = dict(nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY)
 H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
+SHORT = dict(scale=48, warm_up=1500, measured=1200)
 SMALLER = dict(scale=32, warm_up=2200, measured=1800)
 RUN = dict(scale=16, warm_up=4500, measured=3500, candidates=100, batch_tokens=4000, in_flight=8)
 
@@ -70,11 +71,15 @@ def figures_5_and_6(models):
                 yield experiment(f"5/{model}/{data}/{system}", data, SMALLER, dict(shape=model, policy=policy))
 
 
-def figure_7():
+def figure_7(modes):
     for link in ["10gbps", "100gbps"]:
         for name, placement in [("BAT", "hrcs"), ("Replicate", "replicate"), ("Hash", "hash")]:
-            for mode, own in [("", {}), ("/own", dict(pulls_stall=False, pull_share=0))]:
+            for mode, own in modes.items():
                 yield experiment(f"7/{link}/{name}{mode}", "Books", dict(link=link, placement=placement), own)
+
+
+# As BAT's engine, and as Troupe does by itself.
+PULLS = {"": {}, "/own": dict(pulls_stall=False, pull_share=0)}
 
 
 def figure_10():
@@ -133,6 +138,8 @@ def judge_figures_5_and_6(report, results, models):
 
 def judge_figure_7(report, results):
     for mode, note in [("", ""), ("/own", ", Troupe's pulls")]:
+        if mode and f"7/10gbps/BAT{mode}" not in results:
+            continue
         for what, paper in FIGURE_7.items():
             (one, other), link = what.split(", ")[0].split(" / "), "100gbps" if "100" in what else "10gbps"
             value = rate(results, f"7/{link}/{one}{mode}") / rate(results, f"7/{link}/{other}{mode}")
@@ -196,12 +203,13 @@ def main():
     if options.dependence:
         return dependence.plot(options, experiment, run)
     models = MODELS
-    experiments = [experiment("none", "Books", dict(policy="user")), *table_4(), *figure_7()]
+    experiments = [experiment("none", "Books", dict(policy="user")), *table_4(),
+                   *figure_7({"": {}} if options.short else PULLS)]
     if not options.short:
         experiments += [*figures_5_and_6(models), *figure_10(), *figure_11()]
     else:
         for e in experiments:
-            e.update(SMALLER)
+            e.update(SHORT)
     commit, results = run(options.troupe, experiments, options.threads)
     report = Report()
     judge_table_4(report, results)
