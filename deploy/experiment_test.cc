@@ -99,7 +99,7 @@ TEST_CASE("a scale divides how much there is, not how large it is") {
   const sim::Scenario small = prepare(e).options.scenario;
   CHECK(large.items == 35'000);
   CHECK(small.items == 17'500);
-  CHECK(large.users == 2 * small.users + 1);
+  CHECK(large.users == 2 * small.users);
   CHECK(large.pages == doctest::Approx(2.0 * small.pages).epsilon(0.001));
   CHECK(large.item_tokens == small.item_tokens);
   CHECK(large.frequency_window.us == doctest::Approx(2.0 * static_cast<double>(small.frequency_window.us)));
