@@ -16,7 +16,7 @@ VARIED = {
     "item_skew": ("Zipf exponent of candidates", [0.6, 0.9, 1.1, 1.3]),
 }
 WIDTH, HEIGHT, MARGIN = 330, 240, 45
-SMALLER = dict(scale=48, warm_up=1500, measured=1200)
+SMALLER = dict(scale=64, warm_up=1100, measured=900)
 
 
 def panel(name, label, points, left, top):
