@@ -41,7 +41,6 @@ OPEN = dict(user_sigma=1.0, user_skew=0.0, return_share=0.7, return_after=15e3, 
 EFFICIENCY = 0.495
 A100 = dict(nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY)
 H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
-SHORT = dict(scale=48, warm_up=1500, measured=1200)
 SMALLER = dict(scale=32, warm_up=2200, measured=1800)
 RUN = dict(scale=16, warm_up=4500, measured=3500, candidates=100, batch_tokens=4000, in_flight=8)
 
@@ -209,7 +208,7 @@ def main():
         experiments += [*figures_5_and_6(models), *figure_10(), *figure_11()]
     else:
         for e in experiments:
-            e.update(SHORT)
+            e.update(SMALLER)
     commit, results = run(options.troupe, experiments, options.threads)
     report = Report()
     judge_table_4(report, results)
