@@ -1,6 +1,6 @@
 #include "sim/saturation.h"
 
-#include <chrono>
+#include <algorithm>
 
 #include "sim/cluster.h"
 #include "sim/quantile.h"
@@ -20,7 +20,6 @@ class Saturation {
       : options_(options), cluster_(calm(options.scenario), violations_), clients_(cluster_, violations_) {}
 
   SaturationResult go() {
-    const auto start = std::chrono::steady_clock::now();
     cluster_.start();
     go_offline();
     clients_.keep_asking(options_.requests, options_.in_flight);
@@ -28,7 +27,6 @@ class Saturation {
     const State warm = look();
     go_until(options_.warm_up + options_.measured);
     sum_up(warm, look());
-    result_.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     clients_.stop();
     cluster_.host().run_until(cluster_.now() + Duration{2 * cluster_.scenario().deadline.us});
     clients_.check_overdue();

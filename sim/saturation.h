@@ -30,7 +30,7 @@ struct SaturationResult {
   double pulled_mb = 0;                                  // per request, from other nodes
   std::uint64_t answered = 0, refused = 0, expired = 0;  // of the measured ones
   std::uint64_t events = 0, items_ahead = 0;             // of the whole run; computed or pulled offline
-  double offline_s = 0, measured_s = 0, wall_s = 0;      // virtual, but the last
+  double offline_s = 0, measured_s = 0;                  // virtual
   std::vector<Violation> violations;
 };
 
