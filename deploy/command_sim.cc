@@ -25,6 +25,7 @@ void check_together(const SimCommandOptions& options) {
 int run_sim(const SimCommandOptions& options) {
   check_together(options);
   if (options.replay) return run_sim_replay(options);
+  if (!options.experiments.empty()) return run_sim_experiments(options);
   if (!options.trace.empty()) return run_sim_trace(options);
   if (options.refresh) return run_sim_refresh(options);
   if (options.requests > 0 || options.overload) return run_sim_load(options);
@@ -82,6 +83,15 @@ void add_sim(CLI::App& app, Chosen& chosen) {
       "No faults: the requests of this trace at their times (deploy/TRACES.md), the first --requests");
   command->add_option("--speed", options->speed, "With --trace: times so much shorter")
       ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command->add_option("--experiments", options->experiments,
+                      "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
+  command
+      ->add_option("--policy", options->policy,
+                   "With --requests, --overload and --trace: " + std::string(router::policy_names))
+      ->capture_default_str();
+  command
+      ->add_option("--seed", options->seed, "With --requests, --overload and --trace: of the simulated world")
       ->capture_default_str();
   command->add_flag("--overload", options->overload,
                     "No faults: ten times the capacity for --minutes, then 0.8 times");

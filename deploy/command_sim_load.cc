@@ -218,6 +218,12 @@ sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& 
   s.users = demand.users;
   s.tenants = demand.tenants;
   s.candidates = demand.candidates;
+  s.seed = options.seed;
+  const auto policy = router::find_policy(options.policy);
+  if (!policy)
+    throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
+                                std::string(router::policy_names));
+  s.policy = *policy;
   s.writes_share = 0;
   s.precompute = s.store = false;
   s.frequency_window = {300'000'000};

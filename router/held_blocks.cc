@@ -4,23 +4,21 @@
 #include <numeric>
 
 namespace troupe::router {
-namespace {
 
-double share_to_compute(std::span<const NodeId> holders, NodeId node) {
+double HeldBlocks::share_to_compute(std::span<const NodeId> holders, NodeId node) const {
   if (holders.empty()) return 1;
-  return std::find(holders.begin(), holders.end(), node) != holders.end() ? 0 : pull_share;
+  return std::find(holders.begin(), holders.end(), node) != holders.end() ? 0 : pull_share_;
 }
 
-}  // namespace
-
-std::optional<HeldBlocks> HeldBlocks::of(BlocksFound found, std::size_t items) {
+std::optional<HeldBlocks> HeldBlocks::of(BlocksFound found, std::size_t items, double pull_share) {
   const std::size_t holders =
       std::accumulate(found.item_counts.begin(), found.item_counts.end(), std::size_t{0});
   if (found.item_counts.size() != items || found.item_holders.size() != holders) return std::nullopt;
-  return HeldBlocks(std::move(found));
+  return HeldBlocks(std::move(found), pull_share);
 }
 
-HeldBlocks::HeldBlocks(BlocksFound found) : found_(std::move(found)) {
+HeldBlocks::HeldBlocks(BlocksFound found, double pull_share)
+    : found_(std::move(found)), pull_share_(pull_share) {
   begins_.reserve(found_.item_counts.size() + 1);
   begins_.push_back(0);
   for (const std::uint8_t count : found_.item_counts) begins_.push_back(begins_.back() + count);

@@ -56,6 +56,7 @@ struct RouterConfig {
   double retry_share = 0.1;        // retries per admitted request
   double retry_burst = 50;         // as many as one lost worker may leave behind at once
   double us_per_token = 20;        // of a worker that has not reported its own
+  double pull_share = 0.25;        // of the time that a block takes to compute, to pull it; 1: nothing is pulled
   double attention_share = 0;      // linear work of a token that one attended pair costs (planner.h)
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;

@@ -123,7 +123,7 @@ void RouterCore::on_found(Turn turn, const BlocksFound& found) {
   Flight* flight = find(found.id);
   if (!flight || flight->stage != Stage::lookup) return;
   RankWork& work = rank_of(*flight);
-  work.held = HeldBlocks::of(found, work.items.size());
+  work.held = HeldBlocks::of(found, work.items.size(), config_.pull_share);
   if (!work.held) turn.effects.count(Metric::protocol_errors);
   choose_plan(turn, *flight);
 }
@@ -149,6 +149,7 @@ NameContext RouterCore::names_of(const Flight& flight) const {
 // Says of each block that the node lacks where else it is.
 void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
                               std::vector<PlannedSegment>& segments) const {
+  if (config_.pull_share >= 1) return;  // computing is quicker
   const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
     if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;
     const auto at = std::find_if(holders.begin(), holders.end(), [&](NodeId holder) {

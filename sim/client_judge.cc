@@ -65,6 +65,7 @@ void Clients::on_answer(NodeId router, Message message) {
   if (cluster_.now() > due(asked))
     report(1, asked, "has its outcome " + std::to_string((cluster_.now() - due(asked)).us) + " us too late");
   judge(asked, message);
+  if (closed_) cluster_.host().at(cluster_.now(), [this] { ask_next(); });
 }
 
 void Clients::on_unexpected(NodeId router, RequestId id) {

@@ -47,6 +47,18 @@ void Clients::follow(TracedRequests requests) {
   expect_traced();
 }
 
+void Clients::keep_asking(TracedRequests requests, std::size_t in_flight) {
+  traced_ = std::move(requests);
+  closed_ = true;
+  for (std::size_t i = 0; i < in_flight; ++i) ask_next();
+}
+
+void Clients::ask_next() {
+  if (!traced_ || !traced_(next_traced_)) return;
+  const TracedRequest& t = next_traced_;
+  ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+}
+
 void Clients::expect_traced() {
   if (!traced_ || !traced_(next_traced_)) return;
   cluster_.host().at(std::max(next_traced_.at, cluster_.now()), [this] { arrive_traced(); });

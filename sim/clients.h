@@ -54,9 +54,13 @@ class Clients {
   // Instead of requests by chance: these, at their times. Users and items are the world's, and events change
   // the profile as the request comes.
   void follow(TracedRequests requests);
+  // The same in a closed loop: so many are under way at a time, the next one is asked when one has its
+  // outcome, and profiles are those that the world makes.
+  void keep_asking(TracedRequests requests, std::size_t in_flight);
   void stop() {
     until_ = {};
     traced_ = nullptr;
+    closed_ = false;
   }
   std::uint64_t sent() const { return tally_.requests; }
   // From now on: times the scenario's rate; share of writes; whether every request has to be answered.
@@ -89,6 +93,7 @@ class Clients {
   void arrive();
   void expect_traced();
   void arrive_traced();
+  void ask_next();
   void send(Asked asked);
   void post(NodeId router, const Message& request);
   void post_again(NodeId router, const Message& request, Duration after);
@@ -145,6 +150,7 @@ class Clients {
   Instant until_;
   TracedRequests traced_;
   TracedRequest next_traced_;
+  bool closed_ = false;
   double rate_factor_ = 1, writes_share_ = 0, malformed_share_ = 0;
   bool must_succeed_ = false;
   Asked::SinceKill since_kill_ = Asked::SinceKill::unknown;

@@ -22,8 +22,14 @@ WorldOptions world_options(const Scenario& s) {
   options.users = s.users;
   options.item_exponent = options.user_exponent = s.skew;
   if (s.whole_catalogs) options.absent = 0;
+  if (s.item_tokens > 0) options.item_tokens_min = options.item_tokens_max = s.item_tokens;
+  options.history_mean = s.profiles.mean;
+  options.history_sigma = s.profiles.sigma;
+  options.history_max = s.profiles.max;
   return options;
 }
+
+constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
 router::PromptForm prompt_form(const WorldData& world) {
   router::PromptForm form;
@@ -31,7 +37,7 @@ router::PromptForm prompt_form(const WorldData& world) {
   form.user = {5, 6};
   form.instruction = {7, 8};
   form.discriminant = {9};
-  form.positions_max = 4'096;
+  form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   return form;
 }
@@ -49,7 +55,10 @@ std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const s
       break;
   }
   router::ItemPlaces::Listed listed;
-  for (std::uint32_t i = 0; i < s.items / 20 + 1; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
+  const std::uint32_t hot = s.replicated > 0 ? s.replicated : s.items / 20 + 1;
+  for (std::uint32_t i = 0; i < hot; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
+  if (s.placed > 0)
+    for (std::uint32_t i = s.placed; i < s.items; ++i) listed[WorldData::item_id(i)] = placement::nowhere;
   return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
 }
 
@@ -142,6 +151,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.heartbeat = scenario_.heartbeat;
   c.us_per_token = scenario_.us_per_token;
   if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
+  c.pull_share = scenario_.pull_share;
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
   c.precompute.on = scenario_.precompute && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
@@ -172,6 +182,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
       StoreOptions{.node = node.id,
                    .seed = mix(scenario_.seed, node.id, 22),
                    .page_bytes = page_bytes(),
+                   .pulls_take_time = !scenario_.pulls_stall,
                    .now = [this] { return host_.now(); },
                    .local_now = [this, id = node.id] { return host_.local_time(id); },
                    .on_struck =
@@ -204,8 +215,8 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.model_version = names_.model_version;
   options.load_time = {500'000};
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
-  options.batch_time = [this](std::uint64_t fresh, std::uint64_t reused, std::size_t requests) {
-    return batch_time(fresh, reused, requests);
+  options.batch_time = [this](const placement::Work& work, std::uint64_t pulled) {
+    return batch_time(work, pulled);
   };
   options.now = [this] { return host_.now(); };
   options.on_poison = [this](NodeId id, std::uint64_t content) {
@@ -235,18 +246,16 @@ ActorSpec Cluster::make_allocator(Node& node) {
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 
-// The requests of a batch are taken to be alike.
-Duration Cluster::batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens,
-                             std::size_t requests) const {
+Duration Cluster::batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const {
+  const auto reused = static_cast<double>(work.reused_tokens);
   if (cost_) {
-    const std::uint64_t n = std::max<std::size_t>(requests, 1);
-    placement::Work work;
-    for (std::uint64_t i = 0; i < n; ++i)
-      work += placement::causal_work(new_tokens / n, reused_tokens / n, 1);
-    return {static_cast<std::int64_t>(cost_->prefill_us(work))};
+    const double token_bytes = cost_->kv_token_bytes(), host = scenario_.host_bytes_per_us;
+    const double brought_us = host > 0 ? reused * token_bytes / host : 0;
+    const double pulled_bytes = scenario_.pulls_stall ? static_cast<double>(pulled_tokens) * token_bytes : 0;
+    return {static_cast<std::int64_t>(std::max(cost_->prefill_us(work), brought_us) +
+                                      pulled_bytes / scenario_.link.bytes_per_us)};
   }
-  const double tokens =
-      static_cast<double>(new_tokens) + reused_token_cost * static_cast<double>(reused_tokens);
+  const double tokens = static_cast<double>(work.new_tokens) + reused_token_cost * reused;
   return {scenario_.batch_overhead.us + static_cast<std::int64_t>(tokens * scenario_.us_per_token)};
 }
 

@@ -100,7 +100,7 @@ class Cluster {
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
   ActorSpec make_inference(Node& node, Incarnation incarnation);
   ActorSpec make_allocator(Node& node);
-  Duration batch_time(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::size_t requests) const;
+  Duration batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const;
   std::uint64_t page_bytes() const;
 
   const Scenario scenario_;

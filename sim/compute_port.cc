@@ -20,6 +20,33 @@ Refusal device_error(std::string what) {
 
 }  // namespace
 
+// A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
+placement::Work work_of(const BatchRequest& request) {
+  placement::Work work{.readouts = request.readouts.size()};
+  for (std::size_t i = 0; i < request.segments.size(); ++i) {
+    const PlannedSegment& segment = request.segments[i];
+    const std::uint64_t tokens = segment.tokens.size();
+    if (i < request.kv.size() && request.kv[i].grant == Grant::read) {
+      work.reused_tokens += tokens;
+      continue;
+    }
+    std::uint64_t seen = 0;
+    for (const std::uint32_t s : segment.sees)
+      if (s < i) seen += request.segments[s].tokens.size();
+    work.new_tokens += tokens;
+    work.pairs += tokens * seen + tokens * (tokens + 1) / 2;
+  }
+  return work;
+}
+
+std::uint64_t pulled_tokens(const BatchRequest& request) {
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < std::min(request.segments.size(), request.kv.size()); ++i)
+    if (request.segments[i].at != 0 && request.kv[i].grant == Grant::read)
+      tokens += request.segments[i].tokens.size();
+  return tokens;
+}
+
 std::uint64_t poison_of(std::span<const Token> user_segment) { return mix(hash_of(user_segment), 0xdead); }
 
 ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
@@ -49,17 +76,19 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     running.requests.push_back(begin_request(request));
     running.models.insert(model_of(request));
   }
-  return faults_.slowness.stretch(now, time_of(*batch));
+  const Duration time = faults_.slowness.stretch(now, time_of(*batch));
+  busy_.us += time.us;
+  return time;
 }
 
 Duration ComputePort::time_of(const RunBatch& batch) const {
-  std::uint64_t computed = 0, reused = 0;
-  for (const BatchRequest& request : batch.requests)
-    for (std::size_t i = 0; i < request.segments.size(); ++i) {
-      const bool read = i < request.kv.size() && request.kv[i].grant == Grant::read;
-      (read ? reused : computed) += request.segments[i].tokens.size();
-    }
-  return options_.batch_time(computed, reused, batch.requests.size());
+  placement::Work work;
+  std::uint64_t pulled = 0;
+  for (const BatchRequest& request : batch.requests) {
+    work += work_of(request);
+    pulled += pulled_tokens(request);
+  }
+  return options_.batch_time(work, pulled);
 }
 
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {

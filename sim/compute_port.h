@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "placement/cost_model.h"
 #include "runtime/sim_host.h"
 #include "sim/pages.h"
 #include "sim/slowness.h"
@@ -37,8 +38,7 @@ struct ComputeOptions {
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
   // Undisturbed device time of a batch.
-  std::function<Duration(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::size_t requests)>
-      batch_time;
+  std::function<Duration(const placement::Work& work, std::uint64_t pulled_tokens)> batch_time;
   std::function<Instant()> now;  // virtual time
   // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
@@ -46,6 +46,9 @@ struct ComputeOptions {
 
 // A user segment of these tokens is poison, if this is among the poisons.
 std::uint64_t poison_of(std::span<const Token> user_segment);
+// What its plan computes, given what its grants reuse; and how much of that was on another node.
+placement::Work work_of(const BatchRequest& request);
+std::uint64_t pulled_tokens(const BatchRequest& request);
 // What a request asks for, whatever its prefix. To routers the same items in another order are another
 // request.
 std::uint64_t content_of(const BatchRequest& request);
@@ -60,6 +63,7 @@ class ComputePort final : public SimPort {
   JobResult run(const Job& job, std::uint32_t lane) override;
 
   const std::set<std::string>& models() const { return models_; }  // loaded
+  Duration busy() const { return busy_; }                          // with batches, all lanes together
 
  private:
   // A segment's pages lay there like this when the batch began: those of Begun::pages from `first` on.
@@ -103,7 +107,8 @@ class ComputePort final : public SimPort {
   Violations& violations_;
   std::set<std::string> models_;
   std::map<std::uint32_t, Running> running_;  // per lane
-  std::vector<Fingerprint> prints_;           // of the block at hand; kept for its memory
+  Duration busy_{};
+  std::vector<Fingerprint> prints_;  // of the block at hand; kept for its memory
 };
 
 }  // namespace troupe::sim

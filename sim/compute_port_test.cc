@@ -25,8 +25,9 @@ struct Device {
 
   ComputeOptions options(bool verify) {
     ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify};
-    options.batch_time = [](std::uint64_t computed, std::uint64_t reused, std::size_t requests) {
-      return Duration{static_cast<std::int64_t>(100 * computed + reused + 1000 * requests)};
+    options.batch_time = [](const placement::Work& work, std::uint64_t) {
+      return Duration{
+          static_cast<std::int64_t>(100 * work.new_tokens + work.reused_tokens + 1000 * work.readouts)};
     };
     options.now = [this] { return now; };
     options.on_poison = [this](NodeId node, std::uint64_t) { poisoned.push_back(node); };
@@ -218,4 +219,21 @@ TEST_CASE("a content is the same after any prefix, and another one with its item
   CHECK(content({user, first, second}) == content({first, second, user}));
   CHECK(content({user, first, second}) != content({user, second, first}));
   CHECK(content({user, first, second}) != content({user, first}));
+}
+
+TEST_CASE("what a plan computes follows from its grants: pairs by sight, and what came from another node") {
+  BatchRequest plan;  // system 2 → two items of 3, which see it; user of 4, which sees all
+  plan.segments = {{SegmentKind::system, {1, 2}, 0, {}, {}, ""},
+                   {SegmentKind::item, {3, 4, 5}, 2, {0}, name(1), "a"},
+                   {SegmentKind::item, {6, 7, 8}, 2, {0}, name(2), "b"},
+                   {SegmentKind::user, {9, 10, 11, 12}, 5, {0, 1, 2}, {}, "u"}};
+  plan.readouts = {{3, 3, {100, 200}}};
+  plan.kv = {{}, {Grant::read, 0, {1}}, {Grant::write, 0, {2}}, {}};
+  plan.segments[1].at = plan.segments[2].at = 7;
+  const placement::Work work = work_of(plan);
+  CHECK(work.new_tokens == 2 + 3 + 4);
+  CHECK(work.reused_tokens == 3);
+  CHECK(work.pairs == (1 + 2) + (3 * 2 + 6) + (4 * 8 + 10));
+  CHECK(work.readouts == 1);
+  CHECK(pulled_tokens(plan) == 3);  // the other was not to be had, and is computed
 }

@@ -22,6 +22,13 @@ struct Hardware {
   placement::ModelShape shape;
 };
 
+// Profiles as long as those of a data set: log-normal, cut at `max`. Mean 0: a few events, as the world draws
+// them.
+struct ProfileLengths {
+  double mean = 0, sigma = 0;  // tokens; of their logarithm
+  std::uint32_t max = 0;
+};
+
 // Where item blocks are computed ahead: by one worker after the other, on all, on one by hash, or the hottest
 // few on all and the others on one (BAT §6.4).
 enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold };
@@ -44,16 +51,27 @@ struct Scenario {
   bool store = true, precompute = true;
   ItemPlacement placement = ItemPlacement::any;
   router::RefreshConfig refresh;  // of the placement, while serving
+  std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
+  std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed
   Duration batch_overhead{500};  // of a device, per batch
   SimNetwork::Link link;
+  double pull_share = 0.25;          // what routers take a pull for, as a share of computing the block
   std::optional<Hardware> hardware;  // instead of the two times above
+  // With hardware: pages lie in host memory, and what a batch reuses comes to the device at this speed, each
+  // layer's while those before it are computed. 0: they lie where they are used.
+  double host_bytes_per_us = 0;
+  // With hardware: a batch stands still while what it reuses from other nodes comes over the link, as in an
+  // engine that fetches at the start of a pass. False: pulls go on beside other batches, as Troupe's do.
+  bool pulls_stall = false;
 
   // The data and the load.
   std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;
-  double skew = 0.7;  // Zipf exponent of items and users
+  double skew = 0.7;              // Zipf exponent of items and users
+  std::uint32_t item_tokens = 0;  // of every item; 0: drawn for each
+  ProfileLengths profiles;
   double requests_per_s = 40;
   double capacity_per_s = 100;  // about, without any reuse
   double writes_share = 0.02;   // of the requests, that change a profile or an item

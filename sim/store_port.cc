@@ -107,7 +107,9 @@ Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& run
   const Duration given_up{std::clamp<std::int64_t>(pull.budget_us, 0, options_.unreachable.us)};
   std::uint64_t page_count = 0;
   for (const PullBlocks::One& one : pull.blocks) page_count += one.from.size();
-  const auto time = network_.transfer(now, pull.node, options_.node, page_count * options_.page_bytes);
+  const std::uint64_t bytes = page_count * options_.page_bytes;
+  bytes_asked_ += bytes;
+  const auto time = network_.transfer(now, pull.node, options_.node, options_.pulls_take_time ? bytes : 0);
   if (!time) return given_up;
   const PageRegistry::Entry* peer = peers_.find(pull.node);
   if (!peer || peer->incarnation != pull.incarnation) return *time;

@@ -28,6 +28,7 @@ struct StoreOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
   std::uint64_t page_bytes = 65'536;  // of the real page, for times
+  bool pulls_take_time = true;        // beside the link's latency
   Duration disk_latency{100};
   double disk_bytes_per_us = 2'000;
   Duration unreachable{
@@ -50,6 +51,7 @@ class StorePort final : public SimPort {
 
   std::uint64_t quarantined() const { return quarantined_; }      // lies of the disk that were found
   std::uint64_t bad_transfers() const { return bad_transfers_; }  // blocks that did not match on arrival
+  std::uint64_t bytes_asked() const { return bytes_asked_; }      // of other nodes
 
  private:
   // Pages of this process under a job, as they were when it began.
@@ -97,7 +99,7 @@ class StorePort final : public SimPort {
   SimRandom random_;
   std::map<std::uint32_t, Running> running_;  // per lane
   Instant last_end_{-1};
-  std::uint64_t quarantined_ = 0, bad_transfers_ = 0;
+  std::uint64_t quarantined_ = 0, bad_transfers_ = 0, bytes_asked_ = 0;
 };
 
 }  // namespace troupe::sim

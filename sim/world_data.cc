@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <numbers>
 #include <numeric>
 
 #include "kernels/check.h"
@@ -142,12 +144,28 @@ bool WorldData::is_twin(std::uint64_t user) const {
   return to_unit(mix(options_.seed, of_twin, user)) < options_.twins;
 }
 
+// Two uniform numbers make a standard normal one (Box and Muller).
+Profile WorldData::long_profile(std::uint64_t key) const {
+  const double normal =
+      std::sqrt(-2 * std::log(to_unit(mix(key, 1)))) * std::cos(2 * std::numbers::pi * to_unit(mix(key, 2)));
+  const double sigma = options_.history_sigma;
+  const double drawn = options_.history_mean * std::exp(sigma * normal - sigma * sigma / 2);
+  const auto length =
+      static_cast<std::uint32_t>(std::clamp(drawn, 1.0, static_cast<double>(options_.history_max)));
+  Profile profile{.version = 1};
+  profile.tokens = made_tokens(mix(key, 3), length, length);
+  for (std::uint32_t left = length; left > 0; left -= profile.events.back())
+    profile.events.push_back(std::min(left, options_.event_tokens_max));
+  return profile;
+}
+
 std::optional<Profile> WorldData::made_profile(std::string_view tenant, std::string_view user) const {
   const auto number = number_of(user, 'u', options_.users);
   if (!number ||
       std::find(options_.tenants.begin(), options_.tenants.end(), tenant) == options_.tenants.end())
     return {};
   const std::uint64_t key = mix(options_.seed, of_user, *number, is_twin(*number) ? 0 : hash_of(tenant));
+  if (options_.history_mean > 0) return long_profile(key);
   Profile profile{.version = 1};
   const std::uint64_t events = options_.events_min + key % (options_.events_max - options_.events_min + 1);
   for (std::uint64_t e = 0; e < events; ++e) {

@@ -46,6 +46,9 @@ struct WorldOptions {
   std::uint32_t item_tokens_min = 2, item_tokens_max = 12;
   std::uint32_t events_min = 2, events_max = 20;  // of a history
   std::uint32_t event_tokens_min = 1, event_tokens_max = 4;
+  // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`.
+  double history_mean = 0, history_sigma = 0;
+  std::uint32_t history_max = 0;
   double absent = 0.02;  // share of the items that a catalog version lacks
   double changed = 0.1;  // share of the items that a catalog version changes
   double twins = 0.2;    // share of the user ids with the same history in all tenants
@@ -132,6 +135,7 @@ class WorldData {
   std::string next_made_id(std::string_view after) const;
   std::optional<Profile> made_profile(std::string_view tenant, std::string_view user) const;
   std::vector<Token> made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const;
+  Profile long_profile(std::uint64_t key) const;
 
   std::variant<Written, Refusal> apply(const PutUser& put);
   std::variant<Written, Refusal> apply(const DeleteUser& gone);

@@ -194,3 +194,26 @@ TEST_CASE("candidates are different items that exist, and a flash crowd wants th
   world.user_flash = {1.0, 150, 2};
   for (int round = 0; round < 50; ++round) CHECK(world.draw_user(random) / 2 == 75);
 }
+
+TEST_CASE("profiles of a data set have its mean length, none above the most") {
+  WorldOptions options;
+  options.users = 20'000;
+  options.history_mean = 150;
+  options.history_sigma = 0.6;
+  options.history_max = 650;
+  const WorldData world(options);
+  double sum = 0;
+  std::uint32_t shorter = 0;
+  for (std::uint32_t n = 0; n < options.users; ++n) {
+    const auto profile = world.profile("", WorldData::user_id(n));
+    REQUIRE(profile);
+    REQUIRE(profile->tokens.size() <= 650);
+    REQUIRE(std::accumulate(profile->events.begin(), profile->events.end(), std::size_t{0}) ==
+            profile->tokens.size());
+    sum += static_cast<double>(profile->tokens.size());
+    shorter += profile->tokens.size() < 100;
+  }
+  CHECK(sum / options.users == doctest::Approx(150).epsilon(0.02));
+  CHECK(shorter / 20'000.0 == doctest::Approx(0.353).epsilon(0.05));  // Φ((ln(2/3) + 0.18) / 0.6)
+  CHECK(world.profile("", "u7")->tokens == WorldData(options).profile("", "u7")->tokens);
+}

@@ -1,0 +1,58 @@
+"""The table "paper / Troupe" and what it is judged by."""
+
+TIE = 0.02  # entries of the paper that are so close have no order
+
+
+def text(value):
+    return "" if value is None else value if isinstance(value, str) else f"{value:.3g}" if value < 10 else f"{value:.0f}"
+
+
+class Report:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, figure, what, paper, troupe, error, bound, ok):
+        self.rows.append(dict(figure=figure, what=what, paper=paper, troupe=troupe, error=error, bound=bound, ok=ok))
+
+    def say(self, figure, what, paper, troupe, note=""):
+        """Judged by nobody."""
+        error = troupe / paper - 1 if isinstance(paper, (int, float)) and not isinstance(troupe, str) else None
+        self.add(figure, what, paper, troupe, error, note, None)
+
+    def near(self, figure, what, paper, troupe, bound):
+        error = troupe / paper - 1
+        self.add(figure, what, paper, troupe, error, f"± {100 * bound:.0f} %", abs(error) <= bound)
+
+    def least(self, figure, what, troupe, bound, slack):
+        self.add(figure, what, None, troupe, None, f">= {bound * (1 - slack):.2f}", troupe >= bound * (1 - slack))
+
+    def order(self, figure, what, paper, troupe):
+        """Whatever is larger in the paper is larger here; ties of the paper may go either way."""
+        wrong = [f"{a} < {b}" for a in paper for b in paper
+                 if paper[a] > paper[b] * (1 + TIE) and troupe[a] <= troupe[b]]
+        names = sorted(troupe, key=troupe.get, reverse=True)
+        self.add(figure, what, " ".join(sorted(paper, key=paper.get, reverse=True)), " ".join(names), None,
+                 "the paper's" if not wrong else "not " + ", ".join(wrong), not wrong)
+
+    def ranked(self, figure, what, names, values, slack):
+        """`names` from the largest to the smallest, by `slack` at most the other way round."""
+        ok = all(values[a] >= values[b] - slack for a, b in zip(names, names[1:]))
+        self.add(figure, what, " ".join(names), " ".join(f"{100 * values[name]:.0f} %" for name in names), None,
+                 "falling", ok)
+
+    def missed(self):
+        return 1 if any(row["ok"] is False for row in self.rows) else 0
+
+    def print(self):
+        head = ["figure", "what", "paper", "Troupe", "error", "bound", ""]
+        verdict = {None: "", True: "ok", False: "MISSED"}
+        lines = [[row["figure"], row["what"], text(row["paper"]), text(row["troupe"]),
+                  "" if row["error"] is None else f"{100 * row['error']:+.1f} %", row["bound"], verdict[row["ok"]]]
+                 for row in self.rows]
+        widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+        for line in [head, ["-" * width for width in widths], *lines]:
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+        judged = [row for row in self.rows if row["ok"] is not None]
+        missed = [row for row in judged if not row["ok"]]
+        print(f"\n{len(judged) - len(missed)} of {len(judged)} bounds hold" +
+              ("" if not missed else "; missed: " + "; ".join(f"{row['figure']}: {row['what']}" for row in missed)))
