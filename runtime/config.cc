@@ -36,9 +36,16 @@ std::string known_names(std::string_view name) {
   return keys.empty() ? sections : keys;
 }
 
+// A message repeats what a file held, and that may have been anything: a zero would end it.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return text;
+}
+
 [[noreturn]] void unknown(std::string_view name) {
-  throw ConfigError("there is no knob " + std::string(name.substr(0, quoted_bytes_max)) + "; expected " +
-                    known_names(name));
+  throw ConfigError(printable("there is no knob " + std::string(name.substr(0, quoted_bytes_max)) +
+                              "; expected " + known_names(name)));
 }
 
 // Where documents start; what they hold is passed over. YAML::LoadAll would be simpler, but it takes a
@@ -120,7 +127,7 @@ class FileReader {
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) {
     const std::string line = mark.is_null() ? "" : ":" + std::to_string(mark.line + 1);
-    throw ConfigError(path_ + line + ": " + what);
+    throw ConfigError(printable(path_ + line + ": " + what));
   }
 
   // `section` is "" for the whole file. Knobs are two levels deep, so nothing is followed further.
@@ -285,7 +292,7 @@ void Config::set(std::string_view name, std::string_view text) {
   auto value = parse_knob(*knob, text);
   if (const auto* fault = std::get_if<KnobFault>(&value)) {
     const std::string shown = text.empty() ? "empty" : std::string(text.substr(0, quoted_bytes_max));
-    throw ConfigError(std::string(name) + " is " + shown + "; expected " + fault->expected);
+    throw ConfigError(printable(std::string(name) + " is " + shown + "; expected " + fault->expected));
   }
   values_[index_of(*knob)] = std::move(std::get<KnobValue>(value));
 }

@@ -44,6 +44,12 @@ std::string error_of_set(std::string_view name, std::string_view text) {
 
 }  // namespace
 
+TEST_CASE("an error repeats no zero that would end it") {
+  Config config;
+  CHECK_THROWS_WITH_AS(config.set("router.policy", std::string_view("b\0t", 3)),
+                       doctest::Contains("router.policy is b?t; expected "), ConfigError);
+}
+
 TEST_CASE("without a file every knob has its default") {
   const Config config;
   CHECK(config.size_bytes("pool.memory") == 256 << 20);
