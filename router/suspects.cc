@@ -21,8 +21,8 @@ std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alon
   if (!entry) return 1;
   if (entry->strikes() == 0 || alone) {
     entry->own.push_back({losses, losses.empty()});
-  } else if (!entry->own.empty()) {
-    Strike& shared = entry->own.back();
+  } else if (!entry->own.empty() || !entry->told.empty()) {
+    Strike& shared = entry->own.empty() ? entry->told.back() : entry->own.back();
     shared.losses.insert(shared.losses.end(), losses.begin(), losses.end());
     shared.sure = shared.sure || losses.empty();
   }

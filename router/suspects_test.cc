@@ -142,6 +142,16 @@ TEST_CASE("of what was told the own strikes are not counted again") {
   CHECK(suspects.size() == 0);
 }
 
+TEST_CASE("an own loss beside a strike that was told keeps it up") {
+  Suspects suspects(4);
+  suspects.hear({0}, {7, 1, {{{{3, 50, 12}}, false}}});
+  CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
+  CHECK_FALSE(suspects.take_back({2}, 3, 50, 12));
+  CHECK(suspects.strikes({2}, 7) == 1);
+  CHECK(suspects.take_back({3}, 4, 60, 9));
+  CHECK(suspects.size() == 0);
+}
+
 TEST_CASE("losses that are forgotten take nothing back later") {
   Suspects suspects(4, {100});
   suspects.strike({0}, 7, true, {{3, 50, 12}});

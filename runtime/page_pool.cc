@@ -79,6 +79,7 @@ bool PagePool::may_evict(const PoolBlock& block) {
 void PagePool::shift_split(SegmentKind kind, std::uint32_t tokens, bool evict) {
   Area& mine = areas_[index(area_of(kind))];
   Area& theirs = areas_[index(other(area_of(kind)))];
+  if (pages_for(tokens) > std::uint64_t{mine.cap} + theirs.cap) return;  // it fits nowhere
   const std::uint64_t wanted = std::uint64_t{mine.used} + pages_for(tokens);
   std::uint64_t lacking = wanted > mine.cap ? wanted - mine.cap : 0;
   std::uint64_t taken =
