@@ -279,10 +279,8 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
     if (at != 0) lost.push_back({serial, at});
   }
   for (const auto& [fingerprint, struck] : contents) {
-    const std::uint32_t before = suspects_.strikes(turn.now, fingerprint);
-    const std::uint32_t count = suspects_.strike(turn.now, fingerprint, struck.alone, struck.losses);
-    if (count != before && !planted(Bug::keep_suspects_private))
-      tell_routers(turn, suspects_.tell(turn.now, fingerprint));
+    suspects_.strike(turn.now, fingerprint, struck.alone, struck.losses);
+    if (!planted(Bug::keep_suspects_private)) tell_routers(turn, suspects_.tell(turn.now, fingerprint));
   }
   for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);

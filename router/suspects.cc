@@ -22,9 +22,7 @@ std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alon
   if (entry->strikes() == 0 || alone) {
     entry->own.push_back({losses, losses.empty()});
   } else if (!entry->own.empty() || !entry->told.empty()) {
-    Strike& shared = entry->own.empty() ? entry->told.back() : entry->own.back();
-    shared.losses.insert(shared.losses.end(), losses.begin(), losses.end());
-    shared.sure = shared.sure || losses.empty();
+    join(*entry, {losses, losses.empty()});
   }
   return entry->strikes();
 }
@@ -38,10 +36,24 @@ Suspect Suspects::tell(Instant now, std::uint64_t fingerprint) const {
   return suspect;
 }
 
+// The latest strike stands for these losses too, unless it is sure.
+void Suspects::join(Entry& entry, const Strike& strike) {
+  if (entry.own.empty() && entry.told.empty()) return;
+  Strike& latest = entry.own.empty() ? entry.told.back() : entry.own.back();
+  for (const Loss& loss : strike.losses)
+    if (std::ranges::find(latest.losses, loss) == latest.losses.end()) latest.losses.push_back(loss);
+  latest.sure = latest.sure || strike.sure;
+}
+
 // Beyond the own strikes, those that the other router has more: its latest.
 void Suspects::hear(Instant now, const Suspect& suspect) {
   if (suspect.strikes == 0) return clear(suspect.fingerprint);
-  if (suspect.strikes <= strikes(now, suspect.fingerprint)) return;
+  const std::uint32_t known = strikes(now, suspect.fingerprint);
+  if (suspect.strikes < known) return;
+  if (suspect.strikes == known) {
+    if (!suspect.doubted.empty()) join(entries_.at(suspect.fingerprint), suspect.doubted.back());
+    return;
+  }
   Entry* entry = renew(now, suspect.fingerprint);
   if (!entry) return;
   const std::size_t more = suspect.strikes - entry->own.size();

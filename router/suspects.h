@@ -53,6 +53,7 @@ class Suspects {
     std::uint32_t strikes() const { return sure + static_cast<std::uint32_t>(told.size() + own.size()); }
   };
   Entry* renew(Instant now, std::uint64_t fingerprint);  // null if nothing may be remembered
+  static void join(Entry& entry, const Strike& strike);
   static bool take_back(std::vector<Strike>& strikes, NodeId node, Incarnation process,
                         std::uint64_t sequence);
 

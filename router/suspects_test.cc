@@ -152,6 +152,18 @@ TEST_CASE("an own loss beside a strike that was told keeps it up") {
   CHECK(suspects.size() == 0);
 }
 
+TEST_CASE("a loss that joins a strike is heard elsewhere, and keeps it up there too") {
+  Suspects teller(4), told(4);
+  teller.strike({0}, 7, false, {{3, 50, 12}});
+  told.hear({1}, teller.tell({1}, 7));
+  teller.strike({2}, 7, false, {{4, 60, 9}});
+  told.hear({3}, teller.tell({3}, 7));
+  CHECK_FALSE(told.take_back({4}, 3, 50, 12));
+  CHECK(told.strikes({4}, 7) == 1);
+  CHECK_FALSE(told.take_back({5}, 4, 61, 1));  // and this one is true
+  CHECK(told.strikes({5}, 7) == 1);
+}
+
 TEST_CASE("losses that are forgotten take nothing back later") {
   Suspects suspects(4, {100});
   suspects.strike({0}, 7, true, {{3, 50, 12}});
