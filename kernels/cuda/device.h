@@ -18,7 +18,8 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Devices that this process can use; 0 where there is no driver.
+// Devices that this process can use; 0 where there is no driver or no device. Throws where there is a driver
+// that is too old for this program or does not answer.
 int device_count();
 
 struct DeviceProperties {

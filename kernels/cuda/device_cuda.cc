@@ -6,8 +6,12 @@
 namespace troupe::kernels::cuda {
 namespace {
 
+// The runtime also keeps an error for whoever asks next, which would be the next launch, though nothing is
+// wrong with that one.
 void check(cudaError_t error, const char* call) {
-  if (error != cudaSuccess) throw DeviceError(std::string(call) + ": " + cudaGetErrorString(error));
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();
+  throw DeviceError(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
 unsigned attribute(cudaDeviceAttr name, int device) {
@@ -16,11 +20,21 @@ unsigned attribute(cudaDeviceAttr name, int device) {
   return static_cast<unsigned>(value);
 }
 
+// 0 where no driver is installed.
+int driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
 }  // namespace
 
 int device_count() {
   int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+  const cudaError_t found = cudaGetDeviceCount(&count);
+  if (found == cudaSuccess) return count;
+  (void)cudaGetLastError();
+  if (found == cudaErrorNoDevice || driver_version() == 0) return 0;
+  throw DeviceError(std::string("cudaGetDeviceCount: ") + cudaGetErrorString(found));
 }
 
 DeviceProperties device_properties(int device) {
@@ -110,6 +124,7 @@ Graph::Graph(Stream& stream, const std::function<void()>& record) : state_(new S
   } catch (...) {
     cudaStreamEndCapture(handle, &recorded);
     if (recorded != nullptr) cudaGraphDestroy(recorded);
+    (void)cudaGetLastError();
     throw;
   }
   check(cudaStreamEndCapture(handle, &recorded), "cudaStreamEndCapture");

@@ -1,7 +1,9 @@
 #pragma once
 // Recordings of passes, by shape. A shape's first pass runs without, which also loads its kernels and chooses
 // its products' algorithms; its second is recorded; from then on it is one launch. Bounded: the shape that
-// was not used for longest leaves.
+// was not used for longest leaves. A shape whose first pass could not be enqueued is not remembered, so that
+// what a first pass makes ready is never made ready inside a recording; one that cannot be recorded runs
+// without.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -20,13 +22,16 @@ class PassGraphs {
   void run(const PassShape& shape, Stream& stream, const std::function<void()>& enqueue) {
     Entry* const entry = find(shape);
     if (entry == nullptr) {
-      remember(shape);
       enqueue();
+      remember(shape);
       return;
     }
     entry->used = ++now_;
-    if (entry->graph == nullptr) entry->graph = std::make_unique<Graph>(stream, enqueue);
-    entry->graph->launch(stream);
+    if (entry->graph == nullptr && entry->recordable) record(*entry, stream, enqueue);
+    if (entry->graph == nullptr)
+      enqueue();
+    else
+      entry->graph->launch(stream);
   }
 
  private:
@@ -34,7 +39,16 @@ class PassGraphs {
     PassShape shape;
     std::uint64_t used = 0;  // larger: later
     std::unique_ptr<Graph> graph;
+    bool recordable = true;
   };
+
+  static void record(Entry& entry, Stream& stream, const std::function<void()>& enqueue) {
+    try {
+      entry.graph = std::make_unique<Graph>(stream, enqueue);
+    } catch (const DeviceError&) {
+      entry.recordable = false;
+    }
+  }
 
   Entry* find(const PassShape& shape) {
     const auto found =
@@ -46,7 +60,7 @@ class PassGraphs {
     if (entries_.size() == most_)
       entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                       [](auto& a, auto& b) { return a.used < b.used; }));
-    entries_.push_back({shape, ++now_, nullptr});
+    entries_.push_back({shape, ++now_, nullptr, true});
   }
 
   const std::uint32_t most_;

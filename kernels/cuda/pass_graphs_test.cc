@@ -42,6 +42,20 @@ TEST_SUITE("cuda pass graphs") {
     CHECK(given.enqueued == 2);
   }
 
+  TEST_CASE("a first pass that fails is not remembered; a recording that fails leaves passes without one") {
+    if (!cuda::have_device()) return;
+    GraphCase given(2);
+    int fails_at = 1, enqueued = 0;
+    const auto enqueue = [&] {
+      if (++enqueued == fails_at) throw cuda::DeviceError("this one");
+    };
+    CHECK_THROWS_AS(given.graphs.run({.rows = 16}, given.stream, enqueue), cuda::DeviceError);
+    given.graphs.run({.rows = 16}, given.stream, enqueue);  // again a first one
+    fails_at = 3;
+    for (int round = 0; round < 3; ++round) given.graphs.run({.rows = 16}, given.stream, enqueue);
+    CHECK(enqueued == 3 + 3);
+  }
+
   TEST_CASE("without recordings every pass is enqueued") {
     if (!cuda::have_device()) return;
     GraphCase given(0);

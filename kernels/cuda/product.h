@@ -26,7 +26,7 @@ struct ProductShape {
   auto operator<=>(const ProductShape&) const = default;
 };
 
-// Device memory, dense rows, 16-byte aligned. out[r][o] = sum over i of in[r][i] * weight[o][i], plus
+// Device memory, dense rows, 256-byte aligned. out[r][o] = sum over i of in[r][i] * weight[o][i], plus
 // bias[o].
 struct ProductOperands {
   const std::uint16_t* in = nullptr;      // [rows][inputs]

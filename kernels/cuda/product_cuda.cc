@@ -74,6 +74,7 @@ class LtProduct final : public Product {
 
  private:
   Prepared prepare(const ProductShape& shape) const;
+  static Owned<cublasLtMatmulPreference_t> preference();
 
   const cudaDataType_t half_;
   const DeviceMemory workspace_;
@@ -81,6 +82,24 @@ class LtProduct final : public Product {
   // As many as there are weights times numbers of rows, which the decoder rounds up to few.
   std::map<ProductShape, Prepared> prepared_;
 };
+
+template <class Value>
+void set(const Owned<cublasLtMatmulPreference_t>& preference, cublasLtMatmulPreferenceAttributes_t name,
+         const Value& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+Owned<cublasLtMatmulPreference_t> LtProduct::preference() {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  Owned<cublasLtMatmulPreference_t> preference(made);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  // A sum that is split over blocks stays float32 until it is whole.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  return preference;
+}
 
 Prepared LtProduct::prepare(const ProductShape& shape) const {
   TROUPE_CHECK(shape.inputs % 8 == 0 && shape.outputs % 8 == 0, "features come in eights");
@@ -97,16 +116,11 @@ Prepared LtProduct::prepare(const ProductShape& shape) const {
   ready.weight = matrix(half_, shape.inputs, shape.outputs);
   ready.in = matrix(half_, shape.inputs, shape.rows);
   ready.out = matrix(shape.out == ProductOut::half ? half_ : CUDA_R_32F, shape.outputs, shape.rows);
-  cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
-  const Owned<cublasLtMatmulPreference_t> preference(made);
-  check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
-                                             sizeof workspace_bytes),
-        "cublasLtMatmulPreferenceSetAttribute");
+  const Owned<cublasLtMatmulPreference_t> preference = this->preference();
   cublasLtMatmulHeuristicResult_t best;
   int found = 0;
   check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), description, ready.weight.get(), ready.in.get(),
-                                       ready.out.get(), ready.out.get(), made, 1, &best, &found),
+                                       ready.out.get(), ready.out.get(), preference.get(), 1, &best, &found),
         "cublasLtMatmulAlgoGetHeuristic");
   if (found == 0) throw DeviceError("cublasLtMatmulAlgoGetHeuristic: no algorithm for this shape");
   ready.algorithm = best.algo;

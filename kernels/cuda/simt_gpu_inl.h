@@ -161,7 +161,9 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, Stream& stream,
             const Arguments&... arguments) {
   const auto check = [name](cudaError_t error) {
-    if (error != cudaSuccess) throw DeviceError(std::string(name) + ": " + cudaGetErrorString(error));
+    if (error == cudaSuccess) return;
+    (void)cudaGetLastError();  // else it would be the next launch's
+    throw DeviceError(std::string(name) + ": " + cudaGetErrorString(error));
   };
   constexpr std::size_t always_allowed = 48 * 1024;
   if (shape.shared_bytes > always_allowed)
