@@ -1,6 +1,6 @@
 #pragma once
 // Recommending by generation: a decoder continues a user's history with the tokens of a semantic ID, and a
-// beam search keeps the most probable paths. A trie of the catalogue says which tokens may follow a path, so
+// beam search keeps the most probable paths. A trie of the catalog says which tokens may follow a path, so
 // that every finished beam is an item (xGR §6.1). Log-probabilities are over the whole vocabulary; they are
 // not normalised again over the tokens that may follow.
 #include <cstddef>

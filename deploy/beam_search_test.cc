@@ -117,7 +117,7 @@ TEST_SUITE("beam search") {
     CHECK(longer[2].path == Path{2, 3});
   }
 
-  TEST_CASE("a search as wide as the catalogue ranks all of it, as scoring each item alone would") {
+  TEST_CASE("a search as wide as the catalog ranks all of it, as scoring each item alone would") {
     const std::uint64_t seed = 11;
     CAPTURE(seed);
     std::mt19937_64 random(seed);

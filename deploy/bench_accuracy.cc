@@ -15,11 +15,11 @@ namespace troupe::deploy {
 
 namespace {
 
-using Catalogue = std::map<std::string, Path>;
+using Catalog = std::map<std::string, Path>;
 
-Catalogue read_catalogue(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary,
+Catalog read_catalog(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary,
                          const kernels::PlanLimits& limits) {
-  Catalogue catalogue;
+  Catalog catalog;
   std::size_t levels = 0;
   for (PutItem& item : read_items(data, vocabulary)) {
     if (levels == 0) levels = item.tokens.size();
@@ -31,30 +31,30 @@ Catalogue read_catalogue(const std::filesystem::path& data, const kernels::Vocab
         throw ImportError("item " + item.item + " has token " + std::to_string(token) +
                           "; expected 0 to below " + std::to_string(limits.vocabulary) +
                           ", the model's vocabulary");
-    catalogue[item.item] = std::move(item.tokens);
+    catalog[item.item] = std::move(item.tokens);
   }
-  if (catalogue.empty()) throw ImportError(data.string() + ": no items; expected at least one");
-  return catalogue;
+  if (catalog.empty()) throw ImportError(data.string() + ": no items; expected at least one");
+  return catalog;
 }
 
-SemanticIdTrie make_trie(const Catalogue& catalogue) {
+SemanticIdTrie make_trie(const Catalog& catalog) {
   std::vector<Path> ids;
-  for (const auto& [item, tokens] : catalogue) ids.push_back(tokens);
+  for (const auto& [item, tokens] : catalog) ids.push_back(tokens);
   return SemanticIdTrie(ids);
 }
 
-const Path& tokens_of(const Catalogue& catalogue, const PutUser& user, const std::string& item) {
-  const auto found = catalogue.find(item);
-  if (found == catalogue.end())
+const Path& tokens_of(const Catalog& catalog, const PutUser& user, const std::string& item) {
+  const auto found = catalog.find(item);
+  if (found == catalog.end())
     throw ImportError("user " + user.user + " has item " + item + "; expected an item of the catalog");
   return found->second;
 }
 
-Path make_prompt(const Catalogue& catalogue, const PutUser& user, std::size_t before,
+Path make_prompt(const Catalog& catalog, const PutUser& user, std::size_t before,
                  std::size_t history_items, kernels::Token first) {
   Path prompt{first};
   for (std::size_t i = before - std::min(before, history_items); i < before; ++i) {
-    const Path& tokens = tokens_of(catalogue, user, user.history[i]);
+    const Path& tokens = tokens_of(catalog, user, user.history[i]);
     prompt.insert(prompt.end(), tokens.begin(), tokens.end());
   }
   return prompt;
@@ -77,14 +77,14 @@ AccuracyData read_accuracy_data(const std::filesystem::path& model, const std::f
   if (!first) throw ImportError(model.string() + ": no token <bos>; expected a vocab.json that names it");
   const kernels::PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
                                    static_cast<std::int32_t>(config.positions_max)};
-  const Catalogue catalogue = read_catalogue(data, vocabulary, limits);
-  AccuracyData read{make_trie(catalogue), {}};
+  const Catalog catalog = read_catalog(data, vocabulary, limits);
+  AccuracyData read{make_trie(catalog), {}};
   const std::vector<PutUser> users = read_users(data, HistoryPart::all);
   const std::vector<PutUser> before_test = read_users(data, HistoryPart::before_test);
   for (std::size_t u = 0; u < users.size(); ++u)
     for (std::size_t i = before_test[u].history.size(); i < users[u].history.size(); ++i) {
-      read.events.push_back({make_prompt(catalogue, users[u], i, history_items, *first),
-                             tokens_of(catalogue, users[u], users[u].history[i])});
+      read.events.push_back({make_prompt(catalog, users[u], i, history_items, *first),
+                             tokens_of(catalog, users[u], users[u].history[i])});
       check_fits(read.events.back(), users[u], limits);
     }
   if (read.events.empty())
