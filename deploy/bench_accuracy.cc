@@ -18,7 +18,7 @@ namespace {
 using Catalog = std::map<std::string, Path>;
 
 Catalog read_catalog(const std::filesystem::path& data, const kernels::Vocabulary& vocabulary,
-                         const kernels::PlanLimits& limits) {
+                     const kernels::PlanLimits& limits) {
   Catalog catalog;
   std::size_t levels = 0;
   for (PutItem& item : read_items(data, vocabulary)) {
@@ -50,8 +50,8 @@ const Path& tokens_of(const Catalog& catalog, const PutUser& user, const std::st
   return found->second;
 }
 
-Path make_prompt(const Catalog& catalog, const PutUser& user, std::size_t before,
-                 std::size_t history_items, kernels::Token first) {
+Path make_prompt(const Catalog& catalog, const PutUser& user, std::size_t before, std::size_t history_items,
+                 kernels::Token first) {
   Path prompt{first};
   for (std::size_t i = before - std::min(before, history_items); i < before; ++i) {
     const Path& tokens = tokens_of(catalog, user, user.history[i]);
