@@ -88,6 +88,9 @@ class Bench:
                "items_hot": int(router["items_hot"]), "pull_share": float(router["pull_share"])}
         if item is not None:
             row.update(follow(self, item, acted, owner))
+        else:
+            last = self.watch.last_growth(began, middle)
+            row["last_moved_ms"] = None if last is None else (last - began) * 1e3
         self.changes.append(row)
         return row
 
@@ -131,15 +134,15 @@ def ms(value):
 
 
 def show(rows):
-    print(f"{'change':<26}{'held everywhere ms':>19}{'not local':>12}{'last at ms':>11}{'p99 ms before':>14}{'during':>8}"
+    print(f"{'change':<26}{'through ms':>11}{'not local':>12}{'last at ms':>11}{'p99 ms before':>14}{'during':>8}"
           f"{'after':>8}{'failed':>7}{'sent for':>9}{'moved KB':>9}{'made ahead':>11}")
     for row in rows:
-        held = missed = ""
+        through, missed = ms(row.get("last_moved_ms")), ""
         if "item" in row:
-            held = ms(row["held_everywhere_ms"]) or "never"
+            through = ms(row["held_everywhere_ms"]) or "never"
             missed = f"{row['not_local']} of {row['accesses']}"
         counted = row["counted_during"]
-        print(f"{row['change']:<26}{held:>19}{missed:>12}{ms(row.get('last_not_local_ms')):>11}{row['before']['p99_ms']:>14.1f}"
+        print(f"{row['change']:<26}{through:>11}{missed:>12}{ms(row.get('last_not_local_ms')):>11}{row['before']['p99_ms']:>14.1f}"
               f"{row['during']['p99_ms']:>8.1f}{row['after']['p99_ms']:>8.1f}"
               f"{sum(row[part]['failed'] for part in ('during', 'after')):>7}{counted['items_refreshed']:>9.0f}"
               f"{counted['bytes_moved'] / 1e3:>9.0f}{counted['blocks_computed_ahead']:>11.0f}")
@@ -174,17 +177,10 @@ def processor_time():
     return user + nice + system + sum(rest), user + nice + system + sum(rest) + idle + waiting
 
 
-def about(options, world, plan):
-    return {"workers": options.workers, "rate": options.rate, "candidates": CANDIDATES, "items": len(world.items),
-            "everywhere": len(plan.everywhere), "cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
-
-
-def run(options, folder):
-    world = World(options.data, options.model)
-    plan = Plan(options.troupe, world, options.workers, folder)
+def run_part(options, world, plan, folder, room, act):
+    """On a cluster of its own, whose workers have so much more room than the plan takes."""
     block_tokens = world.item_tokens()
-    cluster = loopback.Cluster(options.troupe, folder, options.workers,
-                               settings_of(world, plan, block_tokens, options.room))
+    cluster = loopback.Cluster(options.troupe, folder, options.workers, settings_of(world, plan, block_tokens, room))
     running = []
     try:
         cluster.up(world.data)
@@ -193,17 +189,28 @@ def run(options, folder):
         watch = Watch(cluster, load.now)
         running.append(watch)
         bench = Bench(cluster, load, watch, options.lengths, block_tokens * world.token_bytes())
-        result, began = about(options, world, plan), processor_time()
+        began = processor_time()
         time.sleep(options.lengths["warm"] + options.lengths["before"])
-        bench.run_items(world, plan, options.wait_s)
-        if not options.short:
-            bench.run_worker(cluster.names[1])
+        act(bench)
         busy, all_time = (after - before for after, before in zip(processor_time(), began))
-        return {**result, "cores_busy": busy / all_time, "changes": bench.changes, "timeline": timeline(load)}
+        return {"room": room, "cores_busy": busy / all_time, "changes": bench.changes, "timeline": timeline(load)}
     finally:
         for one in reversed(running):
             one.stop()
         cluster.end()
+
+
+def run(options, folder):
+    world = World(options.data, options.model)
+    plan = Plan(options.troupe, world, options.workers, folder)
+    tight, roomy = folder / "tight", folder / "roomy"
+    tight.mkdir(), roomy.mkdir()
+    parts = [run_part(options, world, plan, tight, 1.05, lambda bench: bench.run_items(world, plan, options.wait_s))]
+    if not options.short:  # so that there is room for what a worker had that is away
+        room = 1.1 * len(world.items) / plan.blocks()
+        parts.append(run_part(options, world, plan, roomy, room, lambda bench: bench.run_worker("worker-1")))
+    return {"workers": options.workers, "rate": options.rate, "candidates": CANDIDATES, "items": len(world.items),
+            "everywhere": len(plan.everywhere), "cores": os.cpu_count(), "parts": parts}
 
 
 def parse():
@@ -213,12 +220,11 @@ def parse():
     parser.add_argument("--data", default=str(DEMO / "world"))
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--rate", type=float, default=100, help="requests a second")
-    parser.add_argument("--room", type=float, default=1.05, help="of a worker's memory for items, over its part of the plan")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
-    options.lengths = {"warm": 8, "before": 20, "during": 5, "after": 20, "away": 35, "back": 10}
+    options.lengths = {"warm": 5, "before": 15, "during": 5, "after": 15, "away": 35, "back": 10}
     options.wait_s = 0
     if options.short:
         options.workers, options.rate, options.wait_s = 2, 40, 30
@@ -235,7 +241,7 @@ def main():
     if not pathlib.Path(options.data).exists() or not pathlib.Path(options.model).exists():
         print(f"skipped: {options.data} or {options.model} is not there", file=sys.stderr)
         return 77
-    folder = tempfile.mkdtemp(prefix="troupe-refresh-")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="troupe-refresh-"))
     try:
         result = run(options, folder)
     except Exception:
@@ -244,12 +250,14 @@ def main():
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    print(f"{result['workers']} workers, {result['items']} items, {result['everywhere']} of them everywhere, {result['rate']:.0f} "
-          f"requests/s of {CANDIDATES} candidates, {100 * result['cores_busy']:.0f} % of {result['cores']} cores busy")
-    show(result["changes"])
+    print(f"{result['workers']} workers, {result['items']} items, {result['everywhere']} of them everywhere, "
+          f"{result['rate']:.0f} requests/s of {CANDIDATES} candidates; of {result['cores']} cores "
+          + " and ".join(f"{100 * part['cores_busy']:.0f} %" for part in result["parts"]) + " busy")
+    rows = [row for part in result["parts"] for row in part["changes"]]
+    show(rows)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
-    fault = fault_of(result["changes"]) if options.short else ""
+    fault = fault_of(rows) if options.short else ""
     if fault:
         print(f"{fault}; see {folder}", file=sys.stderr)
         return 1

@@ -65,6 +65,15 @@ class Watch:
             last.update(counts)
         return grown
 
+    def last_growth(self, since, until):
+        """When a block was last seen to have been made or moved ahead of requests; none: none was."""
+        looks = self.looks(since, until)
+        for (before, _), (at, _) in reversed(list(itertools.pairwise(looks))):
+            grown = self.growth(before, at)
+            if grown[COUNTERS["bytes_moved"]] > 0 or grown[COUNTERS["blocks_computed_ahead"]] > 0:
+                return at
+        return None
+
     def when_grown(self, node, name, since, amount):
         """When that counter was first seen so much higher than then; none: not yet."""
         values = [(at, counts[node][1].get(name, 0)) for at, counts in self.looks(since) if node in counts]
@@ -75,7 +84,8 @@ class Load:
     """Answers are appended as they come. kind: witness (of items that are on every worker, and of `item`) or popular."""
 
     def __init__(self, port, world, plan, rate, seed):
-        self.port, self.world, self.plan, self.rate = port, world, plan, rate
+        self.port, self.world, self.rate = port, world, rate
+        self.everywhere = plan.hottest(world)
         self.chance = random.Random(seed)
         self.lock = threading.Lock()
         self.item = None  # that witnesses ask for
@@ -101,7 +111,7 @@ class Load:
             user = self.chance.choice(self.world.users)
             if number % 2:
                 return number / self.rate, "popular", user, self.world.draw(self.chance)
-            return number / self.rate, "witness", user, self.chance.sample(self.plan.everywhere, CANDIDATES)
+            return number / self.rate, "witness", user, self.chance.sample(self.everywhere, CANDIDATES)
 
     def _ask_on(self):
         connection = http.client.HTTPConnection(loopback.ADDRESS, self.port, timeout=20)

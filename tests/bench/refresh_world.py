@@ -9,6 +9,7 @@ import loopback
 
 CANDIDATES = 10  # of a request
 NEW = "the-new-one"
+HOTTEST = 200
 
 
 class World:
@@ -20,6 +21,7 @@ class World:
         counts = collections.Counter(item for history in self.histories.values() for item in history)
         self.items, weights = zip(*counts.items())
         self.weights = list(itertools.accumulate(weights))
+        self.counts = counts
         self.users = sorted(self.histories)[:2000]
 
     def _open(self, name):
@@ -92,9 +94,12 @@ class Plan:
 
     def coldest(self, world):
         """An item that is on one worker and hardly asked for, and that worker."""
-        counts = dict(zip(world.items, (b - a for a, b in zip([0, *world.weights], world.weights))))
         node = min(self.shards)
-        return min(sorted(self.shards[node]), key=lambda item: counts.get(item, 0)), Owner(int(node), False)
+        return min(sorted(self.shards[node]), key=lambda item: world.counts[item]), Owner(int(node), False)
+
+    def hottest(self, world):
+        """Of the items that are everywhere: so often asked for that no worker drops them."""
+        return sorted(self.everywhere, key=lambda item: -world.counts[item])[:HOTTEST]
 
     def owner_of_new(self):
         """Where an item belongs that came after the plan: by hash."""
