@@ -338,6 +338,8 @@ TEST_CASE("what pulls took is measured: dear ones are not asked for, until they 
   CHECK(c.core.pull_share() == 1);
   CHECK(ask(5, 3) == 0);
   answer(6, 100'000, 1);  // nothing was pulled: not what the user's block took
+  REQUIRE(c.replies() == 1);
+  CHECK(c.probe.sent<RankReply>()[0].timings.predicted > 10 * 28);  // all of user and items, not a quarter
   for (int i = 0; i < 1'000; ++i) {
     c.run_until(1'000 * (i + 1));
     c.probe.receive(1'000 * (i + 1), meta, LeaderBeat{1});
@@ -355,7 +357,7 @@ TEST_CASE("a fitted device says what computing a block takes, and a fixed share 
     b.find(0);
     b.index(0, BlocksFound{b.serial, {9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
     REQUIRE(b.plan().segments.at(1).at == 9);
-    Executed executed = b.answer({1, 2}, {0, 1, 0, 0, 0, 0});
+    Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
     executed.pull_us = 40'000;
     b.answer_at(1, 1, executed);
     return b.core.pull_share();
