@@ -1,5 +1,5 @@
-"""A cluster of real processes on this machine's loopback: etcd, one node with the router and the cache-meta, and workers,
-all on free ports. No root, no namespaces."""
+"""A cluster of real processes on this machine's loopback: etcd, one node with the router and the cache-meta, and
+workers, all on free ports. No root, no namespaces."""
 import http.client
 import json
 import pathlib
@@ -61,8 +61,9 @@ class Cluster:
         for number, (name, port) in enumerate(zip(self.names, ports[3::2]), 1):
             (self.folder / name).mkdir()
             roles = "router, cache_meta" if name == "front" else "worker"
-            lines.append(f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], settings: "
-                         f"{{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}}}}}")
+            own = f"{{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}}}"
+            lines.append(f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
+                         f"settings: {own}}}")
         self.file.write_text("\n".join(lines) + "\n")
 
     def number(self, name):

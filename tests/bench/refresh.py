@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a change of the places of item blocks costs a cluster of real processes under a steady load: one item gets 5 % of
-the accesses, a new item is put and gets as many, it is deleted, a worker is killed, and comes back.
-  tests/bench/refresh.py --model RANKER --data GAMES [--troupe build/deploy/troupe] [--workers 3] [--rate 100] [--json FILE]
+"""What a change of the places of item blocks costs a cluster of real processes under a steady load: one item gets 5 %
+of the accesses, a new item is put and gets as many, it is deleted, a worker is killed, and comes back.
+  tests/bench/refresh.py --model RANKER --data GAMES [--troupe build/deploy/troupe] [--workers 3] [--rate 100]
+                         [--json FILE]
   tests/bench/refresh.py --short      # the demo world, no windows of time: for ctest
 One node has the router and the cache-meta, the others are workers; all talk over the loopback. `troupe plan` says where
 items belong. Requests come at their times, whatever became of the others, through the public door. Every other one asks
-for ten items by popularity. The others ask for items that are on every worker and, after a change, for the item that it is
-about: such a request finds its blocks on its worker, or that item was not there. Ends with 77 without etcd."""
+for ten items by popularity. The others ask for items that are on every worker and, after a change, for the item that it
+is about: such a request finds its blocks on its worker, or that item was not there. Ends with 77 without etcd."""
 import argparse
 import collections
 import json
@@ -30,8 +31,8 @@ ITEM_SHARE = 0.9  # of the pool; requests use item blocks alone
 # ---- what is measured ----
 
 def follow(bench, item, since, owner):
-    """How the item came to where it is asked for. Times are in ms from the change: to when a request was due that found its
-    block there, or to when a worker was seen to have got it ahead of requests. `owner`: where it belongs before it is hot."""
+    """How the item came to where it is asked for. Times are in ms from the change: to when a request was due that found
+    its block there, or to when a worker was seen to have got it ahead of requests. `owner`: where it belongs at first."""
     load, cluster, watch = bench.load, bench.cluster, bench.watch
     mine = [answer for answer in load.between(since, load.now()) if answer.item == item and answer.status == 200]
     held = {}
@@ -39,8 +40,10 @@ def follow(bench, item, since, owner):
         node = cluster.number(name)
         times = [min((a.due for a in mine if a.node == node and a.local), default=None)]
         times.append(watch.when_grown(name, COUNTERS["bytes_moved"], since, bench.block_bytes))
-        if node == owner.node:
-            times.append(watch.when_grown("front", COUNTERS["blocks_computed_ahead"], since, 1) if owner.is_new else since)
+        if node == owner.node and owner.is_new:
+            times.append(watch.when_grown("front", COUNTERS["blocks_computed_ahead"], since, 1))
+        elif node == owner.node:
+            times.append(since)
         times = [max(0, at - since) * 1e3 for at in times if at is not None]
         held[str(node)] = min(times, default=None)
     missed = [(a.due - since) * 1e3 for a in mine if not a.local]
@@ -69,11 +72,10 @@ class Bench:
         """`act` is done under load. Its windows: before it, during, and after that."""
         began = self.load.now()
         act()
-        acted = self.load.now() if item is None else began
         self.load.item = item
         time.sleep(during or self.lengths["during"])
         if wait_s:
-            self.until_held_everywhere(item, acted, owner, wait_s)
+            self.until_held_everywhere(item, began, owner, wait_s)
         middle = self.load.now()
         time.sleep(self.lengths["after"])
         end = self.load.now()
@@ -87,7 +89,7 @@ class Bench:
                "during_s": middle - began, "counted_during": {what: grown[metric] for what, metric in COUNTERS.items()},
                "items_hot": int(router["items_hot"]), "pull_share": float(router["pull_share"])}
         if item is not None:
-            row.update(follow(self, item, acted, owner))
+            row.update(follow(self, item, began, owner))
         else:
             last = self.watch.last_growth(began, middle)
             row["last_moved_ms"] = None if last is None else (last - began) * 1e3
@@ -142,8 +144,8 @@ def show(rows):
             through = ms(row["held_everywhere_ms"]) or "never"
             missed = f"{row['not_local']} of {row['accesses']}"
         counted = row["counted_during"]
-        print(f"{row['change']:<26}{through:>11}{missed:>12}{ms(row.get('last_not_local_ms')):>11}{row['before']['p99_ms']:>14.1f}"
-              f"{row['during']['p99_ms']:>8.1f}{row['after']['p99_ms']:>8.1f}"
+        print(f"{row['change']:<26}{through:>11}{missed:>12}{ms(row.get('last_not_local_ms')):>11}"
+              f"{row['before']['p99_ms']:>14.1f}{row['during']['p99_ms']:>8.1f}{row['after']['p99_ms']:>8.1f}"
               f"{sum(row[part]['failed'] for part in ('during', 'after')):>7}{counted['items_refreshed']:>9.0f}"
               f"{counted['bytes_moved'] / 1e3:>9.0f}{counted['blocks_computed_ahead']:>11.0f}")
 
@@ -166,7 +168,8 @@ def settings_of(world, plan, block_tokens, room):
     block_bytes = block_tokens * world.token_bytes()
     memory = int(plan.blocks() * room * block_bytes / ITEM_SHARE) + (2 << 20)
     return [f"model: {{directory: {world.model}}}",
-            f"pool: {{memory: {memory}B, page_tokens: {block_tokens}, item_share: {ITEM_SHARE}, placement: {plan.file}}}",
+            f"pool: {{memory: {memory}B, page_tokens: {block_tokens}, item_share: {ITEM_SHARE}, "
+            f"placement: {plan.file}}}",
             "inference: {executors: 1, cores: 1}", "router: {policy: item, deadline: 5s, deadline_max: 10s}"]
 
 

@@ -81,7 +81,7 @@ class Watch:
 
 
 class Load:
-    """Answers are appended as they come. kind: witness (of items that are on every worker, and of `item`) or popular."""
+    """Answers are appended as they come. kind: witness (items that are on every worker, and `item`) or popular."""
 
     def __init__(self, port, world, plan, rate, seed):
         self.port, self.world, self.rate = port, world, rate
@@ -141,8 +141,8 @@ class Load:
                 return
             self.all_blocks = max(self.all_blocks, reply["blocks_reused"])  # every item, and the system segment
             local = reply["timings"]["pull"] == 0 and reply["blocks_reused"] == self.all_blocks
-            self.answers.append(Answer(due, ms, reply["timings"]["total"] / 1e3, status, item, local, kind, reply["node"],
-                                       ""))
+            server_ms = reply["timings"]["total"] / 1e3
+            self.answers.append(Answer(due, ms, server_ms, status, item, local, kind, reply["node"], ""))
 
     def between(self, since, until):
         with self.lock:

@@ -80,7 +80,7 @@ class Plan:
         plan = self._plan("hrcs", world.data, self.file)
         self.everywhere, self.shards = plan["everywhere"], plan["shards"]
         if len(self.everywhere) < CANDIDATES or plan["nowhere"]:
-            raise RuntimeError(f"the plan has {len(self.everywhere)} items everywhere and {len(plan['nowhere'])} nowhere; "
+            raise RuntimeError(f"the plan has {len(self.everywhere)} items everywhere, {len(plan['nowhere'])} nowhere; "
                                f"expected at least {CANDIDATES} and 0")
 
     def _plan(self, name, data, file, *more):
