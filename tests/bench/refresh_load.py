@@ -9,7 +9,7 @@ import threading
 import time
 
 import loopback
-from refresh_world import CANDIDATES
+from refresh_world import CANDIDATES, NEW
 
 THREADS = 48
 LOOK_EVERY = 0.03  # s
@@ -143,6 +143,11 @@ class Load:
             local = reply["timings"]["pull"] == 0 and reply["blocks_reused"] == self.all_blocks
             server_ms = reply["timings"]["total"] / 1e3
             self.answers.append(Answer(due, ms, server_ms, status, item, local, kind, reply["node"], ""))
+
+    def failures(self):
+        """By what they say. That an item is unknown which was deleted is no failure."""
+        codes = [a.code for a in self.answers if a.status != 200 and (a.item, a.code) != (NEW, "unknown_item")]
+        return dict(collections.Counter(codes))
 
     def between(self, since, until):
         with self.lock:
