@@ -11,6 +11,7 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/cost_shape.h"
+#include "deploy/device_option.h"
 #include "deploy/item_places.h"
 #include "deploy/prompt_file.h"
 #include "kernels/check.h"
@@ -77,6 +78,14 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Plac
     throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
   return std::make_unique<FileCoordination>(std::filesystem::path(required_text(config, "node.data_dir")) /
                                             "coordination");
+}
+
+placement::DeviceProfile serving_device(const std::string& device) {
+  try {
+    return device_of(device);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(std::string("router.device: ") + error.what());
+  }
 }
 
 }  // namespace
@@ -223,7 +232,11 @@ std::unique_ptr<Core> Box::make_router() const {
   c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);
   const kernels::DecoderOptions options = decoder_options(config_);
-  c.attention_share = cost_shape(model_, options.weights, options.kv, 1).attention_share();
+  const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
+  c.attention_share = shape.attention_share();
+  c.pull_share = config_.real("router.pull_share");
+  if (const std::string& device = config_.text("router.device"); !device.empty())
+    c.block_us_per_token = c.us_per_token = us_per_token(serving_device(device), shape);
   return std::make_unique<router::RouterCore>(c);
 }
 

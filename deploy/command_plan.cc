@@ -50,6 +50,17 @@ void print_table(const std::vector<Outcome>& all) {
   table.print(std::cout);
 }
 
+// A file of counts and histories may speak of different worlds.
+std::string where_shares_differ(const PlanOptions& options, const std::vector<Outcome>& all) {
+  constexpr double most = 0.02;  // what chance explains is less
+  double apart = 0;
+  for (const auto& [planned, moves] : all) apart = std::max(apart, prediction_gap(planned));
+  if (options.popularity.empty() || apart <= most) return "";
+  return "\nlocal and simulated are up to " + fixed(100 * apart, 1) +
+         " points apart: local and the plans go by " + options.popularity +
+         ",\nsimulated by the histories of --data, which ask for other items.\n";
+}
+
 void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
   const PlanSetup& s = plan.setup;
   std::cout << plan.workload.items.count() << " items, "
@@ -62,7 +73,8 @@ void print_plan(const PlanOptions& options, const Planning& plan, const std::vec
       << "\nnot cached: share of item accesses whose item is nowhere, so that it is computed. local: share "
          "whose item is on the\nnode, if requests run on any node, or on the best one for each. link busy: "
          "with pulls, while a node computes without pause; "
-      << percent(options.alpha) << " is the limit (--alpha).\n";
+      << percent(options.alpha) << " is the limit (--alpha).\n"
+      << where_shares_differ(options, all);
   for (const auto& [p, moves] : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
   const bool wants_metis = options.placement == "all" || options.placement == "metis";
   if (wants_metis && (all.empty() || all.back().planned.name != "metis"))

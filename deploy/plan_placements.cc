@@ -94,6 +94,11 @@ void count_items(PlannedPlacement& planned) {
 
 }  // namespace
 
+double prediction_gap(const PlannedPlacement& planned) {
+  return std::max(std::abs(planned.expected.local - planned.simulated.any),
+                  std::abs(planned.predicted.best - planned.simulated.best));
+}
+
 placement::ReplicationInput replication_input(const PlanSetup& setup) {
   const placement::CostModel cost(setup.device, setup.shape);
   const auto tokens = [](double number) { return static_cast<std::uint64_t>(std::llround(number)); };

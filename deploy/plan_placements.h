@@ -46,6 +46,9 @@ struct PlannedPlacement {
   double link_busy = 0;     // with pulls, while a node computes all the time; Algorithm 1 allows alpha
 };
 
+// How far the shares that are local are from the simulated ones, on any node or on the best one.
+double prediction_gap(const PlannedPlacement& planned);
+
 // Of one request, from the cost model and the link.
 placement::ReplicationInput replication_input(const PlanSetup& setup);
 

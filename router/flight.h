@@ -32,6 +32,7 @@ struct SentSegment {  // what is remembered of a plan once it is on its way
   SegmentKind kind = SegmentKind::user;
   std::uint32_t tokens = 0;
   bool named = false;
+  bool elsewhere = false;  // another node was said to have it
 };
 
 // One sending of the plan. A late one may still be answered, and the first answer wins.

@@ -309,6 +309,68 @@ TEST_CASE("what no worker can begin in time is refused at once, what one can is 
   CHECK(c.probe.started<FindFeatures>().size() == 1);
 }
 
+TEST_CASE("what pulls took is measured: dear ones are not asked for, until they may have become cheap") {
+  Cluster c(cluster_config({1, 2}));
+  c.probe.start();
+  Heartbeat calm = beat_of(5), busy = beat_of(5);
+  calm.us_per_token = busy.us_per_token = 10;
+  busy.tokens_waiting = 5'000;
+  c.beat(0, 2, busy);
+  c.beat(0, 1, calm);
+  const auto ask = [&](std::int64_t us, RequestId id) {
+    c.rank(us, id, "user", 900'000);
+    c.find(us);
+    c.index(us, BlocksFound{c.serial, {2}, {0, 0}, {}, 9, 0});
+    REQUIRE(c.plans() == 1);
+    return c.plan().segments.at(1).at;
+  };
+  const auto answer = [&](std::int64_t us, std::int64_t pull_us, std::uint8_t reused) {
+    Executed executed = c.answer({1, 2}, {0, reused, 0, 0, 0, 0});
+    executed.pull_us = pull_us;
+    c.answer_at(us, c.node, executed);
+  };
+  CHECK(ask(1, 1) == 2);
+  CHECK(c.core.pull_share() == 0.25);
+  answer(2, 100'000, 0);  // in vain: it says nothing of what a pulled block takes
+  CHECK(c.core.pull_share() == 0.25);
+  CHECK(ask(3, 2) == 2);
+  answer(4, 100'000, 1);  // 21 tokens: 210 us of computing
+  CHECK(c.core.pull_share() == 1);
+  CHECK(ask(5, 3) == 0);
+  answer(6, 100'000, 1);  // nothing was pulled: not what the user's block took
+  REQUIRE(c.replies() == 1);
+  CHECK(c.probe.sent<RankReply>()[0].timings.predicted > 10 * 28);  // all of user and items, not a quarter
+  for (int i = 0; i < 1'000; ++i) {
+    c.run_until(1'000 * (i + 1));
+    c.probe.receive(1'000 * (i + 1), meta, LeaderBeat{1});
+    c.beat(1'000 * (i + 1), 2, busy);
+    c.beat(1'000 * (i + 1), 1, calm);
+  }
+  CHECK(c.core.pull_share() == doctest::Approx(0.25).epsilon(0.01));
+  CHECK(ask(1'000'001, 4) == 2);
+}
+
+TEST_CASE("a fitted device says what computing a block takes, and a fixed share is kept") {
+  const auto share_after = [](RouterConfig config) {
+    RouterBench b(std::move(config));
+    b.rank(0, 1, "user");
+    b.find(0);
+    b.index(0, BlocksFound{b.serial, {9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
+    REQUIRE(b.plan().segments.at(1).at == 9);
+    Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
+    executed.pull_us = 40'000;
+    b.answer_at(1, 1, executed);
+    return b.core.pull_share();
+  };
+  RouterConfig config = small_config();
+  const double by_pace = share_after(config);
+  CHECK(by_pace == 1);  // 21 tokens at 1 us
+  config.block_us_per_token = 4'000;
+  CHECK(share_after(config) == doctest::Approx((0.25 * 20'000 + 40'000) / (20'000 + 84'000)));
+  config.measures_pulls = false;
+  CHECK(share_after(config) == 0.25);
+}
+
 TEST_CASE("plans go where they are done first: to the block, past the queue, not to who drains") {
   Cluster c;
   for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));

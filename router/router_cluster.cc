@@ -15,6 +15,7 @@ void RouterCore::on_beat(Turn turn) {
   may_unpark_ = !parked_.empty();
   versions_.tick(turn, workers_);
   see_to_reload(turn);
+  pull_cost_.beat();
   turn.effects.set_timer(beat_timer, turn.now + config_.heartbeat);
 }
 
@@ -167,6 +168,7 @@ StatusReply RouterCore::status(RequestId id) const {
   field("requests_refused", std::to_string(refused_));
   field("plans_sent", std::to_string(attempts_));
   field("retries", std::to_string(retries_));
+  field("pull_share", std::to_string(pull_cost_.share()));
   field("suspects", std::to_string(suspects_.size()));
   if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
   field("precompute", std::string(precompute_.state()));

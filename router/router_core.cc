@@ -36,6 +36,7 @@ RouterCore::RouterCore(RouterConfig config)
       workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
+      pull_cost_(config_.pull_share),
       suspects_(config_.suspects_max, suspect_memory, {5 * config_.heartbeat.us}),
       retry_budget_(config_.retry_share, config_.retry_burst),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
@@ -303,8 +304,8 @@ std::size_t RouterCore::retries_in_flight() const {
 std::vector<SentSegment> RouterCore::remember(const std::vector<PlannedSegment>& segments) {
   std::vector<SentSegment> sent;
   for (const PlannedSegment& segment : segments)
-    sent.push_back(
-        {segment.kind, static_cast<std::uint32_t>(segment.tokens.size()), segment.block.has_value()});
+    sent.push_back({segment.kind, static_cast<std::uint32_t>(segment.tokens.size()),
+                    segment.block.has_value(), segment.at != 0});
   return sent;
 }
 

@@ -21,6 +21,7 @@
 #include "router/leader_view.h"
 #include "router/planner.h"
 #include "router/precompute.h"
+#include "router/pull_cost.h"
 #include "router/request_check.h"
 #include "router/retry_budget.h"
 #include "router/suspects.h"
@@ -56,8 +57,11 @@ struct RouterConfig {
   double retry_share = 0.1;        // retries per admitted request
   double retry_burst = 50;         // as many as one lost worker may leave behind at once
   double us_per_token = 20;        // of a worker that has not reported its own
-  double pull_share = 0.25;        // of the time that a block takes to compute, to pull it; 1: nothing is pulled
-  double attention_share = 0;      // linear work of a token that one attended pair costs (planner.h)
+  double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
+  bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
+  double block_us_per_token =
+      0;  // computing a block, to compare pulls with; 0: as the worker says of all that it computes
+  double attention_share = 0;  // linear work of a token that one attended pair costs (planner.h)
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
@@ -90,6 +94,7 @@ class RouterCore final : public Core {
   bool draining() const { return draining_; }
   const Versions& versions() const { return versions_.versions(); }
   const WorkerTable& workers() const { return workers_; }
+  double pull_share() const { return pull_cost_.share(); }
   std::uint64_t admitted() const { return admitted_; }
   std::uint64_t attempts() const { return attempts_; }  // plans sent
   std::uint64_t retries() const { return retries_; }    // of those, what the retry budget paid for
@@ -138,6 +143,7 @@ class RouterCore final : public Core {
   Prefix prefix_at(NodeId node, const RankWork& work) const;
   Execute plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const;
   void on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed);
+  void note_pull(const std::vector<SentSegment>& sent, NodeId node, const Executed& executed);
 
   // router_score.cc
   void on_score(Turn turn, Address from, const ScoreRequest& request);
@@ -205,6 +211,7 @@ class RouterCore final : public Core {
   WorkerTable workers_;
   LeaderView leader_;
   VersionKeeper versions_;
+  PullCost pull_cost_;
   Suspects suspects_;
   RetryBudget retry_budget_;
   Precompute precompute_;

@@ -123,7 +123,7 @@ void RouterCore::on_found(Turn turn, const BlocksFound& found) {
   Flight* flight = find(found.id);
   if (!flight || flight->stage != Stage::lookup) return;
   RankWork& work = rank_of(*flight);
-  work.held = HeldBlocks::of(found, work.items.size(), config_.pull_share);
+  work.held = HeldBlocks::of(found, work.items.size(), pull_cost_.share());
   if (!work.held) turn.effects.count(Metric::protocol_errors);
   choose_plan(turn, *flight);
 }
@@ -149,7 +149,7 @@ NameContext RouterCore::names_of(const Flight& flight) const {
 // Says of each block that the node lacks where else it is.
 void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
                               std::vector<PlannedSegment>& segments) const {
-  if (config_.pull_share >= 1) return;  // computing is quicker
+  if (pull_cost_.share() >= 1) return;  // computing is quicker
   const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
     if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;
     const auto at = std::find_if(holders.begin(), holders.end(), [&](NodeId holder) {
@@ -196,6 +196,16 @@ Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork&
   return execute;
 }
 
+// Only an answer whose pulled blocks were used says what they cost.
+void RouterCore::note_pull(const std::vector<SentSegment>& sent, NodeId node, const Executed& executed) {
+  if (!config_.measures_pulls || executed.pull_us <= 0) return;
+  double tokens = 0;
+  for (std::size_t i = 0; i < sent.size() && i < executed.reused.size(); ++i)
+    if (sent[i].elsewhere && executed.reused[i] != 0) tokens += sent[i].tokens;
+  const double own = config_.block_us_per_token;
+  pull_cost_.note(tokens, static_cast<double>(executed.pull_us), own > 0 ? own : workers_.us_per_token(node));
+}
+
 void RouterCore::on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed) {
   RankWork& work = rank_of(flight);
   RankReply reply = std::move(work.reply);
@@ -219,6 +229,7 @@ void RouterCore::on_ranked(Turn turn, Flight& flight, NodeId node, const Execute
   reply.timings.pull = executed.pull_us;
   if (const Attempt* attempt = flight.attempt_at(node))
     reply.timings.predicted = static_cast<std::int64_t>(attempt->ticket.predicted_us);
+  note_pull(flight.sent, node, executed);
   reply.timings.total = (turn.now - flight.asked.received).us;
   const Metric plans[] = {Metric::plans_recompute, Metric::plans_user, Metric::plans_item};
   turn.effects.count(plans[static_cast<std::size_t>(work.prefix)]);

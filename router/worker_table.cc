@@ -155,6 +155,11 @@ double WorkerTable::predicted_us(NodeId node, double new_tokens) const {
   return row ? wait_us(*row) + new_tokens * us_per_token(*row) : 0;
 }
 
+double WorkerTable::us_per_token(NodeId node) const {
+  const Row* row = find(node);
+  return row ? us_per_token(*row) : config_.us_per_token;
+}
+
 double WorkerTable::slowness(NodeId node) const {
   const Row* row = find(node);
   return row ? row->slowness : 1;

@@ -64,6 +64,7 @@ class WorkerTable {
   double wait_us(NodeId node) const;
   double predicted_us(NodeId node, double new_tokens) const;  // until it would be done, were it not slow
   double slowness(NodeId node) const;
+  double us_per_token(NodeId node) const;
   std::size_t alive_count(Instant now) const;
   bool any_has(std::string_view model) const;  // that was heard of since the start, and is not lost
   bool all_have(Instant now,

@@ -97,6 +97,13 @@ constexpr Knob knobs[] = {
     {"router.frequency_window", duration, "300s", "1s..24h", "",
      "Sliding window over which accesses of a user or item are counted."},
 
+    {"router.pull_share", real, "0.25", "0..1", "",
+     "Time to pull a block from another node, of the time to compute it, until requests have measured it; "
+     "1: nothing is pulled."},
+    {"router.device", text, "", "", "",
+     "Profile of the workers' machines that troupe bench calibrate wrote, or a known device: computing a "
+     "block, beside a pull of it, takes as long as it says; empty: as long as workers take for a token."},
+
     {"inference.executors", integer, "0", "0..256", "threads",
      "Batches computed at a time; 0: one per core."},
     {"inference.cores", integer, "0", "0..1024", "cores",

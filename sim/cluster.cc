@@ -152,6 +152,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.us_per_token = scenario_.us_per_token;
   if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
   c.pull_share = scenario_.pull_share;
+  c.measures_pulls = !scenario_.hardware;  // else the share is the experiment's, or the link's
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
   c.precompute.on = scenario_.precompute && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
