@@ -22,11 +22,12 @@ constexpr std::string_view usage =
     "usage: cuda_bench [--seed N] [--rounds N] [--only TEXT] [--json FILE] [--peers FILE]\n"
     "       cuda_bench --export FOLDER [--seed N]   models and works for bench_torch.py, with our logits\n"
     "       cuda_bench --expected                   what data sheets lead to expect; needs no device\n"
-    "       cuda_bench --smoke [--export FOLDER]    tiny shapes, checks only, no rates\n"
+    "       cuda_bench --check [--only TEXT]        nothing is timed\n"
+    "       cuda_bench --smoke [--export FOLDER]    tiny shapes, no rates\n"
     "Ends with 1 where a result disagrees, 2 for bad arguments, 3 where there is no device.\n";
 
 struct Options {
-  bool smoke = false, expected = false;
+  bool smoke = false, check = false, expected = false;
   std::uint64_t seed = std::random_device{}();
   unsigned rounds = 15;
   std::string only, json, peers, folder;
@@ -38,6 +39,8 @@ std::optional<Options> parse(int count, char** words) {
     const std::string_view word = words[i];
     if (word == "--smoke") {
       options.smoke = true;
+    } else if (word == "--check") {
+      options.check = true;
     } else if (word == "--expected") {
       options.expected = true;
     } else if (i + 1 < count && word == "--seed") {
@@ -113,6 +116,7 @@ class Bench {
     run_.rows.push_back(std::move(row));
   }
   bool exports_only() const { return !options_.folder.empty() && !options_.smoke; }
+  bool times() const { return !exports_only() && !options_.check; }
   double size() const { return options_.smoke ? 0 : 1; }
 
   const Options options_;
@@ -130,7 +134,7 @@ void Bench::measure(const Work& work) {
   BenchRow row = row_of(work);
   const PreparedWork prepared = work.prepare(chance_);
   row.fault = fault_of(prepared, options_.smoke ? 8 : 24, chance_);
-  if (row.fault.empty()) row.time = timer_.time(prepared);
+  if (row.fault.empty() && times()) row.time = timer_.time(prepared);
   add(std::move(row));
 }
 
@@ -143,7 +147,8 @@ void Bench::measure_models(const BenchShape& shape) {
     BenchRow row = row_of(shape, pass);
     row.fault = fault;
     if (fault.empty()) {
-      ModelBench::Measured measured = model.measure(pass, options_.smoke ? 1 : options_.rounds);
+      ModelBench::Measured measured =
+          model.measure(pass, options_.smoke || options_.check ? 1 : options_.rounds);
       row.time = measured.wall;
       row.parts = measured.parts;
       passes_.push_back({shape.name, row.name(), std::move(pass), std::move(measured.logits)});
@@ -154,20 +159,20 @@ void Bench::measure_models(const BenchShape& shape) {
 
 int Bench::run() {
   std::cerr << "seed " << options_.seed << "\n";
-  if (!exports_only()) run_.before = timer_.ceilings(size(), chance_);
+  if (times()) run_.before = timer_.ceilings(size(), chance_);
   for (const BenchShape& shape : bench_shapes(options_.smoke)) {
     measure_models(shape);
     for (const Work& work : kernel_works(shape)) measure(work);
   }
-  if (!exports_only()) run_.after = timer_.ceilings(size(), chance_);
+  if (times()) run_.after = timer_.ceilings(size(), chance_);
   if (!options_.folder.empty()) export_works(options_.folder, options_.seed, exported_, passes_);
   std::size_t wrong = 0;
   for (const BenchRow& row : run_.rows) wrong += row.fault.empty() ? 0 : 1;
-  if (options_.smoke)
+  if (options_.smoke || options_.check)
     std::cout << run_.rows.size() << " rows tried, " << wrong << " wrong\n";
-  else if (!exports_only())
+  else if (times())
     print_table(run_, std::cout);
-  if (!options_.json.empty()) write_json(run_, options_.json);
+  if (!options_.json.empty() && times() && !options_.smoke) write_json(run_, options_.json);
   return wrong == 0 ? 0 : 1;
 }
 
