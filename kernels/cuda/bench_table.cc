@@ -134,8 +134,29 @@ void write_json(const BenchRun& run, const std::filesystem::path& file) {
 
 void print_expectations(const std::vector<BenchRow>& rows, std::ostream& out) {
   const Assumptions assumed;
-  out << "| kernel | shape | MB | GFLOP |";
-  for (const DataSheet& sheet : data_sheets()) out << " " << sheet.device << " floor, us | expected, us |";
+  out << "# Expected times of the CUDA kernels: to be checked, nothing here was measured\n```\ncuda_bench "
+         "--expected\n```\n"
+         "Floors are operations over the data sheet's dense bf16 rate or bytes over its memory bandwidth, "
+         "whichever takes\n"
+         "longer, step after step: nothing runs faster. Bytes are those that must move, each input and "
+         "output once; between\n"
+         "the launches of a whole model numbers are taken to stay in the cache. Expected is what the cost "
+         "model says on the\n"
+         "assumptions that memory-bound work reaches "
+      << number(100 * assumed.memory_share, "%.0f") << " % of the bandwidth, products "
+      << number(100 * assumed.product_share, "%.0f") << " % and attention\n"
+      << number(100 * assumed.attention_share, "%.0f") << " % of the matrix rate, and that a launch costs "
+      << number(1e6 * assumed.launch_seconds, "%.0f")
+      << " us. The rows are those of `cuda_bench`, which prints the\nmeasured times beside floors from "
+         "ceilings that it"
+         " measures itself. Where these differ from what is expected, one of\nthe two is to be "
+         "understood.\n\nPeaks:";
+  for (const DataSheet& sheet : data_sheets())
+    out << " " << sheet.device << " " << number(sheet.peaks.bytes_per_second / 1e12, "%.3f") << " TB/s, "
+        << number(sheet.peaks.flops_per_second / 1e12, "%.0f") << " TFLOP/s.";
+  out << "\n\n| kernel | shape | MB | GFLOP |";
+  for (const DataSheet& sheet : data_sheets())
+    out << " " << sheet.device << " floor, us | " << sheet.device << " expected, us |";
   out << "\n| --- | --- | ---: | ---: |";
   for (std::size_t i = 0; i < data_sheets().size(); ++i) out << " ---: | ---: |";
   out << "\n";
