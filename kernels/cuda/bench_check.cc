@@ -21,6 +21,9 @@ std::string fault_of(const PreparedWork& work, std::size_t samples, Chance& chan
   if (work.before) work.before(stream);
   work.run(stream);
   stream.synchronize();
+  for (const auto& output : work.outputs)
+    if (const auto number = output->find_poison())
+      return "number " + std::to_string(*number) + " was not written";
   for (std::size_t i = 0; i < std::min(samples, work.checks); ++i) {
     const std::size_t sample = work.checks <= samples ? i
                                : i == 0               ? 0

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/bench_cost.h"
+#include "kernels/cuda/device_test.h"
 
 using namespace troupe::kernels::cuda;
 
@@ -43,6 +44,22 @@ TEST_SUITE("cuda bench") {
     CHECK(seen.size() == 5);
     CHECK(seen[0] == 0);
     CHECK(seen[1] == 99);
+  }
+
+  TEST_CASE("a number that was not written is found, the last as well as the first") {
+    if (!have_device()) return;
+    Chance chance(2);
+    std::vector<std::size_t> seen;
+    PreparedWork work = work_of({1}, 1, &seen);
+    const auto out = std::make_shared<DeviceNumbers>(NumberKind::bf16, 70);
+    const DeviceNumbers numbers(NumberKind::bf16, 70, chance);
+    work.outputs = {out};
+    for (const std::size_t written : {std::size_t{0}, std::size_t{69}}) {
+      work.run = [&](Stream& stream) { stream.copy(out->data(), numbers.data(), 2 * written); };
+      CHECK(fault_of(work, 1, chance) == "number " + std::to_string(written) + " was not written");
+    }
+    work.run = [&](Stream& stream) { stream.copy(out->data(), numbers.data(), 140); };
+    CHECK(fault_of(work, 1, chance) == "");
   }
 
   TEST_CASE("a floor is the longer of moving and computing, step by step; an expectation is never below it") {

@@ -73,6 +73,19 @@ std::vector<double> DeviceNumbers::read(std::size_t first, std::size_t count) co
   return numbers;
 }
 
+std::optional<std::size_t> DeviceNumbers::find_poison() const {
+  constexpr std::size_t chunk = std::size_t{64} << 20, all_of = 4 * chunk;
+  const std::size_t bytes = number_bytes(kind_);
+  for (std::size_t at = 0; at < size_bytes(); at += chunk) {
+    if (size_bytes() > all_of && at >= chunk && at + chunk < size_bytes()) continue;
+    const std::vector<std::byte> found = read_bytes(memory_.data() + at, std::min(chunk, size_bytes() - at));
+    const std::vector<std::byte> poison(bytes, std::byte{0xff});
+    for (std::size_t i = 0; i < found.size(); i += bytes)
+      if (std::memcmp(&found[i], poison.data(), bytes) == 0) return (at + i) / bytes;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::byte> read_bytes(const std::byte* device, std::size_t count) {
   std::vector<std::byte> bytes(count);
   Stream stream;

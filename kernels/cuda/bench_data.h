@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -30,6 +31,8 @@ class DeviceNumbers {
   std::uint16_t* half() const { return memory_.as<std::uint16_t>(); }
   // As they are now; waits for the device.
   std::vector<double> read(std::size_t first, std::size_t count) const;
+  // The number of one that is still poison, if there is any. Of very large memory the beginning and the end.
+  std::optional<std::size_t> find_poison() const;
 
  private:
   void repeat(std::span<const std::byte> block);

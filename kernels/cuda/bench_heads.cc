@@ -94,6 +94,7 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
                           .heads = heads},
                          s);
             },
+        .outputs = {queries},
         .checks = rows,
         .check =
             [=](std::size_t row) {
@@ -175,6 +176,7 @@ Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
     auto list = std::make_shared<DeviceList<RealignPage>>(pages);
     PreparedWork prepared{
         .run = [=](Stream& s) { realign(layout, list->get(), count, turns->get(), s); },
+        .outputs = {out},
         .checks = count,
         .check =
             [=](std::size_t page) {

@@ -49,6 +49,7 @@ Work embed_work(const BenchShape& shape, std::uint32_t rows) {
                             [=](Stream& s) {
                               embed(HalfFormat::bf16, table->half(), list->get(), rows, width, out->f32(), s);
                             },
+                        .outputs = {out},
                         .checks = rows,
                         .check =
                             [=](std::size_t row) {
@@ -73,6 +74,7 @@ Work norm_half_work(const BenchShape& shape, std::uint32_t rows) {
             [=](Stream& s) {
               rms_norm_half(HalfFormat::bf16, in->f32(), weight->f32(), epsilon, rows, width, out->half(), s);
             },
+        .outputs = {out},
         .checks = rows,
         .check =
             [=](std::size_t row) {
@@ -96,6 +98,7 @@ Work norm_work(const BenchShape& shape, std::uint32_t rows) {
                               rms_norm(in->f32(), width, weight->f32(), epsilon, out->f32(), width, rows,
                                        width, s);
                             },
+                        .outputs = {out},
                         .checks = rows,
                         .check =
                             [=](std::size_t row) {
@@ -123,6 +126,7 @@ Work swiglu_work(const BenchShape& shape, std::uint32_t rows, NumberKind kind) {
                               else
                                 swiglu_half(HalfFormat::bf16, in->half(), rows, width, out->half(), s);
                             },
+                        .outputs = {out},
                         .checks = rows,
                         .check =
                             [=](std::size_t row) {
@@ -149,6 +153,7 @@ Work add_work(const BenchShape& shape, std::uint32_t rows) {
     return PreparedWork{
         .before = [=](Stream& s) { s.copy(out->data(), first->data(), out->size_bytes()); },
         .run = [=](Stream& s) { add_rows(in->f32(), width, out->f32(), width, rows, width, s); },
+        .outputs = {out},
         .checks = rows,
         .check =
             [=](std::size_t row) {
@@ -171,6 +176,7 @@ Work recode_work(const BenchShape& shape, std::uint32_t rows) {
     auto out = std::make_shared<DeviceNumbers>(NumberKind::f16, count);
     return PreparedWork{.before = [=](Stream& s) { s.copy(out->data(), first->data(), out->size_bytes()); },
                         .run = [=](Stream& s) { recode_to_f16(out->half(), count, s); },
+                        .outputs = {out},
                         .checks = rows,
                         .check =
                             [=](std::size_t row) {
@@ -201,6 +207,7 @@ Work pick_work(const BenchShape& shape, std::uint32_t count, std::uint32_t rows)
                                          queries->half(), state_out->f32(), query_out->half()},
                                         s);
                             },
+                        .outputs = {state_out, query_out},
                         .checks = count,
                         .check =
                             [=](std::size_t i) {

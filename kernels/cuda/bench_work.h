@@ -23,6 +23,7 @@ struct Checked {
 struct PreparedWork {
   std::function<void(Stream&)> before;  // not timed: restores what `run` overwrites; may be empty
   std::function<void(Stream&)> run;
+  std::vector<std::shared_ptr<const DeviceNumbers>> outputs;  // poison until `run`, which writes all of them
   std::size_t checks = 0;                     // samples that there are, of which some are compared
   std::function<Checked(std::size_t)> check;  // after one run
 };
