@@ -1,5 +1,6 @@
 #include "kernels/cuda/bench_check.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace troupe::kernels::cuda {

@@ -1,6 +1,6 @@
 // Times every kernel and whole models on the device, checks each before on numbers of this run, and prints
 // one table: times beside floors, rates beside ceilings measured in the same run, and peers' times.
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/cuda/decoder.h"
+#include "kernels/cuda/half_format.h"
 #include "kernels/float_formats.h"
 
 namespace troupe::kernels::cuda {
@@ -30,27 +31,24 @@ void add_read(Plan& plan, std::vector<Token> tokens, std::int32_t start, std::ve
   plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()) - 1, last, std::move(read)});
 }
 
-// Both decoders and every peer have the same numbers.
-void round_to_bf16(DecoderModel& model) {
-  const auto round = [](Matrix& matrix) {
-    for (float& value : matrix.values) value = from_bf16(to_bf16(value));
-  };
-  for (LayerWeights& layer : model.weights.layers)
-    for (Matrix* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) round(*m);
-  round(model.weights.embedding);
-  round(model.weights.output);
+void round_values(std::vector<float>& values) {
+  std::vector<std::uint16_t> bits(values.size());
+  round_to(HalfFormat::bf16, values, bits.data());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(bits[i]);
 }
 
-// Biases and norms are stored with the rest, so they must fit too.
-void round_vectors(DecoderModel& model) {
-  const auto round = [](std::vector<float>& values) {
-    for (float& value : values) value = from_bf16(to_bf16(value));
-  };
-  for (LayerWeights& layer : model.weights.layers)
+// So that both decoders and every peer have the same numbers.
+void round_to_bf16(DecoderModel& model) {
+  for (LayerWeights& layer : model.weights.layers) {
+    for (Matrix* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
+      round_values(m->values);
     for (auto* values : {&layer.input_norm, &layer.post_attention_norm, &layer.q_bias, &layer.k_bias,
                          &layer.v_bias, &layer.o_bias, &layer.q_norm, &layer.k_norm})
-      round(*values);
-  round(model.weights.final_norm);
+      round_values(*values);
+  }
+  round_values(model.weights.embedding.values);
+  round_values(model.weights.output.values);
+  round_values(model.weights.final_norm);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -118,7 +116,6 @@ unsigned pass_launches(const DecoderConfig& config) { return 9 * config.layers +
 ModelBench::ModelBench(const BenchShape& shape, std::uint64_t seed, const std::filesystem::path& directory) {
   DecoderModel model = random_decoder(config_of(shape), seed);
   round_to_bf16(model);
-  round_vectors(model);
   if (!directory.empty()) {
     std::filesystem::create_directories(directory);
     write_decoder(model, directory, StoredAs::bf16);
