@@ -15,11 +15,11 @@ std::string number(double value, const char* form) {
 }
 std::string microseconds(double seconds) { return number(seconds * 1e6, seconds < 1e-4 ? "%.1f" : "%.0f"); }
 
-// A rate of nothing is no number.
-std::string rate(double amount, double seconds, double ceiling) {
-  if (amount == 0) return "| | ";
+// Cells end in " |". A rate of nothing is no number.
+std::string rate_cells(double amount, double seconds, double ceiling) {
+  if (amount == 0) return " | |";
   const double found = amount / seconds;
-  return "| " + number(found / 1e12, "%.3f") + " | " + number(100 * found / ceiling, "%.1f");
+  return " " + number(found / 1e12, "%.3f") + " | " + number(100 * found / ceiling, "%.1f") + " |";
 }
 
 Ceilings mean(const Ceilings& a, const Ceilings& b) {
@@ -29,8 +29,8 @@ Ceilings mean(const Ceilings& a, const Ceilings& b) {
 std::string peer_cells(const Peers& peers, const BenchRow& row) {
   if (peers.name.empty()) return "";
   const auto found = peers.times.find(row.name());
-  if (found == peers.times.end()) return " | | |";
-  return " | " + microseconds(found->second.seconds) + " (" + found->second.variant + ") | " +
+  if (found == peers.times.end()) return " | |";
+  return " " + microseconds(found->second.seconds) + " (" + found->second.variant + ") | " +
          number(found->second.seconds / row.time.median, "%.2f") + " |";
 }
 
@@ -108,10 +108,10 @@ void print_table(const BenchRun& run, std::ostream& out) {
     }
     const double floor = floor_seconds(row.steps, ceilings), seconds = row.time.median;
     out << microseconds(seconds) << " | " << microseconds(floor) << " | "
-        << number(100 * floor / seconds, "%.1f") << " "
-        << rate(total_bytes(row.steps), seconds, ceilings.bytes_per_second) << " "
-        << rate(total_flops(row.steps), seconds, ceilings.flops_per_second)
-        << (run.peers.name.empty() ? " |" : peer_cells(run.peers, row)) << "\n";
+        << number(100 * floor / seconds, "%.1f") << " |"
+        << rate_cells(total_bytes(row.steps), seconds, ceilings.bytes_per_second)
+        << rate_cells(total_flops(row.steps), seconds, ceilings.flops_per_second)
+        << peer_cells(run.peers, row) << "\n";
   }
 }
 
