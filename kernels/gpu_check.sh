@@ -159,7 +159,13 @@ sanitize() {
       0) ;;
       9) fail "compute-sanitizer $tool: see $build/$tool.log" ;;
       124) skip "compute-sanitizer $tool: not done after $sanitizer_seconds s" ;;
-      *) skip "compute-sanitizer $tool: ended with $status, as where it cannot use this device" ;;
+      *)
+        if grep -q 'ERROR SUMMARY' "$build/$tool.log"; then
+          fail "cuda_test under compute-sanitizer $tool: see $build/$tool.log"
+        else
+          skip "compute-sanitizer $tool: ended with $status, as where it cannot use this device"
+        fi
+        ;;
     esac
   done
 }
