@@ -28,8 +28,9 @@ struct alignas(16) Floats {
 struct alignas(8) TwoFloats {
   float at[2];
 };
+// A copy: of a reference the compiler would load what is used, number by number.
 template <class T>
-TROUPE_DEVICE const T& as(const void* from) {
+TROUPE_DEVICE T as(const void* from) {
   return *static_cast<const T*>(from);
 }
 
@@ -171,8 +172,10 @@ make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint3
       rotate_head<Half>(from, dim, task.k_norm, task.epsilon, turn, to);
     } else {
       std::byte* const to = slot + kv.keys + (head - task.heads - kv_heads) * kv.head_stride + kv.values;
-      for (unsigned i = 2 * lane(); i < dim; i += 2 * warp_threads)
-        write_two<Half>(to, i, from[i], from[i + 1]);
+      for (unsigned i = 2 * lane(); i < dim; i += 2 * warp_threads) {
+        const auto two = as<TwoFloats>(from + i);
+        write_two<Half>(to, i, two.at[0], two.at[1]);
+      }
     }
   }
 }
@@ -197,7 +200,7 @@ TROUPE_KERNEL(threads) recode_kernel(std::uint16_t* numbers, std::size_t count) 
   for (std::size_t n = first_element(); n < count / 8; n += grid_stride()) {
     float wide[8];
     auto* const words = reinterpret_cast<Words*>(numbers) + n;
-    widen<Bf16>(*words, wide);
+    widen<Bf16>(as<Words>(words), wide);
     *words = narrow<F16>(wide);
   }
 }
