@@ -22,6 +22,10 @@ namespace troupe::kernels::cuda {
 // Empty if there is a kernel for these pages, else what is wrong and what was expected. `heads`: query heads.
 std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
 
+// Which kernel runs: for tests and benchmarks. `hopper` needs a device of capability 90, or the emulator;
+// head sizes that it has no version of go the other way.
+enum class AttendPath : std::uint8_t { by_device, mma, hopper };
+
 // One pass, the same for all its layers. Device pointers.
 struct AttendPass {
   const std::byte* const* addresses = nullptr;  // of tokens
@@ -34,6 +38,7 @@ struct AttendPass {
   // Launched; there may be items and merges of no vectors among them.
   std::uint32_t item_count = 0, merge_count = 0;
   std::uint32_t tile_vectors = 64;
+  AttendPath path = AttendPath::by_device;
 };
 
 // Row r, head h of the queries at queries + r*query_stride + h*head_dim, 16-byte aligned; outputs likewise.

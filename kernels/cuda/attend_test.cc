@@ -31,6 +31,7 @@ struct Shape {
   std::uint32_t head_dim = 32, kv_heads = 1, heads = 1, page_tokens = 4;
   KvFormat format = KvFormat::bf16;
   std::uint32_t multiprocessors = 1;
+  cuda::AttendPath path = cuda::AttendPath::by_device;
 };
 
 // A pass over pages in scattered order, with poison wherever nothing belongs.
@@ -128,7 +129,7 @@ std::vector<std::uint16_t> Case::run() {
   attend(layout_,
          {device_addresses.get(), items.get(), tiles.get(), merges.get(), device_begin.get(),
           device_end.get(), partials.as<float>(), std::uint32_t(plan.items.size()),
-          std::uint32_t(plan.merges.size()), plan.tile_vectors},
+          std::uint32_t(plan.merges.size()), plan.tile_vectors, shape_.path},
          {device_queries.get(), out.get(), stride(), stride(), layer, shape_.heads, scale()}, stream);
   return out.host(stream);
 }

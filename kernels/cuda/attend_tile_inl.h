@@ -179,6 +179,17 @@ TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
 }
 
 // `scores` are weights now.
+// The weights of keys 16*pair to 16*pair + 15, rounded, as the left side of a product with their values.
+template <class Half, unsigned fragments>
+TROUPE_DEVICE void round_weights(const Scores<fragments>& scores, unsigned f, unsigned pair,
+                                 std::uint32_t (&a)[4]) {
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    const float(&two)[4] = scores.of[f][2 * pair + i / 2];
+    a[i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
+  }
+}
+
 template <class B, class Half, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
                               Running<dim, fragments>& running) {
@@ -189,11 +200,7 @@ TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
   for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
     std::uint32_t a[fragments][4];
     TROUPE_UNROLL
-    for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-    for (unsigned i = 0; i < 4; ++i) {
-      const float(&two)[4] = scores.of[f][2 * pair + i / 2];
-      a[f][i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
-    }
+    for (unsigned f = 0; f < fragments; ++f) round_weights<Half>(scores, f, pair, a[f]);
     TROUPE_UNROLL
     for (unsigned step = 0; step < dim / 16; ++step) {
       std::uint32_t b[4];
@@ -262,10 +269,12 @@ TROUPE_DEVICE void judge(const Scores<fragments>& scores, Running<dim, fragments
     running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
 }
 
-// Turns scores into weights, powers of two below the largest score so far, to which all of `running` is
-// brought. The difference comes before the product, so that the largest has weight one however large it is.
+// Turns scores into weights, powers of two below the largest score so far. `shrink`: by which all sums of
+// `running` but its totals must be multiplied now. The difference comes before the product, so that the
+// largest has weight one however large it is.
 template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, fragments>& running) {
+TROUPE_DEVICE void weigh(float scale, Scores<fragments>& scores, Running<dim, fragments>& running,
+                         float (&shrink)[fragments][2]) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
@@ -276,9 +285,9 @@ TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, f
     largest = larger(largest, shuffle_xor(largest, 1));
     largest = larger(largest, shuffle_xor(largest, 2));
     const float top = largest == minus_infinity ? 0.0f : largest;  // nothing seen yet: all weights are 0
-    const float shrink = exp2_fast((running.largest[f][half] - top) * scale);
+    shrink[f][half] = exp2_fast((running.largest[f][half] - top) * scale);
     running.largest[f][half] = largest;
-    float total = running.total[f][half] * shrink;
+    float total = running.total[f][half] * shrink[f][half];
     TROUPE_UNROLL
     for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
@@ -286,10 +295,15 @@ TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, f
       total += scores.of[f][j][i];
     }
     running.total[f][half] = total;
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < dim / 8; ++j)
-      running.out[f][j][2 * half] *= shrink, running.out[f][j][2 * half + 1] *= shrink;
   }
+}
+
+template <unsigned dim, unsigned fragments>
+TROUPE_DEVICE void shrink_sums(const float (&shrink)[fragments][2], Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) running.out[f][j][i] *= shrink[f][i / 2];
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct DeviceProperties {
 DeviceProperties device_properties(int device);
 // For the calling thread, from now on.
 void use_device(int device);
+unsigned device_capability();  // of the calling thread's device
 
 struct FreeDeviceMemory {
   void operator()(std::byte* memory) const;

@@ -36,6 +36,13 @@ DeviceProperties device_properties(int device) {
 
 void use_device(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
 
+unsigned device_capability() {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  return attribute(cudaDevAttrComputeCapabilityMajor, device) * 10 +
+         attribute(cudaDevAttrComputeCapabilityMinor, device);
+}
+
 void FreeDeviceMemory::operator()(std::byte* memory) const { cudaFree(memory); }
 void FreePageLockedMemory::operator()(std::byte* memory) const { cudaFreeHost(memory); }
 

@@ -48,6 +48,7 @@ DeviceProperties device_properties(int) {
   return {"emulator", 90, 4, std::size_t{1} << 30, 1 << 20, 227 * 1024};
 }
 void use_device(int) {}
+unsigned device_capability() { return device_properties(0).capability; }
 
 void FreeDeviceMemory::operator()(std::byte* memory) const {
   const std::lock_guard lock(device_mutex);

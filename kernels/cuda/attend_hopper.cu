@@ -1,0 +1,408 @@
+// Span attention on sm_90a. Warpgroups have roles: the last gathers, the others multiply and soften, 64 query
+// vectors each. A stage of the ring between them holds one tile's keys and values as products read them
+// (simt_hopper.h). attend.h says what bounds it.
+#include "kernels/cuda/attend_block_inl.h"
+#include "kernels/cuda/simt_hopper.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+// Sizes of a block. `groups`: of consumers. One group leaves room for a second block on the multiprocessor.
+template <unsigned dim, unsigned groups>
+struct HopperBlock {
+  static constexpr unsigned consumer_warps = groups * group_warps, consumers = groups * group_threads;
+  static constexpr unsigned threads = consumers + group_threads, resident = groups == 1 ? 2 : 1;
+  static constexpr unsigned consumer_registers = groups == 1 ? 216 : 232, producer_registers = 40;
+  static constexpr unsigned warp_vectors = 16, vectors = consumer_warps * warp_vectors;
+  static constexpr unsigned keys = attend_key_tile;
+
+  static constexpr unsigned vector_bytes = dim * 2, tile_bytes = keys * vector_bytes;
+  static constexpr unsigned stage_bytes = 2 * tile_bytes;  // keys, then values
+  static constexpr unsigned column_bytes = keys * 128;     // 64 numbers of every key
+  static constexpr unsigned stages = (groups == 1 ? 3
+                                      : dim == 64 ? 4
+                                                  : 6) *
+                                     (groups == 1 && dim == 64 ? 2 : 1);
+  // Tiles on their way while one more is announced: a stage that is asked for again was left long ago.
+  static constexpr unsigned ahead = stages > 3 ? stages - 3 : 1;
+
+  // Query vectors lie in the last two stages until they are taken, so far apart that loads meet other banks.
+  static constexpr unsigned query_bytes = vector_bytes + 16, query_stages = 2;
+  static constexpr unsigned query_start = (stages - query_stages) * stage_bytes;
+  static_assert(vectors * query_bytes <= query_stages * stage_bytes);
+
+  static constexpr unsigned full_start = stages * stage_bytes;  // mbarriers
+  static constexpr unsigned empty_start = full_start + stages * 8;
+  static constexpr unsigned queries_came = empty_start + stages * 8, queries_taken = queries_came + 8;
+  static constexpr unsigned note_start = queries_taken + 8;  // a word of each producer warp for each stage
+  static constexpr unsigned sight_start = note_start + stages * group_warps * 4;
+  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
+  static_assert(resident * (shared_bytes + 1024) <= 228 * 1024);
+
+  static constexpr unsigned pieces = dim / 8;                       // of 16 bytes, in a vector
+  static constexpr unsigned rows_at_once = warp_threads / pieces;   // by a producer warp
+  static constexpr unsigned row_step = group_warps * rows_at_once;  // a multiple of eight
+  static constexpr unsigned steps = keys / row_step;
+
+  static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
+    return piece / 8 * column_bytes + row * 128 + (piece % 8 ^ row % 8) * 16;
+  }
+  // The key in a tile that bit `bit` of a producer warp's note stands for.
+  static TROUPE_DEVICE unsigned noted_key(unsigned producer, unsigned bit) {
+    return bit / rows_at_once * row_step + producer * rows_at_once + bit % rows_at_once;
+  }
+};
+
+template <class B>
+TROUPE_DEVICE SharedAddress address_of(unsigned byte) {
+  return dynamic_shared<std::byte>(0, B::shared_bytes).address(byte);
+}
+
+// A stage of the ring, and the parity of the phase of its mbarriers.
+template <class B>
+struct Turn {
+  unsigned stage = 0, parity = 0;
+
+  TROUPE_DEVICE void move_on() {
+    const bool last = ++stage == B::stages;
+    stage = last ? 0 : stage;
+    parity ^= last;
+  }
+  TROUPE_DEVICE SharedAddress full() const { return address_of<B>(B::full_start + stage * 8); }
+  TROUPE_DEVICE SharedAddress empty() const { return address_of<B>(B::empty_start + stage * 8); }
+  TROUPE_DEVICE SharedAddress keys() const { return address_of<B>(stage * B::stage_bytes); }
+  TROUPE_DEVICE SharedAddress values() const { return address_of<B>(stage * B::stage_bytes + B::tile_bytes); }
+  TROUPE_DEVICE Shared<std::uint32_t> notes() const {
+    return dynamic_shared<std::uint32_t>(B::note_start + stage * group_warps * 4, group_warps);
+  }
+};
+
+// The key tiles of an item.
+struct TileList {
+  const KeyTile* first;
+  unsigned count;
+  TROUPE_DEVICE KeyTile load(unsigned i) const { return i < count ? first[i] : KeyTile{}; }
+};
+
+template <class B>
+TROUPE_DEVICE void make_mbarriers() {
+  if (thread_x() == 0) {
+    for (unsigned s = 0; s < B::stages; ++s) {
+      mbarrier_init(address_of<B>(B::full_start + s * 8), group_warps);
+      mbarrier_init(address_of<B>(B::empty_start + s * 8), B::consumer_warps);
+    }
+    mbarrier_init(address_of<B>(B::queries_came), group_threads);
+    mbarrier_init(address_of<B>(B::queries_taken), B::consumer_warps);
+    fence_async();
+  }
+  barrier();
+}
+
+// What a warp did is done when its first lane arrives.
+TROUPE_DEVICE void arrive_as_warp(SharedAddress mbarrier) {
+  warp_sync();
+  if (lane() == 0) mbarrier_arrive(mbarrier);
+}
+
+// The producer.
+
+template <class B, unsigned dim>
+TROUPE_DEVICE void send_queries(const AttendItem& item, const AttendLayer& layer, unsigned kv_head) {
+  const unsigned vector = thread_x() - B::consumers;
+  const SharedAddress came = address_of<B>(B::queries_came);
+  if (vector >= item.vectors) {
+    mbarrier_arrive(came);
+    return;
+  }
+  mbarrier_arrive_expecting(came, B::vector_bytes);
+  copy_bulk(address_of<B>(B::query_start + vector * B::query_bytes),
+            layer.queries + vector_at<dim>(item, layer, layer.query_stride, kv_head, vector), B::vector_bytes,
+            came);
+}
+
+// The token of one of the warp's rows of a tile; lane i brings that of its i-th row.
+template <class B>
+TROUPE_DEVICE std::uintptr_t load_address(const Work& work, const KeyTile& tile) {
+  const unsigned producer = warp() - B::consumer_warps, row = B::noted_key(producer, lane() % 16);
+  if (tile.count == 0) return 0;
+  return reinterpret_cast<std::uintptr_t>(
+      work.addresses[tile.first + (row < tile.count ? row : tile.count - 1u)]);
+}
+
+template <class B>
+TROUPE_DEVICE void gather(const Work& work, const KeyTile& tile, std::uintptr_t address,
+                          const Turn<B>& turn) {
+  const unsigned producer = warp() - B::consumer_warps;
+  const unsigned piece = lane() % B::pieces, row = B::noted_key(producer, lane() / B::pieces);
+  const unsigned to = B::place(row, piece);
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < B::steps; ++i) {
+    const auto* const from =
+        reinterpret_cast<const std::byte*>(shuffle(address, i * B::rows_at_once + lane() / B::pieces)) +
+        piece * 16;
+    const bool present = row + i * B::row_step < tile.count;
+    const unsigned at = to + i * B::row_step * 128;
+    copy_async<16>(turn.keys() + at, from + work.keys_at, present);
+    copy_async<16>(turn.values() + at, from + work.values_at, present);
+  }
+}
+
+// What attend_tile_inl.h says of values that are not finite: each thread looks at what it copied.
+template <class B, class Half>
+TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
+  const auto values =
+      dynamic_shared<std::uint32_t>(turn.stage * B::stage_bytes + B::tile_bytes, B::tile_bytes / 4);
+  const unsigned producer = warp() - B::consumer_warps, piece = lane() % B::pieces;
+  std::uint32_t noted = 0;
+  for (unsigned i = 0; i < B::steps; ++i) {
+    const unsigned bit = i * B::rows_at_once;
+    const unsigned at = B::place(B::noted_key(producer, bit + lane() / B::pieces), piece) / 4;
+    bool bad = false;
+    for (unsigned k = 0; k < 4; ++k) bad |= has_not_finite<Half>(values[at + k]);
+    if (bad)
+      for (unsigned k = 0; k < 4; ++k) values[at + k] = 0;
+    const std::uint32_t votes = ballot(bad);
+    for (unsigned row = 0; row < B::rows_at_once; ++row)
+      if ((votes >> row * B::pieces & ((1u << B::pieces) - 1)) != 0) noted |= 1u << (bit + row);
+  }
+  if (lane() == 0) turn.notes()[producer] = noted;
+}
+
+// While a tile is announced, `ahead` more are on their way, and the addresses of the next are read.
+template <class B, class Half>
+TROUPE_DEVICE void produce(const Work& work, const TileList& list) {
+  Turn<B> fill, announce;
+  KeyTile tile = list.load(0), next = list.load(1);
+  std::uintptr_t address = load_address<B>(work, tile);
+  for (unsigned t = 0; t < list.count + B::ahead; ++t) {
+    if (t < list.count) {
+      const std::uintptr_t next_address = load_address<B>(work, next);
+      if (t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
+      if (t >= B::stages) mbarrier_wait(fill.empty(), fill.parity ^ 1);
+      gather(work, tile, address, fill);
+      fill.move_on();
+      tile = next, next = list.load(t + 2), address = next_address;
+    }
+    copy_async_commit();
+    if (t < B::ahead) continue;
+    copy_async_wait<B::ahead>();
+    if (list.first[t - B::ahead].masked) take_out_not_finite<B, Half>(announce);
+    fence_async();
+    arrive_as_warp(announce.full());
+    announce.move_on();
+  }
+}
+
+// The consumers.
+
+template <class Half>
+TROUPE_DEVICE std::uint32_t in_key_format(std::uint32_t two) {
+  return pack<Half>(low_of<Bf16>(two), high_of<Bf16>(two));
+}
+template <>
+TROUPE_DEVICE std::uint32_t in_key_format<Bf16>(std::uint32_t two) {
+  return two;
+}
+
+// The warp's vectors, as the left side of products with keys.
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void take_queries(std::uint32_t (&queries)[dim / 16][4]) {
+  mbarrier_wait(address_of<B>(B::queries_came), 0);
+  const unsigned vector = warp() * B::warp_vectors + lane() % 16;
+  TROUPE_UNROLL
+  for (unsigned step = 0; step < dim / 16; ++step) {
+    load_matrices(queries[step],
+                  address_of<B>(B::query_start + vector * B::query_bytes + (2 * step + lane() / 16) * 16));
+    TROUPE_UNROLL
+    for (unsigned i = 0; i < 4; ++i) queries[step][i] = in_key_format<Half>(queries[step][i]);
+  }
+  arrive_as_warp(address_of<B>(B::queries_taken));
+}
+
+// What a consumer works with from tile to tile.
+template <class B, unsigned dim>
+struct Consumer {
+  std::uint32_t queries[dim / 16][4];
+  std::uint32_t weights[attend_key_tile / 16][4];  // of the tile before, while its values are multiplied
+  Scores<1> scores;
+  Running<dim, 1> running;
+};
+
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<B, dim>& c) {
+  TROUPE_UNROLL
+  for (unsigned step = 0; step < dim / 16; ++step)
+    multiply_add_group<Half, Rows::along_depth>(
+        c.scores.of[0], c.queries[step],
+        group_matrix(turn.keys() + step / 4 * B::column_bytes + step % 4 * 32, B::column_bytes), step > 0);
+  group_commit();
+}
+
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<B, dim>& c) {
+  TROUPE_UNROLL
+  for (unsigned pair = 0; pair < B::keys / 16; ++pair)
+    multiply_add_group<Half, Rows::along_columns>(
+        c.running.out[0], c.weights[pair], group_matrix(turn.values() + pair * 16 * 128, B::column_bytes),
+        true);
+  group_commit();
+}
+
+// The rows that see a key whose value was taken out.
+template <class B, unsigned dim>
+TROUPE_DEVICE void spoil_noted(const Work& work, const KeyTile& tile, const Turn<B>& turn,
+                               Running<dim, 1>& running) {
+  for (unsigned producer = 0; producer < group_warps; ++producer) {
+    const std::uint32_t noted = turn.notes()[producer];
+    for (unsigned bit = 0; noted >> bit != 0; ++bit) {
+      if ((noted >> bit & 1) == 0) continue;
+      TROUPE_UNROLL
+      for (unsigned half = 0; half < 2; ++half)
+        if (sees(work, tile, sight_of<B>(0, half), B::noted_key(producer, bit)))
+          running.total[0][half] += minus_infinity * 0.0f;
+    }
+  }
+}
+
+template <class B, unsigned dim>
+TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, const Turn<B>& turn, Consumer<B, dim>& c,
+                              float (&shrink)[1][2]) {
+  if (tile.masked) {
+    spoil_noted<B>(work, tile, turn, c.running);
+    judge_masked<B>(work, tile, c.scores, c.running);
+  } else {
+    judge(c.scores, c.running);
+  }
+  weigh(work.scale, c.scores, c.running, shrink);
+}
+
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void round_all_weights(Consumer<B, dim>& c) {
+  TROUPE_UNROLL
+  for (unsigned pair = 0; pair < B::keys / 16; ++pair)
+    round_weights<Half>(c.scores, 0, pair, c.weights[pair]);
+}
+
+// Two groups start their products in turns, so that one softens while the other multiplies. Nobody waits for
+// the turn that the second would give after its last.
+template <class B>
+TROUPE_DEVICE void await_turn(unsigned group) {
+  if constexpr (B::resident == 1) barrier_sync<B::consumers>(1 + group);
+}
+template <class B>
+TROUPE_DEVICE void give_turn(unsigned group, bool last) {
+  if constexpr (B::resident == 1)
+    if (group == 0 || !last) barrier_arrive<B::consumers>(2 - group);
+}
+
+// While the scores of tile t are softened, the values of tile t - 1 are multiplied.
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void consume(const Work& work, const TileList& list, unsigned group, Consumer<B, dim>& c) {
+  take_queries<B, Half, dim>(c.queries);
+  if (list.count == 0) return;
+  Turn<B> turn;
+  KeyTile tile = list.load(0);
+  float shrink[1][2];
+  if (group == 1) give_turn<B>(group, false);
+  mbarrier_wait(turn.full(), turn.parity);
+  await_turn<B>(group);
+  group_fence();
+  start_scores<B, Half>(turn, c);
+  give_turn<B>(group, list.count == 1);
+  group_wait<0>();
+  weigh_tile(work, tile, turn, c, shrink);
+  round_all_weights<B, Half>(c);
+  for (unsigned t = 1; t < list.count; ++t) {
+    const Turn<B> before = turn;
+    turn.move_on();
+    tile = list.load(t);
+    mbarrier_wait(turn.full(), turn.parity);
+    await_turn<B>(group);
+    group_fence();
+    start_scores<B, Half>(turn, c);
+    start_values<B, Half>(before, c);
+    give_turn<B>(group, t + 1 == list.count);
+    group_wait<1>();
+    weigh_tile(work, tile, turn, c, shrink);
+    group_wait<0>();
+    arrive_as_warp(before.empty());
+    if (any(shrink[0][0] != 1 || shrink[0][1] != 1)) shrink_sums(shrink, c.running);
+    round_all_weights<B, Half>(c);
+  }
+  group_fence();
+  start_values<B, Half>(turn, c);
+  group_wait<0>();
+}
+
+// Divided and rounded. Four lanes write 16 bytes side by side.
+template <class B, unsigned dim>
+TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
+                                const Running<dim, 1>& running) {
+  TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    const float total = sum_of_four_lanes(running.total[0][half]);
+    const float inverse = total == 0 ? 0.0f : 1.0f / total;
+    const unsigned vector = warp() * B::warp_vectors + 8 * half + lane() / 4;
+    if (vector >= item.vectors) continue;
+    std::uint16_t* const to = layer.out + vector_at<dim>(item, layer, layer.out_stride, kv_head, vector);
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < dim / 8; ++j)
+      *reinterpret_cast<std::uint32_t*>(to + 8 * j + 2 * (lane() % 4)) =
+          pack<Bf16>(running.out[0][j][2 * half] * inverse, running.out[0][j][2 * half + 1] * inverse);
+  }
+}
+
+template <class Half, unsigned dim, unsigned groups>
+TROUPE_KERNEL_RESIDENT((HopperBlock<dim, groups>::threads), (HopperBlock<dim, groups>::resident))
+attend_hopper_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
+  using B = HopperBlock<dim, groups>;
+  const unsigned kv_head = block_x() % kv.kv_heads;
+  const AttendItem item = pass.items[block_x() / kv.kv_heads];
+  if (item.vectors == 0) return;
+  const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
+  const Work work{pass.addresses + item.key_begin, keys_at, keys_at + kv.values, item.context_tokens,
+                  layer.scale * 1.44269504f};
+  const TileList list{pass.key_tiles + item.tile_begin, item.tile_end - item.tile_begin};
+  const unsigned group = shuffle(warp() / group_warps, 0);
+  note_sights<B>(pass, item, layer.heads);
+  make_mbarriers<B>();
+  if (group == groups) {
+    registers_give<B::producer_registers>();
+    send_queries<B, dim>(item, layer, kv_head);
+    produce<B, Half>(work, list);
+  } else {
+    registers_take<B::consumer_registers>();
+    Consumer<B, dim> c;
+    clear(c.running);
+    consume<B, Half>(work, list, group, c);
+    if (item.partial == whole_result)
+      write_result<B, dim>(item, layer, kv_head, c.running);
+    else
+      write_partial<B>(item, pass, kv.kv_heads, kv_head, c.running);
+  }
+}
+
+template <class Half, unsigned dim, unsigned groups>
+void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, Stream& stream) {
+  using B = HopperBlock<dim, groups>;
+  launch("attend_hopper", attend_hopper_kernel<Half, dim, groups>,
+         {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes},
+         stream, pass, layer, kv);
+}
+
+template <unsigned dim, unsigned groups>
+constexpr AttendVersion version_of(KvFormat format) {
+  return {dim, format, HopperBlock<dim, groups>::vectors,
+          format == KvFormat::bf16 ? run<Bf16, dim, groups> : run<F16, dim, groups>};
+}
+
+constexpr AttendVersion versions[] = {version_of<64, 1>(KvFormat::bf16),  version_of<64, 2>(KvFormat::bf16),
+                                      version_of<128, 1>(KvFormat::bf16), version_of<128, 2>(KvFormat::bf16),
+                                      version_of<64, 1>(KvFormat::f16),   version_of<64, 2>(KvFormat::f16),
+                                      version_of<128, 1>(KvFormat::f16),  version_of<128, 2>(KvFormat::f16)};
+
+}  // namespace
+
+std::span<const AttendVersion> hopper_attend_versions() { return versions; }
+
+}  // namespace troupe::kernels::cuda
