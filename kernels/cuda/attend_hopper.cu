@@ -12,17 +12,14 @@ template <unsigned dim, unsigned groups>
 struct HopperBlock {
   static constexpr unsigned consumer_warps = groups * group_warps, consumers = groups * group_threads;
   static constexpr unsigned threads = consumers + group_threads, resident = groups == 1 ? 2 : 1;
-  static constexpr unsigned consumer_registers = groups == 1 ? 216 : 232, producer_registers = 40;
+  static constexpr unsigned consumer_registers = groups == 1 ? 200 : 224, producer_registers = 56;
   static constexpr unsigned warp_vectors = 16, vectors = consumer_warps * warp_vectors;
   static constexpr unsigned keys = attend_key_tile;
 
   static constexpr unsigned vector_bytes = dim * 2, tile_bytes = keys * vector_bytes;
   static constexpr unsigned stage_bytes = 2 * tile_bytes;  // keys, then values
   static constexpr unsigned column_bytes = keys * 128;     // 64 numbers of every key
-  static constexpr unsigned stages = (groups == 1 ? 3
-                                      : dim == 64 ? 4
-                                                  : 6) *
-                                     (groups == 1 && dim == 64 ? 2 : 1);
+  static constexpr unsigned stages = groups == 1 ? 384 / dim : dim == 64 ? 8 : 6;
   // Tiles on their way while one more is announced: a stage that is asked for again was left long ago.
   static constexpr unsigned ahead = stages > 3 ? stages - 3 : 1;
 
