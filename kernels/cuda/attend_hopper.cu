@@ -171,7 +171,9 @@ TROUPE_DEVICE void produce(const Work& work, const TileList& list) {
   Turn<B> fill, announce;
   KeyTile tile = list.load(0), next = list.load(1);
   std::uintptr_t address = load_address<B>(work, tile);
+  std::uint32_t masked = 0;  // bit i: the tile filled i steps ago
   for (unsigned t = 0; t < list.count + B::ahead; ++t) {
+    masked = masked << 1 | tile.masked;
     if (t < list.count) {
       const std::uintptr_t next_address = load_address<B>(work, next);
       if (t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
@@ -183,7 +185,7 @@ TROUPE_DEVICE void produce(const Work& work, const TileList& list) {
     copy_async_commit();
     if (t < B::ahead) continue;
     copy_async_wait<B::ahead>();
-    if (list.first[t - B::ahead].masked) take_out_not_finite<B, Half>(announce);
+    if ((masked >> B::ahead & 1) != 0) take_out_not_finite<B, Half>(announce);
     fence_async();
     arrive_as_warp(announce.full());
     announce.move_on();
@@ -227,21 +229,21 @@ struct Consumer {
 
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<B, dim>& c) {
+  const GroupMatrix keys = group_matrix(turn.keys(), 0);
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step)
     multiply_add_group<Half, Rows::along_depth>(
-        c.scores.of[0], c.queries[step],
-        group_matrix(turn.keys() + step / 4 * B::column_bytes + step % 4 * 32, B::column_bytes), step > 0);
+        c.scores.of[0], c.queries[step], part_of(keys, step / 4 * B::column_bytes + step % 4 * 32), step > 0);
   group_commit();
 }
 
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<B, dim>& c) {
+  const GroupMatrix values = group_matrix(turn.values(), B::column_bytes);
   TROUPE_UNROLL
   for (unsigned pair = 0; pair < B::keys / 16; ++pair)
-    multiply_add_group<Half, Rows::along_columns>(
-        c.running.out[0], c.weights[pair], group_matrix(turn.values() + pair * 16 * 128, B::column_bytes),
-        true);
+    multiply_add_group<Half, Rows::along_columns>(c.running.out[0], c.weights[pair],
+                                                  part_of(values, pair * 16 * 128), true);
   group_commit();
 }
 
@@ -321,6 +323,7 @@ TROUPE_DEVICE void consume(const Work& work, const TileList& list, unsigned grou
     give_turn<B>(group, t + 1 == list.count);
     group_wait<1>();
     weigh_tile(work, tile, turn, c, shrink);
+    hold_for(c.running.total[0][0] + c.running.total[0][1]);
     group_wait<0>();
     arrive_as_warp(before.empty());
     if (any(shrink[0][0] != 1 || shrink[0][1] != 1)) shrink_sums(shrink, c.running);

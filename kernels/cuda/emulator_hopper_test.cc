@@ -90,7 +90,8 @@ void check_product(unsigned depth) {
     group_fence();
     for (unsigned step = 0; step < depth / 16; ++step) {
       const unsigned start = along_columns ? 2048 * step : step / 4 * columns * 128 + step % 4 * 32;
-      multiply_add_group<Half, rows>(d, fragments[step], group_matrix(2048 + start, depth * 128), true);
+      multiply_add_group<Half, rows>(d, fragments[step], part_of(group_matrix(2048, depth * 128), start),
+                                     true);
     }
     group_commit();
     CHECK(std::isnan(d[0][0]));
@@ -145,7 +146,8 @@ TEST_SUITE("cuda emulator: hopper") {
     CHECK(place(7, 8, 64) * 2 == 7 * 128 + 6 * 16);
     CHECK(place(8, 63, 64) * 2 == 1024 + 126);
     CHECK(place(2, 64, 64) * 2 == 8192 + 256 + 32);
-    CHECK(group_matrix(0x12340, 8192).bits == 0x4000004002001234);
+    CHECK(group_matrix(0x12340, 8192).low == 0x02001234);
+    CHECK(group_matrix(0x12340, 8192).high == 0x40000040);
   }
 
   TEST_CASE("batches of products are waited for in order, and a sum may be begun anew") {
@@ -207,19 +209,19 @@ TEST_SUITE("cuda emulator: hopper") {
   }
 
   TEST_CASE("a descriptor that products cannot read, or that is not the same for all, is a fault") {
-    const auto with = [](std::uint64_t bits) {
-      return [bits](auto& d, auto& a) {
+    const auto with = [](const GroupMatrix& matrix) {
+      return [matrix](auto& d, auto& a) {
         group_fence();
-        multiply_add_group<Bf16, Rows::along_columns>(d, a, GroupMatrix{bits}, true);
+        multiply_add_group<Bf16, Rows::along_columns>(d, a, matrix, true);
       };
     };
-    const std::uint64_t good = group_matrix(0, 0).bits;
+    const GroupMatrix good = group_matrix(0, 0);
     CHECK(product_fault<emulator::KernelFault>(fence_async, with(good)) == "");
-    CHECK(product_fault<emulator::KernelFault>(fence_async, with(good & ~(std::uint64_t{3} << 62))) ==
+    CHECK(product_fault<emulator::KernelFault>(fence_async, with({good.low, good.high & 0x3fffffff})) ==
           "thread 0: a matrix that is not swizzled by 128 bytes");
-    CHECK(product_fault<emulator::AlignmentFault>(fence_async, with(good + 128 / 16)) ==
+    CHECK(product_fault<emulator::AlignmentFault>(fence_async, with(part_of(good, 128))) ==
           "thread 0: a matrix that does not begin in the first row of its patterns of 1024 bytes");
-    CHECK(product_fault<emulator::BoundsFault>(fence_async, with(group_matrix(47 * 1024, 0).bits)) != "");
+    CHECK(product_fault<emulator::BoundsFault>(fence_async, with(group_matrix(47 * 1024, 0))) != "");
     CHECK(product_fault<emulator::DivergenceFault>(fence_async, [](auto& d, auto& a) {
             group_fence();
             multiply_add_group<Bf16, Rows::along_columns>(d, a, group_matrix(warp() == 2 ? 2048 : 0, 0),

@@ -18,6 +18,8 @@
 //                   Fragments are those of multiply_add<Half>, 16 rows a warp. group_fence() before products
 //                   whose registers were touched; group_commit() closes a batch, group_wait<n>() waits for
 //                   all but the last n. Until then d, a and the shared memory of b are left alone.
+//                   hold_for(x), x never negative: compilers move a wait up over arithmetic that should go on
+//                   beside the products; not over that which x comes from.
 //   Registers       registers_take<n>(), registers_give<n>(): a warpgroup has n a thread from now on. In
 //                   kernels declared with TROUPE_KERNEL_RESIDENT(threads, blocks a multiprocessor) only.
 #include <cstdint>
@@ -33,11 +35,10 @@ inline constexpr unsigned group_warps = 4, group_threads = group_warps * warp_th
 enum class Rows { along_depth, along_columns };
 
 // A matrix in shared memory as products read it: rows of 64 numbers, 128 bytes, eight to a pattern of 1024
-// bytes that lies at a multiple of 1024; in row r of a pattern the 16-byte chunk c lies at place c ^ r.
-// `start` may be 32 bytes further on for each 16 of depth. Patterns follow each other every 1024 bytes along
-// the rows; `beside`: from 64 columns to the next 64 where rows run along columns.
+// bytes that lies at a multiple of 1024; in row r of a pattern the 16-byte chunk c lies at place c ^ r. More
+// rows follow, pattern after pattern. PTX ISA, "Matrix descriptor format".
 struct GroupMatrix {
-  std::uint64_t bits;
+  std::uint32_t low, high;
 };
 
 }  // namespace troupe::kernels::cuda::simt
@@ -50,10 +51,14 @@ struct GroupMatrix {
 
 namespace troupe::kernels::cuda::simt {
 
-// PTX ISA, "Matrix descriptor format": addresses and strides in units of 16 bytes.
+// `beside`: from 64 columns to the next 64, where rows run along columns.
 TROUPE_DEVICE GroupMatrix group_matrix(SharedAddress start, unsigned beside) {
-  constexpr std::uint64_t swizzled_128 = std::uint64_t{1} << 62, stride = std::uint64_t{1024 / 16} << 32;
-  return {swizzled_128 | stride | std::uint64_t{beside / 16} << 16 | (start & 0x3ffff) >> 4};
+  constexpr unsigned swizzled_128 = 1u << 30, next_pattern = 1024 / 16;
+  return {beside / 16 << 16 | (start & 0x3ffff) / 16, swizzled_128 | next_pattern};
+}
+// The part that begins so many bytes after `matrix`: 32 for 16 of depth along rows, 128 for a row.
+TROUPE_DEVICE GroupMatrix part_of(GroupMatrix matrix, unsigned bytes) {
+  return {matrix.low + bytes / 16, matrix.high};
 }
 
 }  // namespace troupe::kernels::cuda::simt

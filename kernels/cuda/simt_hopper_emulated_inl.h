@@ -54,9 +54,11 @@ void multiply_add_group(float (&d)[tiles][4], const std::uint32_t (&a)[4], Group
       "multiply_add_group", [](void* const* parts) {
         emulator::start_product({8 * tiles, rows == Rows::along_columns, low_of<Half>}, parts);
       }};
-  emulator::ProductPart part{d[0], a, b.bits, accumulate};
+  emulator::ProductPart part{d[0], a, std::uint64_t{b.high} << 32 | b.low, accumulate};
   emulator::meet_group(operation, &part);
 }
+
+inline void hold_for(float) {}
 
 template <unsigned registers>
 void resize_registers() {

@@ -55,6 +55,13 @@ TROUPE_DEVICE void group_wait() {
   TROUPE_SM90A("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
 
+// An instruction that is never run, and that waits are not moved over.
+TROUPE_DEVICE void hold_for(float x) {
+  TROUPE_SM90A(
+      "{.reg .pred negative; setp.lt.f32 negative, %0, 0f00000000; @negative nanosleep.u32 0;}" ::"f"(x)
+      : "memory");
+}
+
 template <unsigned registers>
 TROUPE_DEVICE void registers_take() {
   TROUPE_SM90A("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
@@ -77,21 +84,21 @@ TROUPE_DEVICE void registers_give() {
   TROUPE_32_NAMES                                                                                          \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, " \
   "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define TROUPE_PRODUCT_64(format)                                                                \
-  TROUPE_SM90A(                                                                                  \
-      "{.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"                                             \
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32." format "." format " {" TROUPE_32_NAMES       \
-      "}, {%32, %33, %34, %35}, %36, add, 1, 1, %38;}"                                           \
-      : TROUPE_D8(d)                                                                             \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits), "r"(std::uint32_t{accumulate}), \
+#define TROUPE_PRODUCT_64(format)                                                                            \
+  TROUPE_SM90A(                                                                                              \
+      "{.reg .pred add;\nsetp.ne.b32 add, %38, 0;\n.reg .b64 b;\nmov.b64 b, {%36, %37};\n"                   \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." format "." format " {" TROUPE_32_NAMES                   \
+      "}, {%32, %33, %34, %35}, b, add, 1, 1, %39;}"                                                         \
+      : TROUPE_D8(d)                                                                                         \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.low), "r"(b.high), "r"(std::uint32_t{accumulate}), \
         "n"(rows == Rows::along_columns ? 1 : 0))
-#define TROUPE_PRODUCT_128(format)                                                               \
-  TROUPE_SM90A(                                                                                  \
-      "{.reg .pred add;\nsetp.ne.b32 add, %69, 0;\n"                                             \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." format "." format " {" TROUPE_64_NAMES      \
-      "}, {%64, %65, %66, %67}, %68, add, 1, 1, %70;}"                                           \
-      : TROUPE_D16(d)                                                                            \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.bits), "r"(std::uint32_t{accumulate}), \
+#define TROUPE_PRODUCT_128(format)                                                                           \
+  TROUPE_SM90A(                                                                                              \
+      "{.reg .pred add;\nsetp.ne.b32 add, %70, 0;\n.reg .b64 b;\nmov.b64 b, {%68, %69};\n"                   \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." format "." format " {" TROUPE_64_NAMES                  \
+      "}, {%64, %65, %66, %67}, b, add, 1, 1, %71;}"                                                         \
+      : TROUPE_D16(d)                                                                                        \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.low), "r"(b.high), "r"(std::uint32_t{accumulate}), \
         "n"(rows == Rows::along_columns ? 1 : 0))
 
 template <class Half, Rows rows>
