@@ -10,6 +10,13 @@ struct alignas(16) Piece {
   std::uint32_t words[4];
 };
 
+template <class B>
+TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
+  static_assert(B::vectors <= B::threads);
+  if (thread_x() >= B::vectors) return;
+  dynamic_shared<Sight>(B::sight_start, B::vectors)[thread_x()] = sight_from(pass, item, heads, thread_x());
+}
+
 template <class B, unsigned dim>
 TROUPE_DEVICE void stage_queries(const AttendItem& item, const AttendLayer& layer, unsigned kv_head) {
   const auto queries = dynamic_shared<std::byte>(0, B::vectors * B::vector_bytes);
@@ -108,7 +115,8 @@ TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragme
     Scores<fragments> scores;
     score<B, Half, dim>(t, scores);
     if (tile.masked)
-      judge_masked<B>(work, tile, scores, running);
+      judge_masked<B>(
+          work, tile, [](unsigned f, unsigned half) { return sight_of<B>(f, half); }, scores, running);
     else
       judge(scores, running);
     float shrink[fragments][2];

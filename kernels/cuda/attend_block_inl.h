@@ -20,15 +20,11 @@ TROUPE_DEVICE std::size_t vector_at(const Item& item, const AttendLayer& layer, 
          std::size_t{kv_head * layer.heads + number % layer.heads} * dim;
 }
 
-template <class B>
-TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
-  static_assert(B::vectors <= B::threads);
-  const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
-  const unsigned vector = thread_x(), row = item.row_begin + (item.vector_begin + vector) / heads;
-  if (vector >= B::vectors) return;
-  const bool present = vector < item.vectors;
-  sights[vector] = {present ? item.context_tokens + pass.visible_begin[row] : 0,
-                    present ? item.context_tokens + pass.visible_end[row] : 0};
+TROUPE_DEVICE Sight sight_from(const AttendPass& pass, const AttendItem& item, unsigned heads,
+                               unsigned vector) {
+  if (vector >= item.vectors) return {0, 0};
+  const unsigned row = item.row_begin + (item.vector_begin + vector) / heads;
+  return {item.context_tokens + pass.visible_begin[row], item.context_tokens + pass.visible_end[row]};
 }
 
 template <unsigned dim, unsigned fragments>

@@ -1,13 +1,22 @@
 // Span attention on sm_90a. Warpgroups have roles: the last gathers, the others multiply and soften, 64 query
 // vectors each. A stage of the ring between them holds one tile's keys and values as products read them
-// (simt_hopper.h). attend.h says what bounds it.
+// (simt_hopper.h). Large blocks stay for several items, so that the next is gathered while one ends.
+#include <algorithm>
+
 #include "kernels/cuda/attend_block_inl.h"
 #include "kernels/cuda/simt_hopper.h"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-// Sizes of a block. `groups`: of consumers. One group leaves room for a second block on the multiprocessor.
+// What the producer hands to the consumers with an item's queries. No vectors: there are no more items.
+struct Handed {
+  AttendItem item;
+  std::uint32_t kv_head = 0;
+};
+
+// Sizes of a block. `groups`: of consumers. A block of one leaves room for a second on its multiprocessor,
+// and computes one item.
 template <unsigned dim, unsigned groups>
 struct HopperBlock {
   static constexpr unsigned consumer_warps = groups * group_warps, consumers = groups * group_threads;
@@ -15,24 +24,26 @@ struct HopperBlock {
   static constexpr unsigned consumer_registers = groups == 1 ? 200 : 224, producer_registers = 56;
   static constexpr unsigned warp_vectors = 16, vectors = consumer_warps * warp_vectors;
   static constexpr unsigned keys = attend_key_tile;
+  static constexpr bool one_item = groups == 1;
 
   static constexpr unsigned vector_bytes = dim * 2, tile_bytes = keys * vector_bytes;
   static constexpr unsigned stage_bytes = 2 * tile_bytes;  // keys, then values
   static constexpr unsigned column_bytes = keys * 128;     // 64 numbers of every key
-  static constexpr unsigned stages = groups == 1 ? 384 / dim : dim == 64 ? 8 : 6;
-  // Tiles on their way while one more is announced: a stage that is asked for again was left long ago.
-  static constexpr unsigned ahead = stages > 3 ? stages - 3 : 1;
+  static constexpr unsigned stages = one_item ? 384 / dim : dim == 64 ? 8 : 5;
+  static constexpr unsigned ahead = (stages - 1) / 2;  // tiles on their way behind the one to be announced
 
-  // Query vectors lie in the last two stages until they are taken, so far apart that loads meet other banks.
+  // Query vectors lie so far apart that loads meet other banks; those of the only item in the last stages,
+  // until they are taken.
   static constexpr unsigned query_bytes = vector_bytes + 16, query_stages = 2;
-  static constexpr unsigned query_start = (stages - query_stages) * stage_bytes;
+  static constexpr unsigned query_start = (one_item ? stages - query_stages : stages) * stage_bytes;
   static_assert(vectors * query_bytes <= query_stages * stage_bytes);
 
-  static constexpr unsigned full_start = stages * stage_bytes;  // mbarriers
-  static constexpr unsigned empty_start = full_start + stages * 8;
+  static constexpr unsigned full_start = stages * stage_bytes + (one_item ? 0 : vectors * query_bytes);
+  static constexpr unsigned empty_start = full_start + stages * 8;  // mbarriers
   static constexpr unsigned queries_came = empty_start + stages * 8, queries_taken = queries_came + 8;
   static constexpr unsigned note_start = queries_taken + 8;  // a word of each producer warp for each stage
-  static constexpr unsigned sight_start = note_start + stages * group_warps * 4;
+  static constexpr unsigned handed_start = note_start + stages * group_warps * 4;
+  static constexpr unsigned sight_start = handed_start + (sizeof(Handed) + 7) / 8 * 8;
   static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
   static_assert(resident * (shared_bytes + 1024) <= 228 * 1024);
 
@@ -74,13 +85,6 @@ struct Turn {
   }
 };
 
-// The key tiles of an item.
-struct TileList {
-  const KeyTile* first;
-  unsigned count;
-  TROUPE_DEVICE KeyTile load(unsigned i) const { return i < count ? first[i] : KeyTile{}; }
-};
-
 template <class B>
 TROUPE_DEVICE void make_mbarriers() {
   if (thread_x() == 0) {
@@ -103,18 +107,23 @@ TROUPE_DEVICE void arrive_as_warp(SharedAddress mbarrier) {
 
 // The producer.
 
+// The queries of an item, what their rows see, and the item itself.
 template <class B, unsigned dim>
-TROUPE_DEVICE void send_queries(const AttendItem& item, const AttendLayer& layer, unsigned kv_head) {
-  const unsigned vector = thread_x() - B::consumers;
+TROUPE_DEVICE void hand_over(const AttendPass& pass, const AttendLayer& layer, const Handed& handed) {
+  const AttendItem& item = handed.item;
   const SharedAddress came = address_of<B>(B::queries_came);
+  const unsigned vector = thread_x() - B::consumers;
+  if (vector == 0) dynamic_shared<Handed>(B::handed_start, 1)[0] = handed;
+  if (vector < B::vectors)
+    dynamic_shared<Sight>(B::sight_start, B::vectors)[vector] = sight_from(pass, item, layer.heads, vector);
   if (vector >= item.vectors) {
     mbarrier_arrive(came);
     return;
   }
   mbarrier_arrive_expecting(came, B::vector_bytes);
   copy_bulk(address_of<B>(B::query_start + vector * B::query_bytes),
-            layer.queries + vector_at<dim>(item, layer, layer.query_stride, kv_head, vector), B::vector_bytes,
-            came);
+            layer.queries + vector_at<dim>(item, layer, layer.query_stride, handed.kv_head, vector),
+            B::vector_bytes, came);
 }
 
 // The token of one of the warp's rows of a tile; lane i brings that of its i-th row.
@@ -165,31 +174,82 @@ TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
   if (lane() == 0) turn.notes()[producer] = noted;
 }
 
+// Tiles that are filled, and those of them that are not announced yet.
+template <class B>
+struct Filling {
+  Turn<B> fill, announce;
+  unsigned pending = 0;
+  std::uint32_t masked = 0;  // bit i: of the tile filled i tiles ago
+};
+
+template <class B, class Half>
+TROUPE_DEVICE void announce_oldest(Filling<B>& ring) {
+  --ring.pending;
+  if ((ring.masked >> ring.pending & 1) != 0) take_out_not_finite<B, Half>(ring.announce);
+  fence_async();
+  arrive_as_warp(ring.announce.full());
+  ring.announce.move_on();
+}
+
+template <class B, class Half>
+TROUPE_DEVICE void announce_all(Filling<B>& ring) {
+  copy_async_wait<0>();
+  while (ring.pending > 0) announce_oldest<B, Half>(ring);
+}
+
 // While a tile is announced, `ahead` more are on their way, and the addresses of the next are read.
 template <class B, class Half>
-TROUPE_DEVICE void produce(const Work& work, const TileList& list) {
-  Turn<B> fill, announce;
-  KeyTile tile = list.load(0), next = list.load(1);
+TROUPE_DEVICE void fill_tiles(const Work& work, const KeyTile* list, unsigned count, Filling<B>& ring) {
+  const auto load = [&](unsigned t) { return t < count ? list[t] : KeyTile{}; };
+  KeyTile tile = load(0), next = load(1);
   std::uintptr_t address = load_address<B>(work, tile);
-  std::uint32_t masked = 0;  // bit i: the tile filled i steps ago
-  for (unsigned t = 0; t < list.count + B::ahead; ++t) {
-    masked = masked << 1 | tile.masked;
-    if (t < list.count) {
-      const std::uintptr_t next_address = load_address<B>(work, next);
-      if (t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
-      if (t >= B::stages) mbarrier_wait(fill.empty(), fill.parity ^ 1);
-      gather(work, tile, address, fill);
-      fill.move_on();
-      tile = next, next = list.load(t + 2), address = next_address;
-    }
+  for (unsigned t = 0; t < count; ++t) {
+    const std::uintptr_t next_address = load_address<B>(work, next);
+    if (B::one_item && t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
+    mbarrier_wait(ring.fill.empty(), ring.fill.parity ^ 1);
+    gather(work, tile, address, ring.fill);
     copy_async_commit();
-    if (t < B::ahead) continue;
+    ring.fill.move_on();
+    ring.masked = ring.masked << 1 | tile.masked;
+    ++ring.pending;
+    tile = next, next = load(t + 2), address = next_address;
+    if (ring.pending <= B::ahead) continue;
     copy_async_wait<B::ahead>();
-    if ((masked >> B::ahead & 1) != 0) take_out_not_finite<B, Half>(announce);
-    fence_async();
-    arrive_as_warp(announce.full());
-    announce.move_on();
+    announce_oldest<B, Half>(ring);
   }
+}
+
+template <class B>
+TROUPE_DEVICE Work work_of(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
+                           const Handed& handed) {
+  const std::uint32_t keys_at = kv.keys + handed.kv_head * kv.head_stride;
+  return {pass.addresses + handed.item.key_begin, keys_at, keys_at + kv.values, handed.item.context_tokens,
+          layer.scale * 1.44269504f};
+}
+
+// Items come the longest first, and are dealt to and fro among the blocks. The consumers must have begun one
+// before the next is handed over, and so have all tiles of those before it.
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void produce(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv) {
+  const unsigned count = pass.item_count * kv.kv_heads, blocks = blocks_x();
+  Filling<B> ring;
+  unsigned parity = 1;
+  for (unsigned round = 0; round * blocks < count; ++round) {
+    const unsigned number = round * blocks + (round % 2 == 0 ? block_x() : blocks - 1 - block_x());
+    if (number >= count) continue;
+    const Handed handed{pass.items[number / kv.kv_heads], number % kv.kv_heads};
+    if (handed.item.vectors == 0) continue;
+    mbarrier_wait(address_of<B>(B::queries_taken), parity);
+    parity ^= 1;
+    hand_over<B, dim>(pass, layer, handed);
+    const unsigned tiles = handed.item.tile_end - handed.item.tile_begin;
+    fill_tiles<B, Half>(work_of<B>(pass, layer, kv, handed), pass.key_tiles + handed.item.tile_begin, tiles,
+                        ring);
+    if (tiles < B::ahead) announce_all<B, Half>(ring);
+  }
+  announce_all<B, Half>(ring);
+  mbarrier_wait(address_of<B>(B::queries_taken), parity);
+  hand_over<B, dim>(pass, layer, {});
 }
 
 // The consumers.
@@ -206,7 +266,6 @@ TROUPE_DEVICE std::uint32_t in_key_format<Bf16>(std::uint32_t two) {
 // The warp's vectors, as the left side of products with keys.
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void take_queries(std::uint32_t (&queries)[dim / 16][4]) {
-  mbarrier_wait(address_of<B>(B::queries_came), 0);
   const unsigned vector = warp() * B::warp_vectors + lane() % 16;
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step) {
@@ -215,7 +274,6 @@ TROUPE_DEVICE void take_queries(std::uint32_t (&queries)[dim / 16][4]) {
     TROUPE_UNROLL
     for (unsigned i = 0; i < 4; ++i) queries[step][i] = in_key_format<Half>(queries[step][i]);
   }
-  arrive_as_warp(address_of<B>(B::queries_taken));
 }
 
 // What a consumer works with from tile to tile.
@@ -225,6 +283,8 @@ struct Consumer {
   std::uint32_t weights[attend_key_tile / 16][4];  // of the tile before, while its values are multiplied
   Scores<1> scores;
   Running<dim, 1> running;
+  Sight sights[2];  // of this thread's rows
+  Turn<B> turn;
 };
 
 template <class B, class Half, unsigned dim>
@@ -250,25 +310,26 @@ TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<B, dim>& c) {
 // The rows that see a key whose value was taken out.
 template <class B, unsigned dim>
 TROUPE_DEVICE void spoil_noted(const Work& work, const KeyTile& tile, const Turn<B>& turn,
-                               Running<dim, 1>& running) {
+                               Consumer<B, dim>& c) {
   for (unsigned producer = 0; producer < group_warps; ++producer) {
     const std::uint32_t noted = turn.notes()[producer];
     for (unsigned bit = 0; noted >> bit != 0; ++bit) {
       if ((noted >> bit & 1) == 0) continue;
       TROUPE_UNROLL
       for (unsigned half = 0; half < 2; ++half)
-        if (sees(work, tile, sight_of<B>(0, half), B::noted_key(producer, bit)))
-          running.total[0][half] += minus_infinity * 0.0f;
+        if (sees(work, tile, c.sights[half], B::noted_key(producer, bit)))
+          c.running.total[0][half] += minus_infinity * 0.0f;
     }
   }
 }
 
 template <class B, unsigned dim>
-TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, const Turn<B>& turn, Consumer<B, dim>& c,
+TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, Consumer<B, dim>& c,
                               float (&shrink)[1][2]) {
   if (tile.masked) {
-    spoil_noted<B>(work, tile, turn, c.running);
-    judge_masked<B>(work, tile, c.scores, c.running);
+    spoil_noted<B>(work, tile, c.turn, c);
+    const auto sight = [&](unsigned, unsigned half) { return c.sights[half]; };
+    judge_masked<B>(work, tile, sight, c.scores, c.running);
   } else {
     judge(c.scores, c.running);
   }
@@ -294,35 +355,48 @@ TROUPE_DEVICE void give_turn(unsigned group, bool last) {
     if (group == 0 || !last) barrier_arrive<B::consumers>(2 - group);
 }
 
+// Takes over the next item; false if there is none.
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE bool begin_item(unsigned parity, Handed& handed, Consumer<B, dim>& c) {
+  mbarrier_wait(address_of<B>(B::queries_came), parity);
+  handed = dynamic_shared<Handed>(B::handed_start, 1)[0];
+  if (handed.item.vectors == 0) return false;
+  take_queries<B, Half, dim>(c.queries);
+  TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) c.sights[half] = sight_of<B>(0, half);
+  arrive_as_warp(address_of<B>(B::queries_taken));
+  clear(c.running);
+  return true;
+}
+
 // While the scores of tile t are softened, the values of tile t - 1 are multiplied.
 template <class B, class Half, unsigned dim>
-TROUPE_DEVICE void consume(const Work& work, const TileList& list, unsigned group, Consumer<B, dim>& c) {
-  take_queries<B, Half, dim>(c.queries);
-  if (list.count == 0) return;
-  Turn<B> turn;
-  KeyTile tile = list.load(0);
+TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, unsigned group,
+                        Consumer<B, dim>& c) {
+  if (count == 0) return;
   float shrink[1][2];
   if (group == 1) give_turn<B>(group, false);
-  mbarrier_wait(turn.full(), turn.parity);
+  KeyTile tile = list[0];
+  mbarrier_wait(c.turn.full(), c.turn.parity);
   await_turn<B>(group);
   group_fence();
-  start_scores<B, Half>(turn, c);
-  give_turn<B>(group, list.count == 1);
+  start_scores<B, Half>(c.turn, c);
+  give_turn<B>(group, count == 1);
   group_wait<0>();
-  weigh_tile(work, tile, turn, c, shrink);
+  weigh_tile(work, tile, c, shrink);
   round_all_weights<B, Half>(c);
-  for (unsigned t = 1; t < list.count; ++t) {
-    const Turn<B> before = turn;
-    turn.move_on();
-    tile = list.load(t);
-    mbarrier_wait(turn.full(), turn.parity);
+  for (unsigned t = 1; t < count; ++t) {
+    const Turn<B> before = c.turn;
+    c.turn.move_on();
+    tile = list[t];
+    mbarrier_wait(c.turn.full(), c.turn.parity);
     await_turn<B>(group);
     group_fence();
-    start_scores<B, Half>(turn, c);
+    start_scores<B, Half>(c.turn, c);
     start_values<B, Half>(before, c);
-    give_turn<B>(group, t + 1 == list.count);
+    give_turn<B>(group, t + 1 == count);
     group_wait<1>();
-    weigh_tile(work, tile, turn, c, shrink);
+    weigh_tile(work, tile, c, shrink);
     hold_for(c.running.total[0][0] + c.running.total[0][1]);
     group_wait<0>();
     arrive_as_warp(before.empty());
@@ -330,8 +404,10 @@ TROUPE_DEVICE void consume(const Work& work, const TileList& list, unsigned grou
     round_all_weights<B, Half>(c);
   }
   group_fence();
-  start_values<B, Half>(turn, c);
+  start_values<B, Half>(c.turn, c);
   group_wait<0>();
+  arrive_as_warp(c.turn.empty());
+  c.turn.move_on();
 }
 
 // Divided and rounded. Four lanes write 16 bytes side by side.
@@ -352,41 +428,45 @@ TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer
   }
 }
 
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void consume(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
+                           unsigned group) {
+  Consumer<B, dim> c;
+  Handed handed;
+  for (unsigned parity = 0; begin_item<B, Half>(parity, handed, c); parity ^= 1) {
+    const AttendItem& item = handed.item;
+    walk<B, Half>(work_of<B>(pass, layer, kv, handed), pass.key_tiles + item.tile_begin,
+                  item.tile_end - item.tile_begin, group, c);
+    if (item.partial == whole_result)
+      write_result<B, dim>(item, layer, handed.kv_head, c.running);
+    else
+      write_partial<B>(item, pass, kv.kv_heads, handed.kv_head, c.running);
+  }
+}
+
 template <class Half, unsigned dim, unsigned groups>
 TROUPE_KERNEL_RESIDENT((HopperBlock<dim, groups>::threads), (HopperBlock<dim, groups>::resident))
 attend_hopper_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
   using B = HopperBlock<dim, groups>;
-  const unsigned kv_head = block_x() % kv.kv_heads;
-  const AttendItem item = pass.items[block_x() / kv.kv_heads];
-  if (item.vectors == 0) return;
-  const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
-  const Work work{pass.addresses + item.key_begin, keys_at, keys_at + kv.values, item.context_tokens,
-                  layer.scale * 1.44269504f};
-  const TileList list{pass.key_tiles + item.tile_begin, item.tile_end - item.tile_begin};
   const unsigned group = shuffle(warp() / group_warps, 0);
-  note_sights<B>(pass, item, layer.heads);
   make_mbarriers<B>();
   if (group == groups) {
     registers_give<B::producer_registers>();
-    send_queries<B, dim>(item, layer, kv_head);
-    produce<B, Half>(work, list);
+    produce<B, Half, dim>(pass, layer, kv);
   } else {
     registers_take<B::consumer_registers>();
-    Consumer<B, dim> c;
-    clear(c.running);
-    consume<B, Half>(work, list, group, c);
-    if (item.partial == whole_result)
-      write_result<B, dim>(item, layer, kv_head, c.running);
-    else
-      write_partial<B>(item, pass, kv.kv_heads, kv_head, c.running);
+    consume<B, Half, dim>(pass, layer, kv, group);
   }
 }
 
 template <class Half, unsigned dim, unsigned groups>
 void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, Stream& stream) {
   using B = HopperBlock<dim, groups>;
+  const unsigned count = pass.item_count * kv.kv_heads;
   launch("attend_hopper", attend_hopper_kernel<Half, dim, groups>,
-         {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes},
+         {.blocks = B::one_item ? count : std::min(count, device_multiprocessors()),
+          .threads = B::threads,
+          .shared_bytes = B::shared_bytes},
          stream, pass, layer, kv);
 }
 

@@ -282,6 +282,22 @@ TEST_SUITE("cuda attention") {
         }
   }
 
+  TEST_CASE("a block that stays for several items, long and short, gives each its own result") {
+    for (const AttendPath path : paths())
+      for (const std::uint32_t head_dim : {64, 128}) {
+        CAPTURE(int(path));
+        CAPTURE(head_dim);
+        Case c({.head_dim = head_dim, .kv_heads = 2, .heads = 2, .path = path}, head_dim);
+        for (const std::uint32_t context : {0, 300, 10, 500, 0, 64, 1, 0}) c.add_group(context, {1, 70});
+        c.add_group(0, std::vector<std::uint32_t>(90, 3));
+        for (std::uint32_t r = 0; r < 64; ++r) c.begin[r] = c.end[r];  // an item of no tiles
+        c.fill();
+        c.check(c.run());
+        CHECK(c.plan.tile_vectors == 128);
+        CHECK(c.plan.items.size() > 12);
+      }
+  }
+
   TEST_CASE("a row that sees no key is zero, beside rows that see some") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));

@@ -227,14 +227,14 @@ TROUPE_DEVICE bool sees(const Work& work, const KeyTile& tile, const Sight& sigh
 }
 
 // Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too
-// is an overflow then, not a key of no importance.
-template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, Scores<fragments>& scores,
-                                Running<dim, fragments>& running) {
+// is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
+template <class B, class SightOf, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+                                Scores<fragments>& scores, Running<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
-    const Sight sight = sight_of<B>(f, half);
+    const Sight sight = sight_of_row(f, half);
     float& total = running.total[f][half];
     TROUPE_UNROLL
     for (unsigned j = 0; j < B::keys / 8; ++j) TROUPE_UNROLL

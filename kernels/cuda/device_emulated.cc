@@ -49,6 +49,7 @@ DeviceProperties device_properties(int) {
 }
 void use_device(int) {}
 unsigned device_capability() { return device_properties(0).capability; }
+unsigned device_multiprocessors() { return device_properties(0).multiprocessors; }
 
 void FreeDeviceMemory::operator()(std::byte* memory) const {
   const std::lock_guard lock(device_mutex);
