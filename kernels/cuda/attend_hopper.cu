@@ -313,7 +313,7 @@ TROUPE_DEVICE void spoil_noted(const Work& work, const KeyTile& tile, const Turn
                                Consumer<B, dim>& c) {
   for (unsigned producer = 0; producer < group_warps; ++producer) {
     const std::uint32_t noted = turn.notes()[producer];
-    for (unsigned bit = 0; noted >> bit != 0; ++bit) {
+    for (unsigned bit = 0; bit < B::steps * B::rows_at_once; ++bit) {
       if ((noted >> bit & 1) == 0) continue;
       TROUPE_UNROLL
       for (unsigned half = 0; half < 2; ++half)
