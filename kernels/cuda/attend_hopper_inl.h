@@ -192,22 +192,39 @@ TROUPE_DEVICE void announce_all(Filling<B>& ring) {
   while (ring.pending > 0) announce_oldest<B, Half>(ring);
 }
 
-// While a tile is announced, `ahead` more are on their way, and the addresses of the next are read.
+// The next tile of an item, its tokens, and the tile after it: read well before they are needed.
+template <class B>
+struct Upcoming {
+  const KeyTile* list;
+  unsigned count;
+  KeyTile tile, after;
+  std::uintptr_t address;
+
+  TROUPE_DEVICE KeyTile load(unsigned t) const { return t < count ? list[t] : KeyTile{}; }
+};
+
+template <class B>
+TROUPE_DEVICE Upcoming<B> first_tiles(const Work& work, const KeyTile* list, unsigned count) {
+  Upcoming<B> upcoming{list, count};
+  upcoming.tile = upcoming.load(0);
+  upcoming.after = upcoming.load(1);
+  upcoming.address = load_address<B>(work, upcoming.tile);
+  return upcoming;
+}
+
+// While a tile is announced, `ahead` more are on their way.
 template <class B, class Half>
-TROUPE_DEVICE void fill_tiles(const Work& work, const KeyTile* list, unsigned count, Filling<B>& ring) {
-  const auto load = [&](unsigned t) { return t < count ? list[t] : KeyTile{}; };
-  KeyTile tile = load(0), next = load(1);
-  std::uintptr_t address = load_address<B>(work, tile);
-  for (unsigned t = 0; t < count; ++t) {
-    const std::uintptr_t next_address = load_address<B>(work, next);
+TROUPE_DEVICE void fill_tiles(const Work& work, Upcoming<B>& upcoming, Filling<B>& ring) {
+  for (unsigned t = 0; t < upcoming.count; ++t) {
+    const std::uintptr_t next_address = load_address<B>(work, upcoming.after);
     if (B::one_item && t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
     mbarrier_wait(ring.fill.empty(), ring.fill.parity ^ 1);
-    gather(work, tile, address, ring.fill);
+    gather(work, upcoming.tile, upcoming.address, ring.fill);
     copy_async_commit();
     ring.fill.move_on();
-    ring.masked = ring.masked << 1 | tile.masked;
+    ring.masked = ring.masked << 1 | upcoming.tile.masked;
     ++ring.pending;
-    tile = next, next = load(t + 2), address = next_address;
+    upcoming.tile = upcoming.after, upcoming.after = upcoming.load(t + 2), upcoming.address = next_address;
     if (ring.pending <= B::ahead) continue;
     copy_async_wait<B::ahead>();
     announce_oldest<B, Half>(ring);
@@ -222,24 +239,32 @@ TROUPE_DEVICE Work work_of(const AttendPass& pass, const AttendLayer& layer, con
           layer.scale * 1.44269504f};
 }
 
-// Items come the longest first, and are dealt to and fro among the blocks. The consumers must have begun one
-// before the next is handed over, and so have all tiles of those before it.
+// The block's item of a round: they come the longest first, and are dealt to and fro among the blocks.
+TROUPE_DEVICE Handed item_of_round(const AttendPass& pass, unsigned kv_heads, unsigned round) {
+  const unsigned place = round % 2 == 0 ? block_x() : blocks_x() - 1 - block_x();
+  const unsigned number = round * blocks_x() + place;
+  if (number >= pass.item_count * kv_heads) return {};
+  return {pass.items[number / kv_heads], number % kv_heads};
+}
+
+// The consumers must have begun an item before the next is handed over, and so have all tiles of those before
+// it. An item is read while the one before is gathered.
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void produce(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv) {
-  const unsigned count = pass.item_count * kv.kv_heads, blocks = blocks_x();
   Filling<B> ring;
   unsigned parity = 1;
-  for (unsigned round = 0; round * blocks < count; ++round) {
-    const unsigned number = round * blocks + (round % 2 == 0 ? block_x() : blocks - 1 - block_x());
-    if (number >= count) continue;
-    const Handed handed{pass.items[number / kv.kv_heads], number % kv.kv_heads};
+  Handed next = item_of_round(pass, kv.kv_heads, 0);
+  for (unsigned round = 0; round * blocks_x() < pass.item_count * kv.kv_heads; ++round) {
+    const Handed handed = next;
+    next = item_of_round(pass, kv.kv_heads, round + 1);
     if (handed.item.vectors == 0) continue;
+    const Work work = work_of<B>(pass, layer, kv, handed);
+    const unsigned tiles = handed.item.tile_end - handed.item.tile_begin;
+    Upcoming<B> upcoming = first_tiles<B>(work, pass.key_tiles + handed.item.tile_begin, tiles);
     mbarrier_wait(address_of<B>(B::queries_taken), parity);
     parity ^= 1;
     hand_over<B, dim>(pass, layer, handed);
-    const unsigned tiles = handed.item.tile_end - handed.item.tile_begin;
-    fill_tiles<B, Half>(work_of<B>(pass, layer, kv, handed), pass.key_tiles + handed.item.tile_begin, tiles,
-                        ring);
+    fill_tiles<B, Half>(work, upcoming, ring);
     if (tiles < B::ahead) announce_all<B, Half>(ring);
   }
   announce_all<B, Half>(ring);
