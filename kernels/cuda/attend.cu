@@ -111,12 +111,15 @@ TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragme
     stage_keys_values<B>(work, window.tiles[B::stages - 1], t + B::stages - 1);
     stage_addresses<B>(work, window.tiles[2 * B::stages - 2], t + 2 * B::stages - 2);
     copy_async_commit();
-    if (some_spoilt) spoil_rows<B>(work, tile, running);
+    const auto sight = [](unsigned f, unsigned half) { return sight_of<B>(f, half); };
+    if (some_spoilt) {
+      const auto noted = spoilt_keys<B>();
+      spoil_rows(work, tile, sight, noted[0] | std::uint64_t{noted[1]} << 32, running);
+    }
     Scores<fragments> scores;
     score<B, Half, dim>(t, scores);
     if (tile.masked)
-      judge_masked<B>(
-          work, tile, [](unsigned f, unsigned half) { return sight_of<B>(f, half); }, scores, running);
+      judge_masked(work, tile, sight, scores, running);
     else
       judge(scores, running);
     float shrink[fragments][2];

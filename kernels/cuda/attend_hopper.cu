@@ -61,29 +61,15 @@ TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<B, dim>& c) {
   group_commit();
 }
 
-// The rows that see a key whose value was taken out.
-template <class B, unsigned dim>
-TROUPE_DEVICE void spoil_noted(const Work& work, const KeyTile& tile, const Turn<B>& turn,
-                               Consumer<B, dim>& c) {
-  for (unsigned producer = 0; producer < group_warps; ++producer) {
-    const std::uint32_t noted = turn.notes()[producer];
-    for (unsigned bit = 0; bit < B::steps * B::rows_at_once; ++bit) {
-      if ((noted >> bit & 1) == 0) continue;
-      TROUPE_UNROLL
-      for (unsigned half = 0; half < 2; ++half)
-        if (sees(work, tile, c.sights[half], B::noted_key(producer, bit)))
-          c.running.total[0][half] += minus_infinity * 0.0f;
-    }
-  }
-}
-
 template <class B, unsigned dim>
 TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, Consumer<B, dim>& c,
                               float (&shrink)[1][2]) {
   if (tile.masked) {
-    spoil_noted<B>(work, tile, c.turn, c);
     const auto sight = [&](unsigned, unsigned half) { return c.sights[half]; };
-    judge_masked<B>(work, tile, sight, c.scores, c.running);
+    const auto notes = c.turn.notes();
+    const std::uint64_t spoilt = notes[0] | notes[1] | notes[2] | notes[3];
+    if (spoilt != 0) spoil_rows(work, tile, sight, spoilt, c.running);
+    judge_masked(work, tile, sight, c.scores, c.running);
   } else {
     judge(c.scores, c.running);
   }

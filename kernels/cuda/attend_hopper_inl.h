@@ -38,8 +38,8 @@ struct HopperBlock {
   static constexpr unsigned full_start = stages * stage_bytes + (one_item ? 0 : vectors * query_bytes);
   static constexpr unsigned empty_start = full_start + stages * 8;  // mbarriers
   static constexpr unsigned queries_came = empty_start + stages * 8, queries_taken = queries_came + 8;
-  static constexpr unsigned note_start = queries_taken + 8;  // a word of each producer warp for each stage
-  static constexpr unsigned handed_start = note_start + stages * group_warps * 4;
+  static constexpr unsigned note_start = queries_taken + 8;
+  static constexpr unsigned handed_start = note_start + stages * group_warps * 8;
   static constexpr unsigned sight_start = handed_start + (sizeof(Handed) + 7) / 8 * 8;
   static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
   static_assert(resident * (shared_bytes + 1024) <= 228 * 1024);
@@ -52,9 +52,9 @@ struct HopperBlock {
   static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
     return piece / 8 * column_bytes + row * 128 + (piece % 8 ^ row % 8) * 16;
   }
-  // The key in a tile that bit `bit` of a producer warp's note stands for.
-  static TROUPE_DEVICE unsigned noted_key(unsigned producer, unsigned bit) {
-    return bit / rows_at_once * row_step + producer * rows_at_once + bit % rows_at_once;
+  // The key in a tile that a producer warp gathers as its i-th.
+  static TROUPE_DEVICE unsigned gathered_key(unsigned producer, unsigned i) {
+    return i / rows_at_once * row_step + producer * rows_at_once + i % rows_at_once;
   }
 };
 
@@ -77,8 +77,9 @@ struct Turn {
   TROUPE_DEVICE SharedAddress empty() const { return address_of<B>(B::empty_start + stage * 8); }
   TROUPE_DEVICE SharedAddress keys() const { return address_of<B>(stage * B::stage_bytes); }
   TROUPE_DEVICE SharedAddress values() const { return address_of<B>(stage * B::stage_bytes + B::tile_bytes); }
-  TROUPE_DEVICE Shared<std::uint32_t> notes() const {
-    return dynamic_shared<std::uint32_t>(B::note_start + stage * group_warps * 4, group_warps);
+  // Of each producer warp: the keys whose values it took out of a masked tile.
+  TROUPE_DEVICE Shared<std::uint64_t> notes() const {
+    return dynamic_shared<std::uint64_t>(B::note_start + stage * group_warps * 8, group_warps);
   }
 };
 
@@ -124,7 +125,7 @@ TROUPE_DEVICE void hand_over(const AttendPass& pass, const AttendLayer& layer, c
 // The token of one of the warp's rows of a tile; lane i brings that of its i-th row.
 template <class B>
 TROUPE_DEVICE std::uintptr_t load_address(const Work& work, const KeyTile& tile) {
-  const unsigned producer = warp() - B::consumer_warps, row = B::noted_key(producer, lane() % 16);
+  const unsigned producer = warp() - B::consumer_warps, row = B::gathered_key(producer, lane() % 16);
   if (tile.count == 0) return 0;
   return reinterpret_cast<std::uintptr_t>(
       work.addresses[tile.first + (row < tile.count ? row : tile.count - 1u)]);
@@ -134,7 +135,7 @@ template <class B>
 TROUPE_DEVICE void gather(const Work& work, const KeyTile& tile, std::uintptr_t address,
                           const Turn<B>& turn) {
   const unsigned producer = warp() - B::consumer_warps;
-  const unsigned piece = lane() % B::pieces, row = B::noted_key(producer, lane() / B::pieces);
+  const unsigned piece = lane() % B::pieces, row = B::gathered_key(producer, lane() / B::pieces);
   const unsigned to = B::place(row, piece);
   TROUPE_UNROLL
   for (unsigned i = 0; i < B::steps; ++i) {
@@ -154,18 +155,18 @@ TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
   const auto values =
       dynamic_shared<std::uint32_t>(turn.stage * B::stage_bytes + B::tile_bytes, B::tile_bytes / 4);
   const unsigned producer = warp() - B::consumer_warps, piece = lane() % B::pieces;
-  std::uint32_t noted = 0;
+  std::uint64_t noted = 0;
   for (unsigned i = 0; i < B::steps; ++i) {
-    const unsigned bit = i * B::rows_at_once;
-    const unsigned at = B::place(B::noted_key(producer, bit + lane() / B::pieces), piece) / 4;
+    const unsigned key = B::gathered_key(producer, i * B::rows_at_once + lane() / B::pieces);
+    const unsigned at = B::place(key, piece) / 4;
     bool bad = false;
     for (unsigned k = 0; k < 4; ++k) bad |= has_not_finite<Half>(values[at + k]);
-    if (bad)
-      for (unsigned k = 0; k < 4; ++k) values[at + k] = 0;
-    const std::uint32_t votes = ballot(bad);
-    for (unsigned row = 0; row < B::rows_at_once; ++row)
-      if ((votes >> row * B::pieces & ((1u << B::pieces) - 1)) != 0) noted |= 1u << (bit + row);
+    if (!bad) continue;
+    noted |= std::uint64_t{1} << key;
+    for (unsigned k = 0; k < 4; ++k) values[at + k] = 0;
   }
+  if (any(noted != 0))
+    for (unsigned mask = 1; mask < warp_threads; mask *= 2) noted |= shuffle_xor(noted, mask);
   if (lane() == 0) turn.notes()[producer] = noted;
 }
 

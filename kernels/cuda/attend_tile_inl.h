@@ -221,43 +221,50 @@ TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
   const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
   return sights[warp() * B::warp_vectors + 16 * fragment + 8 * half + lane() / 4];
 }
-TROUPE_DEVICE bool sees(const Work& work, const KeyTile& tile, const Sight& sight, unsigned at) {
-  const unsigned key = tile.first + at;
-  return at < tile.count && (key < work.context_tokens || (key >= sight.begin && key < sight.end));
+TROUPE_DEVICE std::uint64_t first_keys(std::int32_t count) {
+  return count <= 0 ? 0 : ~std::uint64_t{0} >> (64 - (count < 64 ? count : 64));
+}
+// Of a tile's keys those that a row sees, a bit each.
+TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, const Sight& sight) {
+  static_assert(attend_key_tile <= 64);
+  const auto before = [&](std::uint32_t key) {
+    return first_keys(static_cast<std::int32_t>(key) - static_cast<std::int32_t>(tile.first));
+  };
+  const std::uint64_t tail = before(sight.end) & ~before(sight.begin);
+  return first_keys(static_cast<std::int32_t>(tile.count)) & (before(work.context_tokens) | tail);
 }
 
 // Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too
 // is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
-template <class B, class SightOf, unsigned dim, unsigned fragments>
+template <class SightOf, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
                                 Scores<fragments>& scores, Running<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
-    const Sight sight = sight_of_row(f, half);
+    const std::uint64_t seen = seen_keys(work, tile, sight_of_row(f, half)) >> 2 * (lane() % 4);
+    const std::uint32_t words[2] = {static_cast<std::uint32_t>(seen), static_cast<std::uint32_t>(seen >> 32)};
     float& total = running.total[f][half];
     TROUPE_UNROLL
-    for (unsigned j = 0; j < B::keys / 8; ++j) TROUPE_UNROLL
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 0; i < 2; ++i) {
       float& score = scores.of[f][j][2 * half + i];
-      const bool seen = sees(work, tile, sight, 8 * j + 2 * (lane() % 4) + i);
-      total = multiply_add(seen ? score : 0.0f, 0.0f, total);
-      score = seen ? score : minus_infinity;
+      const bool visible = (words[j / 4] & 1u << (j % 4 * 8 + i)) != 0;
+      total = multiply_add(visible ? score : 0.0f, 0.0f, total);
+      score = visible ? score : minus_infinity;
     }
   }
 }
 
-// The rows that see a key whose value was taken out.
-template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, Running<dim, fragments>& running) {
-  const auto noted = spoilt_keys<B>();
-  for (unsigned at = 0; at < B::keys; ++at) {
-    if ((noted[at / 32] >> at % 32 & 1) == 0) continue;
-    TROUPE_UNROLL
-    for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half)
-      if (sees(work, tile, sight_of<B>(f, half), at)) running.total[f][half] += minus_infinity * 0.0f;
-  }
+// The rows that see a key whose value was taken out; a bit for each of these.
+template <class SightOf, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+                              std::uint64_t spoilt, Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half)
+    if ((seen_keys(work, tile, sight_of_row(f, half)) & spoilt) != 0)
+      running.total[f][half] += minus_infinity * 0.0f;
 }
 
 template <unsigned dim, unsigned fragments>
