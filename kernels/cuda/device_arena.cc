@@ -56,6 +56,15 @@ void PageCopies::finish(Ticket ticket) {
   TROUPE_CHECK(done(ticket), "copies end in order");
 }
 
+// The events of a failed copy may never be reached.
+void PageCopies::finish_all() {
+  while (!in_flight_.empty()) {
+    spare_.push_back(std::move(in_flight_.front()));
+    in_flight_.pop_front();
+  }
+  stream_.synchronize();
+}
+
 DeviceArena::DeviceArena(const KvLayout& layout, std::uint32_t pages, std::uint32_t copies_in_flight_max)
     : pages_(pages),
       stride_((layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment),

@@ -35,6 +35,8 @@ class PageCopies {
   bool done(Ticket ticket);
   // Waits for it.
   void finish(Ticket ticket);
+  // Waits for all that was begun, also after a failure: then no copy touches host memory any more.
+  void finish_all();
 
  private:
   template <class Copy>
