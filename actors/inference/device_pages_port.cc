@@ -12,6 +12,11 @@ namespace {
 
 bool is_read(const PassBlock& block) { return block.kv->grant == Grant::read; }
 
+int used(int device) {
+  kernels::cuda::use_device(device);
+  return device;
+}
+
 std::size_t bytes_of(const PageArena& arena) {
   return arena.pages() < 2 ? arena.pages() * arena.page_bytes()
                            : arena.pages() * static_cast<std::size_t>(arena.page(1) - arena.page(0));
@@ -22,7 +27,7 @@ std::size_t bytes_of(const PageArena& arena) {
 DevicePages::DevicePages(PageArena& arena, const kernels::KvLayout& layout, int device, std::uint32_t pages,
                          std::uint32_t lanes, bool verify)
     : arena_(arena),
-      device_((kernels::cuda::use_device(device), device)),
+      device_(used(device)),
       verify_(verify),
       page_bytes_(layout.page_bytes()),
       lock_(arena.page(0), bytes_of(arena)),

@@ -65,12 +65,10 @@ void PageCopies::finish_all() {
   stream_.synchronize();
 }
 
-DeviceArena::DeviceArena(const KvLayout& layout, std::uint32_t pages, std::uint32_t copies_in_flight_max)
+DeviceArena::DeviceArena(const KvLayout& layout, std::uint32_t pages)
     : pages_(pages),
       stride_((layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment),
-      memory_(stride_ * pages),
-      promotions_(layout.page_bytes(), copies_in_flight_max),
-      demotions_(layout.page_bytes(), copies_in_flight_max) {}
+      memory_(stride_ * pages) {}
 
 std::byte* DeviceArena::page(std::uint32_t index) const {
   TROUPE_CHECK(index < pages_, "a page of this arena");

@@ -7,7 +7,9 @@ namespace troupe::kernels::cuda {
 namespace {
 
 void check(cudaError_t error, const char* call) {
-  if (error != cudaSuccess) throw DeviceError(std::string(call) + ": " + cudaGetErrorString(error));
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // or the next launch would be blamed for it
+  throw DeviceError(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
 unsigned attribute(cudaDeviceAttr name, int device) {

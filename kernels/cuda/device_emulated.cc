@@ -114,14 +114,19 @@ struct Stream::State {
     else
       waiting.push_back(std::move(command));
   }
-  // One command; false if there is none.
+  // One command; false if there is none. What was enqueued behind one that failed does not run.
   bool step() {
     if (waiting.empty()) return false;
     const Command command = std::move(waiting.front());
     waiting.pop_front();
-    if (commands_to_failure > 0 && --commands_to_failure == 0)
-      throw DeviceError("command: failed as a test asked for");
-    command();
+    try {
+      if (commands_to_failure > 0 && --commands_to_failure == 0)
+        throw DeviceError("command: failed as a test asked for");
+      command();
+    } catch (...) {
+      waiting.clear();
+      throw;
+    }
     return true;
   }
 };
