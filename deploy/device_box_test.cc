@@ -1,4 +1,5 @@
-// A whole box over CAF on the emulated device, beside one on the CPU.
+// A whole box over CAF on a device, beside one on the CPU: on the emulated device in deploy_test, and on a
+// GPU in device_box_test.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,15 +12,22 @@
 
 #include "deploy/box.h"
 #include "deploy/device_engine.h"
-#include "kernels/cuda/device_emulated.h"
+#include "kernels/cuda/device_test.h"
 #include "kernels/test_folder.h"
 #include "runtime/caf_host.h"
 #include "runtime/message_id.h"
+#ifdef TROUPE_EMULATED
+#include "kernels/cuda/device_emulated.h"
+#endif
 
 namespace troupe::deploy {
 namespace {
 
-namespace emulator = kernels::cuda::emulator;
+#ifdef TROUPE_EMULATED
+const std::string device_kind = "emulated";
+#else
+const std::string device_kind = "cuda";
+#endif
 
 kernels::DecoderConfig tiny_shape() {
   kernels::DecoderConfig shape;
@@ -39,7 +47,7 @@ void write_model(const std::filesystem::path& directory, const kernels::DecoderC
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 const Settings on_cpu{{"pool.kv_format", "bf16"}};
-const Settings on_device{{"pool.kv_format", "bf16"}, {"model.device", "emulated"}};
+const Settings on_device{{"pool.kv_format", "bf16"}, {"model.device", device_kind}};
 
 Config config_of(const std::filesystem::path& folder, const Settings& settings) {
   Config config;
@@ -75,10 +83,7 @@ class RunningBox {
     });
     host_->start();
   }
-  ~RunningBox() {
-    emulator::fail_command(0);
-    host_->stop();
-  }
+  ~RunningBox() { host_->stop(); }
 
   static std::string item(int i) { return "item-" + std::to_string(i); }
   static std::string user(int u) { return "user-" + std::to_string(u); }
@@ -170,6 +175,7 @@ Settings with_pages(int pages) {
 }
 
 TEST_CASE("a box on a device ranks as the CPU's does, also when the device holds a part of what is reused") {
+  if (!kernels::cuda::have_device()) return;
   RunningBox cpu(on_cpu), device(with_pages(14));
   for (RunningBox* box : {&cpu, &device}) box->wait_until_precomputed();
   double reused = 0;
@@ -195,6 +201,7 @@ TEST_CASE("a box on a device ranks as the CPU's does, also when the device holds
 }
 
 TEST_CASE("requests at the same time share a device that is smaller than what they use together") {
+  if (!kernels::cuda::have_device()) return;
   RunningBox device(with_pages(14));
   std::vector<RankReply> expected;
   for (int n = 0; n < 8; ++n) expected.push_back(device.rank(n % 4, 2 * n, "recompute"));
@@ -208,6 +215,7 @@ TEST_CASE("requests at the same time share a device that is smaller than what th
 }
 
 TEST_CASE("pages of the pool that were damaged are noticed on their way to the device, and computed") {
+  if (!kernels::cuda::have_device()) return;
   RunningBox device(with_pages(14));
   device.wait_until_precomputed();
   const RankReply expected = device.rank(2, 8, "item");
@@ -219,26 +227,29 @@ TEST_CASE("pages of the pool that were damaged are noticed on their way to the d
   CHECK(device.metric(Metric::blocks_corrupt) > 0);
 }
 
-TEST_CASE("a device that fails refuses with 503, and serves again") {
-  RunningBox device(on_device);
-  device.wait_until_precomputed();
-  const RankReply expected = device.rank(0, 0, "item");
-  emulator::fail_command(1);
-  const Message message = device.answer(device.post_rank(0, 0, "item"));
-  emulator::fail_command(0);
-  REQUIRE(std::holds_alternative<Refused>(message));
-  CHECK(std::get<Refused>(message).refusal.status == 503);
-  const RankReply after = device.rank(0, 0, "item");
-  CHECK(after.tokens_reused == expected.tokens_reused);
-  CHECK(distance(expected, after) < tolerance);
-}
-
 TEST_CASE("a request that never fits onto the device is refused, and says so") {
+  if (!kernels::cuda::have_device()) return;
   RunningBox device(with(with_pages(3), "pool.precompute_items", "false"));
   const Message message = device.answer(device.post_rank(0, 0, "item"));
   REQUIRE(std::holds_alternative<Refused>(message));
   CHECK(std::get<Refused>(message).refusal.status == 422);
   CHECK(std::get<Refused>(message).refusal.where == "pool.device_bytes");
+}
+
+#ifdef TROUPE_EMULATED
+
+TEST_CASE("a device that fails refuses with 503, and serves again") {
+  RunningBox device(on_device);
+  device.wait_until_precomputed();
+  const RankReply expected = device.rank(0, 0, "item");
+  kernels::cuda::emulator::fail_command(1);
+  const Message message = device.answer(device.post_rank(0, 0, "item"));
+  kernels::cuda::emulator::fail_command(0);
+  REQUIRE(std::holds_alternative<Refused>(message));
+  CHECK(std::get<Refused>(message).refusal.status == 503);
+  const RankReply after = device.rank(0, 0, "item");
+  CHECK(after.tokens_reused == expected.tokens_reused);
+  CHECK(distance(expected, after) < tolerance);
 }
 
 std::string error_of(const Settings& settings, const kernels::DecoderConfig& shape = tiny_shape()) {
@@ -271,14 +282,7 @@ TEST_CASE("a device that is not there, or cannot run the model, is an error that
   starts(error_of(with(on_device, "pool.device_bytes", "2TiB")), "pool.device_bytes is 2199023255552");
 }
 
-TEST_CASE("two batches at a time on a device, unless another number is asked for") {
-  Config config;
-  config.set("model.device", "cuda:3");
-  CHECK(device_choice(config).number == 3);
-  CHECK(executors_of(config) == 2);
-  config.set("inference.executors", "5");
-  CHECK(executors_of(config) == 5);
-}
+#endif
 
 }  // namespace
 }  // namespace troupe::deploy

@@ -48,5 +48,14 @@ TEST_CASE("knobs reach the decoder's options, and no number of cores means all o
   CHECK(changed.cores == 3);
 }
 
+TEST_CASE("two batches at a time on a device, unless another number is asked for") {
+  Config config;
+  config.set("model.device", "cuda:3");
+  CHECK(device_choice(config).number == 3);
+  CHECK(executors_of(config) == 2);
+  config.set("inference.executors", "5");
+  CHECK(executors_of(config) == 5);
+}
+
 }  // namespace
 }  // namespace troupe::deploy

@@ -1,3 +1,4 @@
+// On the emulated device in actors_test, and on a GPU in device_pages_test.
 #include "actors/inference/device_pages_port.h"
 
 #include <doctest/doctest.h>
@@ -8,8 +9,11 @@
 
 #include "actors/inference/compute_port.h"
 #include "kernels/cuda/decoder.h"
-#include "kernels/cuda/device_emulated.h"
+#include "kernels/cuda/device_test.h"
 #include "kernels/errors.h"
+#ifdef TROUPE_EMULATED
+#include "kernels/cuda/device_emulated.h"
+#endif
 
 namespace troupe::actors {
 namespace {
@@ -62,7 +66,6 @@ struct Bench {
                    }};
 
   explicit Bench(std::uint32_t device_pages) : pages(device_pages) {}
-  ~Bench() { cuda::emulator::fail_command(0); }
 
   JobResult try_run(std::vector<BatchRequest> requests, std::uint32_t lane = 0) {
     return port.run(RunBatch{std::move(requests)}, lane);
@@ -88,8 +91,8 @@ bool close(const std::vector<ScoreRow>& a, const std::vector<ScoreRow>& b) {
 }
 
 TEST_CASE("what a pass writes on the device is in the pool, and a second pass reads its copy") {
+  if (!cuda::have_device()) return;
   Bench b(8);
-  CHECK(cuda::emulator::is_page_locked(b.arena.page(0), b.arena.page_bytes() * b.arena.pages()));
   const BatchSegmentKv block = b.write(1, 3);
   const BatchDone reused = b.run({request(1, block)});
   CHECK(reused.device.blocks_hit == 1);
@@ -100,6 +103,7 @@ TEST_CASE("what a pass writes on the device is in the pool, and a second pass re
 }
 
 TEST_CASE("a block that others put into the pool is brought to the device once, for both lanes") {
+  if (!cuda::have_device()) return;
   Bench from(8), to(8);
   BatchSegmentKv block = from.write(1, 3);
   std::memcpy(to.arena.page(5), from.arena.page(3), to.arena.page_bytes());
@@ -112,6 +116,7 @@ TEST_CASE("a block that others put into the pool is brought to the device once, 
 }
 
 TEST_CASE("a page of the pool that was given to another block is never taken for its former one") {
+  if (!cuda::have_device()) return;
   Bench b(8);
   const BatchSegmentKv former = b.write(1, 3);
   CHECK(b.run({request(1, former)}).device.blocks_hit == 1);
@@ -127,6 +132,7 @@ TEST_CASE("a page of the pool that was given to another block is never taken for
 }
 
 TEST_CASE("a page of the pool that was damaged is noticed on its way to the device, and computed") {
+  if (!cuda::have_device()) return;
   Bench b(2);
   const BatchSegmentKv block = b.write(1, 3);
   b.write(5, 4), b.write(6, 5);  // it is on the device no more
@@ -139,6 +145,7 @@ TEST_CASE("a page of the pool that was damaged is noticed on its way to the devi
 }
 
 TEST_CASE("a batch that is more than the device holds runs in parts; a request that is, is refused") {
+  if (!cuda::have_device()) return;
   Bench b(2);
   std::vector<BatchSegmentKv> blocks;
   for (std::uint32_t i = 0; i < 5; ++i) blocks.push_back(b.write(static_cast<Token>(10 + i), i));
@@ -159,6 +166,7 @@ TEST_CASE("a batch that is more than the device holds runs in parts; a request t
 }
 
 TEST_CASE("a batch that is more than one pass runs in parts; a request that is, is refused") {
+  if (!cuda::have_device()) return;
   Bench b(8);
   std::vector<BatchRequest> batch(20, request(1));  // 80 rows of 64
   BatchRequest large = request(1);
@@ -169,6 +177,66 @@ TEST_CASE("a batch that is more than one pass runs in parts; a request that is, 
   for (int i = 0; i < 20; ++i) CHECK(close(done.replies.at(i).readouts, done.replies.at(0).readouts));
   REQUIRE(done.replies.at(20).refusal);
   CHECK(done.replies.at(20).refusal->code == "too_large");
+}
+
+TEST_CASE("models come and go, and each reads its own blocks") {
+  if (!cuda::have_device()) return;
+  Bench b(8);
+  REQUIRE(std::holds_alternative<ModelChanged>(b.port.run(LoadModel{"two"}, 0)));
+  CHECK(std::get<Refusal>(b.port.run(LoadModel{"deep"}, 0)).code == "other_layout");
+  CHECK(std::get<Refusal>(b.port.run(LoadModel{"none"}, 0)).code == "bad_model");
+  const auto one = b.computed(1);
+  BatchRequest on_two = request(1);
+  on_two.model_version = "two";
+  const auto two = b.run({on_two}).replies.at(0).readouts;
+  CHECK_FALSE(close(one, two));
+  on_two.kv[0] = kv(Grant::write, ++b.generation, {6});
+  on_two.kv[0].checksum = b.run({on_two}).replies.at(0).checksums.at(0);
+  on_two.kv[0].grant = Grant::read;
+  const BatchDone mixed = b.run({on_two, request(1)});
+  CHECK(close(mixed.replies.at(0).readouts, two));
+  CHECK(close(mixed.replies.at(1).readouts, one));
+  CHECK(std::holds_alternative<ModelChanged>(b.port.run(DropModel{"two"}, 1)));
+  CHECK(b.run({on_two}).replies.at(0).refusal->code == "wrong_model");
+}
+
+TEST_CASE("lanes that share a device smaller than what they use all get their answers") {
+  if (!cuda::have_device()) return;
+  Bench b(2);
+  std::vector<BatchSegmentKv> blocks;
+  std::vector<std::vector<ScoreRow>> expected;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    blocks.push_back(b.write(static_cast<Token>(10 + i), i));
+    expected.push_back(b.computed(static_cast<Token>(10 + i)));
+  }
+  std::atomic<int> wrong = 0;
+  const auto serve = [&](std::uint32_t lane) {
+    for (std::uint32_t round = 0; round < 12; ++round) {
+      const std::uint32_t i = (round * (lane + 1)) % 4, k = (i + 1) % 4;
+      const BatchDone done = b.run(
+          {request(static_cast<Token>(10 + i), blocks[i]), request(static_cast<Token>(10 + k), blocks[k])},
+          lane);
+      wrong += !close(done.replies.at(0).readouts, expected[i]) || !done.replies.at(0).corrupt.empty();
+      wrong += !close(done.replies.at(1).readouts, expected[k]) || !done.replies.at(1).corrupt.empty();
+    }
+  };
+  std::thread other(serve, 1);
+  serve(0);
+  other.join();
+  CHECK(wrong == 0);
+}
+
+#ifdef TROUPE_EMULATED
+
+TEST_CASE("the pool is page-locked while its pages go to a device, and no longer") {
+  PageArena arena(64, 2);
+  const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
+  const auto locked = [&] { return cuda::emulator::is_page_locked(arena.page(0), 2 * 64); };
+  {
+    const DevicePages pages(arena, layout, 0, 1, 1, true);
+    CHECK(locked());
+  }
+  CHECK_FALSE(locked());
 }
 
 TEST_CASE("a device that fails, wherever, refuses the batch; then it serves again, of what the pool has") {
@@ -193,50 +261,7 @@ TEST_CASE("a device that fails, wherever, refuses the batch; then it serves agai
   CHECK(failures > 10);
 }
 
-TEST_CASE("models come and go, and each reads its own blocks") {
-  Bench b(8);
-  REQUIRE(std::holds_alternative<ModelChanged>(b.port.run(LoadModel{"two"}, 0)));
-  CHECK(std::get<Refusal>(b.port.run(LoadModel{"deep"}, 0)).code == "other_layout");
-  CHECK(std::get<Refusal>(b.port.run(LoadModel{"none"}, 0)).code == "bad_model");
-  const auto one = b.computed(1);
-  BatchRequest on_two = request(1);
-  on_two.model_version = "two";
-  const auto two = b.run({on_two}).replies.at(0).readouts;
-  CHECK_FALSE(close(one, two));
-  on_two.kv[0] = kv(Grant::write, ++b.generation, {6});
-  on_two.kv[0].checksum = b.run({on_two}).replies.at(0).checksums.at(0);
-  on_two.kv[0].grant = Grant::read;
-  const BatchDone mixed = b.run({on_two, request(1)});
-  CHECK(close(mixed.replies.at(0).readouts, two));
-  CHECK(close(mixed.replies.at(1).readouts, one));
-  CHECK(std::holds_alternative<ModelChanged>(b.port.run(DropModel{"two"}, 1)));
-  CHECK(b.run({on_two}).replies.at(0).refusal->code == "wrong_model");
-}
-
-TEST_CASE("lanes that share a device smaller than what they use all get their answers") {
-  Bench b(2);
-  std::vector<BatchSegmentKv> blocks;
-  std::vector<std::vector<ScoreRow>> expected;
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    blocks.push_back(b.write(static_cast<Token>(10 + i), i));
-    expected.push_back(b.computed(static_cast<Token>(10 + i)));
-  }
-  std::atomic<int> wrong = 0;
-  const auto serve = [&](std::uint32_t lane) {
-    for (std::uint32_t round = 0; round < 12; ++round) {
-      const std::uint32_t i = (round * (lane + 1)) % 4, k = (i + 1) % 4;
-      const BatchDone done = b.run(
-          {request(static_cast<Token>(10 + i), blocks[i]), request(static_cast<Token>(10 + k), blocks[k])},
-          lane);
-      wrong += !close(done.replies.at(0).readouts, expected[i]) || !done.replies.at(0).corrupt.empty();
-      wrong += !close(done.replies.at(1).readouts, expected[k]) || !done.replies.at(1).corrupt.empty();
-    }
-  };
-  std::thread other(serve, 1);
-  serve(0);
-  other.join();
-  CHECK(wrong == 0);
-}
+#endif
 
 }  // namespace
 }  // namespace troupe::actors
