@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include "actors/inference/compute_port.h"
@@ -13,6 +14,7 @@
 #include "kernels/errors.h"
 #ifdef TROUPE_EMULATED
 #include "kernels/cuda/device_emulated.h"
+#include "kernels/cuda/emulator.h"
 #endif
 
 namespace troupe::actors {
@@ -237,6 +239,47 @@ TEST_CASE("the pool is page-locked while its pages go to a device, and no longer
     CHECK(locked());
   }
   CHECK_FALSE(locked());
+}
+
+TEST_CASE("a lane does not read what another one is still copying") {
+  const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
+  PageArena arena(layout.page_bytes(), 2);
+  DevicePages pages(arena, layout, 0, 4, 3, true);
+  const BatchSegmentKv block = kv(Grant::read, 5, {1}, checksum_pages(arena, std::vector<std::uint32_t>{1}));
+  cuda::Stream stream;  // the device is busy with this until it is let go
+  std::promise<void> busy, let_go;
+  cuda::emulator::enqueue(stream, [&] {
+    busy.set_value();
+    let_go.get_future().wait();
+  });
+  std::thread device([&] { stream.synchronize(); });
+  busy.get_future().wait();
+  std::atomic<int> there = 0;
+  const auto read = [&](std::uint32_t lane) {
+    PassBlocks blocks{{&block, 0, {}}};
+    DeviceUse use;
+    CHECK(pages.begin({&blocks, 1}, lane, use) == 1);
+    ++there;
+  };
+  const auto pages_used = [&] {  // by the eyes of a request without blocks
+    PassBlocks none;
+    DeviceUse use;
+    pages.begin({&none, 1}, 2, use);
+    pages.end(2, false);
+    return use.pages_used;
+  };
+  std::thread first(read, 0);
+  while (pages_used() == 0) std::this_thread::yield();
+  std::thread second(read, 1);
+  for (int i = 0; i < 5000; ++i) {
+    CHECK(pages_used() == 1);
+    std::this_thread::yield();
+  }
+  CHECK(there == 0);
+  let_go.set_value();
+  for (std::thread* thread : {&device, &first, &second}) thread->join();
+  CHECK(there == 2);
+  for (const std::uint32_t lane : {0, 1}) pages.end(lane, false);
 }
 
 TEST_CASE("a device that fails, wherever, refuses the batch; then it serves again, of what the pool has") {
