@@ -87,7 +87,7 @@ DeviceTier::Blocks::iterator DeviceTier::add(const Want& want) {
   while (free_.size() < want.pages) evict_one();
   const auto block = blocks_.insert(blocks_.end(), Block{want.generation, want.checksum});
   block->writes = want.write;
-  block->pages.assign(free_.end() - want.pages, free_.end());
+  block->pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // side by side while that is to be had
   free_.resize(free_.size() - want.pages);
   found_[want.generation] = block;
   return block;
@@ -153,7 +153,7 @@ void DeviceTier::forget(Blocks::iterator block) {
 }
 
 void DeviceTier::free(Blocks::iterator block) {
-  free_.insert(free_.end(), block->pages.begin(), block->pages.end());
+  free_.insert(free_.end(), block->pages.rbegin(), block->pages.rend());
   blocks_.erase(block);
 }
 

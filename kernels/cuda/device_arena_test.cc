@@ -66,6 +66,25 @@ TEST_SUITE("cuda device arena") {
     CHECK(host.holds(3, 13));
   }
 
+  TEST_CASE("pages that lie side by side, here, there or in both places, each come to their own") {
+    if (!cuda::have_device()) return;
+    constexpr KvLayout whole{1, 1, 8, 4, KvFormat::bf16};  // 128 bytes: nothing lies between its pages
+    const DeviceArena arena(whole, 8);
+    PageCopies copies(whole.page_bytes(), 1);
+    const cuda::PageLockedMemory host(16 * whole.page_bytes());
+    const auto at = [&](std::uint32_t page) { return host.data() + page * whole.page_bytes(); };
+    for (std::uint32_t i = 0; i < 8; ++i) std::memset(at(i), 10 + static_cast<int>(i), whole.page_bytes());
+    const std::uint32_t to[] = {0, 1, 2, 4, 5, 7, 6, 3}, back[] = {8, 9, 11, 10, 12, 13, 14, 15};
+    std::vector<PageCopy> up, down;
+    for (std::uint32_t i = 0; i < 8; ++i) up.push_back({arena.page(to[i]), at(i)});
+    for (std::uint32_t i = 0; i < 8; ++i) down.push_back({arena.page(i), at(back[i])});
+    copies.finish(copies.promote(up).value());
+    copies.finish(copies.demote(down).value());
+    for (std::uint32_t i = 0; i < 8; ++i)
+      for (std::uint32_t k = 0; k < 8; ++k)
+        if (to[k] == i) CHECK(std::memcmp(at(back[i]), at(k), whole.page_bytes()) == 0);
+  }
+
   TEST_CASE("no more copies are under way than agreed, and they end in order") {
     if (!cuda::have_device()) return;
     const DeviceArena arena(layout, 4);
