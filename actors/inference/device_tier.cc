@@ -74,10 +74,8 @@ DeviceTier::Room DeviceTier::pin(std::span<const Want> wants, std::vector<Pinned
 }
 
 void DeviceTier::hold(Blocks::iterator block) {
-  if (block->pins == 0 && block->last_use > 0) {
-    stop_resting(block);
-    block->came_back = true;
-  }
+  if (block->pins == 0 && block->last_use > 0) stop_resting(block);
+  if (block->state == State::ready) block->came_back = true;
   ++block->pins;
 }
 

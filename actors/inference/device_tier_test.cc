@@ -145,6 +145,17 @@ TEST_CASE("a block that was to be filled and was not is not found") {
   CHECK(b.tier.used() == 0);
 }
 
+TEST_CASE("a second reader comes back for a block, also while the first still holds it") {
+  Bench b(4);
+  const auto first = b.pin({write(1)});
+  REQUIRE(first);
+  b.tier.fill(*(*first)[0].block, 7);
+  CHECK(b.use({read(1)}) == 0);
+  b.tier.unpin(*(*first)[0].block);
+  for (std::uint64_t item = 100; item < 110; ++item) CHECK(b.use({write(item)}) == 1);
+  CHECK(b.use({read(1)}) == 0);
+}
+
 TEST_CASE("a walk over the catalog leaves what requests come back for") {
   Bench b(10);
   for (int round = 0; round < 2; ++round)
