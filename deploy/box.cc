@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
-#include <thread>
 
 #include "actors/allocator/allocator_core.h"
 #include "actors/cache_meta/cache_meta_core.h"
@@ -12,6 +11,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/cost_shape.h"
 #include "deploy/device_option.h"
+#include "deploy/engine.h"
 #include "deploy/item_places.h"
 #include "deploy/prompt_file.h"
 #include "kernels/check.h"
@@ -42,12 +42,6 @@ Incarnation new_incarnation(Coordination& coordination, NodeId node) {
 // Saves and loads do not wait behind pulls, each of which may take as long as a lease.
 std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
   return store_lanes + (config.pulls ? static_cast<std::uint32_t>(config.pulls_running_max) : 0);
-}
-
-// A knob whose zero means one per core.
-std::uint32_t count_or_cores(const Config& config, const char* knob) {
-  const auto asked = static_cast<std::uint32_t>(config.integer(knob));
-  return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
 }
 
 std::size_t pages_of(const Config& config, const kernels::KvLayout& layout) {
@@ -97,26 +91,11 @@ std::string required_text(const Config& config, const char* knob) {
   return config.text(knob);
 }
 
-// The knobs' choices are the formats' names.
-kernels::DecoderOptions decoder_options(const Config& config) {
-  return {.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
-          .kv = kernels::find_kv_format(config.text("pool.kv_format")).value(),
-          .weights = kernels::find_weight_format(config.text("model.weights")).value(),
-          .cores = count_or_cores(config, "inference.cores"),
-          .executors = count_or_cores(config, "inference.executors")};
-}
-
-std::string layout_version(const kernels::DecoderOptions& options) {
-  return std::string(format_name(options.kv)) + " head-major, page_tokens " +
-         std::to_string(options.page_tokens) + ", weights " + std::string(format_name(options.weights)) +
-         kernels::weight_variant(options.weights);
-}
-
 Box::Box(Config config, Place place, MetricRegistry* metrics)
     : config_(std::move(config)),
       place_(std::move(place)),
       metrics_(metrics),
-      executors_(count_or_cores(config_, "inference.executors")) {
+      executors_(executors_of(config_)) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config_, "model.directory");
@@ -129,13 +108,13 @@ Box::Box(Config config, Place place, MetricRegistry* metrics)
                              model_, vocabulary_);
   const kernels::DecoderOptions options = decoder_options(config_);
   layout_ = kernels::kv_layout(model_, options.page_tokens, options.kv);
-  names_ = {loaded.version, layout_version(options)};
+  names_ = {loaded.version, layout_version(config_)};
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   const bool keeps_features = place_.router && !features_in_redis(config_);
   if (place_.routers.size() > 1 && keeps_features)
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
   open_store(folder, keeps_features);
-  if (place_.worker) open_worker(std::move(loaded), options);
+  if (place_.worker) open_worker(std::move(loaded));
   coordination_ = make_coordination(config_, place_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
   if (place_.worker) open_transport();
@@ -155,13 +134,13 @@ void Box::open_store(const std::filesystem::path& folder, bool keeps_features) {
   }
 }
 
-void Box::open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options) {
+void Box::open_worker(kernels::DecoderModel model) {
   arena_ = make_arena(layout_.page_bytes(), pages_of(config_, layout_));
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  compute_ = std::make_unique<actors::ComputePort>(kernels::make_cpu_decoder(std::move(model), options),
-                                                   names_.model_version, *arena_, executors_,
-                                                   config_.boolean("pool.verify_on_read"));
+  Engine engine = open_engine(config_, std::move(model));
+  compute_ = std::make_unique<actors::ComputePort>(std::move(engine.decoder), names_.model_version, *arena_,
+                                                   executors_, engine.make_pages);
 }
 
 void Box::open_transport() {

@@ -32,9 +32,6 @@ namespace troupe::deploy {
 
 // A knob that has no default. Throws ConfigError if it is empty.
 std::string required_text(const Config& config, const char* knob);
-kernels::DecoderOptions decoder_options(const Config& config);
-// What a block depends on beside the checkpoint: blocks that differ in it must not have the same name.
-std::string layout_version(const kernels::DecoderOptions& options);
 
 // What a process is in its cluster, and who the others are.
 struct Place {
@@ -57,6 +54,7 @@ class Box {
 
   static Address address(Role role) { return {1, role}; }  // of one that is alone
   Incarnation incarnation() const { return incarnation_; }
+  PageArena* arena() { return arena_.get(); }          // of a worker
   Transport* transport() { return transport_.get(); }  // null: nobody to pull from
   std::vector<Address> actors() const;                 // of the whole cluster
 
@@ -73,7 +71,7 @@ class Box {
 
  private:
   void open_store(const std::filesystem::path& folder, bool keeps_features);
-  void open_worker(kernels::DecoderModel model, const kernels::DecoderOptions& options);
+  void open_worker(kernels::DecoderModel model);
   void open_transport();
   void open_router();
   void add_worker_to(Host& host);

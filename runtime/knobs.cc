@@ -30,7 +30,13 @@ constexpr Knob knobs[] = {
     {"model.weights", choice, "f32", "f32|int8", "",
      "How linear layers are kept and multiplied. int8 takes a quarter of the memory and is faster; logits "
      "move "
-     "a little."},
+     "a little. On a GPU: f32, which means model.device_format."},
+    {"model.device", text, "cpu", "", "",
+     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16; all workers "
+     "of "
+     "a cluster have the same kind."},
+    {"model.device_format", choice, "bf16", "bf16|f16", "",
+     "How a GPU keeps weights and activations; f16 is finer, but ends at 65504."},
 
     {"pool.memory", size, "256MiB", "1MiB..16TiB", "",
      "Memory for cached keys and values; taken once, at start."},
@@ -38,10 +44,16 @@ constexpr Knob knobs[] = {
      "Tokens in a page. Small pages waste less on short items, large ones need less bookkeeping."},
     {"pool.kv_format", choice, "f32", "f32|f16|bf16", "",
      "How keys and values are stored. Both halves fit twice the blocks into pool.memory; f16 is finer, but "
-     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision."},
+     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision. A "
+     "GPU has no f32."},
+    {"pool.device_bytes", size, "0B", "0B..16TiB", "",
+     "Memory of the GPU for copies of the blocks in pool.memory that are used most; 0: half of what the "
+     "model "
+     "leaves free there, at most as much as pool.memory."},
     {"pool.item_share", real, "0.5", "0..1", "",
      "Share of the pages that the item area gets at start; users get the rest. The policy planner moves it."},
-    {"pool.verify_on_read", boolean, "true", "", "", "Check a cached block's checksum each time it is read."},
+    {"pool.verify_on_read", boolean, "true", "", "",
+     "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there."},
     {"pool.store_item_blocks", boolean, "true", "", "",
      "Keep item blocks in node.data_dir, so that a restart is warm."},
     {"pool.store_bytes_max", size, "64GiB", "1MiB..16TiB", "", "Most that saved blocks may take on disk."},
@@ -105,7 +117,7 @@ constexpr Knob knobs[] = {
      "block, beside a pull of it, takes as long as it says; empty: as long as workers take for a token."},
 
     {"inference.executors", integer, "0", "0..256", "threads",
-     "Batches computed at a time; 0: one per core."},
+     "Batches computed at a time; 0: one per core, or two on a GPU."},
     {"inference.cores", integer, "0", "0..1024", "cores",
      "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",

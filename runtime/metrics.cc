@@ -22,6 +22,9 @@ constexpr std::string_view hit_help = "Blocks that a request found in the cache 
 constexpr std::string_view computed_help = "Blocks that had to be computed.";
 constexpr std::string_view evicted_help = "Blocks evicted from the pool to make room.";
 constexpr std::string_view pages_help = "Pages of the pool that an area has.";
+constexpr std::string_view device_blocks_help =
+    "Cached blocks that batches read, by where the GPU found them.";
+constexpr std::string_view device_bytes_help = "Bytes of pages that were copied between host and GPU.";
 constexpr std::string_view pages_used_help = "Pages of the pool that hold blocks.";
 
 // Rows with one name differ in their labels only; they need not be neighbours.
@@ -74,6 +77,14 @@ constexpr MetricRow rows[] = {
     {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
     {user_pages, gauge, "troupe_pages", user_label, pages_help},
     {user_pages_used, gauge, "troupe_pages_used", user_label, pages_used_help},
+    {device_blocks_hit, counter, "troupe_device_blocks_read_total", "from=\"device\"", device_blocks_help},
+    {device_blocks_missed, counter, "troupe_device_blocks_read_total", "from=\"host\"", device_blocks_help},
+    {device_blocks_evicted, counter, "troupe_device_blocks_evicted_total", "",
+     "Blocks whose copy in the GPU's memory made room for others."},
+    {device_bytes_in, counter, "troupe_device_bytes_total", "to=\"device\"", device_bytes_help},
+    {device_bytes_out, counter, "troupe_device_bytes_total", "to=\"host\"", device_bytes_help},
+    {device_pages, gauge, "troupe_device_pages", "", "Pages that fit into the GPU's part of the pool."},
+    {device_pages_used, gauge, "troupe_device_pages_used", "", "Of those, pages that hold blocks."},
     {index_blocks, gauge, "troupe_index_blocks", "", "Blocks that cache-meta knows of."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {protocol_errors, counter, "troupe_protocol_errors_total", "",

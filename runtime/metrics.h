@@ -20,6 +20,8 @@ enum class Metric : std::uint16_t {
   item_blocks_given_up,
   items_refreshed, item_bytes_moved, items_hot,
   item_pages, item_pages_used, user_pages, user_pages_used,
+  device_blocks_hit, device_blocks_missed, device_blocks_evicted, device_bytes_in, device_bytes_out,
+  device_pages, device_pages_used,
   index_blocks, index_users,
   protocol_errors, messages_undelivered,
   http_requests, http_refused, http_connections,

@@ -66,6 +66,7 @@ struct BatchSegmentKv {
   Grant grant = Grant::none;   // read: reuse these pages; write: compute into them; none: compute only
   std::uint64_t checksum = 0;  // for read: checked before use
   std::vector<std::uint32_t> pages;
+  std::uint64_t generation = 0;  // of the block: never that of other bytes, as long as the process runs
 };
 struct BatchRequest {
   std::vector<PlannedSegment> segments;
@@ -83,9 +84,17 @@ struct BatchReply {
   std::vector<std::uint32_t>
       corrupt;  // segments whose cached bytes failed their checksum (they were computed)
 };
+// What a batch did with the device's copies of the pool's pages. All zero where there is no such device.
+struct DeviceUse {
+  std::uint64_t blocks_hit = 0, blocks_missed = 0;  // of those that were to be read
+  std::uint64_t blocks_evicted = 0;
+  std::uint64_t bytes_to_device = 0, bytes_to_host = 0;
+  std::uint32_t pages = 0, pages_used = 0;  // when the batch began
+};
 struct BatchDone {
   std::vector<BatchReply> replies;  // parallel to RunBatch::requests
   std::int64_t compute_us = 0;
+  DeviceUse device;
 };
 
 // Answered by ModelChanged, or by Refusal if there is no such model or no room for it. A model that is

@@ -1,7 +1,9 @@
 #include "actors/inference/compute_port.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -10,9 +12,13 @@
 
 namespace troupe::actors {
 
-struct ComputePort::Prepared {
-  kernels::Plan plan;
-  kernels::Request request;
+// The sound requests of one model, in order.
+struct ComputePort::Work {
+  std::vector<kernels::Plan> plans;
+  std::vector<kernels::Request> requests;
+  std::vector<PassBlocks> blocks;
+  std::vector<std::size_t> index;  // in the batch
+  std::size_t pass_max = std::numeric_limits<std::size_t>::max();
 };
 
 namespace {
@@ -28,6 +34,47 @@ kernels::Plan to_plan(const BatchRequest& request) {
 
 Refusal bad_plan(std::string what) {
   return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
+}
+
+Refusal no_room(const PassBlocks& blocks) {
+  std::size_t pages = 0;
+  for (const PassBlock& block : blocks) pages += block.kv->pages.size();
+  return {422, "too_large", "the plan's blocks take " + std::to_string(pages) + " pages", "pool.device_bytes",
+          "blocks that fit into the device's part of the pool at one time"};
+}
+
+Refusal too_large(const char* what) {
+  return {422, "too_large", what, "inference worker's device", "a plan that fits into one pass"};
+}
+
+// Gives the pages of a pass back, however it ends.
+struct Hold {
+  PassPages& pages;
+  const std::uint32_t lane;
+  bool failed = false;
+
+  ~Hold() { pages.end(lane, failed); }
+};
+
+// A request with its blocks where they lie now.
+void place(PassBlocks& blocks, kernels::Request& request) {
+  for (PassBlock& block : blocks) {
+    kernels::SegmentKv& kv = request.kv[block.segment];
+    const bool cached = block.kv->grant == Grant::read && !block.corrupt;
+    kv.source = cached ? kernels::Source::cached : kernels::Source::compute;
+    kv.pages = std::move(block.pages);
+    block.pages.clear();
+  }
+}
+
+void collect(const PassBlocks& blocks, const kernels::Logits& logits, std::size_t segments,
+             BatchReply& reply) {
+  for (const std::vector<float>& row : logits.readouts) reply.readouts.push_back({{row.begin(), row.end()}});
+  reply.checksums.resize(segments);
+  for (const PassBlock& block : blocks) {
+    if (block.kv->grant == Grant::write) reply.checksums[block.segment] = block.checksum;
+    if (block.corrupt) reply.corrupt.push_back(block.segment);
+  }
 }
 
 Refusal not_loaded(const std::string& model_version) {
@@ -58,15 +105,24 @@ std::string difference(const kernels::KvLayout& model, const kernels::KvLayout& 
 }  // namespace
 
 ComputePort::ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version,
-                         PageArena& arena, std::uint32_t lanes, bool verify_on_read, Loader loader)
+                         PageArena& arena, std::uint32_t lanes, const MakePages& make_pages, Loader loader)
     : first_version_(std::move(model_version)),
       layout_(decoder->layout()),
       arena_(arena),
       lanes_(lanes + (loader ? 1 : 0)),
-      verify_on_read_(verify_on_read),
       loader_(std::move(loader)) {
   models_[first_version_] = executors_of(std::move(decoder));
+  pages_ = make_pages(arena_, lanes_);
 }
+
+ComputePort::ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version,
+                         PageArena& arena, std::uint32_t lanes, bool verify_on_read, Loader loader)
+    : ComputePort(
+          std::move(decoder), std::move(model_version), arena, lanes,
+          [verify_on_read](PageArena& pages, std::uint32_t) {
+            return std::make_unique<ArenaPages>(pages, verify_on_read);
+          },
+          std::move(loader)) {}
 
 std::shared_ptr<ComputePort::Executors> ComputePort::executors_of(
     std::unique_ptr<kernels::Decoder> decoder) const {
@@ -139,7 +195,7 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
     by_model[batch.requests[i].model_version].push_back(i);
   for (const auto& [model_version, requests] : by_model) {
     if (const auto executors = find(model_version)) {
-      run_model(batch, requests, *executors->at(lane), done);
+      run_model(batch, requests, *executors->at(lane), lane, done);
     } else {
       for (const std::size_t i : requests) done.replies[i].refusal = not_loaded(model_version);
     }
@@ -150,71 +206,76 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
 }
 
 void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests,
-                            kernels::Decoder& decoder, BatchDone& done) const {
-  std::vector<Prepared> prepared(requests.size());
-  std::vector<kernels::Request> sound;
-  std::vector<std::size_t> index;
-  for (std::size_t n = 0; n < requests.size(); ++n) {
-    const std::size_t i = requests[n];
-    prepare(batch.requests[i], decoder.config(), prepared[n], done.replies[i]);
-    if (done.replies[i].refusal) continue;
-    prepared[n].request.plan = &prepared[n].plan;
-    sound.push_back(std::move(prepared[n].request));
-    index.push_back(i);
-  }
-  std::vector<kernels::Logits> logits;
-  if (!sound.empty()) logits = decoder.forward(sound);
-  for (std::size_t n = 0; n < index.size(); ++n)
-    collect(batch.requests[index[n]], logits[n], done.replies[index[n]]);
+                            kernels::Decoder& decoder, std::uint32_t lane, BatchDone& done) const {
+  Work work;
+  work.plans.reserve(requests.size());  // they are pointed at
+  for (const std::size_t i : requests)
+    done.replies[i].refusal = prepare(batch.requests[i], decoder.config(), i, work);
+  for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, decoder, lane, done);
 }
 
-void ComputePort::prepare(const BatchRequest& request, const kernels::DecoderConfig& config,
-                          Prepared& prepared, BatchReply& reply) const {
-  prepared.plan = to_plan(request);
-  std::string fault = kernels::find_fault(prepared.plan, {static_cast<std::int32_t>(config.vocabulary),
-                                                          static_cast<std::int32_t>(config.positions_max)});
-  if (fault.empty() && request.kv.size() != request.segments.size())
-    fault = "kv has " + std::to_string(request.kv.size()) + " entries; expected one per segment, " +
-            std::to_string(request.segments.size());
-  if (fault.empty())
-    for (const PlannedReadout& r : request.readouts)
-      if (request.kv[r.segment].grant == Grant::read)
-        fault =
-            "segment " + std::to_string(r.segment) + " is reused and read out; expected a computed segment";
-  if (!fault.empty()) {
-    reply.refusal = bad_plan(std::move(fault));
-    return;
-  }
-  prepare_pages(request, prepared, reply);
+std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::DecoderConfig& config,
+                                            std::size_t index, Work& work) const {
+  kernels::Plan plan = to_plan(request);
+  std::string fault = kernels::find_fault(
+      plan, {static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)});
+  if (fault.empty()) fault = pages_fault(request);
+  if (!fault.empty()) return bad_plan(std::move(fault));
+  PassBlocks& blocks = work.blocks.emplace_back();
+  for (std::uint32_t i = 0; i < request.kv.size(); ++i)
+    if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
+  work.plans.push_back(std::move(plan));
+  work.requests.push_back({&work.plans.back(), std::vector<kernels::SegmentKv>(request.kv.size())});
+  work.index.push_back(index);
+  return std::nullopt;
 }
 
-void ComputePort::prepare_pages(const BatchRequest& request, Prepared& prepared, BatchReply& reply) const {
-  prepared.request.kv.resize(request.segments.size());
+std::string ComputePort::pages_fault(const BatchRequest& request) const {
+  if (request.kv.size() != request.segments.size())
+    return "kv has " + std::to_string(request.kv.size()) + " entries; expected one per segment, " +
+           std::to_string(request.segments.size());
+  for (const PlannedReadout& r : request.readouts)
+    if (request.kv[r.segment].grant == Grant::read)
+      return "segment " + std::to_string(r.segment) + " is reused and read out; expected a computed segment";
   for (std::size_t i = 0; i < request.kv.size(); ++i) {
-    const BatchSegmentKv& from = request.kv[i];
-    kernels::SegmentKv& to = prepared.request.kv[i];
-    if (from.grant == Grant::none) continue;
-    bool fits = from.pages.size() == layout_.pages_for(request.segments[i].tokens.size());
-    for (std::uint32_t page : from.pages) fits = fits && page < arena_.pages();
-    if (!fits) {
-      reply.refusal = bad_plan("segment " + std::to_string(i) + " has pages that do not hold its tokens");
-      return;
-    }
-    if (from.grant == Grant::read && verify_on_read_ && checksum_pages(arena_, from.pages) != from.checksum) {
-      reply.corrupt.push_back(static_cast<std::uint32_t>(i));
-      continue;
-    }
-    to.source = from.grant == Grant::read ? kernels::Source::cached : kernels::Source::compute;
-    for (std::uint32_t page : from.pages) to.pages.push_back(arena_.page(page));
+    const BatchSegmentKv& kv = request.kv[i];
+    if (kv.grant == Grant::none) continue;
+    bool fits = kv.pages.size() == layout_.pages_for(request.segments[i].tokens.size());
+    for (const std::uint32_t page : kv.pages) fits = fits && page < arena_.pages();
+    if (!fits) return "segment " + std::to_string(i) + " has pages that do not hold its tokens";
   }
+  return "";
 }
 
-void ComputePort::collect(const BatchRequest& request, const kernels::Logits& logits,
-                          BatchReply& reply) const {
-  for (const std::vector<float>& row : logits.readouts) reply.readouts.push_back({{row.begin(), row.end()}});
-  reply.checksums.resize(request.segments.size());
-  for (std::size_t i = 0; i < request.kv.size(); ++i)
-    if (request.kv[i].grant == Grant::write) reply.checksums[i] = checksum_pages(arena_, request.kv[i].pages);
+// As many requests from `first` on as there is room for. Returns how many have their reply.
+std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Decoder& decoder,
+                                  std::uint32_t lane, BatchDone& done) const {
+  Hold hold{*pages_, lane};
+  const std::size_t most = std::min(work.pass_max, work.requests.size() - first);
+  const auto blocks = std::span(work.blocks).subspan(first);
+  const std::size_t count = pages_->begin(blocks.first(most), lane, done.device);
+  if (count == 0) {
+    done.replies[work.index[first]].refusal = no_room(blocks.front());
+    return 1;
+  }
+  const auto requests = std::span(work.requests).subspan(first, count);
+  for (std::size_t i = 0; i < count; ++i) place(blocks[i], requests[i]);
+  hold.failed = true;  // until it turns out otherwise
+  std::vector<kernels::Logits> logits;
+  try {
+    logits = decoder.forward(requests);
+  } catch (const kernels::PassRefused& refused) {  // fewer may fit, and one that does not, fails alone
+    hold.failed = false;
+    work.pass_max = std::max<std::size_t>(count / 2, 1);
+    if (count > 1) return 0;
+    done.replies[work.index[first]].refusal = too_large(refused.what());
+    return 1;
+  }
+  pages_->keep(blocks.first(count), lane, done.device);
+  hold.failed = false;
+  for (std::size_t i = 0; i < count; ++i)
+    collect(blocks[i], logits[i], requests[i].kv.size(), done.replies[work.index[first + i]]);
+  return count;
 }
 
 }  // namespace troupe::actors

@@ -1,8 +1,9 @@
 #pragma once
 // The inference worker's device: runs batches of plans on decoders, reading and writing key-value pages of
-// the node's arena in place. A request that is wrong, or whose pages are, fails alone; cached pages are
-// checked against their checksum before use and computed again if they do not match (promise 2). It holds
-// several models at a time, all of one page layout, and changes them while batches of others run.
+// the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong, or whose
+// pages are, fails alone; cached pages are checked against their checksum before use and computed again if
+// they do not match (promise 2). It holds several models at a time, all of one page layout, and changes them
+// while batches of others run.
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/inference/pass_pages_port.h"
 #include "kernels/decoder.h"
 #include "runtime/page_arena.h"
 #include "runtime/ports.h"
@@ -21,9 +23,14 @@ class ComputePort final : public Port {
  public:
   // The decoder of a model version; throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
   using Loader = std::function<std::unique_ptr<kernels::Decoder>(const std::string& model_version)>;
+  // Called once, when the executors are there: what memory they left is for pages.
+  using MakePages = std::function<std::unique_ptr<PassPages>(PageArena& arena, std::uint32_t lanes)>;
 
   // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
   // outlives the port. Without a loader the port keeps the one model.
+  ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version, PageArena& arena,
+              std::uint32_t lanes, const MakePages& make_pages, Loader loader = {});
+  // On the arena's own pages.
   ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version, PageArena& arena,
               std::uint32_t lanes, bool verify_on_read, Loader loader = {});
 
@@ -35,7 +42,7 @@ class ComputePort final : public Port {
   JobResult run(const Job& job, std::uint32_t lane) override;
 
  private:
-  struct Prepared;
+  struct Work;
   using Executors = std::vector<std::unique_ptr<kernels::Decoder>>;  // [lane]
 
   std::shared_ptr<Executors> executors_of(std::unique_ptr<kernels::Decoder> decoder) const;
@@ -44,20 +51,21 @@ class ComputePort final : public Port {
   JobResult drop(const std::string& model_version);
   BatchDone run_batch(const RunBatch& batch, std::uint32_t lane) const;
   void run_model(const RunBatch& batch, std::span<const std::size_t> requests, kernels::Decoder& decoder,
-                 BatchDone& done) const;
-  void prepare(const BatchRequest& request, const kernels::DecoderConfig& config, Prepared& prepared,
-               BatchReply& reply) const;
-  void prepare_pages(const BatchRequest& request, Prepared& prepared, BatchReply& reply) const;
-  void collect(const BatchRequest& request, const kernels::Logits& logits, BatchReply& reply) const;
+                 std::uint32_t lane, BatchDone& done) const;
+  std::optional<Refusal> prepare(const BatchRequest& request, const kernels::DecoderConfig& config,
+                                 std::size_t index, Work& work) const;
+  std::string pages_fault(const BatchRequest& request) const;
+  std::size_t run_pass(Work& work, std::size_t first, kernels::Decoder& decoder, std::uint32_t lane,
+                       BatchDone& done) const;
 
   const std::string first_version_;
   const kernels::KvLayout layout_;
   PageArena& arena_;
   const std::uint32_t lanes_;
-  const bool verify_on_read_;
   const Loader loader_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Executors>> models_;  // guarded by mutex_
+  std::unique_ptr<PassPages> pages_;
 };
 
 }  // namespace troupe::actors

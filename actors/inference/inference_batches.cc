@@ -109,7 +109,7 @@ BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
     if (!task.want_of[i]) continue;
     const BlockGrant& grant = task.grants[*task.want_of[i]];
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
-    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages};
+    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation};
   }
   request.segments = keep ? task.plan.segments : std::move(task.plan.segments);
   request.readouts = keep ? task.plan.readouts : std::move(task.plan.readouts);
@@ -117,6 +117,20 @@ BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
 }
 
 // ---- and end ----
+
+namespace {
+
+void count_use(const DeviceUse& use, Effects& effects) {
+  if (use.pages == 0) return;
+  const std::pair<Metric, std::uint64_t> rows[] = {
+      {Metric::device_blocks_hit, use.blocks_hit},         {Metric::device_blocks_missed, use.blocks_missed},
+      {Metric::device_blocks_evicted, use.blocks_evicted}, {Metric::device_bytes_in, use.bytes_to_device},
+      {Metric::device_bytes_out, use.bytes_to_host},       {Metric::device_pages, use.pages},
+      {Metric::device_pages_used, use.pages_used}};
+  for (const auto& [metric, amount] : rows) effects.count(metric, static_cast<double>(amount));
+}
+
+}  // namespace
 
 void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effects) {
   const auto node = batches_.extract(done.job);
@@ -127,6 +141,7 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   const auto& result = std::get<BatchDone>(done.result);
   TROUPE_CHECK(result.replies.size() == batch.tasks.size(), "the device answers for each plan");
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
+  count_use(result.device, effects);
   std::uint64_t tokens = 0;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
     if (!result.replies[i].refusal) tokens += tasks_.at(batch.tasks[i]).new_tokens;

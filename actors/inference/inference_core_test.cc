@@ -39,6 +39,7 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
   const auto [job, batch] = b.job();
   CHECK(batch.requests[0].kv[0].grant == Grant::read);
   CHECK(batch.requests[0].kv[0].checksum == 55);
+  CHECK(batch.requests[0].kv[0].generation == 4);
   CHECK(batch.requests[0].kv[1].pages == std::vector<std::uint32_t>{8});
   CHECK(batch.requests[0].kv[2].grant == Grant::none);
   b.probe.done(50, job, BatchDone{{reply(4)}, 20});
@@ -49,6 +50,25 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
   CHECK(executed.pull_us == 17);
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) ==
         ReleaseBlocks{acquire.id, {{name(1), 4, Outcome::done, 0}, {name(2), 5, Outcome::written, 88}}});
+}
+
+TEST_CASE("what a batch did with a device's copies is counted, and nothing where there are none") {
+  Bench b;
+  b.plain(0, 7);
+  const auto job = b.job();
+  b.run(10, job);
+  CHECK(b.probe.counted(Metric::device_pages) == 0);
+  b.plain(20, 8);
+  DeviceUse use{3, 4, 5, 6, 7, 100, 9};
+  b.probe.done(30, b.probe.started<RunBatch>().at(0).first, BatchDone{{reply(1)}, 20, use});
+  const std::pair<Metric, double> expected[] = {{Metric::device_blocks_hit, 3},
+                                                {Metric::device_blocks_missed, 4},
+                                                {Metric::device_blocks_evicted, 5},
+                                                {Metric::device_bytes_in, 6},
+                                                {Metric::device_bytes_out, 7},
+                                                {Metric::device_pages, 100},
+                                                {Metric::device_pages_used, 9}};
+  for (const auto& [metric, amount] : expected) CHECK(b.probe.counted(metric) == amount);
 }
 
 TEST_CASE("a block whose bytes are wrong was computed, and is reported as corrupt") {

@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "kernels/cuda/half_format.h"
 #include "kernels/decoder.h"
+#include "kernels/errors.h"
 
 namespace troupe::kernels::cuda {
 
@@ -32,10 +32,8 @@ struct CudaDecoderOptions {
   std::uint32_t graphs_max = 32;
 };
 
-// A pass that is larger than the options say. Nothing was launched. what() says what was found and expected.
-struct PassRefused : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+// A pass that is larger than the options say; nothing was launched.
+using kernels::PassRefused;
 
 // Empty if there are kernels for such a model, else what is wrong and what was expected.
 std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOptions& options);

@@ -354,7 +354,8 @@ TEST_SUITE("cuda decoder") {
   TEST_CASE("pages that were demoted to the host and promoted elsewhere give the same answer") {
     if (!cuda::have_device()) return;
     const auto decoder = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
-    cuda::DeviceArena arena(decoder->layout(), 4);
+    const cuda::DeviceArena arena(decoder->layout(), 4);
+    cuda::PageCopies copies(decoder->layout().page_bytes(), 1);
     Plan plan;
     plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5}, 0, {}}, {SegmentKind::item, {9, 8}, 5, {0}}};
     plan.readouts = {{1, 1, {4, 5}}};
@@ -366,8 +367,8 @@ TEST_SUITE("cuda decoder") {
       return std::vector<cuda::PageCopy>{{arena.page(first), host.data()},
                                          {arena.page(second), host.data() + decoder->layout().page_bytes()}};
     };
-    arena.demotions().finish(arena.demotions().demote(places(0, 1)).value());
-    arena.promotions().finish(arena.promotions().promote(places(3, 2)).value());
+    copies.finish(copies.demote(places(0, 1)).value());
+    copies.finish(copies.promote(places(3, 2)).value());
     request.kv[0] = {Source::cached, {arena.page(3), arena.page(2)}};
     CHECK(difference(decoder->forward({&request, 1})[0], want[0]) <=
           tolerance(decoder->config(), small_options()));

@@ -36,6 +36,8 @@ void use_device(int device);
 // Of the calling thread's device; cheap.
 unsigned device_capability();
 unsigned device_multiprocessors();
+// Of the calling thread's device, now.
+std::size_t free_device_bytes();
 
 struct FreeDeviceMemory {
   void operator()(std::byte* memory) const;
@@ -68,6 +70,19 @@ template <>
 Memory<FreeDeviceMemory>::Memory(std::size_t bytes);
 template <>
 Memory<FreePageLockedMemory>::Memory(std::size_t bytes);
+
+// Host memory that somebody else owns, page-locked while this lives: the device copies from and to it without
+// staging. All of it is in memory from then on, and takes time to get there.
+class PageLock {
+ public:
+  PageLock(std::byte* memory, std::size_t bytes);
+  ~PageLock();
+  PageLock(const PageLock&) = delete;
+  PageLock& operator=(const PageLock&) = delete;
+
+ private:
+  std::byte* const memory_;  // null: there are no bytes
+};
 
 class Stream;
 

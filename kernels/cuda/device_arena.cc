@@ -17,19 +17,31 @@ PageCopies::PageCopies(std::size_t page_bytes, std::uint32_t in_flight_max)
 }
 
 std::optional<PageCopies::Ticket> PageCopies::promote(std::span<const PageCopy> pages) {
-  return begin(pages, [this](const PageCopy& page) { stream_.upload(page.device, page.host, page_bytes_); });
+  return begin(pages, [this](const PageCopy& first, std::size_t bytes) {
+    stream_.upload(first.device, first.host, bytes);
+  });
 }
 
 std::optional<PageCopies::Ticket> PageCopies::demote(std::span<const PageCopy> pages) {
-  return begin(pages,
-               [this](const PageCopy& page) { stream_.download(page.host, page.device, page_bytes_); });
+  return begin(pages, [this](const PageCopy& first, std::size_t bytes) {
+    stream_.download(first.host, first.device, bytes);
+  });
 }
 
+// Pages that lie side by side in both places go in one piece.
 template <class Copy>
 std::optional<PageCopies::Ticket> PageCopies::begin(std::span<const PageCopy> pages, const Copy& copy) {
   collect();
   if (spare_.empty()) return std::nullopt;
-  for (const PageCopy& page : pages) copy(page);
+  for (std::size_t first = 0, next = 0; first < pages.size(); first = next) {
+    std::size_t bytes = 0;
+    do {
+      ++next;
+      bytes += page_bytes_;
+    } while (next < pages.size() && pages[next].device == pages[first].device + bytes &&
+             pages[next].host == pages[first].host + bytes);
+    copy(pages[first], bytes);
+  }
   in_flight_.push_back(std::move(spare_.front()));
   spare_.pop_front();
   stream_.record(*in_flight_.back());
@@ -56,12 +68,19 @@ void PageCopies::finish(Ticket ticket) {
   TROUPE_CHECK(done(ticket), "copies end in order");
 }
 
-DeviceArena::DeviceArena(const KvLayout& layout, std::uint32_t pages, std::uint32_t copies_in_flight_max)
+// The events of a failed copy may never be reached.
+void PageCopies::finish_all() {
+  while (!in_flight_.empty()) {
+    spare_.push_back(std::move(in_flight_.front()));
+    in_flight_.pop_front();
+  }
+  stream_.synchronize();
+}
+
+DeviceArena::DeviceArena(const KvLayout& layout, std::uint32_t pages)
     : pages_(pages),
       stride_((layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment),
-      memory_(stride_ * pages),
-      promotions_(layout.page_bytes(), copies_in_flight_max),
-      demotions_(layout.page_bytes(), copies_in_flight_max) {}
+      memory_(stride_ * pages) {}
 
 std::byte* DeviceArena::page(std::uint32_t index) const {
   TROUPE_CHECK(index < pages_, "a page of this arena");

@@ -1,8 +1,8 @@
 #pragma once
 // KV pages in device memory, as a tier beside host memory: the memory of all pages, and copies of pages
-// between host and device. Copies run beside the passes, one stream for each direction since the link carries
-// both at once; in a direction they end in the order in which they began. Which pages move, and when, others
-// decide (the page pool); a page must not be used for anything else until its copy is done.
+// between host and device. Copies run beside the passes, in a stream of their own, and end in the order in
+// which they began. Which pages move, and when, others decide (actors/inference/device_tier.h); a page must
+// not be used for anything else until its copy is done.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,7 +21,7 @@ struct PageCopy {
   std::byte* host = nullptr;
 };
 
-// Copies in one direction. One thread at a time.
+// Copies in one stream. One thread at a time.
 class PageCopies {
  public:
   using Ticket = std::uint64_t;  // larger for later copies
@@ -35,6 +35,8 @@ class PageCopies {
   bool done(Ticket ticket);
   // Waits for it.
   void finish(Ticket ticket);
+  // Waits for all that was begun, also after a failure: then no copy touches host memory any more.
+  void finish_all();
 
  private:
   template <class Copy>
@@ -52,21 +54,17 @@ class PageCopies {
 class DeviceArena {
  public:
   // Memory for that many pages; contents undefined.
-  DeviceArena(const KvLayout& layout, std::uint32_t pages, std::uint32_t copies_in_flight_max = 16);
+  DeviceArena(const KvLayout& layout, std::uint32_t pages);
 
   std::uint32_t pages() const { return pages_; }
   std::byte* page(std::uint32_t index) const;
   // The index of an address that `page` gave; none for others.
   std::optional<std::uint32_t> index_of(const std::byte* page) const;
 
-  PageCopies& promotions() { return promotions_; }
-  PageCopies& demotions() { return demotions_; }
-
  private:
   const std::uint32_t pages_;
   const std::size_t stride_;  // bytes from page to page
   const DeviceMemory memory_;
-  PageCopies promotions_, demotions_;
 };
 
 }  // namespace troupe::kernels::cuda

@@ -48,27 +48,47 @@ TEST_SUITE("cuda device arena") {
 
   TEST_CASE("a page that was promoted comes back as it was, also to another place") {
     if (!cuda::have_device()) return;
-    DeviceArena arena(layout, 3);
+    const DeviceArena arena(layout, 3);
+    PageCopies copies(layout.page_bytes(), 1);
     const HostPages host(6);
     for (std::uint32_t i = 0; i < 6; ++i) host.fill(i, 10 + static_cast<int>(i));
     const PageCopy up[] = {{arena.page(2), host.page(0)}, {arena.page(0), host.page(1)}};
-    const auto promoted = arena.promotions().promote(up);
+    const auto promoted = copies.promote(up);
     REQUIRE(promoted);
-    arena.promotions().finish(*promoted);
-    CHECK(arena.promotions().done(*promoted));
+    copies.finish(*promoted);
+    CHECK(copies.done(*promoted));
     const PageCopy down[] = {{arena.page(2), host.page(4)}, {arena.page(0), host.page(5)}};
-    const auto demoted = arena.demotions().demote(down);
+    const auto demoted = copies.demote(down);
     REQUIRE(demoted);
-    arena.demotions().finish(*demoted);
+    copies.finish(*demoted);
     CHECK(host.holds(4, 10));
     CHECK(host.holds(5, 11));
     CHECK(host.holds(3, 13));
   }
 
+  TEST_CASE("pages that lie side by side, here, there or in both places, each come to their own") {
+    if (!cuda::have_device()) return;
+    constexpr KvLayout whole{1, 1, 8, 4, KvFormat::bf16};  // 128 bytes: nothing lies between its pages
+    const DeviceArena arena(whole, 8);
+    PageCopies copies(whole.page_bytes(), 1);
+    const cuda::PageLockedMemory host(16 * whole.page_bytes());
+    const auto at = [&](std::uint32_t page) { return host.data() + page * whole.page_bytes(); };
+    for (std::uint32_t i = 0; i < 8; ++i) std::memset(at(i), 10 + static_cast<int>(i), whole.page_bytes());
+    const std::uint32_t to[] = {0, 1, 2, 4, 5, 7, 6, 3}, back[] = {8, 9, 11, 10, 12, 13, 14, 15};
+    std::vector<PageCopy> up, down;
+    for (std::uint32_t i = 0; i < 8; ++i) up.push_back({arena.page(to[i]), at(i)});
+    for (std::uint32_t i = 0; i < 8; ++i) down.push_back({arena.page(i), at(back[i])});
+    copies.finish(copies.promote(up).value());
+    copies.finish(copies.demote(down).value());
+    for (std::uint32_t i = 0; i < 8; ++i)
+      for (std::uint32_t k = 0; k < 8; ++k)
+        if (to[k] == i) CHECK(std::memcmp(at(back[i]), at(k), whole.page_bytes()) == 0);
+  }
+
   TEST_CASE("no more copies are under way than agreed, and they end in order") {
     if (!cuda::have_device()) return;
-    DeviceArena arena(layout, 4, 2);
-    PageCopies& copies = arena.promotions();
+    const DeviceArena arena(layout, 4);
+    PageCopies copies(layout.page_bytes(), 2);
     const HostPages host(4);
     std::vector<PageCopies::Ticket> begun;
     for (std::uint32_t i = 0; i < 4; ++i) {
@@ -88,7 +108,8 @@ TEST_SUITE("cuda device arena") {
     const std::uint64_t seed = std::random_device()();
     CAPTURE(seed);
     std::mt19937_64 random(seed);
-    DeviceArena arena(layout, 4, 3);
+    const DeviceArena arena(layout, 4);
+    PageCopies copies(layout.page_bytes(), 3);
     const HostPages host(8);
     int on_device[4] = {-1, -1, -1, -1};
     for (int round = 0; round < 200; ++round) {
@@ -97,16 +118,37 @@ TEST_SUITE("cuda device arena") {
       const PageCopy page{arena.page(at), host.page(place)};
       if (on_device[at] < 0 || random() % 2 == 0) {
         host.fill(place, on_device[at] = static_cast<int>(random() % 256));
-        const auto ticket = arena.promotions().promote({&page, 1});
+        const auto ticket = copies.promote({&page, 1});
         REQUIRE(ticket);
-        arena.promotions().finish(*ticket);
+        copies.finish(*ticket);
       } else {
         host.fill(place, 0);
-        const auto ticket = arena.demotions().demote({&page, 1});
+        const auto ticket = copies.demote({&page, 1});
         REQUIRE(ticket);
-        arena.demotions().finish(*ticket);
+        copies.finish(*ticket);
         REQUIRE(host.holds(place, on_device[at]));
       }
     }
+  }
+
+  TEST_CASE("host memory of others can be page-locked, and no part of it twice") {
+    if (!cuda::have_device()) return;
+    const std::size_t before = cuda::free_device_bytes();
+    const DeviceArena arena(layout, 1000);
+    CHECK(cuda::free_device_bytes() <= before);
+    PageCopies copies(layout.page_bytes(), 1);
+    std::vector<std::byte> memory(4 << 20, std::byte{7});
+    {
+      const cuda::PageLock lock(memory.data(), memory.size());
+      CHECK_THROWS_AS(cuda::PageLock(memory.data(), memory.size()), cuda::DeviceError);
+      const PageCopy up[] = {{arena.page(0), memory.data()}};
+      copies.finish(copies.promote(up).value());
+      const PageCopy down[] = {{arena.page(0), memory.data() + layout.page_bytes()}};
+      memory[layout.page_bytes()] = std::byte{1};
+      copies.finish(copies.demote(down).value());
+      CHECK(memory[layout.page_bytes()] == std::byte{7});
+    }
+    const cuda::PageLock again(memory.data(), memory.size());
+    const cuda::PageLock none(nullptr, 0);
   }
 }

@@ -62,6 +62,11 @@ unsigned device_capability() {
          attribute(cudaDevAttrComputeCapabilityMinor, device);
 }
 unsigned device_multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, current_device()); }
+std::size_t free_device_bytes() {
+  std::size_t free = 0, all = 0;
+  check(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
+  return free;
+}
 
 void FreeDeviceMemory::operator()(std::byte* memory) const { cudaFree(memory); }
 void FreePageLockedMemory::operator()(std::byte* memory) const { cudaFreeHost(memory); }
@@ -77,6 +82,14 @@ Memory<FreePageLockedMemory>::Memory(std::size_t bytes) : bytes_(bytes) {
   void* memory = nullptr;
   if (bytes > 0) check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
   at_.reset(static_cast<std::byte*>(memory));
+}
+
+PageLock::PageLock(std::byte* memory, std::size_t bytes) : memory_(bytes > 0 ? memory : nullptr) {
+  if (memory_ != nullptr)
+    check(cudaHostRegister(memory_, bytes, cudaHostRegisterPortable), "cudaHostRegister");
+}
+PageLock::~PageLock() {
+  if (memory_ != nullptr) cudaHostUnregister(memory_);
 }
 
 struct Event::State {

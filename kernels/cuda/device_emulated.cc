@@ -1,5 +1,6 @@
 // device.h for the emulator. Device memory is host memory that starts as NaN; a stream keeps its commands
 // until somebody waits for them, so that a missing wait shows.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/device_emulated.h"
 #include "kernels/cuda/emulator.h"
 
 namespace troupe::kernels::cuda {
@@ -24,6 +26,19 @@ std::recursive_mutex device_mutex;
 std::map<const std::byte*, std::size_t>& allocations() {
   static std::map<const std::byte*, std::size_t> map;
   return map;
+}
+std::map<const std::byte*, std::size_t>& page_locks() {
+  static std::map<const std::byte*, std::size_t> map;
+  return map;
+}
+std::uint64_t commands_to_failure = 0;  // 0: none fails
+
+bool lies_in(const std::map<const std::byte*, std::size_t>& ranges, const void* memory, std::size_t bytes) {
+  const auto* const first = static_cast<const std::byte*>(memory);
+  auto next = ranges.upper_bound(first);
+  if (next == ranges.begin()) return false;
+  const auto& [start, size] = *--next;
+  return first + bytes <= start + size;
 }
 
 std::byte* allocate(std::size_t bytes) {
@@ -50,6 +65,13 @@ DeviceProperties device_properties(int) {
 void use_device(int) {}
 unsigned device_capability() { return device_properties(0).capability; }
 unsigned device_multiprocessors() { return device_properties(0).multiprocessors; }
+std::size_t free_device_bytes() {
+  const std::lock_guard lock(device_mutex);
+  std::size_t taken = 0;
+  for (const auto& [memory, bytes] : allocations()) taken += bytes;
+  const std::size_t all = device_properties(0).memory_bytes;
+  return all - std::min(all, taken);
+}
 
 void FreeDeviceMemory::operator()(std::byte* memory) const {
   const std::lock_guard lock(device_mutex);
@@ -70,6 +92,19 @@ Memory<FreePageLockedMemory>::Memory(std::size_t bytes) : bytes_(bytes) {
   if (bytes > 0) at_.reset(allocate(bytes));
 }
 
+PageLock::PageLock(std::byte* memory, std::size_t bytes) : memory_(bytes > 0 ? memory : nullptr) {
+  const std::lock_guard lock(device_mutex);
+  if (memory_ == nullptr) return;
+  for (const auto& [start, size] : page_locks())
+    if (start < memory + bytes && memory < start + size)
+      throw DeviceError("page lock: part of this memory is locked already");
+  page_locks().emplace(memory, bytes);
+}
+PageLock::~PageLock() {
+  const std::lock_guard lock(device_mutex);
+  page_locks().erase(memory_);
+}
+
 struct Stream::State {
   std::deque<Command> waiting;
   std::vector<Command>* recording = nullptr;
@@ -81,12 +116,19 @@ struct Stream::State {
     else
       waiting.push_back(std::move(command));
   }
-  // One command; false if there is none.
+  // One command; false if there is none. What was enqueued behind one that failed does not run.
   bool step() {
     if (waiting.empty()) return false;
     const Command command = std::move(waiting.front());
     waiting.pop_front();
-    command();
+    try {
+      if (commands_to_failure > 0 && --commands_to_failure == 0)
+        throw DeviceError("command: failed as a test asked for");
+      command();
+    } catch (...) {
+      waiting.clear();
+      throw;
+    }
     return true;
   }
 };
@@ -174,11 +216,17 @@ void enqueue(Stream& stream, std::function<void()> command) { stream.state().enq
 
 bool is_device_memory(const void* memory, std::size_t bytes) {
   const std::lock_guard lock(device_mutex);
-  const auto* const first = static_cast<const std::byte*>(memory);
-  auto next = allocations().upper_bound(first);
-  if (next == allocations().begin()) return false;
-  const auto& [start, size] = *--next;
-  return first + bytes <= start + size;
+  return lies_in(allocations(), memory, bytes);
+}
+
+bool is_page_locked(const void* memory, std::size_t bytes) {
+  const std::lock_guard lock(device_mutex);
+  return lies_in(page_locks(), memory, bytes);
+}
+
+void fail_command(std::uint64_t which) {
+  const std::lock_guard lock(device_mutex);
+  commands_to_failure = which;
 }
 
 }  // namespace emulator

@@ -9,9 +9,9 @@ TEST_SUITE("cuda emulator: device arena") {
   TEST_CASE("a copy is not done before it ran, and a full set of copies refuses the next") {
     const KvLayout layout{
         .layers = 1, .kv_heads = 1, .head_dim = 8, .page_tokens = 2, .format = KvFormat::f16};
-    cuda::DeviceArena arena(layout, 3, 2);
+    const cuda::DeviceArena arena(layout, 3);
     const cuda::PageLockedMemory host(layout.page_bytes());
-    cuda::PageCopies& copies = arena.promotions();
+    cuda::PageCopies copies(layout.page_bytes(), 2);
     const auto begin = [&](std::uint32_t page) {
       const cuda::PageCopy copy{arena.page(page), host.data()};
       return copies.promote({&copy, 1});

@@ -1,10 +1,9 @@
 // product.h on cuBLASLt, whose matrices are stored column after column: our rows are its columns, so it
 // computes out' (outputs × rows) = weight'' (stored inputs × outputs, transposed) × in' (inputs × rows).
-#include <cublasLt.h>
-
 #include <map>
 
 #include "kernels/check.h"
+#include "kernels/cuda/cublas_cuda.h"
 #include "kernels/cuda/product.h"
 
 namespace troupe::kernels::cuda {
@@ -14,15 +13,15 @@ constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what NVIDIA a
 
 void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw DeviceError(std::string(call) + ": " + cublasLtGetStatusString(status));
+    throw DeviceError(std::string(call) + ": " + cublas().cublasLtGetStatusString(status));
 }
 
 struct Destroy {
-  void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
-  void operator()(cublasLtMatmulDesc_t description) const { cublasLtMatmulDescDestroy(description); }
-  void operator()(cublasLtMatrixLayout_t layout) const { cublasLtMatrixLayoutDestroy(layout); }
+  void operator()(cublasLtHandle_t handle) const { cublas().cublasLtDestroy(handle); }
+  void operator()(cublasLtMatmulDesc_t description) const { cublas().cublasLtMatmulDescDestroy(description); }
+  void operator()(cublasLtMatrixLayout_t layout) const { cublas().cublasLtMatrixLayoutDestroy(layout); }
   void operator()(cublasLtMatmulPreference_t preference) const {
-    cublasLtMatmulPreferenceDestroy(preference);
+    cublas().cublasLtMatmulPreferenceDestroy(preference);
   }
 };
 template <class Handle>
@@ -30,7 +29,7 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
 Owned<cublasLtMatrixLayout_t> matrix(cudaDataType_t type, std::uint64_t rows, std::uint64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type, rows, columns, static_cast<std::int64_t>(rows)),
+  check(cublas().cublasLtMatrixLayoutCreate(&layout, type, rows, columns, static_cast<std::int64_t>(rows)),
         "cublasLtMatrixLayoutCreate");
   return Owned<cublasLtMatrixLayout_t>(layout);
 }
@@ -38,7 +37,7 @@ Owned<cublasLtMatrixLayout_t> matrix(cudaDataType_t type, std::uint64_t rows, st
 template <class Value>
 void set(const Owned<cublasLtMatmulDesc_t>& description, cublasLtMatmulDescAttributes_t name,
          const Value& value) {
-  check(cublasLtMatmulDescSetAttribute(description.get(), name, &value, sizeof value),
+  check(cublas().cublasLtMatmulDescSetAttribute(description.get(), name, &value, sizeof value),
         "cublasLtMatmulDescSetAttribute");
 }
 
@@ -54,7 +53,7 @@ class LtProduct final : public Product {
   explicit LtProduct(HalfFormat format)
       : half_(format == HalfFormat::bf16 ? CUDA_R_16BF : CUDA_R_16F), workspace_(workspace_bytes) {
     cublasLtHandle_t handle = nullptr;
-    check(cublasLtCreate(&handle), "cublasLtCreate");
+    check(cublas().cublasLtCreate(&handle), "cublasLtCreate");
     handle_.reset(handle);
   }
 
@@ -65,10 +64,11 @@ class LtProduct final : public Product {
     const Prepared& ready = found->second;
     if (shape.bias) set(ready.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
     const float one = 1, beta = shape.out == ProductOut::add_f32 ? 1 : 0;
-    check(cublasLtMatmul(handle_.get(), ready.description.get(), &one, operands.weight, ready.weight.get(),
-                         operands.in, ready.in.get(), &beta, operands.out, ready.out.get(), operands.out,
-                         ready.out.get(), &ready.algorithm, workspace_.data(), workspace_.size_bytes(),
-                         static_cast<cudaStream_t>(stream.handle())),
+    check(cublas().cublasLtMatmul(handle_.get(), ready.description.get(), &one, operands.weight,
+                                  ready.weight.get(), operands.in, ready.in.get(), &beta, operands.out,
+                                  ready.out.get(), operands.out, ready.out.get(), &ready.algorithm,
+                                  workspace_.data(), workspace_.size_bytes(),
+                                  static_cast<cudaStream_t>(stream.handle())),
           "cublasLtMatmul");
   }
 
@@ -86,13 +86,13 @@ class LtProduct final : public Product {
 template <class Value>
 void set(const Owned<cublasLtMatmulPreference_t>& preference, cublasLtMatmulPreferenceAttributes_t name,
          const Value& value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value),
+  check(cublas().cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value),
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
 Owned<cublasLtMatmulPreference_t> LtProduct::preference() {
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  check(cublas().cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   Owned<cublasLtMatmulPreference_t> preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
   // A sum that is split over blocks stays float32 until it is whole.
@@ -106,7 +106,8 @@ Prepared LtProduct::prepare(const ProductShape& shape) const {
   TROUPE_CHECK(!shape.bias || shape.out != ProductOut::half, "a bias goes with float32 results");
   Prepared ready;
   cublasLtMatmulDesc_t description = nullptr;
-  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  check(cublas().cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
   ready.description.reset(description);
   set(ready.description, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   if (shape.bias) {
@@ -119,8 +120,9 @@ Prepared LtProduct::prepare(const ProductShape& shape) const {
   const Owned<cublasLtMatmulPreference_t> preference = this->preference();
   cublasLtMatmulHeuristicResult_t best;
   int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), description, ready.weight.get(), ready.in.get(),
-                                       ready.out.get(), ready.out.get(), preference.get(), 1, &best, &found),
+  check(cublas().cublasLtMatmulAlgoGetHeuristic(handle_.get(), description, ready.weight.get(),
+                                                ready.in.get(), ready.out.get(), ready.out.get(),
+                                                preference.get(), 1, &best, &found),
         "cublasLtMatmulAlgoGetHeuristic");
   if (found == 0) throw DeviceError("cublasLtMatmulAlgoGetHeuristic: no algorithm for this shape");
   ready.algorithm = best.algo;

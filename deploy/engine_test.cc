@@ -1,4 +1,4 @@
-#include "deploy/box.h"
+#include "deploy/engine.h"
 
 #include <doctest/doctest.h>
 
@@ -17,9 +17,18 @@ TEST_CASE("blocks of another format, page size or kind of weights never share a 
         config.set("pool.kv_format", std::string(kv));
         config.set("model.weights", std::string(weights));
         config.set("pool.page_tokens", page_tokens);
-        versions.insert(layout_version(decoder_options(config)));
+        versions.insert(layout_version(config));
         ++count;
       }
+  for (const char* kv : {"f16", "bf16"})
+    for (const char* half : {"f16", "bf16"}) {
+      Config config;
+      config.set("model.device", "cuda");
+      config.set("pool.kv_format", kv);
+      config.set("model.device_format", half);
+      versions.insert(layout_version(config));
+      ++count;
+    }
   CHECK(versions.size() == count);
 }
 
@@ -37,6 +46,15 @@ TEST_CASE("knobs reach the decoder's options, and no number of cores means all o
   CHECK(changed.kv == kernels::KvFormat::bf16);
   CHECK(changed.weights == kernels::WeightFormat::int8);
   CHECK(changed.cores == 3);
+}
+
+TEST_CASE("two batches at a time on a device, unless another number is asked for") {
+  Config config;
+  config.set("model.device", "cuda:3");
+  CHECK(device_choice(config).number == 3);
+  CHECK(executors_of(config) == 2);
+  config.set("inference.executors", "5");
+  CHECK(executors_of(config) == 5);
 }
 
 }  // namespace

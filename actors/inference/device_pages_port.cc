@@ -1,0 +1,175 @@
+#include "actors/inference/device_pages_port.h"
+
+#include "kernels/check.h"
+
+namespace troupe::actors {
+
+using kernels::cuda::DeviceError;
+using kernels::cuda::PageCopy;
+using State = DeviceTier::State;
+
+namespace {
+
+bool is_read(const PassBlock& block) { return block.kv->grant == Grant::read; }
+
+int used(int device) {
+  kernels::cuda::use_device(device);
+  return device;
+}
+
+std::size_t bytes_of(const PageArena& arena) {
+  return arena.pages() < 2 ? arena.pages() * arena.page_bytes()
+                           : arena.pages() * static_cast<std::size_t>(arena.page(1) - arena.page(0));
+}
+
+}  // namespace
+
+DevicePages::DevicePages(PageArena& arena, const kernels::KvLayout& layout, int device, std::uint32_t pages,
+                         std::uint32_t lanes, bool verify)
+    : arena_(arena),
+      device_(used(device)),
+      verify_(verify),
+      page_bytes_(layout.page_bytes()),
+      lock_(arena.page(0), bytes_of(arena)),
+      memory_(layout, pages),
+      tier_(pages) {
+  TROUPE_CHECK(arena.page_bytes() == page_bytes_, "the pool's pages are the decoder's");
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) lanes_.push_back(std::make_unique<Lane>(page_bytes_));
+}
+
+std::size_t DevicePages::begin(std::span<PassBlocks> requests, std::uint32_t number, DeviceUse& use) {
+  kernels::cuda::use_device(device_);
+  Lane& lane = *lanes_.at(number);
+  const std::size_t count = admit(requests, lane, use);
+  try {
+    bring(requests.first(count), lane, use);
+    hand_out(requests.first(count), lane);
+  } catch (...) {
+    end(number, true);
+    throw;
+  }
+  return count;
+}
+
+// ---- room ----
+
+std::size_t DevicePages::admit(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use) {
+  TROUPE_CHECK(lane.pinned.empty(), "a lane's pass ends before its next begins");
+  const std::lock_guard turn(turn_);
+  std::unique_lock lock(mutex_);
+  const std::uint64_t evicted = tier_.evicted();
+  DeviceTier::Room room = DeviceTier::Room::later;
+  changed_.wait(lock, [&] { return (room = pin(requests.front(), lane)) != DeviceTier::Room::later; });
+  if (room == DeviceTier::Room::never) return 0;
+  std::size_t count = 1;
+  while (count < requests.size() && pin(requests[count], lane) == DeviceTier::Room::enough) ++count;
+  use.blocks_evicted += tier_.evicted() - evicted;
+  use.pages = tier_.pages();
+  use.pages_used = tier_.used();
+  return count;
+}
+
+DeviceTier::Room DevicePages::pin(const PassBlocks& blocks, Lane& lane) {
+  std::vector<DeviceTier::Want> wants;
+  for (const PassBlock& block : blocks)
+    wants.push_back({block.kv->generation, block.kv->checksum,
+                     static_cast<std::uint32_t>(block.kv->pages.size()), !is_read(block)});
+  Pinned pinned;
+  const DeviceTier::Room room = tier_.pin(wants, pinned);
+  if (room == DeviceTier::Room::enough) lane.pinned.push_back(std::move(pinned));
+  return room;
+}
+
+// ---- to the device ----
+
+void DevicePages::add_copies(const PassBlock& block, const DeviceTier::Block& to,
+                             std::vector<PageCopy>& copies) const {
+  for (std::size_t p = 0; p < to.pages.size(); ++p)
+    copies.push_back({memory_.page(to.pages[p]), arena_.page(block.kv->pages[p])});
+}
+
+// Copies what this lane has to fill, and sums it up meanwhile.
+void DevicePages::bring(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use) {
+  std::vector<PageCopy> copies;
+  std::vector<std::pair<const PassBlock*, DeviceTier::Block*>> fills;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    for (std::size_t b = 0; b < requests[r].size(); ++b) {
+      const DeviceTier::Pinned& pinned = lane.pinned[r][b];
+      if (!is_read(requests[r][b])) continue;
+      ++(pinned.fill ? use.blocks_missed : use.blocks_hit);
+      if (!pinned.fill) continue;
+      add_copies(requests[r][b], *pinned.block, copies);
+      fills.push_back({&requests[r][b], pinned.block});
+    }
+  }
+  if (fills.empty()) return;
+  use.bytes_to_device += copies.size() * page_bytes_;
+  const auto ticket = lane.copies.promote(copies);
+  TROUPE_CHECK(ticket.has_value(), "a lane copies one thing at a time");
+  std::vector<std::uint8_t> sound;
+  for (const auto& [from, to] : fills) sound.push_back(is_sound(*from));
+  lane.copies.finish(*ticket);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < fills.size(); ++i)
+    sound[i] ? tier_.fill(*fills[i].second, fills[i].first->kv->checksum)
+             : tier_.fail(*fills[i].second, State::corrupt);
+  changed_.notify_all();
+}
+
+bool DevicePages::is_sound(const PassBlock& block) const {
+  return !verify_ || checksum_pages(arena_, block.kv->pages) == block.kv->checksum;
+}
+
+// Waits for what other lanes copy.
+void DevicePages::hand_out(std::span<PassBlocks> requests, const Lane& lane) {
+  std::unique_lock lock(mutex_);
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    for (std::size_t b = 0; b < requests[r].size(); ++b) {
+      PassBlock& block = requests[r][b];
+      const DeviceTier::Block& here = *lane.pinned[r][b].block;
+      if (is_read(block)) changed_.wait(lock, [&] { return here.state != State::filling; });
+      if (here.state == State::lost) throw DeviceError("pages: the device failed while they were copied");
+      block.corrupt = here.state == State::corrupt;
+      if (block.corrupt) continue;
+      for (const std::uint32_t page : here.pages) block.pages.push_back(memory_.page(page));
+    }
+  }
+}
+
+// ---- and back ----
+
+void DevicePages::keep(std::span<PassBlocks> requests, std::uint32_t number, DeviceUse& use) {
+  Lane& lane = *lanes_.at(number);
+  std::vector<PageCopy> copies;
+  for (std::size_t r = 0; r < requests.size(); ++r)
+    for (std::size_t b = 0; b < requests[r].size(); ++b)
+      if (!is_read(requests[r][b])) add_copies(requests[r][b], *lane.pinned[r][b].block, copies);
+  if (copies.empty()) return;
+  use.bytes_to_host += copies.size() * page_bytes_;
+  const auto ticket = lane.copies.demote(copies);
+  TROUPE_CHECK(ticket.has_value(), "a lane copies one thing at a time");
+  lane.copies.finish(*ticket);
+  for (PassBlocks& blocks : requests)
+    for (PassBlock& block : blocks)
+      if (!is_read(block)) block.checksum = checksum_pages(arena_, block.kv->pages);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t r = 0; r < requests.size(); ++r)
+    for (std::size_t b = 0; b < requests[r].size(); ++b)
+      if (!is_read(requests[r][b])) tier_.fill(*lane.pinned[r][b].block, requests[r][b].checksum);
+}
+
+void DevicePages::end(std::uint32_t number, bool failed) noexcept {
+  Lane& lane = *lanes_.at(number);
+  if (failed) try {
+      lane.copies.finish_all();
+    } catch (const std::exception&) {  // the caller knows of the failure; nothing runs any more
+    }
+  const std::lock_guard lock(mutex_);
+  if (failed) tier_.forget_all();
+  for (const Pinned& request : lane.pinned)
+    for (const DeviceTier::Pinned& pinned : request) tier_.unpin(*pinned.block);
+  lane.pinned.clear();
+  changed_.notify_all();
+}
+
+}  // namespace troupe::actors

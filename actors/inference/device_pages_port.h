@@ -1,0 +1,60 @@
+#pragma once
+// The pages of passes on a device: copies of the pool's blocks in device memory (device_tier.h decides
+// which), brought there before a pass and back after it. All lanes share them; each copies in a stream of its
+// own, so that the copies of one run beside the passes of others. A block that two lanes want is copied once.
+//
+// Nothing deadlocks: a lane that waits for room holds nothing, and one that waits for a copy has made its
+// own.
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "actors/inference/device_tier.h"
+#include "actors/inference/pass_pages_port.h"
+#include "kernels/cuda/device_arena.h"
+
+namespace troupe::actors {
+
+class DevicePages final : public PassPages {
+ public:
+  // `pages` of the device, for a decoder of this layout. The arena's memory is page-locked meanwhile. Throws
+  // kernels::cuda::DeviceError.
+  DevicePages(PageArena& arena, const kernels::KvLayout& layout, int device, std::uint32_t pages,
+              std::uint32_t lanes, bool verify);
+
+  std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
+  void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
+  void end(std::uint32_t lane, bool failed) noexcept override;
+
+ private:
+  using Pinned = std::vector<DeviceTier::Pinned>;
+  struct Lane {
+    explicit Lane(std::size_t page_bytes) : copies(page_bytes, 1) {}
+    kernels::cuda::PageCopies copies;
+    std::vector<Pinned> pinned;  // of the pass at hand: by request and block
+  };
+
+  std::size_t admit(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use);
+  DeviceTier::Room pin(const PassBlocks& blocks, Lane& lane);
+  void bring(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use);
+  bool is_sound(const PassBlock& block) const;
+  void hand_out(std::span<PassBlocks> requests, const Lane& lane);
+  void add_copies(const PassBlock& block, const DeviceTier::Block& to,
+                  std::vector<kernels::cuda::PageCopy>& copies) const;
+
+  PageArena& arena_;
+  const int device_;
+  const bool verify_;
+  const std::size_t page_bytes_;
+  const kernels::cuda::PageLock lock_;
+  const kernels::cuda::DeviceArena memory_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::mutex turn_;  // of the lane that waits for room: those behind it take none, so that it comes
+  std::mutex mutex_;
+  std::condition_variable changed_;  // a block was filled, or failed, or pins have ended
+  DeviceTier tier_;                  // guarded by mutex_, as are its blocks but for the page numbers
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,310 @@
+// On the emulated device in actors_test, and on a GPU in device_pages_test.
+#include "actors/inference/device_pages_port.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "actors/inference/compute_port.h"
+#include "kernels/cuda/decoder.h"
+#include "kernels/cuda/device_test.h"
+#include "kernels/errors.h"
+#ifdef TROUPE_EMULATED
+#include "kernels/cuda/device_emulated.h"
+#include "kernels/cuda/emulator.h"
+#endif
+
+namespace troupe::actors {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+std::unique_ptr<kernels::Decoder> decoder(std::uint64_t seed, std::uint32_t layers = 2) {
+  kernels::DecoderConfig config;
+  config.family = kernels::Family::llama;
+  config.layers = layers, config.hidden = 16, config.heads = 2, config.kv_heads = 1, config.head_dim = 32;
+  config.intermediate = 24, config.vocabulary = 40, config.positions_max = 100;
+  return cuda::make_cuda_decoder(kernels::random_decoder(config, seed), {.page_tokens = 4,
+                                                                         .rows_max = 64,
+                                                                         .keys_max = 1 << 10,
+                                                                         .logits_max = 1 << 8,
+                                                                         .plan_bytes_max = 1 << 18,
+                                                                         .graphs_max = 4});
+}
+
+BatchSegmentKv kv(Grant grant, std::uint64_t generation, std::vector<std::uint32_t> pages,
+                  std::uint64_t checksum = 0) {
+  return {grant, checksum, std::move(pages), generation};
+}
+
+// Three tokens that may be a block, and one that sees them and is read out.
+BatchRequest request(Token first, const BatchSegmentKv& block = {}) {
+  BatchRequest r;
+  r.segments = {{SegmentKind::user, {first, 2, 3}}, {SegmentKind::discriminant, {7}, 3, {0}}};
+  r.readouts = {{1, 0, {4, 5}}};
+  r.kv = {block, {}};
+  return r;
+}
+
+// A device with room for so many pages, under a pool of 16.
+struct Bench {
+  PageArena arena{decoder(1)->layout().page_bytes(), 16};
+  const std::uint32_t pages;
+  std::uint64_t generation = 0;
+  ComputePort port{decoder(1),
+                   "one",
+                   arena,
+                   2,
+                   [this](PageArena& a, std::uint32_t lanes) {
+                     return std::make_unique<DevicePages>(a, decoder(1)->layout(), 0, pages, lanes, true);
+                   },
+                   [](const std::string& version) {
+                     if (version == "two") return decoder(2);
+                     if (version == "deep") return decoder(4, 3);
+                     throw kernels::LoadError(version + ": no such directory");
+                   }};
+
+  explicit Bench(std::uint32_t device_pages) : pages(device_pages) {}
+
+  JobResult try_run(std::vector<BatchRequest> requests, std::uint32_t lane = 0) {
+    return port.run(RunBatch{std::move(requests)}, lane);
+  }
+  BatchDone run(std::vector<BatchRequest> requests, std::uint32_t lane = 0) {
+    return std::get<BatchDone>(try_run(std::move(requests), lane));
+  }
+  // Computes the block of such a request into this page of the pool; what whoever reads it is granted.
+  BatchSegmentKv write(Token first, std::uint32_t page) {
+    BatchSegmentKv grant = kv(Grant::write, ++generation, {page});
+    grant.checksum = run({request(first, grant)}).replies.at(0).checksums.at(0);
+    grant.grant = Grant::read;
+    CHECK(grant.checksum == checksum_pages(arena, grant.pages));
+    return grant;
+  }
+  std::vector<ScoreRow> computed(Token first) { return run({request(first)}).replies.at(0).readouts; }
+};
+
+bool close(const std::vector<ScoreRow>& a, const std::vector<ScoreRow>& b) {
+  for (int row = 0; row < 2; ++row)
+    if (std::abs(a.at(0).scores.at(row) - b.at(0).scores.at(row)) > 0.02) return false;
+  return true;
+}
+
+TEST_CASE("what a pass writes on the device is in the pool, and a second pass reads its copy") {
+  if (!cuda::have_device()) return;
+  Bench b(8);
+  const BatchSegmentKv block = b.write(1, 3);
+  const BatchDone reused = b.run({request(1, block)});
+  CHECK(reused.device.blocks_hit == 1);
+  CHECK(reused.device.bytes_to_device == 0);
+  CHECK(reused.replies.at(0).corrupt.empty());
+  CHECK(close(reused.replies.at(0).readouts, b.computed(1)));
+  CHECK_FALSE(close(reused.replies.at(0).readouts, b.computed(9)));
+}
+
+TEST_CASE("a block that others put into the pool is brought to the device once, for both lanes") {
+  if (!cuda::have_device()) return;
+  Bench from(8), to(8);
+  BatchSegmentKv block = from.write(1, 3);
+  std::memcpy(to.arena.page(5), from.arena.page(3), to.arena.page_bytes());
+  block.pages = {5};
+  const BatchDone first = to.run({request(1, block)});
+  CHECK(first.device.blocks_missed == 1);
+  CHECK(first.device.bytes_to_device == to.arena.page_bytes());
+  CHECK(close(first.replies.at(0).readouts, from.computed(1)));
+  CHECK(to.run({request(1, block)}, 1).device.blocks_hit == 1);
+}
+
+TEST_CASE("a page of the pool that was given to another block is never taken for its former one") {
+  if (!cuda::have_device()) return;
+  Bench b(8);
+  const BatchSegmentKv former = b.write(1, 3);
+  CHECK(b.run({request(1, former)}).device.blocks_hit == 1);
+  const BatchSegmentKv present = b.write(9, 3);  // the same page of the pool
+  CHECK(close(b.run({request(9, present)}).replies.at(0).readouts, b.computed(9)));
+  // Its bytes came by another way than a pass: from the disk, or from another node.
+  Bench other(8);
+  const BatchSegmentKv theirs = other.write(5, 3);
+  std::memcpy(b.arena.page(3), other.arena.page(3), b.arena.page_bytes());
+  const BatchDone pulled = b.run({request(5, kv(Grant::read, ++b.generation, {3}, theirs.checksum))});
+  CHECK(pulled.device.blocks_missed == 1);
+  CHECK(close(pulled.replies.at(0).readouts, b.computed(5)));
+}
+
+TEST_CASE("a page of the pool that was damaged is noticed on its way to the device, and computed") {
+  if (!cuda::have_device()) return;
+  Bench b(2);
+  const BatchSegmentKv block = b.write(1, 3);
+  b.write(5, 4), b.write(6, 5);  // it is on the device no more
+  b.arena.page(3)[1] ^= std::byte{4};
+  const BatchReply reply = b.run({request(1, block)}).replies.at(0);
+  CHECK(reply.corrupt == std::vector<std::uint32_t>{0});
+  CHECK(close(reply.readouts, b.computed(1)));
+  b.arena.page(3)[1] ^= std::byte{4};
+  CHECK(b.run({request(1, block)}).replies.at(0).corrupt.empty());
+}
+
+TEST_CASE("a batch that is more than the device holds runs in parts; a request that is, is refused") {
+  if (!cuda::have_device()) return;
+  Bench b(2);
+  std::vector<BatchSegmentKv> blocks;
+  for (std::uint32_t i = 0; i < 5; ++i) blocks.push_back(b.write(static_cast<Token>(10 + i), i));
+  std::vector<BatchRequest> batch;
+  for (std::uint32_t i = 0; i < 5; ++i) batch.push_back(request(static_cast<Token>(10 + i), blocks[i]));
+  BatchRequest large = request(20);
+  large.segments[0].tokens.resize(9, 1);
+  large.segments[1].start = 9;
+  large.kv[0] = kv(Grant::write, ++b.generation, {7, 8, 9});
+  batch.insert(batch.begin() + 2, large);
+  const BatchDone done = b.run(batch);
+  for (std::uint32_t i = 0; i < 5; ++i)
+    CHECK(close(done.replies.at(i < 2 ? i : i + 1).readouts, b.computed(static_cast<Token>(10 + i))));
+  REQUIRE(done.replies.at(2).refusal);
+  CHECK(done.replies.at(2).refusal->status == 422);
+  CHECK(done.replies.at(2).refusal->what == "the plan's blocks take 3 pages");
+  CHECK(done.device.blocks_evicted > 0);
+}
+
+TEST_CASE("a batch that is more than one pass runs in parts; a request that is, is refused") {
+  if (!cuda::have_device()) return;
+  Bench b(8);
+  std::vector<BatchRequest> batch(20, request(1));  // 80 rows of 64
+  BatchRequest large = request(1);
+  large.segments[0].tokens.resize(70, 1);
+  large.segments[1].start = 70;
+  batch.push_back(large);
+  const BatchDone done = b.run(batch);
+  for (int i = 0; i < 20; ++i) CHECK(close(done.replies.at(i).readouts, done.replies.at(0).readouts));
+  REQUIRE(done.replies.at(20).refusal);
+  CHECK(done.replies.at(20).refusal->code == "too_large");
+}
+
+TEST_CASE("models come and go, and each reads its own blocks") {
+  if (!cuda::have_device()) return;
+  Bench b(8);
+  REQUIRE(std::holds_alternative<ModelChanged>(b.port.run(LoadModel{"two"}, 0)));
+  CHECK(std::get<Refusal>(b.port.run(LoadModel{"deep"}, 0)).code == "other_layout");
+  CHECK(std::get<Refusal>(b.port.run(LoadModel{"none"}, 0)).code == "bad_model");
+  const auto one = b.computed(1);
+  BatchRequest on_two = request(1);
+  on_two.model_version = "two";
+  const auto two = b.run({on_two}).replies.at(0).readouts;
+  CHECK_FALSE(close(one, two));
+  on_two.kv[0] = kv(Grant::write, ++b.generation, {6});
+  on_two.kv[0].checksum = b.run({on_two}).replies.at(0).checksums.at(0);
+  on_two.kv[0].grant = Grant::read;
+  const BatchDone mixed = b.run({on_two, request(1)});
+  CHECK(close(mixed.replies.at(0).readouts, two));
+  CHECK(close(mixed.replies.at(1).readouts, one));
+  CHECK(std::holds_alternative<ModelChanged>(b.port.run(DropModel{"two"}, 1)));
+  CHECK(b.run({on_two}).replies.at(0).refusal->code == "wrong_model");
+}
+
+TEST_CASE("lanes that share a device smaller than what they use all get their answers") {
+  if (!cuda::have_device()) return;
+  Bench b(2);
+  std::vector<BatchSegmentKv> blocks;
+  std::vector<std::vector<ScoreRow>> expected;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    blocks.push_back(b.write(static_cast<Token>(10 + i), i));
+    expected.push_back(b.computed(static_cast<Token>(10 + i)));
+  }
+  std::atomic<int> wrong = 0;
+  const auto serve = [&](std::uint32_t lane) {
+    for (std::uint32_t round = 0; round < 12; ++round) {
+      const std::uint32_t i = (round * (lane + 1)) % 4, k = (i + 1) % 4;
+      const BatchDone done = b.run(
+          {request(static_cast<Token>(10 + i), blocks[i]), request(static_cast<Token>(10 + k), blocks[k])},
+          lane);
+      wrong += !close(done.replies.at(0).readouts, expected[i]) || !done.replies.at(0).corrupt.empty();
+      wrong += !close(done.replies.at(1).readouts, expected[k]) || !done.replies.at(1).corrupt.empty();
+    }
+  };
+  std::thread other(serve, 1);
+  serve(0);
+  other.join();
+  CHECK(wrong == 0);
+}
+
+#ifdef TROUPE_EMULATED
+
+TEST_CASE("the pool is page-locked while its pages go to a device, and no longer") {
+  PageArena arena(64, 2);
+  const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
+  const auto locked = [&] { return cuda::emulator::is_page_locked(arena.page(0), 2 * 64); };
+  {
+    const DevicePages pages(arena, layout, 0, 1, 1, true);
+    CHECK(locked());
+  }
+  CHECK_FALSE(locked());
+}
+
+TEST_CASE("a lane does not read what another one is still copying") {
+  const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
+  PageArena arena(layout.page_bytes(), 2);
+  DevicePages pages(arena, layout, 0, 4, 3, true);
+  const BatchSegmentKv block = kv(Grant::read, 5, {1}, checksum_pages(arena, std::vector<std::uint32_t>{1}));
+  cuda::Stream stream;  // the device is busy with this until it is let go
+  std::promise<void> busy, let_go;
+  cuda::emulator::enqueue(stream, [&] {
+    busy.set_value();
+    let_go.get_future().wait();
+  });
+  std::thread device([&] { stream.synchronize(); });
+  busy.get_future().wait();
+  std::atomic<int> there = 0;
+  const auto read = [&](std::uint32_t lane) {
+    PassBlocks blocks{{&block, 0, {}}};
+    DeviceUse use;
+    CHECK(pages.begin({&blocks, 1}, lane, use) == 1);
+    ++there;
+  };
+  const auto pages_used = [&] {  // by the eyes of a request without blocks
+    PassBlocks none;
+    DeviceUse use;
+    pages.begin({&none, 1}, 2, use);
+    pages.end(2, false);
+    return use.pages_used;
+  };
+  std::thread first(read, 0);
+  while (pages_used() == 0) std::this_thread::yield();
+  std::thread second(read, 1);
+  for (int i = 0; i < 5000; ++i) {
+    CHECK(pages_used() == 1);
+    std::this_thread::yield();
+  }
+  CHECK(there == 0);
+  let_go.set_value();
+  for (std::thread* thread : {&device, &first, &second}) thread->join();
+  CHECK(there == 2);
+  for (const std::uint32_t lane : {0, 1}) pages.end(lane, false);
+}
+
+TEST_CASE("a device that fails, wherever, refuses the batch; then it serves again, of what the pool has") {
+  Bench b(8);
+  const BatchSegmentKv block = b.write(1, 3);
+  const auto expected = b.run({request(1, block)}).replies.at(0).readouts;
+  int failures = 0;
+  for (std::uint64_t command = 1; command < 1000; ++command) {
+    CAPTURE(command);
+    cuda::emulator::fail_command(command);
+    const JobResult result =
+        b.try_run({request(1, block), request(9, kv(Grant::write, ++b.generation, {4}))});
+    cuda::emulator::fail_command(0);
+    if (!std::holds_alternative<Refusal>(result)) break;
+    ++failures;
+    CHECK(std::get<Refusal>(result).status == 503);
+    CHECK(std::get<Refusal>(result).code == "device_failed");
+    const BatchDone after = b.run({request(1, block)});
+    CHECK(after.device.blocks_missed == 1);  // what the device had is forgotten
+    CHECK(close(after.replies.at(0).readouts, expected));
+  }
+  CHECK(failures > 10);
+}
+
+#endif
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,186 @@
+#include "actors/inference/device_tier.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/check.h"
+
+namespace troupe::actors {
+namespace {
+
+// Of all pages: what came back and rests may have this much before its oldest block stands with the others.
+constexpr double came_back_share = 0.8;
+
+}  // namespace
+
+DeviceTier::DeviceTier(std::uint32_t pages) : pages_(pages) {
+  free_.reserve(pages);
+  for (std::uint32_t page = pages; page > 0; --page) free_.push_back(page - 1);
+}
+
+// Whether a copy that is here, or under way, is what is wanted.
+bool DeviceTier::serves(const Block& block, const Want& want) {
+  return !want.write && !block.writes && block.checksum == want.checksum && block.pages.size() == want.pages;
+}
+
+DeviceTier::Blocks::iterator DeviceTier::find(std::uint64_t generation) {
+  const auto at = found_.find(generation);
+  return at == found_.end() ? blocks_.end() : at->second;
+}
+
+DeviceTier::Needs DeviceTier::needs_of(std::span<const Want> wants) const {
+  Needs needs;
+  std::set<std::uint64_t> seen;
+  for (const Want& want : wants) {
+    if (!seen.insert(want.generation).second) continue;
+    needs.all += want.pages;
+    const auto at = found_.find(want.generation);
+    if (at == found_.end()) {
+      needs.missing += want.pages;
+      continue;
+    }
+    const Block& block = *at->second;
+    const bool here = serves(block, want);
+    if (!here) needs.missing += want.pages;  // its room is taken back first
+    if (!here && block.pins > 0) needs.blocked = true;
+    if (here && block.pins == 0) needs.resting += want.pages;
+  }
+  return needs;
+}
+
+DeviceTier::Room DeviceTier::pin(std::span<const Want> wants, std::vector<Pinned>& pinned) {
+  const Needs needs = needs_of(wants);
+  if (needs.all > pages_) return Room::never;
+  const std::uint64_t room = free_.size() + others_.pages + came_back_.pages - needs.resting;
+  if (needs.blocked || needs.missing > room) return Room::later;
+  const std::size_t first = pinned.size();
+  std::set<std::uint64_t> missing;
+  for (const Want& want : wants) {  // those that are here first: they make no room for others
+    const auto block = find(want.generation);
+    Pinned& pin = pinned.emplace_back();
+    if (block == blocks_.end() || !serves(*block, want)) continue;
+    hold(block);
+    pin.block = &*block;
+  }
+  for (std::size_t i = 0; i < wants.size(); ++i) {
+    Pinned& pin = pinned[first + i];
+    if (pin.block != nullptr) continue;
+    pin.fill = missing.insert(wants[i].generation).second;
+    const auto block = pin.fill ? add(wants[i]) : find(wants[i].generation);
+    hold(block);
+    pin.block = &*block;
+  }
+  return Room::enough;
+}
+
+void DeviceTier::hold(Blocks::iterator block) {
+  if (block->pins == 0 && block->last_use > 0) stop_resting(block);
+  if (block->state == State::ready) block->came_back = true;
+  ++block->pins;
+}
+
+// Other bytes of the same generation go: only a pass that failed can have left them.
+DeviceTier::Blocks::iterator DeviceTier::add(const Want& want) {
+  if (const auto old = find(want.generation); old != blocks_.end()) forget(old);
+  while (free_.size() < want.pages) evict_one();
+  const auto block = blocks_.insert(blocks_.end(), Block{want.generation, want.checksum});
+  block->writes = want.write;
+  block->pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // side by side while that is to be had
+  free_.resize(free_.size() - want.pages);
+  found_[want.generation] = block;
+  return block;
+}
+
+void DeviceTier::fill(Block& block, std::uint64_t checksum) {
+  TROUPE_CHECK(block.pins > 0, "a block is pinned while it is filled");
+  if (block.state != State::filling) return;  // the device failed meanwhile
+  block.state = State::ready;
+  block.checksum = checksum;
+  block.writes = false;
+}
+
+void DeviceTier::fail(Block& block, State why) {
+  TROUPE_CHECK(block.pins > 0, "a block is pinned while it is filled");
+  if (block.state == State::filling) block.state = why;
+  if (block.found) forget(found_.at(block.generation));
+}
+
+void DeviceTier::unpin(Block& block) {
+  TROUPE_CHECK(block.pins > 0, "a pin that ends was begun");
+  if (--block.pins > 0) return;
+  if (block.found) {
+    const auto at = found_.at(block.generation);
+    return block.state == State::ready ? rest(at) : forget(at);
+  }
+  free(std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) { return &b == &block; }));
+}
+
+void DeviceTier::forget_all() {
+  for (auto next = blocks_.begin(); next != blocks_.end();) {
+    const auto block = next++;
+    if (block->state == State::filling) block->state = State::lost;
+    if (block->found) forget(block);
+  }
+}
+
+void DeviceTier::rest(Blocks::iterator block) {
+  block->last_use = ++uses_;
+  Queue& queue = queue_of(*block);
+  queue.blocks[block->last_use] = block;
+  queue.pages += block->pages.size();
+  while (static_cast<double>(came_back_.pages) > came_back_share * pages_) {
+    const auto oldest = came_back_.blocks.begin()->second;
+    stop_resting(oldest);
+    oldest->came_back = false;
+    rest(oldest);
+  }
+}
+
+void DeviceTier::stop_resting(Blocks::iterator block) {
+  Queue& queue = queue_of(*block);
+  TROUPE_CHECK(queue.blocks.erase(block->last_use) == 1, "an unpinned block rests");
+  queue.pages -= block->pages.size();
+}
+
+void DeviceTier::forget(Blocks::iterator block) {
+  found_.erase(block->generation);
+  block->found = false;
+  if (block->pins > 0) return;
+  if (block->state == State::ready) stop_resting(block);
+  free(block);
+}
+
+void DeviceTier::free(Blocks::iterator block) {
+  free_.insert(free_.end(), block->pages.rbegin(), block->pages.rend());
+  blocks_.erase(block);
+}
+
+void DeviceTier::evict_one() {
+  Queue& queue = others_.blocks.empty() ? came_back_ : others_;
+  TROUPE_CHECK(!queue.blocks.empty(), "the room was counted before");
+  forget(queue.blocks.begin()->second);
+  ++evicted_;
+}
+
+std::string DeviceTier::check_invariants() const {
+  std::vector<std::uint32_t> owners(pages_);
+  for (const std::uint32_t page : free_) ++owners.at(page);
+  std::uint64_t resting = 0;
+  std::size_t found = 0;
+  for (const Block& block : blocks_) {
+    for (const std::uint32_t page : block.pages) ++owners.at(page);
+    if (block.found) ++found;
+    if (block.pins == 0) {
+      resting += block.pages.size();
+      if (!block.found || block.state != State::ready) return "an unpinned block that is of no use";
+    }
+  }
+  for (const std::uint32_t count : owners)
+    if (count != 1) return "a page with " + std::to_string(count) + " owners";
+  if (resting != others_.pages + came_back_.pages) return "the pages of unpinned blocks are miscounted";
+  if (found != found_.size()) return "a block that is found without being there";
+  if (static_cast<double>(came_back_.pages) > came_back_share * pages_) return "too much came back";
+  return "";
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,274 @@
+#include "actors/inference/device_tier.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using Room = DeviceTier::Room;
+using State = DeviceTier::State;
+using Want = DeviceTier::Want;
+
+Want read(std::uint64_t generation, std::uint32_t pages = 1) { return {generation, generation * 7, pages}; }
+Want write(std::uint64_t generation, std::uint32_t pages = 1) { return {generation, 0, pages, true}; }
+
+struct Bench {
+  DeviceTier tier;
+  explicit Bench(std::uint32_t pages) : tier(pages) {}
+  ~Bench() { CHECK(tier.check_invariants() == ""); }
+
+  std::optional<std::vector<DeviceTier::Pinned>> pin(std::vector<Want> wants) {
+    std::vector<DeviceTier::Pinned> pinned;
+    if (tier.pin(wants, pinned) != Room::enough) return std::nullopt;
+    return pinned;
+  }
+  Room room(std::vector<Want> wants) {
+    std::vector<DeviceTier::Pinned> pinned;
+    return tier.pin(wants, pinned);
+  }
+  // One pass over these blocks; how many had to be filled.
+  int use(const std::vector<Want>& wants) {
+    const auto pinned = pin(wants);
+    REQUIRE(pinned);
+    int filled = 0;
+    for (std::size_t i = 0; i < wants.size(); ++i) {
+      if (!(*pinned)[i].fill) continue;
+      tier.fill(*(*pinned)[i].block, wants[i].generation * 7);
+      ++filled;
+    }
+    for (const auto& [block, fill] : *pinned) tier.unpin(*block);
+    return filled;
+  }
+};
+
+TEST_CASE("a block is filled once and then found, until others need its room") {
+  Bench b(4);
+  CHECK(b.use({read(1, 2), read(2)}) == 2);
+  CHECK(b.use({read(2), read(1, 2)}) == 0);
+  CHECK(b.use({read(3)}) == 1);
+  CHECK(b.tier.used() == 4);
+  CHECK(b.use({read(4)}) == 1);  // 3 goes: nobody came back for it
+  CHECK(b.tier.evicted() == 1);
+  CHECK(b.use({read(1, 2), read(2)}) == 0);
+  CHECK(b.use({read(3)}) == 1);
+}
+
+TEST_CASE("what a pass wrote is found by readers of those bytes, and of no others") {
+  Bench b(4);
+  CHECK(b.use({write(1, 2)}) == 1);
+  CHECK(b.use({read(1, 2)}) == 0);
+  CHECK(b.use({Want{1, 999, 2}}) == 1);  // another checksum: other bytes, whatever the generation
+  CHECK(b.use({Want{1, 7, 1}}) == 1);    // another size
+  CHECK(b.use({write(1, 2)}) == 1);      // written anew after a pass that failed
+  CHECK(b.tier.used() == 2);
+}
+
+TEST_CASE("a block counts once for a request that names it twice") {
+  Bench b(2);
+  const auto pinned = b.pin({read(1, 2), read(1, 2)});
+  REQUIRE(pinned);
+  CHECK((*pinned)[0].fill);
+  CHECK_FALSE((*pinned)[1].fill);
+  CHECK((*pinned)[0].block == (*pinned)[1].block);
+  b.tier.fill(*(*pinned)[0].block, 7);
+  for (const auto& [block, fill] : *pinned) b.tier.unpin(*block);
+}
+
+TEST_CASE("pinned blocks keep their room: the others wait, and what is too much for all of it never fits") {
+  Bench b(4);
+  const auto pinned = b.pin({read(1, 3)});
+  REQUIRE(pinned);
+  CHECK(b.room({read(2, 2)}) == Room::later);
+  CHECK(b.room({read(1, 3), read(2, 2)}) == Room::never);
+  CHECK(b.room({read(2, 5)}) == Room::never);
+  CHECK(b.room({write(1, 3)}) == Room::later);
+  CHECK(b.tier.used() == 3);
+  b.tier.fill(*(*pinned)[0].block, 7);
+  b.tier.unpin(*(*pinned)[0].block);
+  CHECK(b.use({read(2, 2)}) == 1);
+  CHECK(b.use({}) == 0);
+}
+
+TEST_CASE("a request's own blocks make no room for the rest of it") {
+  Bench b(4);
+  CHECK(b.use({read(1, 2)}) == 1);
+  CHECK(b.use({read(2, 2)}) == 1);
+  const auto pinned = b.pin({read(3, 2), read(1, 2)});  // 2 goes, though 1 was used before it
+  REQUIRE(pinned);
+  CHECK((*pinned)[0].fill);
+  CHECK_FALSE((*pinned)[1].fill);
+  b.tier.fill(*(*pinned)[0].block, 21);
+  for (const auto& [block, fill] : *pinned) b.tier.unpin(*block);
+}
+
+TEST_CASE("a second reader shares what the first fills, and hears what became of it") {
+  Bench b(4);
+  const auto first = b.pin({read(1)}), second = b.pin({read(1)});
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK_FALSE((*second)[0].fill);
+  b.tier.fail(*(*first)[0].block, State::corrupt);
+  CHECK((*second)[0].block->state == State::corrupt);
+  b.tier.unpin(*(*first)[0].block);
+  CHECK(b.tier.used() == 1);
+  b.tier.unpin(*(*second)[0].block);
+  CHECK(b.tier.used() == 0);
+  CHECK(b.use({read(1)}) == 1);
+}
+
+TEST_CASE("after a failure nothing is found, and pinned pages stay their holder's") {
+  Bench b(4);
+  CHECK(b.use({read(1)}) == 1);
+  const auto held = b.pin({read(1), write(2)});
+  REQUIRE(held);
+  b.tier.forget_all();
+  CHECK((*held)[1].block->state == State::lost);
+  CHECK(b.tier.used() == 2);
+  CHECK(b.use({read(1)}) == 1);
+  b.tier.fill(*(*held)[1].block, 14);  // its pass ended well; still, it is not to be found
+  for (const auto& [block, fill] : *held) b.tier.unpin(*block);
+  CHECK(b.tier.used() == 1);
+  CHECK(b.use({read(2)}) == 1);
+}
+
+TEST_CASE("a block that was to be filled and was not is not found") {
+  Bench b(4);
+  const auto held = b.pin({write(1)});
+  REQUIRE(held);
+  b.tier.unpin(*(*held)[0].block);
+  CHECK(b.tier.used() == 0);
+}
+
+TEST_CASE("a second reader comes back for a block, also while the first still holds it") {
+  Bench b(4);
+  const auto first = b.pin({write(1)});
+  REQUIRE(first);
+  b.tier.fill(*(*first)[0].block, 7);
+  CHECK(b.use({read(1)}) == 0);
+  b.tier.unpin(*(*first)[0].block);
+  for (std::uint64_t item = 100; item < 110; ++item) CHECK(b.use({write(item)}) == 1);
+  CHECK(b.use({read(1)}) == 0);
+}
+
+TEST_CASE("a walk over the catalog leaves what requests come back for") {
+  Bench b(10);
+  for (int round = 0; round < 2; ++round)
+    for (std::uint64_t shared = 1; shared <= 4; ++shared) b.use({read(shared)});
+  for (std::uint64_t item = 100; item < 200; ++item) CHECK(b.use({write(item)}) == 1);
+  for (std::uint64_t shared = 1; shared <= 4; ++shared) CHECK(b.use({read(shared)}) == 0);
+  // But what came back long ago goes too, when more comes back.
+  for (int round = 0; round < 2; ++round)
+    for (std::uint64_t other = 300; other < 306; ++other) b.use({read(other)});
+  CHECK(b.use({write(400)}) == 1);
+  CHECK(b.use({read(1)}) == 1);
+}
+
+// Lanes with passes of random blocks, against a memory in which each page holds what was last put there.
+struct RandomLanes {
+  using Contents = std::pair<std::uint64_t, std::uint64_t>;  // generation and checksum
+  struct Pass {
+    std::vector<Want> wants;
+    std::vector<DeviceTier::Pinned> pinned;
+  };
+  std::mt19937_64 random;
+  std::uint32_t pages;
+  DeviceTier tier;
+  std::vector<Contents> memory;
+  std::vector<Pass> lanes;
+  std::uint64_t next_generation = 1;
+
+  explicit RandomLanes(std::uint64_t seed)
+      : random(seed), pages(3 + random() % 20), tier(pages), memory(pages), lanes(1 + random() % 4) {}
+  std::uint64_t below(std::uint64_t n) { return random() % n; }
+  static std::uint32_t size_of(std::uint64_t generation) { return 1 + generation % 3; }
+
+  std::vector<Want> draw() {
+    std::vector<Want> wants;
+    for (std::uint64_t i = 0, count = below(6); i < count; ++i) {
+      const bool write = below(3) == 0;
+      const std::uint64_t generation =
+          write || next_generation == 1 ? next_generation++ : 1 + below(next_generation - 1);
+      if (std::ranges::any_of(wants, [&](const Want& w) { return w.generation == generation && w.write; }))
+        continue;  // wants of one generation are alike
+      wants.push_back({generation, write ? 0 : generation * 7, size_of(generation), write});
+    }
+    return wants;
+  }
+  // What must be free for these, counted plainly.
+  Room expected(const std::vector<Want>& wants) const {
+    std::set<std::uint64_t> own;
+    std::uint64_t all = 0, held = 0;
+    bool blocked = false;
+    for (const Want& want : wants)
+      if (own.insert(want.generation).second) all += want.pages;
+    std::set<const DeviceTier::Block*> pinned;
+    for (const Pass& pass : lanes)
+      for (const auto& [block, fill] : pass.pinned) pinned.insert(block);
+    for (const DeviceTier::Block* block : pinned) {
+      const bool wanted = block->found && own.contains(block->generation);
+      blocked = blocked || (wanted && block->writes);
+      if (!wanted) held += block->pages.size();
+    }
+    if (all > pages) return Room::never;
+    return blocked || held + all > pages ? Room::later : Room::enough;
+  }
+  void begin(Pass& pass) {
+    pass.wants = draw();
+    const std::vector<Want> wants = pass.wants;
+    pass.wants.clear();
+    const Room room = expected(wants);
+    REQUIRE(tier.pin(wants, pass.pinned) == room);
+    CHECK((room == Room::enough || pass.pinned.empty()));
+    if (room != Room::enough) return;
+    pass.wants = wants;
+    for (std::size_t i = 0; i < wants.size(); ++i) {
+      const DeviceTier::Block& block = *pass.pinned[i].block;
+      if (pass.pinned[i].fill)
+        for (const std::uint32_t page : block.pages) memory[page] = {wants[i].generation, 0};
+      else if (block.state == State::ready)
+        for (const std::uint32_t page : block.pages)
+          CHECK(memory[page] == Contents{wants[i].generation, wants[i].checksum});
+    }
+  }
+  void end(Pass& pass) {
+    for (std::size_t i = 0; i < pass.wants.size(); ++i) {
+      DeviceTier::Block& block = *pass.pinned[i].block;
+      for (const std::uint32_t page : block.pages)
+        CHECK(memory[page].first == pass.wants[i].generation);  // nobody wrote under the pin
+      if (!pass.pinned[i].fill) continue;
+      const std::uint64_t sum = pass.wants[i].generation * 7;
+      if (below(8) == 0) {
+        tier.fail(block, State::corrupt);
+      } else {
+        for (const std::uint32_t page : block.pages) memory[page].second = sum;
+        tier.fill(block, sum);
+      }
+    }
+    if (below(12) == 0) tier.forget_all();
+    for (const auto& [block, fill] : pass.pinned) tier.unpin(*block);
+    pass = {};
+  }
+  void step() {
+    Pass& pass = lanes[below(lanes.size())];
+    pass.pinned.empty() ? begin(pass) : end(pass);
+    REQUIRE(tier.check_invariants() == "");
+  }
+};
+
+TEST_CASE("random lanes find what they want or fill it, and nobody writes under a pin") {
+  const std::uint64_t seed = std::random_device()();
+  CAPTURE(seed);
+  for (std::uint64_t run = 0; run < 40; ++run) {
+    RandomLanes lanes(seed + run);
+    for (int i = 0; i < 400; ++i) lanes.step();
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

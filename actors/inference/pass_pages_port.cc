@@ -1,0 +1,24 @@
+#include "actors/inference/pass_pages_port.h"
+
+namespace troupe::actors {
+
+std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, DeviceUse&) {
+  for (PassBlocks& blocks : requests) {
+    for (PassBlock& block : blocks) {
+      const BatchSegmentKv& kv = *block.kv;
+      const bool read = kv.grant == Grant::read;
+      block.corrupt = read && verify_ && checksum_pages(arena_, kv.pages) != kv.checksum;
+      if (block.corrupt) continue;
+      for (const std::uint32_t page : kv.pages) block.pages.push_back(arena_.page(page));
+    }
+  }
+  return requests.size();
+}
+
+void ArenaPages::keep(std::span<PassBlocks> requests, std::uint32_t, DeviceUse&) {
+  for (PassBlocks& blocks : requests)
+    for (PassBlock& block : blocks)
+      if (block.kv->grant == Grant::write) block.checksum = checksum_pages(arena_, block.kv->pages);
+}
+
+}  // namespace troupe::actors
