@@ -1,34 +1,20 @@
 #include "kernels/cuda/attend.h"
 
 #include "kernels/check.h"
-#include "kernels/cuda/attend_tile_inl.h"
+#include "kernels/cuda/attend_block_inl.h"
 
 namespace troupe::kernels::cuda {
 namespace {
-
-// Where a layer's keys and values lie, from a token's address.
-struct KvOffsets {
-  std::uint32_t keys;         // of the layer's first head
-  std::uint32_t head_stride;  // from head to head
-  std::uint32_t values;       // from a key to its value
-  std::uint32_t kv_heads;
-};
-
-// A partial result: per vector its sum of weighted values, largest score and total weight.
-template <unsigned dim>
-constexpr unsigned partial_stride = dim + 4;
 
 struct alignas(16) Piece {
   std::uint32_t words[4];
 };
 
-// The first number of vector `vector` of an item, of queries or outputs.
-template <unsigned dim, class Item>
-TROUPE_DEVICE std::size_t vector_at(const Item& item, const AttendLayer& layer, std::size_t stride,
-                                    unsigned kv_head, unsigned vector) {
-  const unsigned number = item.vector_begin + vector;
-  return (item.row_begin + number / layer.heads) * stride +
-         std::size_t{kv_head * layer.heads + number % layer.heads} * dim;
+template <class B>
+TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
+  static_assert(B::vectors <= B::threads);
+  if (thread_x() >= B::vectors) return;
+  dynamic_shared<Sight>(B::sight_start, B::vectors)[thread_x()] = sight_from(pass, item, heads, thread_x());
 }
 
 template <class B, unsigned dim>
@@ -61,37 +47,6 @@ TROUPE_DEVICE void to_key_format(F16) {
   convert_queries<B, F16>();
 }
 
-template <class B>
-TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
-  static_assert(B::vectors <= B::threads);
-  const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
-  const unsigned vector = thread_x(), row = item.row_begin + (item.vector_begin + vector) / heads;
-  if (vector >= B::vectors) return;
-  const bool present = vector < item.vectors;
-  sights[vector] = {present ? item.context_tokens + pass.visible_begin[row] : 0,
-                    present ? item.context_tokens + pass.visible_end[row] : 0};
-}
-
-template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void clear(Running<dim, fragments>& running) {
-  TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f) {
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
-    for (unsigned i = 0; i < 4; ++i) running.out[f][j][i] = 0;
-    TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half) {
-      running.largest[f][half] = minus_infinity;
-      running.total[f][half] = 0;
-    }
-  }
-}
-
-TROUPE_DEVICE float sum_of_four_lanes(float x) {
-  x += shuffle_xor(x, 1);
-  return x + shuffle_xor(x, 2);
-}
-
 // Divided and rounded, by way of the warp's own query vectors in shared memory, so that it is written 16
 // bytes a lane.
 template <class B, unsigned dim, unsigned fragments>
@@ -119,24 +74,6 @@ TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer,
     std::uint16_t* const to =
         layer.out + vector_at<dim>(item, layer, layer.out_stride, kv_head, vector) + piece * 8;
     *reinterpret_cast<Piece*>(to) = pieces[B::place(vector, piece) / 16];
-  }
-}
-
-template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void write_partial(const AttendItem& item, const AttendPass& pass, unsigned kv_heads,
-                                 unsigned kv_head, const Running<dim, fragments>& running) {
-  const std::size_t first = (std::size_t{item.partial} * kv_heads + kv_head) * B::vectors;
-  TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-  for (unsigned half = 0; half < 2; ++half) {
-    const float total = sum_of_four_lanes(running.total[f][half]);
-    const unsigned vector = warp() * B::warp_vectors + 16 * f + 8 * half + lane() / 4;
-    if (vector >= item.vectors) continue;
-    float* const to = pass.partials + (first + vector) * partial_stride<dim>;
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
-    for (unsigned i = 0; i < 2; ++i) to[8 * j + 2 * (lane() % 4) + i] = running.out[f][j][2 * half + i];
-    if (lane() % 4 == 0) to[dim] = running.largest[f][half], to[dim + 1] = total;
   }
 }
 
@@ -174,14 +111,20 @@ TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragme
     stage_keys_values<B>(work, window.tiles[B::stages - 1], t + B::stages - 1);
     stage_addresses<B>(work, window.tiles[2 * B::stages - 2], t + 2 * B::stages - 2);
     copy_async_commit();
-    if (some_spoilt) spoil_rows<B>(work, tile, running);
+    const auto sight = [](unsigned f, unsigned half) { return sight_of<B>(f, half); };
+    if (some_spoilt) {
+      const auto noted = spoilt_keys<B>();
+      spoil_rows(work, tile, sight, noted[0] | std::uint64_t{noted[1]} << 32, running);
+    }
     Scores<fragments> scores;
     score<B, Half, dim>(t, scores);
     if (tile.masked)
-      judge_masked<B>(work, tile, scores, running);
+      judge_masked(work, tile, sight, scores, running);
     else
       judge(scores, running);
-    soften(work.scale, scores, running);
+    float shrink[fragments][2];
+    weigh(work.scale, scores, running, shrink);
+    shrink_sums(shrink, running);
     add_values<B, Half>(t, scores, running);
     window.move_on(t);
   }
@@ -259,45 +202,52 @@ merge_kernel(AttendPass pass, AttendLayer layer, unsigned kv_heads) {
 template <class Half, unsigned dim, unsigned fragments>
 void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, Stream& stream) {
   using B = Block<dim, fragments>;
-  if (pass.item_count > 0)
-    launch("attend", attend_kernel<Half, dim, fragments>,
-           {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes},
-           stream, pass, layer, kv);
-  if (pass.merge_count > 0)
-    launch("attend_merge", merge_kernel<dim>,
-           {.blocks = pass.merge_count * kv.kv_heads,
-            .blocks_y = B::vectors / merge_vectors,
-            .threads = merge_warps * warp_threads},
-           stream, pass, layer, kv.kv_heads);
+  launch("attend", attend_kernel<Half, dim, fragments>,
+         {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes},
+         stream, pass, layer, kv);
 }
 
-struct Version {
-  std::uint32_t head_dim;
-  KvFormat format;
-  std::uint32_t tile_vectors;
-  void (*run)(const AttendPass&, const AttendLayer&, const KvOffsets&, Stream&);
-};
+template <unsigned dim>
+void merge(const AttendPass& pass, const AttendLayer& layer, unsigned kv_heads, Stream& stream) {
+  launch("attend_merge", merge_kernel<dim>,
+         {.blocks = pass.merge_count * kv_heads,
+          .blocks_y = pass.tile_vectors / merge_vectors,
+          .threads = merge_warps * warp_threads},
+         stream, pass, layer, kv_heads);
+}
 
 template <unsigned dim, unsigned fragments>
-constexpr Version versions_of(KvFormat format) {
+constexpr AttendVersion versions_of(KvFormat format) {
   return {dim, format, Block<dim, fragments>::vectors,
           format == KvFormat::bf16 ? run<Bf16, dim, fragments> : run<F16, dim, fragments>};
 }
 
 // mma.sync, on sm_80 and later.
-constexpr Version mma_versions[] = {versions_of<32, 1>(KvFormat::bf16),  versions_of<32, 2>(KvFormat::bf16),
-                                    versions_of<64, 1>(KvFormat::bf16),  versions_of<64, 2>(KvFormat::bf16),
-                                    versions_of<128, 1>(KvFormat::bf16), versions_of<128, 2>(KvFormat::bf16),
-                                    versions_of<32, 1>(KvFormat::f16),   versions_of<32, 2>(KvFormat::f16),
-                                    versions_of<64, 1>(KvFormat::f16),   versions_of<64, 2>(KvFormat::f16),
-                                    versions_of<128, 1>(KvFormat::f16),  versions_of<128, 2>(KvFormat::f16)};
+constexpr AttendVersion mma_versions[] = {
+    versions_of<32, 1>(KvFormat::bf16),  versions_of<32, 2>(KvFormat::bf16),
+    versions_of<64, 1>(KvFormat::bf16),  versions_of<64, 2>(KvFormat::bf16),
+    versions_of<128, 1>(KvFormat::bf16), versions_of<128, 2>(KvFormat::bf16),
+    versions_of<32, 1>(KvFormat::f16),   versions_of<32, 2>(KvFormat::f16),
+    versions_of<64, 1>(KvFormat::f16),   versions_of<64, 2>(KvFormat::f16),
+    versions_of<128, 1>(KvFormat::f16),  versions_of<128, 2>(KvFormat::f16)};
 
-const Version* find_version(const KvLayout& layout, std::uint32_t tile_vectors) {
-  for (const Version& version : mma_versions)
+const AttendVersion* find_version(std::span<const AttendVersion> versions, const KvLayout& layout,
+                                  std::uint32_t tile_vectors) {
+  for (const AttendVersion& version : versions)
     if (version.head_dim == layout.head_dim && version.format == layout.format &&
         version.tile_vectors == tile_vectors)
       return &version;
   return nullptr;
+}
+
+constexpr unsigned hopper = 90;  // no other device runs what is compiled for sm_90a
+
+const AttendVersion* choose_version(const KvLayout& layout, const AttendPass& pass) {
+  if (pass.path == AttendPath::hopper ||
+      (pass.path == AttendPath::by_device && device_capability() == hopper))
+    if (const auto* version = find_version(hopper_attend_versions(), layout, pass.tile_vectors))
+      return version;
+  return find_version(mma_versions, layout, pass.tile_vectors);
 }
 
 }  // namespace
@@ -307,7 +257,7 @@ std::string attend_fault(const KvLayout& layout, std::uint32_t heads) {
     return std::to_string(heads) + " query heads on " + std::to_string(layout.kv_heads) +
            " key-value heads; expected a multiple";
   if (layout.format == KvFormat::f32) return "keys and values in f32; on a GPU expected bf16 or f16";
-  if (find_version(layout, AttendMachine{}.small_tile) == nullptr)
+  if (find_version(mma_versions, layout, AttendMachine{}.small_tile) == nullptr)
     return "head_dim " + std::to_string(layout.head_dim) + "; on a GPU expected 32, 64 or 128";
   return "";
 }
@@ -317,16 +267,20 @@ std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials,
 }
 
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream) {
-  const Version* const version = find_version(layout, pass.tile_vectors);
+  const AttendVersion* const version = choose_version(layout, pass);
   TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
   TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows not aligned to 16 bytes");
   TROUPE_CHECK(layer.scale > 0, "a scale that is not positive");
   TROUPE_CHECK(layout.page_bytes() <= ~std::uint32_t{0}, "a page of more than 4 GiB");
   const auto u32 = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
-  version->run(pass, layer,
-               {u32(layout.keys(layer.layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()),
-                layout.kv_heads},
-               stream);
+  if (pass.item_count > 0)
+    version->run(pass, layer,
+                 {u32(layout.keys(layer.layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()),
+                  layout.kv_heads},
+                 stream);
+  if (pass.merge_count == 0) return;
+  const auto run_merge = layout.head_dim == 32 ? merge<32> : layout.head_dim == 64 ? merge<64> : merge<128>;
+  run_merge(pass, layer, layout.kv_heads, stream);
 }
 
 }  // namespace troupe::kernels::cuda

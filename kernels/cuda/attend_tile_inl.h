@@ -179,6 +179,17 @@ TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
 }
 
 // `scores` are weights now.
+// The weights of keys 16*pair to 16*pair + 15, rounded, as the left side of a product with their values.
+template <class Half, unsigned fragments>
+TROUPE_DEVICE void round_weights(const Scores<fragments>& scores, unsigned f, unsigned pair,
+                                 std::uint32_t (&a)[4]) {
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    const float(&two)[4] = scores.of[f][2 * pair + i / 2];
+    a[i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
+  }
+}
+
 template <class B, class Half, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
                               Running<dim, fragments>& running) {
@@ -189,11 +200,7 @@ TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
   for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
     std::uint32_t a[fragments][4];
     TROUPE_UNROLL
-    for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-    for (unsigned i = 0; i < 4; ++i) {
-      const float(&two)[4] = scores.of[f][2 * pair + i / 2];
-      a[f][i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
-    }
+    for (unsigned f = 0; f < fragments; ++f) round_weights<Half>(scores, f, pair, a[f]);
     TROUPE_UNROLL
     for (unsigned step = 0; step < dim / 16; ++step) {
       std::uint32_t b[4];
@@ -214,43 +221,50 @@ TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
   const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
   return sights[warp() * B::warp_vectors + 16 * fragment + 8 * half + lane() / 4];
 }
-TROUPE_DEVICE bool sees(const Work& work, const KeyTile& tile, const Sight& sight, unsigned at) {
-  const unsigned key = tile.first + at;
-  return at < tile.count && (key < work.context_tokens || (key >= sight.begin && key < sight.end));
+TROUPE_DEVICE std::uint64_t first_keys(std::int32_t count) {
+  return count <= 0 ? 0 : ~std::uint64_t{0} >> (64 - (count < 64 ? count : 64));
+}
+// Of a tile's keys those that a row sees, a bit each.
+TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, const Sight& sight) {
+  static_assert(attend_key_tile <= 64);
+  const auto before = [&](std::uint32_t key) {
+    return first_keys(static_cast<std::int32_t>(key) - static_cast<std::int32_t>(tile.first));
+  };
+  const std::uint64_t tail = before(sight.end) & ~before(sight.begin);
+  return first_keys(static_cast<std::int32_t>(tile.count)) & (before(work.context_tokens) | tail);
 }
 
 // Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too
-// is an overflow then, not a key of no importance.
-template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, Scores<fragments>& scores,
-                                Running<dim, fragments>& running) {
+// is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
+template <class SightOf, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+                                Scores<fragments>& scores, Running<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
-    const Sight sight = sight_of<B>(f, half);
+    const std::uint64_t seen = seen_keys(work, tile, sight_of_row(f, half)) >> 2 * (lane() % 4);
+    const std::uint32_t words[2] = {static_cast<std::uint32_t>(seen), static_cast<std::uint32_t>(seen >> 32)};
     float& total = running.total[f][half];
     TROUPE_UNROLL
-    for (unsigned j = 0; j < B::keys / 8; ++j) TROUPE_UNROLL
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 0; i < 2; ++i) {
       float& score = scores.of[f][j][2 * half + i];
-      const bool seen = sees(work, tile, sight, 8 * j + 2 * (lane() % 4) + i);
-      total = multiply_add(seen ? score : 0.0f, 0.0f, total);
-      score = seen ? score : minus_infinity;
+      const bool visible = (words[j / 4] & 1u << (j % 4 * 8 + i)) != 0;
+      total = multiply_add(visible ? score : 0.0f, 0.0f, total);
+      score = visible ? score : minus_infinity;
     }
   }
 }
 
-// The rows that see a key whose value was taken out.
-template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, Running<dim, fragments>& running) {
-  const auto noted = spoilt_keys<B>();
-  for (unsigned at = 0; at < B::keys; ++at) {
-    if ((noted[at / 32] >> at % 32 & 1) == 0) continue;
-    TROUPE_UNROLL
-    for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-    for (unsigned half = 0; half < 2; ++half)
-      if (sees(work, tile, sight_of<B>(f, half), at)) running.total[f][half] += minus_infinity * 0.0f;
-  }
+// The rows that see a key whose value was taken out; a bit for each of these.
+template <class SightOf, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+                              std::uint64_t spoilt, Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half)
+    if ((seen_keys(work, tile, sight_of_row(f, half)) & spoilt) != 0)
+      running.total[f][half] += minus_infinity * 0.0f;
 }
 
 template <unsigned dim, unsigned fragments>
@@ -262,10 +276,12 @@ TROUPE_DEVICE void judge(const Scores<fragments>& scores, Running<dim, fragments
     running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
 }
 
-// Turns scores into weights, powers of two below the largest score so far, to which all of `running` is
-// brought. The difference comes before the product, so that the largest has weight one however large it is.
+// Turns scores into weights, powers of two below the largest score so far. `shrink`: by which all sums of
+// `running` but its totals must be multiplied now. The difference comes before the product, so that the
+// largest has weight one however large it is.
 template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, fragments>& running) {
+TROUPE_DEVICE void weigh(float scale, Scores<fragments>& scores, Running<dim, fragments>& running,
+                         float (&shrink)[fragments][2]) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
@@ -276,9 +292,9 @@ TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, f
     largest = larger(largest, shuffle_xor(largest, 1));
     largest = larger(largest, shuffle_xor(largest, 2));
     const float top = largest == minus_infinity ? 0.0f : largest;  // nothing seen yet: all weights are 0
-    const float shrink = exp2_fast((running.largest[f][half] - top) * scale);
+    shrink[f][half] = exp2_fast((running.largest[f][half] - top) * scale);
     running.largest[f][half] = largest;
-    float total = running.total[f][half] * shrink;
+    float total = running.total[f][half] * shrink[f][half];
     TROUPE_UNROLL
     for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
@@ -286,10 +302,15 @@ TROUPE_DEVICE void soften(float scale, Scores<fragments>& scores, Running<dim, f
       total += scores.of[f][j][i];
     }
     running.total[f][half] = total;
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < dim / 8; ++j)
-      running.out[f][j][2 * half] *= shrink, running.out[f][j][2 * half + 1] *= shrink;
   }
+}
+
+template <unsigned dim, unsigned fragments>
+TROUPE_DEVICE void shrink_sums(const float (&shrink)[fragments][2], Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) running.out[f][j][i] *= shrink[f][i / 2];
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ struct DeviceProperties {
 DeviceProperties device_properties(int device);
 // For the calling thread, from now on.
 void use_device(int device);
+// Of the calling thread's device; cheap.
+unsigned device_capability();
+unsigned device_multiprocessors();
 
 struct FreeDeviceMemory {
   void operator()(std::byte* memory) const;

@@ -16,6 +16,12 @@ unsigned attribute(cudaDeviceAttr name, int device) {
   return static_cast<unsigned>(value);
 }
 
+int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
 }  // namespace
 
 int device_count() {
@@ -35,6 +41,13 @@ DeviceProperties device_properties(int device) {
 }
 
 void use_device(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
+
+unsigned device_capability() {
+  const int device = current_device();
+  return attribute(cudaDevAttrComputeCapabilityMajor, device) * 10 +
+         attribute(cudaDevAttrComputeCapabilityMinor, device);
+}
+unsigned device_multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, current_device()); }
 
 void FreeDeviceMemory::operator()(std::byte* memory) const { cudaFree(memory); }
 void FreePageLockedMemory::operator()(std::byte* memory) const { cudaFreeHost(memory); }

@@ -48,6 +48,8 @@ DeviceProperties device_properties(int) {
   return {"emulator", 90, 4, std::size_t{1} << 30, 1 << 20, 227 * 1024};
 }
 void use_device(int) {}
+unsigned device_capability() { return device_properties(0).capability; }
+unsigned device_multiprocessors() { return device_properties(0).multiprocessors; }
 
 void FreeDeviceMemory::operator()(std::byte* memory) const {
   const std::lock_guard lock(device_mutex);

@@ -31,6 +31,7 @@ struct AlignmentFault : KernelFault {
 struct Counts {
   std::uint64_t launches = 0, blocks = 0, barriers = 0;
   std::uint64_t multiply_adds = 0;  // warp-wide, m16n8k16
+  std::uint64_t products = 0;       // of warpgroups, m64nNk16
   std::uint64_t matrix_loads = 0;   // warp-wide, 8x8
   std::uint64_t bank_conflicts =
       0;                     // further passes over the banks of shared memory that matrix loads needed
@@ -56,6 +57,9 @@ bool meet_block(bool value);
 
 // `bytes` of the block's shared memory at an address; a BoundsFault or AlignmentFault if that is not inside.
 std::byte* shared_memory(std::uint32_t address, std::size_t bytes, std::size_t alignment);
+// The same for the running thread, which may write there: others beside the threads see it after its fence
+// (emulator_async.h).
+std::byte* shared_element(std::uint32_t address, std::size_t bytes, std::size_t alignment);
 // The address of the variable that `key` stands for, the same for all threads of the block.
 std::uint32_t shared_variable(const void* key, std::size_t bytes);
 // The address of a byte of the launch's dynamic shared memory; `bytes` from there must be inside.

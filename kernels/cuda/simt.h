@@ -11,7 +11,7 @@
 //                   shuffle(v, lane)  shuffle_xor(v, mask)  shuffle_down(v, delta)  any(bool)  all(bool)
 //                   ballot(bool) All threads of the block or all lanes of the warp take part, always.
 //   Shared memory   TROUPE_SHARED(T, name, count) declares Shared<T> name; dynamic_shared<T>(offset_bytes,
-//   count).
+//                   count), whose byte 0 lies at a multiple of 1024.
 //                   Shared<T>: s[i], s.address(i). SharedAddress is what copies and matrix loads take, in
 //                   bytes.
 //   Copies          copy_async<bytes>(to, from, present): 8 or 16 bytes, aligned; zeros where !present.
@@ -25,7 +25,9 @@
 //   Launching       launch("name", kernel, {.blocks=…, .threads=…, .shared_bytes=…}, stream, arguments…);
 //   arguments are
 //                   copied. A kernel reads `TROUPE_KERNEL(threads) name(…) {`: threads is the most it is
-//                   launched with.
+//                   launched with; TROUPE_KERNEL_RESIDENT(threads, blocks) keeps so many registers free that
+//                   as many blocks fit on a multiprocessor.
+// What only sm_90a has is in simt_hopper.h.
 #include <cstddef>
 #include <cstdint>
 

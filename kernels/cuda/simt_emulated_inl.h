@@ -9,6 +9,7 @@
 #include "kernels/float_formats.h"
 
 #define TROUPE_KERNEL(threads) void
+#define TROUPE_KERNEL_RESIDENT(threads, blocks) void
 #define TROUPE_DEVICE inline
 #define TROUPE_UNROLL
 #define TROUPE_SHARED(type, name, count)                                                           \
@@ -94,7 +95,7 @@ struct Shared {
   T& operator[](std::size_t i) const {
     // One past a small array may still be inside the block's memory: the array's own length is checked too.
     const SharedAddress at = i < count ? address(i) : ~SharedAddress{0};
-    return *reinterpret_cast<T*>(emulator::shared_memory(at, sizeof(T), alignof(T)));
+    return *reinterpret_cast<T*>(emulator::shared_element(at, sizeof(T), alignof(T)));
   }
 };
 

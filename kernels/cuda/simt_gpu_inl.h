@@ -5,6 +5,7 @@
 #include <string>
 
 #define TROUPE_KERNEL(threads) __global__ void __launch_bounds__(threads)
+#define TROUPE_KERNEL_RESIDENT(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 #define TROUPE_DEVICE __device__ __forceinline__
 #define TROUPE_UNROLL _Pragma("unroll")
 #define TROUPE_SHARED(type, name, count) \
@@ -51,7 +52,7 @@ struct Shared {
 
 template <class T>
 TROUPE_DEVICE Shared<T> dynamic_shared(std::size_t offset_bytes, std::size_t) {
-  extern __shared__ __align__(128) unsigned char troupe_dynamic_shared[];
+  extern __shared__ __align__(1024) unsigned char troupe_dynamic_shared[];
   return {reinterpret_cast<T*>(troupe_dynamic_shared + offset_bytes)};
 }
 
