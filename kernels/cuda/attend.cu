@@ -243,8 +243,9 @@ const AttendVersion* find_version(std::span<const AttendVersion> versions, const
 constexpr unsigned hopper = 90;  // no other device runs what is compiled for sm_90a
 
 const AttendVersion* choose_version(const KvLayout& layout, const AttendPass& pass) {
-  if (pass.path == AttendPath::hopper ||
-      (pass.path == AttendPath::by_device && device_capability() == hopper))
+  const bool can = pass.path != AttendPath::mma && device_capability() == hopper;
+  TROUPE_CHECK(can || pass.path != AttendPath::hopper, "the attention of sm_90a, on another device");
+  if (can)
     if (const auto* version = find_version(hopper_attend_versions(), layout, pass.tile_vectors))
       return version;
   return find_version(mma_versions, layout, pass.tile_vectors);

@@ -12,9 +12,9 @@
 //                   others are told that bulk copies or products may read it.
 //   Named barriers  barrier_sync<threads>(number) waits, barrier_arrive<threads>(number) goes on; whole
 //                   warps, numbers from 1 to 15.
-//   Products        multiply_add_group<Half, Rows>(d, a, b, accumulate), of a warpgroup: d += a*b, or d =
-//   a*b,
-//                   for a of 64x16 numbers in registers, b of 16xn in shared memory, n = 8 times d's length.
+//   Products        multiply_add_group<Half, Rows>(d, a, b, accumulate), of a warpgroup: d = a*b, plus d if
+//                   accumulate, a of 64x16 numbers in registers, b of 16xn in shared memory, n = 8 times d's
+//                   length.
 //                   Fragments are those of multiply_add<Half>, 16 rows a warp. group_fence() before products
 //                   whose registers were touched; group_commit() closes a batch, group_wait<n>() waits for
 //                   all but the last n. Until then d, a and the shared memory of b are left alone.
@@ -56,7 +56,7 @@ TROUPE_DEVICE GroupMatrix group_matrix(SharedAddress start, unsigned beside) {
   constexpr unsigned swizzled_128 = 1u << 30, next_pattern = 1024 / 16;
   return {beside / 16 << 16 | (start & 0x3ffff) / 16, swizzled_128 | next_pattern};
 }
-// The part that begins so many bytes after `matrix`: 32 for 16 of depth along rows, 128 for a row.
+// The part that begins so many bytes after `matrix`: 32 for 16 of depth along rows, 1024 for eight rows.
 TROUPE_DEVICE GroupMatrix part_of(GroupMatrix matrix, unsigned bytes) {
   return {matrix.low + bytes / 16, matrix.high};
 }
