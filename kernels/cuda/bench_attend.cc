@@ -172,7 +172,7 @@ Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
   const double numbers = 2.0 * sight.keys() * shape.kv_heads * shape.head_dim() +
                          2.0 * sight.rows() * shape.heads * shape.head_dim();
   Work work{
-      .kernel = "attend",
+      .kernel = path == AttendPath::mma ? "attend_mma" : "attend",
       .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
                " heads of " + std::to_string(shape.head_dim()),
       .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs()}},
