@@ -9,7 +9,7 @@ folder=build
 [ "$preset" = release ] || folder=build-$preset
 deploy/build.sh "$preset"
 
-export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1
+export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
 status=0
 ctest --preset "$preset" --no-tests=error | tee "$folder/ctest.txt" || status=$?

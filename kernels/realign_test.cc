@@ -86,17 +86,21 @@ void for_every_version(Check check) {
   }
 }
 
-// Turned keys, from a place of their own or in place, with poison around them that must stay.
+// Turned keys, from a place of their own or in place: numbers are aligned, vectors are not, and poison around
+// them must stay.
 std::vector<std::byte> turned(const RealignVersion& version, KvFormat format, const Keys& keys,
                               const std::vector<std::byte>& stored, const Turn& turn, bool in_place) {
-  std::vector<std::byte> place(stored.size() + 2, kPoison), kept = stored;
-  if (in_place) std::copy(stored.begin(), stored.end(), place.begin() + 1);
-  version.of_format[std::size_t(format)](in_place ? place.data() + 1 : kept.data(), place.data() + 1,
-                                         keys.count, keys.head_dim, turn.cosines.data(), turn.sines.data());
-  CHECK(place.front() == kPoison);
-  CHECK(place.back() == kPoison);
+  constexpr std::ptrdiff_t gap = 4;
+  std::vector<std::byte> place(stored.size() + 2 * gap, kPoison), kept = stored;
+  const auto begin = place.begin() + gap, end = place.end() - gap;
+  if (in_place) std::copy(stored.begin(), stored.end(), begin);
+  version.of_format[std::size_t(format)](in_place ? &*begin : kept.data(), &*begin, keys.count, keys.head_dim,
+                                         turn.cosines.data(), turn.sines.data());
+  const auto is_poison = [](std::byte byte) { return byte == kPoison; };
+  CHECK(std::all_of(place.begin(), begin, is_poison));
+  CHECK(std::all_of(end, place.end(), is_poison));
   CHECK(kept == stored);
-  return {place.begin() + 1, place.end() - 1};
+  return {begin, end};
 }
 
 TEST_CASE("keys turned from p to q are those of q, up to the rounding at p and at q") {

@@ -26,7 +26,7 @@ struct Sight {
 // One layer of a pass. Keys and values are those of the layer in the middle of pages that hold all layers.
 class AttendCase {
  public:
-  AttendCase(const BenchShape& shape, const Sight& sight, Chance& chance);
+  AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance);
   void run(Stream& stream) const;
   // A row of one query head, in double.
   Checked check(std::size_t row) const;
@@ -40,6 +40,7 @@ class AttendCase {
 
   const BenchShape shape_;
   const Sight sight_;
+  const AttendPath path_;
   const KvLayout layout_;
   const std::uint32_t dim_, width_, layer_;
   std::vector<std::size_t> places_;  // of tokens: bytes from the first page
@@ -55,9 +56,10 @@ class AttendCase {
   std::unique_ptr<DeviceList<std::uint32_t>> visible_begin_, visible_end_;
 };
 
-AttendCase::AttendCase(const BenchShape& shape, const Sight& sight, Chance& chance)
+AttendCase::AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance)
     : shape_(shape),
       sight_(sight),
+      path_(path),
       layout_{shape.layers, shape.kv_heads, shape.head_dim(), page_tokens, KvFormat::bf16},
       dim_(shape.head_dim()),
       width_(shape.heads * dim_),
@@ -111,7 +113,8 @@ void AttendCase::run(Stream& stream) const {
           .partials = partials_.as<float>(),
           .item_count = static_cast<std::uint32_t>(plan_.items.size()),
           .merge_count = static_cast<std::uint32_t>(plan_.merges.size()),
-          .tile_vectors = plan_.tile_vectors},
+          .tile_vectors = plan_.tile_vectors,
+          .path = path_},
          {.queries = queries_.half(),
           .out = out_.half(),
           .query_stride = width_,
@@ -163,11 +166,13 @@ Checked AttendCase::check(std::size_t row) const {
   return check_head(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row % shape_.heads));
 }
 
-Work attend_work(const BenchShape& shape, const Sight& sight) {
+// By the kernel that the device asks for, or by mma.sync, which is beside it on Hopper and the same
+// elsewhere.
+Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
   const double numbers = 2.0 * sight.keys() * shape.kv_heads * shape.head_dim() +
                          2.0 * sight.rows() * shape.heads * shape.head_dim();
   Work work{
-      .kernel = "attend",
+      .kernel = path == AttendPath::mma ? "attend_mma" : "attend",
       .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
                " heads of " + std::to_string(shape.head_dim()),
       .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs()}},
@@ -178,8 +183,9 @@ Work attend_work(const BenchShape& shape, const Sight& sight) {
                 {"heads", shape.heads},
                 {"kv_heads", shape.kv_heads},
                 {"head_dim", shape.head_dim()}}}};
+  if (path == AttendPath::mma) work.peer = {};
   work.prepare = [=](Chance& chance) {
-    auto made = std::make_shared<AttendCase>(shape, sight, chance);
+    auto made = std::make_shared<AttendCase>(shape, sight, path, chance);
     return PreparedWork{.run = [=](Stream& stream) { made->run(stream); },
                         .outputs = {std::shared_ptr<const DeviceNumbers>(made, &made->out())},
                         .checks = sight.rows(),
@@ -191,18 +197,19 @@ Work attend_work(const BenchShape& shape, const Sight& sight) {
 }  // namespace
 
 void add_attend_works(const BenchShape& shape, std::vector<Work>& works) {
-  const auto on = [&](const std::string& what, std::uint32_t context) {
+  const auto on = [](const std::string& what, std::uint32_t context) {
     return what + " on " + std::to_string(context);
   };
   const std::uint32_t all = shape.history + shape.suffix;
-  works.push_back(
-      attend_work(shape, {on(std::to_string(shape.suffix), shape.history), shape.history, 1, shape.suffix}));
-  works.push_back(attend_work(
-      shape,
-      {on(std::to_string(shape.candidates) + " x " + std::to_string(shape.candidate_tokens), shape.history),
-       shape.history, shape.candidates, shape.candidate_tokens}));
-  works.push_back(attend_work(shape, {"prefill " + std::to_string(shape.prefill), 0, 1, shape.prefill}));
-  works.push_back(attend_work(shape, {on("1", all), all, 1, 1}));
+  const std::string candidates =
+      std::to_string(shape.candidates) + " x " + std::to_string(shape.candidate_tokens);
+  const Sight sights[] = {
+      {on(std::to_string(shape.suffix), shape.history), shape.history, 1, shape.suffix},
+      {on(candidates, shape.history), shape.history, shape.candidates, shape.candidate_tokens},
+      {"prefill " + std::to_string(shape.prefill), 0, 1, shape.prefill},
+      {on("1", all), all, 1, 1}};
+  for (const AttendPath path : {AttendPath::by_device, AttendPath::mma})
+    for (const Sight& sight : sights) works.push_back(attend_work(shape, sight, path));
 }
 
 }  // namespace troupe::kernels::cuda

@@ -111,6 +111,8 @@ class Bench {
  private:
   void measure(const Work& work);
   void measure_models(const BenchShape& shape);
+  void measure_pass(const std::string& name, ModelBench& model, const ModelPass& pass, BenchRow& row);
+  void measure_ceilings_again();
   void add(BenchRow row) {
     if (!row.fault.empty()) std::cerr << "WRONG: " << row.name() << ": " << row.fault << "\n";
     run_.rows.push_back(std::move(row));
@@ -132,28 +134,47 @@ void Bench::measure(const Work& work) {
   exported_.push_back(work);
   if (exports_only()) return;
   BenchRow row = row_of(work);
-  const PreparedWork prepared = work.prepare(chance_);
-  row.fault = fault_of(prepared, options_.smoke ? 8 : 24, chance_);
-  if (row.fault.empty() && times()) row.time = timer_.time(prepared);
+  try {
+    const PreparedWork prepared = work.prepare(chance_);
+    row.fault = fault_of(prepared, options_.smoke ? 8 : 24, chance_);
+    if (row.fault.empty() && times()) row.time = timer_.time(prepared);
+  } catch (const DeviceError& error) {  // too little memory, say: the other rows are still worth having
+    row.fault = error.what();
+  }
   add(std::move(row));
 }
 
 void Bench::measure_models(const BenchShape& shape) {
   if (!wanted(options_, "model, " + shape.name)) return;
-  const std::filesystem::path folder(options_.folder);
-  ModelBench model(shape, options_.seed, options_.folder.empty() ? folder : folder / shape.name);
-  const std::string fault = model.check(chance_);
-  for (ModelPass& pass : model_passes(shape, chance_)) {
-    BenchRow row = row_of(shape, pass);
-    row.fault = fault;
-    if (fault.empty()) {
-      ModelBench::Measured measured =
-          model.measure(pass, options_.smoke || options_.check ? 1 : options_.rounds);
-      row.time = measured.wall;
-      row.parts = measured.parts;
-      passes_.push_back({shape.name, row.name(), std::move(pass), std::move(measured.logits)});
+  try {
+    const std::filesystem::path folder(options_.folder);
+    ModelBench model(shape, options_.seed, options_.folder.empty() ? folder : folder / shape.name);
+    const std::string fault = model.check(chance_);
+    for (const ModelPass& pass : model_passes(shape, chance_)) {
+      BenchRow row = row_of(shape, pass);
+      row.fault = fault;
+      if (fault.empty()) measure_pass(shape.name, model, pass, row);
+      add(std::move(row));
     }
-    add(std::move(row));
+  } catch (const DeviceError& error) {
+    add({.kernel = "model", .shape = shape.name, .fault = error.what()});
+  }
+}
+
+void Bench::measure_pass(const std::string& name, ModelBench& model, const ModelPass& pass, BenchRow& row) {
+  ModelBench::Measured measured = model.measure(pass, options_.smoke || options_.check ? 1 : options_.rounds);
+  row.time = measured.wall;
+  row.parts = measured.parts;
+  passes_.push_back({name, row.name(), pass, std::move(measured.logits)});
+}
+
+// A device that failed in some row may fail in all that follow; the rows before are printed all the same.
+void Bench::measure_ceilings_again() {
+  run_.after = run_.before;
+  try {
+    run_.after = timer_.ceilings(size(), chance_);
+  } catch (const DeviceError& error) {
+    std::cerr << "WRONG: ceilings at the end: " << error.what() << "\n";
   }
 }
 
@@ -164,7 +185,7 @@ int Bench::run() {
     measure_models(shape);
     for (const Work& work : kernel_works(shape)) measure(work);
   }
-  if (times()) run_.after = timer_.ceilings(size(), chance_);
+  if (times()) measure_ceilings_again();
   if (!options_.folder.empty()) export_works(options_.folder, options_.seed, exported_, passes_);
   std::size_t wrong = 0;
   for (const BenchRow& row : run_.rows) wrong += row.fault.empty() ? 0 : 1;

@@ -6,7 +6,7 @@ std::vector<BenchShape> bench_shapes(bool smoke) {
   if (smoke)
     return {{.name = "tiny",
              .layers = 2,
-             .hidden = 64,
+             .hidden = 128,
              .heads = 2,
              .kv_heads = 1,
              .intermediate = 80,

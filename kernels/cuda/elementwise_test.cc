@@ -40,7 +40,9 @@ TEST_SUITE("cuda elementwise") {
   TEST_CASE("rms_norm and swiglu agree with the reference at all widths") {
     if (!cuda::have_device()) return;
     cuda::Stream stream;
-    std::mt19937 random(1);
+    const unsigned seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
     for (const std::size_t width : {1, 31, 32, 33, 256, 257, 4864}) {
       const std::size_t rows = 37;
       const auto in = random_floats(rows * width * 2, random), weight = random_floats(width, random);
@@ -59,7 +61,9 @@ TEST_SUITE("cuda elementwise") {
   TEST_CASE("rope and add_rows agree with the reference in place") {
     if (!cuda::have_device()) return;
     cuda::Stream stream;
-    std::mt19937 random(2);
+    const unsigned seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
     const std::size_t rows = 19, heads = 5, head_dim = 48, width = heads * head_dim;
     auto values = random_floats(rows * width, random);
     const auto in = random_floats(rows * width, random), angles = random_floats(rows * head_dim / 2, random);
