@@ -152,8 +152,8 @@ TEST_CASE("for who keeps the hotter both areas are one: what was used longest ag
   CHECK(want(item(8)) == Grant::none);  // wanted as often as 12, and less than 5
   CHECK(want(item(8)) == Grant::write);
   CHECK(pool.find(name(12)) == nullptr);
-  CHECK(pool.cap(PoolArea::item) == 5);
-  CHECK(b.acquire(0, {user(12, 12)}).at(0).grant == Grant::none);  // others stay in their areas
+  CHECK(pool.cap(PoolArea::item) == 4);
+  CHECK(b.acquire(0, {user(12, 16)}).at(0).grant == Grant::none);  // others stay in their areas
 }
 
 TEST_CASE("a large item has to be hotter than all that would go for it, not only than the first") {

@@ -82,6 +82,7 @@ TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before wh
   const auto ask_for = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
     ask.keep_hotter = true;
+    ask.copy_worth = 0.1;
     b.probe.receive(1, worker, ask);
   };
   const auto write = [&](const BlockWant& block) {
@@ -99,7 +100,7 @@ TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before wh
   }
   write(user(8));
   CHECK(b.core.pool().find(name(7)) == nullptr);
-  write(item(9));  // wanted no more often than the others, but a copy is worth nothing here
+  write(item(9));  // wanted no more often than the others, but a copy is worth a tenth
   CHECK(b.core.pool().find(name(6)) == nullptr);
   for (std::uint8_t n = 1; n <= 5; ++n) CHECK(b.core.pool().find(name(n)) != nullptr);
 }
