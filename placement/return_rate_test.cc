@@ -48,17 +48,51 @@ TEST_CASE("a return after which the block would have been gone is none") {
   rounds(50);
   CHECK(expected > 10);  // they come for ever
   rounds(0);             // nobody knows of any memory
-  CHECK(returns.keys() == 0);
-  CHECK(expected < 0.01);
+  CHECK(expected == 0);
+  CHECK(returns.keys() == 5);
+  CHECK(returns.want("of 0", 10, 50, 0) > 10);
 }
 
-TEST_CASE("a life lasts until the oldest block would be dropped") {
+TEST_CASE("a block that is larger than the memory displaces nobody and is never expected") {
   ReturnRate returns(10'000);
-  CHECK(returns.life_us(7) == 0);
-  for (int i = 0; i < 20; ++i) returns.want(std::to_string(i), 10, 50, i);
-  CHECK(returns.life_us(20) == 5);
-  returns.want("15", 10, 50, 20);
-  CHECK(returns.life_us(20) == 4);
+  for (int user = 0; user < 5; ++user) returns.want(std::to_string(user), 10, 50, 0);
+  for (int i = 0; i < 3; ++i) CHECK(returns.want("large", 51, 50, 0) == 0);
+  CHECK(returns.keys() == 5);
+  CHECK_FALSE(returns.comes("large", false, 0));
+}
+
+TEST_CASE(
+    "the time from one want to the next is that of blocks that come back, however long the others lie") {
+  ReturnRate returns(10'000);
+  constexpr std::int64_t day_us = 86'400'000'000;
+  returns.want("never again", 10, plenty, 0);
+  CHECK(returns.gap_us() == 0);
+  for (int i = 0; i < 4'000; ++i) returns.want(std::to_string(i / 2), 10, plenty, 7 * day_us + i * 1'000);
+  CHECK(returns.gap_us() == doctest::Approx(1'000));
+  returns.want("never again", 10, plenty, 8 * day_us);  // one of some hundreds that count
+  CHECK(returns.gap_us() < 0.05 * day_us);
+}
+
+TEST_CASE("a block that was missed a moment ago comes, until it has taken twice as long as usual") {
+  ReturnRate returns(10'000);
+  const auto want = [&](const char* key, std::int64_t now_us, bool is_there = false) {
+    returns.want(key, 10, plenty, now_us);
+    return returns.comes(key, is_there, now_us);
+  };
+  CHECK_FALSE(want("a", 0));
+  CHECK_FALSE(want("a", 1));  // nobody knows how long it takes
+  returns.came("a", 101);
+  returns.came("a", 500);  // on another node
+  CHECK_FALSE(want("a", 600, true));
+  CHECK_FALSE(want("b", 1'000));
+  CHECK(want("b", 1'199));
+  CHECK_FALSE(want("b", 1'200));  // nobody makes it, so this one may
+  CHECK(want("b", 1'399));
+  returns.came("b", 1'400);       // 200, so the mean is 110
+  CHECK_FALSE(want("b", 1'500));  // gone again
+  CHECK(want("b", 1'719));
+  CHECK_FALSE(want("b", 1'720));
+  returns.came("nobody's", 2'000);
 }
 
 TEST_CASE("no more blocks are followed than said") {

@@ -51,7 +51,8 @@ void Precompute::start(Turn turn) {
 
 void Precompute::on_timer(Turn turn) {
   watch_nodes(turn);
-  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty()) ask_rooms(turn);
+  if (stage_ == Stage::walking || walk_due_ || !missing_.empty() || !changed_.empty() || !behind_.empty())
+    ask_rooms(turn);
   if (lookup_ &&
       turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
     want_all(turn.now, lookup_->items);

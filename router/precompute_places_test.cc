@@ -43,8 +43,9 @@ struct Placed {
   Incarnation incarnation = 1;
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0;
-  NodeId full = 0;     // keeps nothing of the walk
-  std::string poison;  // an item
+  std::set<NodeId> full;         // keep nothing of the walk
+  std::string poison;            // an item
+  std::string last_listed = "";  // the catalog is slow behind this one
 
   std::vector<Item> catalog() const {
     std::vector<Item> items;
@@ -61,6 +62,7 @@ struct Placed {
     }
   }
   void list(std::uint64_t job, const ListItems& asked) {
+    if (!last_listed.empty() && asked.after == last_listed) return;
     const std::vector<Item> all = catalog();
     auto next = std::ranges::find(all, asked.after, &Item::id);
     next = next == all.end() ? all.begin() : next + 1;
@@ -95,7 +97,7 @@ struct Placed {
     for (const PlannedSegment& segment : chunk.segments) {
       if (segment.kind != SegmentKind::item) continue;
       const bool there = segment.at != 0 && index[*segment.block].contains(segment.at);
-      const bool kept = node != full || chunk.belongs;
+      const bool kept = !full.contains(node) || chunk.belongs;
       executed.reused.push_back(there && kept);
       if (!kept) continue;
       CHECK(index[*segment.block].insert(node).second);
@@ -197,7 +199,7 @@ TEST_CASE("a node that is there but lacks the model is made up for when it has i
 
 TEST_CASE("a node that is full does not keep the others from theirs") {
   Placed p;
-  p.full = 2;
+  p.full = {2};
   p.start();
   p.run();
   p.check({1, 3});
@@ -242,7 +244,7 @@ TEST_CASE("a hot item is pulled by the nodes that lack it, at once and nothing e
 }
 
 TEST_CASE("hot and put items displace others on a node that is full, the walk does not") {
-  Placed p{.refresh = quick, .full = 2};
+  Placed p{.refresh = quick, .full = {2}};
   p.start();
   p.run();
   p.check({1, 3});
@@ -255,13 +257,26 @@ TEST_CASE("hot and put items displace others on a node that is full, the walk do
 }
 
 TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
-  Placed p{.refresh = quick, .full = 2};
-  p.start({2});
-  p.run(3);  // it keeps nothing of two chunks
-  p.begin(1);
+  Placed p{.refresh = quick, .full = {2}, .last_listed = "item 10"};
+  p.start({1, 2});
+  p.run(10);
+  CHECK(p.precompute.state() == "running");
+  CHECK_FALSE(p.holders(1).contains(2));
   p.request(7, 10);
-  p.run();
+  p.run(3);
+  CHECK(p.precompute.state() == "running");
   CHECK(p.holders(7) == std::set<NodeId>{1, 2});
+}
+
+TEST_CASE("a node that comes after others stood in for it gets its own, also if they are all full") {
+  Placed p{.refresh = quick, .full = {1, 2}};
+  p.start({1, 2});
+  p.run();
+  CHECK(p.precompute.state() == "full");
+  p.begin(3);
+  p.run();
+  CHECK(p.holders(1) == std::set<NodeId>{3});
+  p.check({3});
 }
 
 TEST_CASE("others stand in for a node that is away for long, and it gets its own when it is back") {

@@ -78,6 +78,7 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   to.setMayEvict(m.may_evict);
   to.setKeepHotter(m.keep_hotter);
   to.setBelongs(m.belongs);
+  to.setCopyWorth(m.copy_worth);
   to.setReadOnly(m.read_only);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
@@ -88,6 +89,7 @@ void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   m.may_evict = from.getMayEvict();
   m.keep_hotter = from.getKeepHotter();
   m.belongs = from.getBelongs();
+  m.copy_worth = from.getCopyWorth();
   m.read_only = from.getReadOnly();
 }
 

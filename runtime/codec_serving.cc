@@ -300,6 +300,7 @@ void put(const Execute& m, schema::Execute::Builder to) {
   to.setAlone(m.alone);
   to.setKeepHotter(m.keep_hotter);
   to.setBelongs(m.belongs);
+  to.setCopyWorth(m.copy_worth);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -312,6 +313,7 @@ void get(schema::Execute::Reader from, Execute& m) {
   m.alone = from.getAlone();
   m.keep_hotter = from.getKeepHotter();
   m.belongs = from.getBelongs();
+  m.copy_worth = from.getCopyWorth();
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {

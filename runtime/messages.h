@@ -200,6 +200,7 @@ struct Execute {
   std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
   bool keep_hotter = false;              // as of AcquireBlocks
   bool belongs = false;                  // as of AcquireBlocks
+  double copy_worth = 0;                 // as of AcquireBlocks
   bool operator==(const Execute&) const = default;
 };
 struct Executed {
@@ -263,10 +264,12 @@ struct AcquireBlocks {
   std::vector<BlockName> evict_first;
   bool may_evict = true;                 // false: only free room is taken (background precomputation)
   bool read_only = false;                // nothing is reserved, nothing waited for
-  // Both areas are one: whatever was used longest ago makes room. An item's block is kept only if it was wanted more
-  // often lately than what must go; a user's is, since whoever sent the plan weighed it.
+  // Both areas are one: whatever was used longest ago makes room, copies of what other nodes have sooner. An item's
+  // block is kept only if it was wanted more often lately than what must go; a user's is, since whoever sent the plan
+  // weighed it.
   bool keep_hotter = false;
   bool belongs = false;                  // the blocks belong on this node: pulled ones, too, displace others and stay
+  double copy_worth = 0;                 // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {

@@ -75,33 +75,50 @@ bool PagePool::may_evict(const PoolBlock& block) {
   return block.state == BlockState::ready && !held && !block.removed;
 }
 
-// What is taken is counted in pages that the other area gives up, whole blocks at a time.
-void PagePool::shift_split(SegmentKind kind, std::uint32_t tokens, bool evict) {
-  Area& mine = areas_[index(area_of(kind))];
-  Area& theirs = areas_[index(other(area_of(kind)))];
-  if (pages_for(tokens) > std::uint64_t{mine.cap} + theirs.cap) return;  // it fits nowhere
-  const std::uint64_t wanted = std::uint64_t{mine.used} + pages_for(tokens);
-  std::uint64_t lacking = wanted > mine.cap ? wanted - mine.cap : 0;
-  std::uint64_t taken =
-      std::min<std::uint64_t>(lacking, theirs.cap > theirs.used ? theirs.cap - theirs.used : 0);
-  lacking -= taken;
-  const Entry *own = mine.least_recent, *foreign = theirs.least_recent;
-  while (evict && lacking > 0 && (own || foreign)) {
-    const bool take = foreign && (!own || foreign->last_use < own->last_use);
-    const Entry*& next = take ? foreign : own;
-    if (take) taken += size(*next);
-    lacking -= std::min<std::uint64_t>(lacking, size(*next));
-    next = next->newer;
-  }
-  const auto pages = static_cast<std::uint32_t>(std::min<std::uint64_t>(taken, theirs.cap));
-  theirs.cap -= pages;
-  mine.cap += pages;
+double PagePool::worth(const Entry& block, double copy_worth) const {
+  if (block.copy && block.kind == SegmentKind::user) return 0;
+  return (block.copy ? copy_worth : 1) / static_cast<double>(uses_ + 1 - block.last_use);
 }
 
-const PoolBlock* PagePool::oldest() const {
-  const Entry *a = areas_[0].least_recent, *b = areas_[1].least_recent;
-  if (!a || !b) return a ? a : b;
-  return a->last_use < b->last_use ? a : b;
+// The oldest of each order is the one of least worth there.
+std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(std::uint64_t need,
+                                                                 double copy_worth) const {
+  const std::uint64_t filled = std::uint64_t{areas_[0].used} + areas_[1].used + need;
+  const std::uint64_t most = std::uint64_t{areas_[0].cap} + areas_[1].cap;
+  std::uint64_t lacking = filled > most ? filled - most : 0;
+  std::vector<Entry*> displaced;
+  Entry* next[] = {areas_[0].copies.least_recent, areas_[1].copies.least_recent, areas_[0].own.least_recent,
+                   areas_[1].own.least_recent};
+  while (lacking > 0) {
+    Entry** least = nullptr;
+    for (Entry*& block : next)
+      if (block && (!least || worth(*block, copy_worth) < worth(**least, copy_worth))) least = &block;
+    if (!least) return std::nullopt;
+    displaced.push_back(*least);
+    lacking -= std::min<std::uint64_t>(lacking, size(**least));
+    *least = (*least)->newer;
+  }
+  return displaced;
+}
+
+PagePool::Room PagePool::room_anywhere(std::uint32_t tokens, double copy_worth) const {
+  const auto displaced = find_room(pages_for(tokens), copy_worth);
+  if (tokens == 0 || !displaced) return {};
+  return {true, {displaced->begin(), displaced->end()}};
+}
+
+const PoolBlock* PagePool::reserve_anywhere(const Want& want, double copy_worth) {
+  check(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  const auto displaced = find_room(pages_for(want.tokens), copy_worth);
+  if (want.tokens == 0 || !displaced) return nullptr;
+  for (Entry* block : *displaced) evict(*block);
+  const auto need = static_cast<std::uint32_t>(pages_for(want.tokens));
+  Area& mine = areas_[index(area_of(want.kind))];
+  Area& theirs = areas_[index(other(area_of(want.kind)))];
+  const std::uint32_t grown = std::max(mine.cap, mine.used + need);
+  theirs.cap -= grown - mine.cap;
+  mine.cap = grown;
+  return take_pages(want, need);
 }
 
 // Evicting this area down to cap − need, and the other one as far as it is above its own cap, must leave
@@ -130,51 +147,11 @@ void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const Bloc
   while (short_of_pages()) evict_oldest(area);  // the rest of their surplus is held
 }
 
-// As `make_room` goes about it, without doing it.
-std::vector<const PoolBlock*> PagePool::would_evict(SegmentKind kind, std::uint32_t tokens,
-                                                    std::span<const BlockName> evict_first) const {
-  const PoolArea where = area_of(kind);
-  const Area& mine = areas_[index(where)];
-  const Area& theirs = areas_[index(other(where))];
-  const std::uint64_t need = pages_for(tokens);
-  std::vector<const PoolBlock*> victims;
-  if (need == 0 || !fits(where, need)) return victims;
-  std::uint64_t used = mine.used, free = free_pages(), their_used = theirs.used;
-  const auto is_taken = [&](const PoolBlock* block) {
-    return std::find(victims.begin(), victims.end(), block) != victims.end();
-  };
-  const auto take = [&](const PoolBlock* block) {
-    victims.push_back(block);
-    used -= block->pages.size();
-    free += block->pages.size();
-  };
-  for (const BlockName& name : evict_first) {
-    if (used + need <= mine.cap) break;
-    const PoolBlock* block = find(name);
-    if (block && area_of(block->kind) == where && may_evict(*block) && !is_taken(block)) take(block);
-  }
-  const Entry* oldest = mine.least_recent;
-  const auto take_oldest = [&] {
-    while (oldest && is_taken(oldest)) oldest = oldest->newer;
-    if (oldest) take(oldest);
-    return oldest != nullptr;
-  };
-  while (used + need > mine.cap && take_oldest()) {
-  }
-  for (const Entry* gone = theirs.least_recent; gone && free < need && their_used > theirs.cap;
-       gone = gone->newer) {
-    free += gone->pages.size();
-    their_used -= gone->pages.size();
-  }
-  while (free < need && take_oldest()) {
-  }
-  return victims;
-}
-
 void PagePool::evict_oldest(PoolArea area) {
   const Area& a = areas_[index(area)];
-  check(a.least_recent != nullptr, "room that was promised can be made");
-  evict(*a.least_recent);
+  Entry* first = a.copies.least_recent ? a.copies.least_recent : a.own.least_recent;
+  check(first != nullptr, "room that was promised can be made");
+  evict(*first);
 }
 
 void PagePool::evict(Entry& block) {
@@ -190,15 +167,18 @@ const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> 
   const PoolArea where = area_of(want.kind);
   if (need == 0 || !fits(where, need)) return nullptr;
   make_room(where, static_cast<std::uint32_t>(need), evict_first);
+  return take_pages(want, static_cast<std::uint32_t>(need));
+}
 
+const PoolBlock* PagePool::take_pages(const Want& want, std::uint32_t need) {
   Entry& block = blocks_.emplace_hint(blocks_.end(), ++last_generation_, Entry())->second;
   static_cast<PoolBlock&>(block) = {want.name, want.kind, want.owner, want.tokens};
   block.generation = last_generation_;
   block.state = want.loading ? BlockState::loading : BlockState::writing;
-  block.passing = want.passing;
-  block.pages.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(need));
+  block.copy = want.copy;
+  block.pages.assign(free_.rbegin(), free_.rbegin() + need);
   free_.resize(free_.size() - need);
-  areas_[index(where)].used += static_cast<std::uint32_t>(need);
+  area(block).used += need;
   by_name_.emplace(want.name, &block);
   own(block);
   return &block;
@@ -264,16 +244,15 @@ bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
 void PagePool::touch(const BlockName& name) {
   Entry* block = find_named(name);
   if (!block) return;
-  block->passing = false;
-  if (!may_evict(*block)) return;
-  stop_evictable(*block);
-  start_evictable(*block);
+  const bool listed = may_evict(*block);
+  if (listed) stop_evictable(*block);
+  block->copy = false;
+  if (listed) start_evictable(*block);
 }
 
 void PagePool::pass_over(const BlockName& name) {
   Entry* block = find_named(name);
   if (!block || !may_evict(*block)) return;
-  block->passing = false;
   stop_evictable(*block);
   append(*block);
 }
@@ -321,24 +300,24 @@ void PagePool::disown(Entry& block) {
 }
 
 void PagePool::start_evictable(Entry& block) {
-  block.last_use = block.passing ? 0 : ++uses_;
+  block.last_use = ++uses_;
   append(block);
 }
 
 void PagePool::append(Entry& block) {
-  Area& a = area(block);
-  block.newer = block.passing ? a.least_recent : nullptr;
-  block.older = block.passing ? nullptr : a.most_recent;
-  (block.older ? block.older->newer : a.least_recent) = &block;
-  (block.newer ? block.newer->older : a.most_recent) = &block;
-  a.evictable += size(block);
+  Order& all = order(block);
+  block.newer = nullptr;
+  block.older = all.most_recent;
+  (block.older ? block.older->newer : all.least_recent) = &block;
+  all.most_recent = &block;
+  area(block).evictable += size(block);
 }
 
 void PagePool::stop_evictable(Entry& block) {
-  Area& a = area(block);
-  (block.older ? block.older->newer : a.least_recent) = block.newer;
-  (block.newer ? block.newer->older : a.most_recent) = block.older;
-  a.evictable -= size(block);
+  Order& all = order(block);
+  (block.older ? block.older->newer : all.least_recent) = block.newer;
+  (block.newer ? block.newer->older : all.most_recent) = block.older;
+  area(block).evictable -= size(block);
 }
 
 // ---- what is there ----
@@ -404,12 +383,15 @@ std::string PagePool::check_areas() const {
   }
   for (std::size_t i = 0; i < 2; ++i) {
     std::uint64_t listed = 0;
-    const Entry* older = nullptr;
-    for (const Entry* block = areas_[i].least_recent; block; older = block, block = block->newer) {
-      if (block->older != older || !may_evict(*block)) return "the order of use is torn";
-      listed += block->pages.size();
+    for (const Order* order : {&areas_[i].own, &areas_[i].copies}) {
+      const Entry* older = nullptr;
+      for (const Entry* block = order->least_recent; block; older = block, block = block->newer) {
+        if (block->older != older || !may_evict(*block)) return "the order of use is torn";
+        if (block->copy != (order == &areas_[i].copies)) return "a copy is among the others";
+        listed += block->pages.size();
+      }
+      if (older != order->most_recent) return "the order of use ends elsewhere";
     }
-    if (older != areas_[i].most_recent) return "the order of use ends elsewhere";
     if (used[i] != areas_[i].used) return "used pages disagree";
     if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
   }

@@ -38,7 +38,7 @@ struct PoolBlock {
   BlockState state = BlockState::writing;
   std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
   std::uint64_t checksum = 0;  // of the bytes, once ready
-  bool passing = false;        // the first to go whenever nobody uses it, until it is touched
+  bool copy = false;           // of what another node has: of less worth here, until it is touched
   bool removed = false;        // gone by name; its pages follow when the last holder lets go
 };
 
@@ -78,18 +78,25 @@ class PagePool {
     std::string owner;
     std::uint32_t tokens = 0;
     bool loading = false;  // from the persistent tier, instead of being computed
-    bool passing = false;  // until it is touched it is the first to go whenever nobody uses it
+    bool copy = false;     // another node has it and goes on having it
   };
   // Room is made by evicting ready, unpinned blocks of the same area: those hinted first, in their order,
-  // then the least recently used (a use lasts until its pin ends); and blocks of the other area only as far
-  // as that is above its cap. If that is not enough, or `tokens` is 0, the answer is null and nothing was
-  // evicted. The new block is held until commit or abandon.
+  // then copies, then the others, the least recently used first (a use lasts until its pin ends); and blocks
+  // of the other area only as far as that is above its cap. If that is not enough, or `tokens` is 0, the
+  // answer is null and nothing was evicted. The new block is held until commit or abandon.
   const PoolBlock* reserve(const Want& want, std::span<const BlockName> evict_first = {});
 
-  // What `reserve` would evict of the block's own area, in that order; nothing if it has room or none can be
-  // made.
-  std::vector<const PoolBlock*> would_evict(SegmentKind kind, std::uint32_t tokens,
-                                            std::span<const BlockName> evict_first = {}) const;
+  // Both areas as one: what goes first is worth least, which is one over the uses of all blocks since its
+  // own last one, times `copy_worth` (0 to 1) for a copy.
+  struct Room {
+    bool possible = false;                    // else what is pinned or unfinished takes it
+    std::vector<const PoolBlock*> displaced;  // in that order; none while there is room without
+  };
+  Room room_anywhere(std::uint32_t tokens, double copy_worth) const;
+  // Out of that room; the boundary moves as far as the block needs it. Null, and nothing has changed, if
+  // there is none.
+  const PoolBlock* reserve_anywhere(const Want& want, double copy_worth);
+
   // The writer's word; false if the generation is stale or the block was removed meanwhile (its pages are
   // free now).
   bool commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum);
@@ -98,7 +105,7 @@ class PagePool {
   // A pin keeps a ready block's pages. Null if the block is absent or not ready.
   const PoolBlock* pin(const BlockName& name);
   bool unpin(const BlockName& name, std::uint64_t generation);  // false if stale
-  void touch(const BlockName& name);      // a use without a pin; what passed through stays from now on
+  void touch(const BlockName& name);                            // a use without a pin; it is no copy any more
   void pass_over(const BlockName& name);  // others of its area go first from now on, though it was not used
 
   // The block cannot be found from now on; pages under a pin or a writer are given back when that ends. With
@@ -116,11 +123,6 @@ class PagePool {
 
   // Together at most the arena's pages. Nothing is evicted now.
   void set_split(std::uint32_t item_pages, std::uint32_t user_pages);
-  // Moves the boundary so that a reservation of this size displaces what was used longest ago in either area;
-  // what the other area has not filled is taken first. Without `evict` only that. Nothing is evicted now.
-  void shift_split(SegmentKind kind, std::uint32_t tokens, bool evict);
-  // Of both areas' next to go the one that was used longest ago; null if nothing can go.
-  const PoolBlock* oldest() const;
 
   std::uint32_t pages() const { return sizes_.pages; }
   std::uint32_t page_tokens() const { return sizes_.page_tokens; }
@@ -147,19 +149,26 @@ class PagePool {
     Owners::value_type* owned = nullptr;
     std::uint64_t last_use = 0;  // uses of all blocks are numbered
   };
+  struct Order {
+    Entry *least_recent = nullptr, *most_recent = nullptr;
+  };
   struct Area {
-    std::uint32_t cap = 0, used = 0, evictable = 0;         // pages
-    Entry *least_recent = nullptr, *most_recent = nullptr;  // of evictable blocks
+    std::uint32_t cap = 0, used = 0, evictable = 0;  // pages
+    Order own, copies;                               // evictable blocks
   };
 
   static std::size_t index(PoolArea area) { return static_cast<std::size_t>(area); }
   Owners& owners(const PoolBlock& block) { return owners_[static_cast<std::size_t>(block.kind)]; }
   Area& area(const PoolBlock& block) { return areas_[index(area_of(block.kind))]; }
+  Order& order(const PoolBlock& block) { return block.copy ? area(block).copies : area(block).own; }
   static bool may_evict(const PoolBlock& block);
   Entry* find_named(const BlockName& name) const;
   Entry* find_held(const BlockName& name, std::uint64_t generation);
   Entry* find_unfinished(const BlockName& name, std::uint64_t generation);
   bool fits(PoolArea area, std::uint64_t need) const;
+  double worth(const Entry& block, double copy_worth) const;
+  std::optional<std::vector<Entry*>> find_room(std::uint64_t need, double copy_worth) const;
+  const PoolBlock* take_pages(const Want& want, std::uint32_t need);
   void make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
   void evict(Entry& block);
   void evict_oldest(PoolArea area);

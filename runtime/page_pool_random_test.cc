@@ -83,6 +83,23 @@ struct NaivePool {
   }
 };
 
+bool reserve_anywhere(NaivePool& pool, std::uint32_t n, PoolArea area, std::uint32_t need) {
+  NaivePool copy = pool;
+  const std::uint32_t both = copy.caps[0] + copy.caps[1];
+  while (copy.used(PoolArea::item) + copy.used(PoolArea::user) + need > both) {
+    NaivePool::Block* oldest = nullptr;
+    for (NaivePool::Block& b : copy.blocks)
+      if (b.ready && !b.pins && !b.removed && (!oldest || b.last_use < oldest->last_use)) oldest = &b;
+    if (!copy.evict(oldest)) return false;
+  }
+  std::uint32_t& cap = copy.caps[static_cast<int>(area)];
+  cap = std::max(cap, copy.used(area) + need);
+  copy.caps[area == PoolArea::item ? 1 : 0] = both - cap;
+  copy.blocks.push_back({n, area, need, ++copy.generations, ++copy.uses});
+  pool = std::move(copy);
+  return true;
+}
+
 struct Held {
   std::uint32_t n;
   std::uint64_t generation;
@@ -192,15 +209,18 @@ struct Pair {
     pool.set_split(naive.caps[0], naive.caps[1]);
   }
 
-  // However it moves, the areas fit and only as much as is lacking, or one block more, moves.
-  void shift() {
-    const SegmentKind kind = below(2) == 0 ? SegmentKind::item : SegmentKind::user;
-    const std::uint32_t before = pool.cap(area_of(kind)), tokens = below(4 * pool.page_tokens() + 1);
-    pool.shift_split(kind, tokens, below(2) == 0);
-    REQUIRE(pool.cap(PoolArea::item) + pool.cap(PoolArea::user) == naive.caps[0] + naive.caps[1]);
-    REQUIRE(pool.cap(area_of(kind)) >= before);
-    naive.caps[0] = pool.cap(PoolArea::item);
-    naive.caps[1] = pool.cap(PoolArea::user);
+  void reserve_either() {
+    const std::uint32_t n = below(names), tokens = below(8 * page_tokens);
+    if (naive.find(n)) return;
+    const SegmentKind kind = n % 3 == 0 ? SegmentKind::user : SegmentKind::item;
+    const std::uint32_t need = (tokens + page_tokens - 1) / page_tokens;
+    const bool expected = need > 0 && reserve_anywhere(naive, n, area_of(kind), need);
+    const PoolBlock* block = pool.reserve_anywhere({named(n), kind, std::to_string(n % 5), tokens}, 1);
+    REQUIRE((block != nullptr) == expected);
+    for (const PoolArea area : {PoolArea::item, PoolArea::user})
+      REQUIRE(pool.cap(area) == naive.caps[static_cast<int>(area)]);
+    ++(block ? granted : refused);
+    if (block) writers.push_back({n, block->generation});
   }
 
   void repeat_stale() {  // messages that come twice
@@ -218,8 +238,8 @@ struct Pair {
     if (what < 80) return unpin();
     if (what < 86) return remove();
     if (what < 92) return touch();
-    if (what < 98) return repeat_stale();
-    below(2) == 0 ? split() : shift();
+    if (what < 96) return repeat_stale();
+    what < 98 ? reserve_either() : split();
   }
 
   void compare() {

@@ -31,6 +31,17 @@ struct SmallPool {
     CHECK(pool.commit(named(n), generation, 100 + n));
     return generation;
   }
+  void put_anywhere(std::uint32_t n, std::uint32_t tokens, SegmentKind kind = SegmentKind::item) {
+    const PoolBlock* block = pool.reserve_anywhere({named(n), kind, "owner", tokens}, 1);
+    REQUIRE(block);
+    CHECK(pool.commit(named(n), block->generation, 100 + n));
+  }
+  std::vector<BlockName> displaced(std::uint32_t tokens, double copy_worth = 1) const {
+    std::vector<BlockName> names;
+    for (const PoolBlock* block : pool.room_anywhere(tokens, copy_worth).displaced)
+      names.push_back(block->name);
+    return names;
+  }
   std::vector<BlockName> gone() {
     std::vector<BlockName> names;
     for (const BlockGone& block : pool.take_gone()) names.push_back(block.name);
@@ -83,64 +94,72 @@ TEST_CASE_FIXTURE(SmallPool, "hints are evicted first, unless pinned, absent or 
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "what would go can be asked before, and is what goes") {
-  put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
-  pool.pin(named(3));
-  const auto would = [&](std::uint32_t tokens, std::vector<BlockName> hints) {
-    std::vector<BlockName> names;
-    for (const PoolBlock* block : pool.would_evict(SegmentKind::item, tokens, hints))
-      names.push_back(block->name);
-    return names;
-  };
-  CHECK(would(4, {}) == Names{named(1)});
-  CHECK(would(12, {}) == Names{named(1), named(2)});
-  CHECK(would(12, {named(9), named(77), named(3), named(2), named(2)}) == Names{named(2), named(1)});
-  CHECK(would(20, {}).empty());  // it cannot be had
-  CHECK(would(0, {}).empty());
-  CHECK(pool.would_evict(SegmentKind::user, 12).empty());  // there is room
-  CHECK(reserve(4, 12, SegmentKind::item, {named(2)}));
-  CHECK(gone() == Names{named(2), named(1)});
-}
-
-TEST_CASE_FIXTURE(SmallPool,
-                  "the boundary moves so that what was used longest ago makes room, of either area") {
+TEST_CASE_FIXTURE(SmallPool, "anywhere, what was used longest ago makes room, of either area") {
   put(1, 8, SegmentKind::user);  // two of its four pages
   put(2, 8), put(3, 8), put(4, 8);
-  pool.shift_split(SegmentKind::item, 8, false);  // what users have not filled
+  CHECK(displaced(8).empty());
+  put_anywhere(5, 8);  // what users have not filled
   CHECK(pool.cap(PoolArea::item) == 8);
-  put(5, 8);
   CHECK(gone().empty());
-  pool.shift_split(SegmentKind::item, 4, false);
-  CHECK(pool.cap(PoolArea::item) == 8);
-  CHECK(pool.oldest()->name == named(1));
+  CHECK(displaced(4) == Names{named(1)});
   pool.pin(named(1)), pool.unpin(named(1), pool.find(named(1))->generation);
-  CHECK(pool.oldest()->name == named(2));
-  pool.shift_split(SegmentKind::user, 12, true);  // three pages: of 2 and 3
-  CHECK(pool.cap(PoolArea::user) == 6);
-  CHECK(gone().empty());
-  put(6, 12, SegmentKind::user);
+  CHECK(displaced(12) == Names{named(2), named(3)});
+  put_anywhere(6, 12, SegmentKind::user);
   CHECK(gone() == Names{named(2), named(3)});
-  CHECK(pool.oldest()->name == named(4));
-  pool.shift_split(SegmentKind::user, 8, true);  // of 4 again, for it is older than 1
-  CHECK(pool.cap(PoolArea::user) == 8);
+  CHECK(pool.cap(PoolArea::user) == 5);  // no more than it needs
+  put_anywhere(7, 8, SegmentKind::user);
+  CHECK(gone() == Names{named(4)});  // it is older than 1
+  CHECK(pool.cap(PoolArea::user) == 7);
+  CHECK(pool.find(named(1)));
+  CHECK(sound());
+}
+
+TEST_CASE_FIXTURE(SmallPool, "the boundary moves only for a block that gets its room") {
+  put(1, 16), put(2, 8, SegmentKind::user);
+  pool.pin(named(1));
+  CHECK_FALSE(pool.room_anywhere(28, 1).possible);
+  CHECK(pool.reserve_anywhere({named(3), SegmentKind::user, "", 28}, 1) == nullptr);
+  CHECK(pool.reserve_anywhere({named(3), SegmentKind::user, "", 400}, 1) == nullptr);
+  CHECK(pool.reserve_anywhere({named(3), SegmentKind::user, "", 0}, 1) == nullptr);
+  CHECK(pool.cap(PoolArea::user) == 4);
+  CHECK(gone().empty());
+  put_anywhere(3, 24, SegmentKind::user);
+  CHECK(gone() == Names{named(2)});
+  CHECK(pool.cap(PoolArea::user) == 6);
+  CHECK(pool.cap(PoolArea::item) == 4);
+}
+
+TEST_CASE_FIXTURE(SmallPool, "a copy is as old as its worth makes it, and a user's goes before all others") {
+  put(1, 8), put(2, 8);
+  CHECK(pool.commit(named(3), pool.reserve({named(3), SegmentKind::item, "", 4, true, true})->generation, 1));
+  put(4, 4, SegmentKind::user);
+  // 1 to 4 were used 4, 3, 2 and 1 uses ago.
+  const auto in_order = [&](double copy_worth) { return displaced(40, copy_worth); };
+  CHECK(in_order(1) == Names{named(1), named(2), named(3), named(4)});
+  CHECK(in_order(0.6) == Names{named(1), named(3), named(2), named(4)});  // as 3 1/3 uses ago
+  CHECK(in_order(0) == Names{named(3), named(1), named(2), named(4)});
+  CHECK(pool.commit(named(5), pool.reserve({named(5), SegmentKind::user, "", 4, true, true})->generation, 1));
+  CHECK(in_order(1) == Names{named(5), named(1), named(2), named(3), named(4)});
+  pool.touch(named(5)), pool.touch(named(3));
+  CHECK(in_order(0) == Names{named(1), named(2), named(4), named(5), named(3)});
   CHECK(sound());
 }
 
 TEST_CASE_FIXTURE(SmallPool, "what is passed over goes later, and counts as old as it is") {
   put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
   pool.pass_over(named(1));
-  CHECK(pool.oldest()->name == named(2));
+  CHECK(displaced(20) == Names{named(2)});
   put(4, 8);
   CHECK(gone() == Names{named(2)});
   pool.pass_over(named(3)), pool.pass_over(named(77));
-  CHECK(pool.oldest()->name == named(1));
+  CHECK(displaced(20) == Names{named(1)});
   CHECK(sound());
 }
 
-TEST_CASE("what would go is what goes, whatever the split and the pins") {
+TEST_CASE("what would be displaced is what goes, whatever the split and the pins") {
   std::mt19937 random(5);
   const auto draw = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
-  int compared = 0;
+  int compared = 0, refused = 0;
   for (int run = 0; run < 60; ++run) {
     PagePool pool({20, 1, 10, 10});
     std::vector<std::pair<BlockName, std::uint64_t>> pins;
@@ -148,15 +167,22 @@ TEST_CASE("what would go is what goes, whatever the split and the pins") {
     for (int step = 0; step < 120; ++step) {
       const SegmentKind kind = draw(2) == 0 ? SegmentKind::item : SegmentKind::user;
       const std::uint32_t tokens = 1 + draw(6);
-      const std::vector<BlockName> hints{named(1 + draw(next)), named(1 + draw(next))};
+      const double copy_worth = draw(5) / 4.0;
+      const PagePool::Room room = pool.room_anywhere(tokens, copy_worth);
       std::vector<BlockName> would, gone;
-      for (const PoolBlock* block : pool.would_evict(kind, tokens, hints)) would.push_back(block->name);
-      const PoolBlock* block = pool.reserve({named(next), kind, "o", tokens, false, draw(4) == 0}, hints);
-      for (const BlockGone& left : pool.take_gone())
-        if (area_of(left.kind) == area_of(kind)) gone.push_back(left.name);
+      for (const PoolBlock* block : room.displaced) would.push_back(block->name);
+      const std::uint32_t both = pool.cap(PoolArea::item) + pool.cap(PoolArea::user);
+      const PoolBlock* block =
+          pool.reserve_anywhere({named(next), kind, "o", tokens, false, draw(4) == 0}, copy_worth);
+      for (const BlockGone& left : pool.take_gone()) gone.push_back(left.name);
+      CHECK((block != nullptr) == room.possible);
       CHECK(would == gone);
+      CHECK(pool.cap(PoolArea::item) + pool.cap(PoolArea::user) == both);
+      CHECK((block || gone.empty()));
       compared += !gone.empty();
+      refused += !block;
       if (block) {
+        CHECK(pool.used(area_of(kind)) <= pool.cap(area_of(kind)));
         CHECK(pool.commit(block->name, block->generation, 1));
         if (draw(3) == 0 && pool.pin(block->name)) pins.push_back({block->name, block->generation});
       }
@@ -174,15 +200,16 @@ TEST_CASE("what would go is what goes, whatever the split and the pins") {
     CHECK(pool.check_invariants() == "");
   }
   CHECK(compared > 500);
+  CHECK(refused > 50);
 }
 
-TEST_CASE_FIXTURE(SmallPool, "what passes through is the first to go, however lately it was used") {
+TEST_CASE_FIXTURE(SmallPool, "a copy is the first to go in its area, however lately it was used") {
   put(1, 8), put(2, 8);
-  const PoolBlock* passing = pool.reserve({named(3), SegmentKind::item, "", 8, true, true});
-  REQUIRE(passing);
-  CHECK(pool.commit(named(3), passing->generation, 1));
+  const PoolBlock* copy = pool.reserve({named(3), SegmentKind::item, "", 8, true, true});
+  REQUIRE(copy);
+  CHECK(pool.commit(named(3), copy->generation, 1));
   CHECK(pool.pin(named(3)));
-  CHECK(pool.unpin(named(3), passing->generation));
+  CHECK(pool.unpin(named(3), copy->generation));
   put(4, 8);
   CHECK(gone() == Names{named(3)});
   put(5, 8);

@@ -87,6 +87,8 @@ void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& ef
   bool understood = false;
   if (const auto* changes = std::get_if<CacheChanges>(&received.message)) {
     understood = workers_.on_changes(now, node, *changes, effects);
+    for (const BlockEntry& block : changes->added)
+      if (understood && block.kind == SegmentKind::user) returns_.came(key_of(block.name), now.us);
   } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
     understood = workers_.on_part(now, node, *part, effects);
   }
@@ -136,8 +138,8 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   found.missing_item_uses = missing_item_uses(now, lookup, found);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   if (lookup.user_block) {
-    if (lookup.count_access) found.user_uses = user_uses(now, lookup, found);
     found.user_holders = holders_of(*lookup.user_block);
+    if (lookup.count_access) found.user_uses = user_uses(now, lookup, found);
     find_coldest(now, lookup, found);
   }
   effects.send(from, std::move(found));
@@ -152,21 +154,24 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   refresh(lookup.user, now);
 }
 
-// Of the user's block, as if the whole memory of all workers were there for such blocks; less the uses of the
-// items that have to go meanwhile, token by token. Those are not known, but the ones that are missing are
-// wanted about as often: colder ones are no loss, and hotter ones would soon displace others.
+// Of the user's block, as if the whole memory of all workers were there for such blocks. None while somebody
+// is making it. Each use is worth so much less as the items that have to go until then would be used, token
+// by token. Those are not known, but the ones that are missing are wanted about as often: colder ones are no
+// loss, and hotter ones would soon displace others.
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) {
   std::uint64_t tokens = 0;
   for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.total_tokens();
-  const double uses = returns_.want(key_of(*lookup.user_block), lookup.user_tokens, tokens, now.us);
+  const std::string key = key_of(*lookup.user_block);
+  const double uses = returns_.want(key, lookup.user_tokens, tokens, now.us);
+  if (returns_.comes(key, !found.user_holders.empty(), now.us)) return 0;
   const auto has_room = [&](const FollowedWorkers::Room& room) {
     return room.user_free_tokens + room.item_free_tokens >= lookup.user_tokens;
   };
   if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
   const std::int64_t counted_us =
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
-  const double lives = static_cast<double>(returns_.life_us(now.us)) / static_cast<double>(counted_us);
-  return std::max(0.0, uses - earlier_uses_of_missing(now, lookup, found) * lives);
+  const double windows = returns_.gap_us() / static_cast<double>(counted_us);
+  return uses * std::max(0.0, 1 - earlier_uses_of_missing(now, lookup, found) * windows);
 }
 
 // Of the nodes where the plan may run.

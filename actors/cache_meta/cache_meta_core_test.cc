@@ -180,6 +180,33 @@ TEST_CASE("a user's block is expected again as such blocks come again within the
   CHECK(b.probe.sent<BlocksFound>().at(0).user_uses == 0);  // who only asks changes nothing
 }
 
+TEST_CASE("a user's block that somebody is making is not to be made again, until it should be there") {
+  Bench b;
+  b.area(1'000);
+  const auto uses = [&](std::int64_t us, const std::string& user, std::uint8_t block) {
+    return b.ask(us, user, block, 50).user_uses;
+  };
+  for (int i = 0; i < 9; ++i) uses(0, "ann", 1);
+  uses(10, "bob", 2);
+  CHECK(uses(15, "bob", 2) > 0);  // nobody knows yet how long it takes
+  b.add_user(25, "bob", 2);       // 10, as it turns out
+  CHECK(uses(100, "cid", 3) > 0);
+  CHECK(uses(119, "cid", 3) == 0);
+  CHECK(uses(120, "cid", 3) > 0);  // it was not made, it seems
+  b.add_user(130, "cid", 3);
+  CHECK(uses(131, "cid", 3) > 0);  // it is there
+}
+
+TEST_CASE("a use of a user's block is worth less by those of the items that go for it until then") {
+  Bench b;
+  b.area(100, 1);
+  for (int i = 0; i < 50; ++i) b.ask(10 * i, "ann", 1, 50);
+  const double before = b.ask(1'000, "bob", 2, 50).user_uses;
+  REQUIRE(before > 0);
+  b.area(49, 1);
+  CHECK(b.ask(1'001, "cid", 3, 50).user_uses < before / 2);
+}
+
 TEST_CASE("earlier uses of missing items are told while there is room for them") {
   Bench b;
   b.add_item(0, "a", 100);

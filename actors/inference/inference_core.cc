@@ -167,6 +167,7 @@ void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& eff
   AcquireBlocks ask{serial, patience.us, task.wants, task.plan.evict_first, may_evict};
   ask.keep_hotter = task.plan.keep_hotter;
   ask.belongs = task.plan.belongs;
+  ask.copy_worth = task.plan.copy_worth;
   effects.send(kv_worker(), std::move(ask));
   effects.set_timer(acquire_timer(serial), now + patience + config_.acquire_grace);
 }

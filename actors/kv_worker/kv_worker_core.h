@@ -141,8 +141,9 @@ class KvWorkerCore final : public Core {
   const PoolBlock* reserve(const Request& request, std::size_t want, bool pulled, bool loaded,
                            Effects& effects);
   void count_wants(const AcquireBlocks& ask);
-  bool may_displace(const BlockWant& want, const AcquireBlocks& ask);
-  bool is_hotter(const BlockWant& want, const AcquireBlocks& ask);
+  const PoolBlock* reserve_in_area(PagePool::Want want, const AcquireBlocks& ask, bool pulled);
+  const PoolBlock* reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask, bool pulled);
+  bool is_hotter(const PagePool::Want& want, const AcquireBlocks& ask);
   void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);
   bool waits(const Waiter& waiter) const;
   bool is_slow_pull(Instant now, const BlockName& name, const Request& request) const;

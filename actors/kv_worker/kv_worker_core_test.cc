@@ -152,8 +152,27 @@ TEST_CASE("for who keeps the hotter both areas are one: what was used longest ag
   CHECK(want(item(8)) == Grant::none);  // wanted as often as 12, and less than 5
   CHECK(want(item(8)) == Grant::write);
   CHECK(pool.find(name(12)) == nullptr);
-  CHECK(pool.cap(PoolArea::item) == 5);
-  CHECK(b.acquire(0, {user(12, 12)}).at(0).grant == Grant::none);  // others stay in their areas
+  CHECK(pool.cap(PoolArea::item) == 4);
+  CHECK(b.acquire(0, {user(12, 16)}).at(0).grant == Grant::none);  // others stay in their areas
+}
+
+TEST_CASE("a large item has to be hotter than all that would go for it, not only than the first") {
+  Bench b;
+  const auto want = [&](const BlockWant& block) {
+    AcquireBlocks ask{++b.last, 100, {block}};
+    ask.keep_hotter = true;
+    b.probe.receive(0, worker, ask);
+    const BlockGrant grant = b.granted().at(0);
+    const Outcome outcome = grant.grant == Grant::write ? Outcome::written : Outcome::done;
+    b.probe.receive(0, worker, ReleaseBlocks{b.last, {{block.name, grant.generation, outcome, 77}}});
+    return grant.grant;
+  };
+  CHECK(want(user(11, 8)) == Grant::write);
+  for (int i = 0; i < 4; ++i)
+    for (std::uint8_t n = 1; n <= 5; ++n) want(item(n));
+  for (int i = 0; i < 2; ++i) CHECK(want(item(9, 12)) == Grant::none);
+  CHECK(want(item(9, 12)) == Grant::write);  // 3 · 12 against 1 · 8 and 4 · 4
+  CHECK(b.core.pool().find(name(11)) == nullptr);
 }
 
 TEST_CASE("background work takes free room only") {

@@ -113,21 +113,15 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
   for (const auto& [node, blocks] : pulls) ask_owner(now, request, node, blocks, effects);
 }
 
-// Null if there is no room: the request computes the block for itself and keeps nothing. What another node
-// has only passes through a full area, unless it belongs here too: it is kept there already, and may not wear
-// away what is kept here.
+// Null if there is no room: the request computes the block for itself and keeps nothing.
 const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index, bool pulled, bool loaded,
                                        Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
-  const bool one_area = request.ask.keep_hotter && request.ask.may_evict;
-  if (one_area) pool_.shift_split(want.kind, want.tokens, false);
-  const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
-  const PoolBlock* block = nullptr;
-  const bool hotter = must_evict && one_area && may_displace(want, request.ask);
-  const bool passing = pulled && must_evict && !hotter && !request.ask.belongs;
-  if (!must_evict || (request.ask.may_evict && (!request.ask.keep_hotter || hotter || passing)))
-    block = pool_.reserve({want.name, want.kind, want.owner, want.tokens, pulled || loaded, passing},
-                          request.ask.evict_first);
+  const AcquireBlocks& ask = request.ask;
+  const PagePool::Want block_of{want.name, want.kind, want.owner, want.tokens, pulled || loaded};
+  const bool one_area = ask.keep_hotter && ask.may_evict;
+  const PoolBlock* block =
+      one_area ? reserve_anywhere(block_of, ask, pulled) : reserve_in_area(block_of, ask, pulled);
   if (!block) {
     effects.count(Metric::blocks_refused);
     return nullptr;
@@ -136,37 +130,51 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
   return block;
 }
 
-// Those who decide by hotness make it count; the others need not pay for it.
+// What another node has only passes through a full area, unless it belongs here too: it is kept there
+// already, and may not wear away what is kept here.
+const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const AcquireBlocks& ask, bool pulled) {
+  const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
+  if (must_evict && !ask.may_evict) return nullptr;
+  want.copy = pulled && must_evict && !ask.belongs;
+  return pool_.reserve(want, ask.evict_first);
+}
+
+// An item's block has to be hotter than what would go for it. A user's need not, since whoever sent the plan
+// weighed it; nor a copy, which is worth less itself from now on.
+const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask, bool pulled) {
+  want.copy = pulled && !ask.belongs;
+  if (want.kind != SegmentKind::user && !want.copy && !is_hotter(want, ask)) return nullptr;
+  return pool_.reserve_anywhere(want, ask.copy_worth);
+}
+
+// Those who decide by hotness make it count; the others need not pay for it. What other nodes read here is
+// used, too.
 void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
   if (ask.keep_hotter && !sketch_) sketch_.emplace(config_.pool.pages);
-  if (!sketch_ || ask.read_only || !ask.may_evict) return;
+  if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
 }
 
-// A user's block may, whatever was used longest ago; an item's block may displace what it is hotter than, and
-// users who are away for longer than the items there come first.
-bool KvWorkerCore::may_displace(const BlockWant& want, const AcquireBlocks& ask) {
-  const PoolBlock* oldest = pool_.oldest();
-  const bool is_user = want.kind == SegmentKind::user;
-  const bool displaces_user =
-      !is_user && oldest && oldest->kind == SegmentKind::user &&
-      sketch_->count(sketch_key(want.name)) > sketch_->count(sketch_key(oldest->name));
-  if (!is_user && !displaces_user) return is_hotter(want, ask);
-  pool_.shift_split(want.kind, want.tokens, true);
-  return true;
-}
-
-// Than what it would displace, token by token. What may stay is not asked about again at once: those behind
-// it in the order of use come first.
-bool KvWorkerCore::is_hotter(const BlockWant& want, const AcquireBlocks& ask) {
-  const std::vector<const PoolBlock*> victims = pool_.would_evict(want.kind, want.tokens, ask.evict_first);
-  const auto uses = [&](const BlockName& name, std::uint32_t tokens) {
-    return std::uint64_t{sketch_->count(sketch_key(name))} * tokens;
+// Than what would go, token by token, as far as the block needs its room. A user who would go is away for
+// longer than all items there are worth: of him is expected what is of an item that was wanted once. What may
+// stay is not asked about again at once: those behind it in the order of use come first.
+bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& ask) {
+  const PagePool::Room room = pool_.room_anywhere(want.tokens, ask.copy_worth);
+  const auto uses = [&](const PoolBlock& block) {
+    const bool is_user = block.kind == SegmentKind::user;
+    return (block.copy ? ask.copy_worth : 1) * (is_user ? 1 : sketch_->count(sketch_key(block.name)));
   };
-  std::uint64_t theirs = 0;
-  for (const PoolBlock* victim : victims) theirs += uses(victim->name, victim->tokens);
-  if (uses(want.name, want.tokens) > theirs) return true;
-  for (const PoolBlock* victim : victims) pool_.pass_over(BlockName(victim->name));
+  double theirs = 0;
+  std::uint32_t left = want.tokens;
+  for (const PoolBlock* block : room.displaced) {
+    const std::uint32_t tokens = std::min(left, block->tokens);
+    theirs += uses(*block) * tokens;
+    left -= tokens;
+  }
+  if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * double{want.tokens} > theirs)
+    return true;
+  for (const PoolBlock* block : room.displaced)
+    if (block->kind != SegmentKind::user && !block->copy) pool_.pass_over(BlockName(block->name));
   return false;
 }
 

@@ -77,6 +77,61 @@ TEST_CASE("what belongs here stays when it is pulled into a full area, and what 
   for (std::uint8_t n = 1; n <= 6; ++n) CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 2));
 }
 
+TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before what only this node has") {
+  PullBench b;
+  const auto ask_for = [&](const BlockWant& block) {
+    AcquireBlocks ask{++b.last, 100, {block}};
+    ask.keep_hotter = true;
+    ask.copy_worth = 0.1;
+    b.probe.receive(1, worker, ask);
+  };
+  const auto write = [&](const BlockWant& block) {
+    ask_for(block);
+    const BlockGrant grant = b.granted().at(0);
+    REQUIRE(grant.grant == Grant::write);
+    b.probe.receive(1, worker, ReleaseBlocks{b.last, {{block.name, grant.generation, Outcome::written, 77}}});
+  };
+  for (std::uint8_t n = 1; n <= 5; ++n) write(item(n));
+  for (const BlockWant& block : {item(6), user(7)}) {  // the last room
+    ask_for(at(2, block));
+    b.asked = b.probe.sent<AcquireBlocks>().at(0);
+    b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
+    b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
+  }
+  write(user(8));
+  CHECK(b.core.pool().find(name(7)) == nullptr);
+  write(item(9));  // wanted no more often than the others, but a copy is worth a tenth
+  CHECK(b.core.pool().find(name(6)) == nullptr);
+  for (std::uint8_t n = 1; n <= 5; ++n) CHECK(b.core.pool().find(name(n)) != nullptr);
+}
+
+TEST_CASE("what another node reads here was wanted, too") {
+  PullBench b;
+  const auto want = [&](std::uint8_t n) {
+    AcquireBlocks ask{++b.last, 100, {item(n)}};
+    ask.keep_hotter = true;
+    b.probe.receive(1, worker, ask);
+    const BlockGrant grant = b.granted().at(0);
+    if (grant.grant == Grant::write)
+      b.probe.receive(1, worker, ReleaseBlocks{b.last, {{name(n), grant.generation, Outcome::written, 77}}});
+    return grant.grant;
+  };
+  for (std::uint8_t n = 1; n <= 7; ++n) CHECK(want(n) == Grant::write);
+  AcquireBlocks read{99, 100, {item(1)}};
+  read.may_evict = false;
+  read.read_only = true;
+  b.probe.receive(2, far, read);
+  b.probe.receive(2, far, ReleaseBlocks{99, {}});
+  for (std::uint8_t n = 2; n <= 7; ++n) {
+    AcquireBlocks again{++b.last, 100, {item(n)}};
+    again.keep_hotter = true;
+    b.probe.receive(3, worker, again);
+    b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
+  }
+  CHECK(want(8) == Grant::none);
+  CHECK(want(8) == Grant::none);  // twice, as 1 was
+}
+
 TEST_CASE("whoever waited for a pull is told for how long") {
   PullBench b;
   b.want(0, {at(2, item(1))});

@@ -66,6 +66,7 @@ struct AcquireBlocks {
   keepHotter @6 :Bool;                            # both areas are one; items are kept only if wanted more often lately
                                                   # than what must go
   belongs @7 :Bool;                               # pulled blocks, too, displace others and stay
+  copyWorth @8 :Float64;                          # with keepHotter: of 0 to 1, pulling a block again over computing it
 }
 
 enum Grant {

@@ -212,6 +212,7 @@ struct Execute {
   alone @7 :Bool;                                 # in a batch of its own
   keepHotter @8 :Bool;                            # as of AcquireBlocks
   belongs @9 :Bool;                               # as of AcquireBlocks
+  copyWorth @10 :Float64;                         # as of AcquireBlocks
 }
 
 struct Executed {

@@ -81,14 +81,23 @@ def figure_7(modes):
 PULLS = {"": {}, "/own": dict(pulls_stall=False, pull_share=0)}
 
 
+# Runs that are compared closely are repeated with other seeds, so that their noise is known.
+SEEDS = [1, 2, 3, 4]
+
+
+def seeded(name, seed):
+    return name if seed == SEEDS[0] else f"{name}/seed {seed}"
+
+
 def figure_10():
     """A two hundredth of everything, so that a hundred million items are half a million. The items have at most 180 GB
     a node: a tenth of the largest catalog, as in §6.6."""
     for size, items in [("1M", 1e6), ("10M", 10e6), ("100M", 100e6)]:
         for system, policy in [*SYSTEMS.items(), ("planner", "planner")]:
-            yield experiment(f"10/{size}/{system}", "Industry", H20,
-                             dict(nodes=16, items=items, policy=policy, efficiency=0, scale=200, item_gb=180,
-                                  warm_up=4000, measured=2500))
+            for seed in SEEDS if system in ["BAT", "planner"] else SEEDS[:1]:
+                yield experiment(seeded(f"10/{size}/{system}", seed), "Industry", H20,
+                                 dict(nodes=16, items=items, policy=policy, efficiency=0, scale=200, item_gb=180,
+                                      warm_up=4000, measured=2500, seed=seed))
 
 
 def figure_11():
@@ -157,10 +166,11 @@ def judge_figure_10(report, results):
         rates = {system: run["requests_per_s"] for system, run in runs.items()}
         others = max(rates[system] for system in ["RE", "UP", "IP"])
         report.least("Figure 10", f"Industry-{size}: BAT / best baseline", rates["BAT"] / others, 1.0, 0.01)
-        report.least("Figure 10", f"Industry-{size}: planner / BAT's rule", rates["planner"] / rates["BAT"], 1.0,
-                     0.01)
-        report.say("Figure 10", f"Industry-{size}: hit rate of BAT, IP, UP", None,
-                   " ".join(f"{100 * hits[size][s]:.0f} %" for s in ["BAT", "IP", "UP"]))
+        report.at_least("Figure 10", f"Industry-{size}: planner / BAT's rule",
+                        [rate(results, seeded(f"10/{size}/planner", seed)) /
+                         rate(results, seeded(f"10/{size}/BAT", seed)) for seed in SEEDS], 1.0)
+        report.say("Figure 10", f"Industry-{size}: hit rate of BAT, IP, UP; planner", None,
+                   " ".join(f"{100 * hits[size][s]:.0f} %" for s in ["BAT", "IP", "UP", "planner"]))
     drop = {system: hits["1M"][system] - hits["100M"][system] for system in ["IP", "BAT"]}
     report.least("Figure 10", "loss of hit rate 1M to 100M: IP / BAT", drop["IP"] / max(drop["BAT"], 1e-3), 1.0, 0)
     users = [results[f"10/{size}/BAT"]["user_plans"] for size in ["1M", "100M"]]

@@ -1,5 +1,7 @@
 """The table "paper / Troupe" and what it is judged by."""
 
+import statistics
+
 TIE = 0.02  # entries of the paper that are so close have no order
 
 
@@ -25,6 +27,13 @@ class Report:
 
     def least(self, figure, what, troupe, bound, slack):
         self.add(figure, what, None, troupe, None, f">= {bound * (1 - slack):.2f}", troupe >= bound * (1 - slack))
+
+    def at_least(self, figure, what, values, bound):
+        """Of the same comparison with several seeds: the mean is not below the bound by more than noise, which is two
+        standard errors of it."""
+        mean, error = statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
+        self.add(figure, what, None, f"{mean:.3f} ± {error:.3f} ({' '.join(f'{value:.3f}' for value in values)})", None,
+                 f">= {bound:.2f} - 2 s.e.", mean >= bound - 2 * error)
 
     def order(self, figure, what, paper, troupe):
         """Whatever is larger in the paper is larger here; ties of the paper may go either way."""
