@@ -21,7 +21,6 @@ double ReturnRate::want(const std::string& key, std::uint32_t tokens, std::uint6
   const bool again = known != by_key_.end();
   if (again) {
     ++(known->second->again ? later_ : second_);
-    gaps_us_ += static_cast<double>(now_us - known->second->at_us);
     known->second->again = true;
     known->second->at_us = now_us;
     wanted_.splice(wanted_.begin(), wanted_, known->second);
@@ -67,7 +66,7 @@ void ReturnRate::drop_beyond(std::uint64_t capacity) {
 
 void ReturnRate::age() {
   if (first_ + second_ + later_ < wants_until_halved) return;
-  for (double* count : {&first_, &second_, &later_, &gaps_us_}) *count /= 2;
+  for (double* count : {&first_, &second_, &later_}) *count /= 2;
 }
 
 }  // namespace troupe::placement

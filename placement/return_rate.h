@@ -25,8 +25,11 @@ class ReturnRate {
   // The block is wanted now. Answers how many further uses to expect of it within `capacity` tokens: none of
   // one that is larger; it is not followed, and nothing has to go for it.
   double want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity, std::int64_t now_us);
-  // In the mean over all that were wanted again: from one want to the next. 0 if there are none.
-  double gap_us() const { return second_ + later_ > 0 ? gaps_us_ / (second_ + later_) : 0; }
+  // For how long a block that is not wanted again stays: the age of the oldest one that is there. (In a
+  // memory that never fills that one grows old with the process.)
+  std::int64_t oldest_us(std::int64_t now_us) const {
+    return wanted_.empty() ? 0 : now_us - wanted_.back().at_us;
+  }
   // To be called for every want, after it. True if the block is nowhere but is to be expected soon, for it
   // was missed less than twice as long ago as such blocks take to come.
   bool comes(const std::string& key, bool is_there, std::int64_t now_us);
@@ -48,9 +51,8 @@ class ReturnRate {
   std::list<Wanted> wanted_;                                             // last first
   std::unordered_map<std::string, std::list<Wanted>::iterator> by_key_;  // looked up only
   std::uint64_t tokens_ = 0;
-  // Wants of a block by how often it was wanted, and the times since their last ones; halved now and then.
-  double first_ = 0, second_ = 0, later_ = 0, gaps_us_ = 0;
-  double coming_us_ = 0;  // from the first want until it is there, in the mean
+  double first_ = 0, second_ = 0, later_ = 0;  // wants of a block by how often it was wanted, halved at times
+  double coming_us_ = 0;                       // from the first want until it is there, in the mean
 };
 
 }  // namespace troupe::placement

@@ -61,16 +61,13 @@ TEST_CASE("a block that is larger than the memory displaces nobody and is never 
   CHECK_FALSE(returns.comes("large", false, 0));
 }
 
-TEST_CASE(
-    "the time from one want to the next is that of blocks that come back, however long the others lie") {
+TEST_CASE("a life lasts until the oldest block would be dropped") {
   ReturnRate returns(10'000);
-  constexpr std::int64_t day_us = 86'400'000'000;
-  returns.want("never again", 10, plenty, 0);
-  CHECK(returns.gap_us() == 0);
-  for (int i = 0; i < 4'000; ++i) returns.want(std::to_string(i / 2), 10, plenty, 7 * day_us + i * 1'000);
-  CHECK(returns.gap_us() == doctest::Approx(1'000));
-  returns.want("never again", 10, plenty, 8 * day_us);  // one of some hundreds that count
-  CHECK(returns.gap_us() < 0.05 * day_us);
+  CHECK(returns.oldest_us(7) == 0);
+  for (int i = 0; i < 20; ++i) returns.want(std::to_string(i), 10, 50, i);
+  CHECK(returns.oldest_us(20) == 5);
+  returns.want("15", 10, 50, 20);
+  CHECK(returns.oldest_us(20) == 4);
 }
 
 TEST_CASE("a block that was missed a moment ago comes, until it has taken twice as long as usual") {

@@ -155,8 +155,8 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 }
 
 // Of the user's block, as if the whole memory of all workers were there for such blocks. None while somebody
-// is making it. Each use is worth so much less as the items that have to go until then would be used, token
-// by token. Those are not known, but the ones that are missing are wanted about as often: colder ones are no
+// is making it. Less the uses of the items that have to go meanwhile, token by token, as far back as they are
+// counted. Those are not known, but the ones that are missing are wanted about as often: colder ones are no
 // loss, and hotter ones would soon displace others.
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) {
   std::uint64_t tokens = 0;
@@ -170,8 +170,9 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const B
   if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
   const std::int64_t counted_us =
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
-  const double windows = returns_.gap_us() / static_cast<double>(counted_us);
-  return uses * std::max(0.0, 1 - earlier_uses_of_missing(now, lookup, found) * windows);
+  const std::int64_t life_us = std::min(returns_.oldest_us(now.us), counted_us);
+  const double windows = static_cast<double>(life_us) / static_cast<double>(counted_us);
+  return std::max(0.0, uses - earlier_uses_of_missing(now, lookup, found) * windows);
 }
 
 // Of the nodes where the plan may run.

@@ -197,14 +197,16 @@ TEST_CASE("a user's block that somebody is making is not to be made again, until
   CHECK(uses(131, "cid", 3) > 0);  // it is there
 }
 
-TEST_CASE("a use of a user's block is worth less by those of the items that go for it until then") {
-  Bench b;
-  b.area(100, 1);
-  for (int i = 0; i < 50; ++i) b.ask(10 * i, "ann", 1, 50);
-  const double before = b.ask(1'000, "bob", 2, 50).user_uses;
-  REQUIRE(before > 0);
-  b.area(49, 1);
-  CHECK(b.ask(1'001, "cid", 3, 50).user_uses < before / 2);
+TEST_CASE("what is expected of a user's block is less by the items that go for it, in one window at most") {
+  for (const std::int64_t later : {1'000, 1'000'000}) {
+    Bench b;
+    b.area(10);
+    for (int i = 0; i < 50; ++i) b.ask(10 * i, "ann", 1, 10);
+    for (int i = 0; i < 2; ++i) b.ask(later, "bob", 2, 10);
+    b.area(9);
+    const double uses = b.ask(later, "cid", 3, 10).user_uses;
+    CHECK((uses > 0) == (later > 1'000));  // two uses of each item, or fifty, go for twelve of his
+  }
 }
 
 TEST_CASE("earlier uses of missing items are told while there is room for them") {

@@ -155,21 +155,18 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
 }
 
-// Than what would go, token by token, as far as the block needs its room. A user who would go is away for
-// longer than all items there are worth: of him is expected what is of an item that was wanted once. What may
-// stay is not asked about again at once: those behind it in the order of use come first.
+// Than what would go, token by token; of a user only as far as the block needs his room, for the rest of it
+// goes to others. A user who would go is away for longer than all items there are worth: of him is expected
+// what is of an item that was wanted once. What may stay is not asked about again at once: those behind it in
+// the order of use come first.
 bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& ask) {
   const PagePool::Room room = pool_.room_anywhere(want.tokens, ask.copy_worth);
-  const auto uses = [&](const PoolBlock& block) {
-    const bool is_user = block.kind == SegmentKind::user;
-    return (block.copy ? ask.copy_worth : 1) * (is_user ? 1 : sketch_->count(sketch_key(block.name)));
-  };
   double theirs = 0;
-  std::uint32_t left = want.tokens;
   for (const PoolBlock* block : room.displaced) {
-    const std::uint32_t tokens = std::min(left, block->tokens);
-    theirs += uses(*block) * tokens;
-    left -= tokens;
+    const bool is_user = block->kind == SegmentKind::user;
+    const double uses = is_user ? 1 : sketch_->count(sketch_key(block->name));
+    theirs += (block->copy ? ask.copy_worth : 1) * uses *
+              (is_user ? std::min(want.tokens, block->tokens) : block->tokens);
   }
   if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * double{want.tokens} > theirs)
     return true;
