@@ -207,6 +207,7 @@ void add_attend_works(const BenchShape& shape, std::vector<Work>& works) {
       {on(std::to_string(shape.suffix), shape.history), shape.history, 1, shape.suffix},
       {on(candidates, shape.history), shape.history, shape.candidates, shape.candidate_tokens},
       {"prefill " + std::to_string(shape.prefill), 0, 1, shape.prefill},
+      {"prefill " + std::to_string(shape.long_prefill), 0, 1, shape.long_prefill},
       {on("1", all), all, 1, 1}};
   for (const AttendPath path : {AttendPath::by_device, AttendPath::mma})
     for (const Sight& sight : sights) works.push_back(attend_work(shape, sight, path));

@@ -16,6 +16,7 @@ std::vector<BenchShape> bench_shapes(bool smoke) {
              .candidates = 3,
              .candidate_tokens = 5,
              .prefill = 40,
+             .long_prefill = 90,
              .many_rows = 70,
              .few_rows = 3}};
   return {

@@ -49,8 +49,9 @@ struct BenchShape {
   std::string name;
   std::uint32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, intermediate = 0, vocabulary = 32768;
   std::uint32_t history = 1500, suffix = 1000, candidates = 100, candidate_tokens = 10, prefill = 2048;
-  std::uint32_t many_rows = 65536;  // of memory-bound kernels that are to leave the caches
-  std::uint32_t few_rows = 16;      // of products that read their weights for few
+  std::uint32_t long_prefill = 4096;  // of attention alone
+  std::uint32_t many_rows = 65536;    // of memory-bound kernels that are to leave the caches
+  std::uint32_t few_rows = 16;        // of products that read their weights for few
 
   std::uint32_t head_dim() const { return hidden / heads; }
 };
