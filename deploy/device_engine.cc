@@ -80,9 +80,10 @@ std::uint32_t device_pages(const Config& config, const PageArena& arena) {
       asked > 0 ? asked : static_cast<std::size_t>(free_share * static_cast<double>(free));
   const std::size_t pages = std::min(bytes / arena.page_bytes(), arena.pages());
   if (bytes > free || pages == 0)
-    throw ConfigError("pool.device_bytes is " + std::to_string(asked) + "; expected at least a page of " +
-                      std::to_string(arena.page_bytes()) + " bytes, and at most the " + std::to_string(free) +
-                      " that the model leaves free on the device");
+    throw ConfigError(
+        "pool.device_bytes is " + (asked > 0 ? std::to_string(asked) : "0 (half of what is free)") +
+        "; expected at least a page of " + std::to_string(arena.page_bytes()) + " bytes, and at most the " +
+        std::to_string(free) + " that the model leaves free on the device");
   return static_cast<std::uint32_t>(pages);
 }
 

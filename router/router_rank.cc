@@ -193,7 +193,7 @@ Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork&
   if (work.held && work.policy == Policy::bat && work.prefix == Prefix::user)
     execute.evict_first = work.held->found().coldest;
   execute.keep_hotter = work.policy == Policy::planner;
-  if (execute.keep_hotter) execute.copy_worth = config_.pull_share;
+  if (execute.keep_hotter) execute.copy_worth = pull_cost_.share();
   return execute;
 }
 

@@ -10,6 +10,11 @@ using State = DeviceTier::State;
 
 namespace {
 
+// A copy that this lane waited for: the device failed while another lane made it.
+struct LostElsewhere : DeviceError {
+  using DeviceError::DeviceError;
+};
+
 bool is_read(const PassBlock& block) { return block.kv->grant == Grant::read; }
 
 int used(int device) {
@@ -44,6 +49,10 @@ std::size_t DevicePages::begin(std::span<PassBlocks> requests, std::uint32_t num
   try {
     bring(requests.first(count), lane, use);
     hand_out(requests.first(count), lane);
+  } catch (
+      const LostElsewhere&) {  // whose failure it was has forgotten everything; what is here since is sound
+    end(number, false);
+    throw;
   } catch (...) {
     end(number, true);
     throw;
@@ -128,7 +137,8 @@ void DevicePages::hand_out(std::span<PassBlocks> requests, const Lane& lane) {
       PassBlock& block = requests[r][b];
       const DeviceTier::Block& here = *lane.pinned[r][b].block;
       if (is_read(block)) changed_.wait(lock, [&] { return here.state != State::filling; });
-      if (here.state == State::lost) throw DeviceError("pages: the device failed while they were copied");
+      if (here.state == State::lost)
+        throw LostElsewhere("pages: the device failed while another batch copied them");
       block.corrupt = here.state == State::corrupt;
       if (block.corrupt) continue;
       for (const std::uint32_t page : here.pages) block.pages.push_back(memory_.page(page));

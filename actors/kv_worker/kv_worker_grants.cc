@@ -47,6 +47,8 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   const Serial serial = next_serial_++;
   Request& request = requests_[serial];
   request = {from, ask, std::vector<BlockGrant>(ask.wants.size()), std::vector<bool>(ask.wants.size())};
+  request.ask.copy_worth =
+      ask.copy_worth >= 0 ? std::min(ask.copy_worth, 1.0) : 0;  // what is no number is none
   request.received = now;
   request.patience_ends = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, patience_us_max)};
   request.lease_ends = now + Duration{config_.read_lease.us + config_.read_lease.us / 10};
