@@ -1,4 +1,4 @@
-# troupe_version_library(<name>): a library with what deploy/version.h declares. Every build asks git for the
+# troupe_version_library(<name>): a library with what deploy/data/version.h declares. Every build asks git for the
 # commit; the source is rewritten, and what depends on it built again, only when the answer has changed.
 #
 # The same file, run as a script with -DROOT, -DVERSION, -DGIT and -DOUTPUT, asks and writes.
@@ -47,7 +47,7 @@ if(GIT)
   endif()
 endif()
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[
-#include "deploy/version.h"
+#include "deploy/data/version.h"
 
 namespace troupe::deploy {
 

@@ -3,8 +3,8 @@
 #include <iostream>
 #include <string>
 
-#include "deploy/commands.h"
-#include "deploy/version.h"
+#include "deploy/commands/commands.h"
+#include "deploy/data/version.h"
 
 int main(int argc, char** argv) {
   using namespace troupe::deploy;

@@ -176,7 +176,7 @@ peers() {
   python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null || { skip "peers: no PyTorch with a GPU"; return; }
   rm -f "$build/peers.json"
   run $test_seconds "$build/cuda/cuda_bench" --export "$build/exported" --seed "$seed" || { fail "cuda_bench --export"; return; }
-  run $peer_seconds python3 "$root/kernels/cuda/bench_torch.py" "$build/exported" --rounds "$rounds" \
+  run $peer_seconds python3 "$root/kernels/cuda/bench/bench_torch.py" "$build/exported" --rounds "$rounds" \
     --out "$build/peers.json" || status=$?
   case $status in
     0 | 77) ;;

@@ -55,7 +55,7 @@ std::string floor_fault(const std::string& path, const std::string& header) {
       {"sim", {"placement/", "runtime/", "actors/", "router/", "sim/"}},
   };
   const auto rule = allowed.find(folder_of(path));
-  if (rule == allowed.end() || header == "kernels/check.h")
+  if (rule == allowed.end() || header == "kernels/base/check.h")
     return "";  // check.h is the one thing all may use
   static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/",
                                              "router/",  "sim/",       "deploy/",  "tests/"};
@@ -64,24 +64,90 @@ std::string floor_fault(const std::string& path, const std::string& header) {
   return "includes " + header + ", which its floor must not know";
 }
 
+// The sub-rooms that a README lists, in its order: a row of the table begins with | `name/` |.
+std::vector<std::string> listed_rooms(const SourceFile& readme) {
+  std::vector<std::string> rooms;
+  for (const std::string& line : readme.lines) {
+    if (!line.starts_with("| `")) continue;
+    const std::size_t end = line.find("/` | ");
+    if (end != std::string::npos) rooms.push_back(line.substr(3, end - 3));
+  }
+  return rooms;
+}
+
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+// Where code lies, as its room's README has to list it: kernels/cpu/engine/x.cc → cpu/engine; kernels/x.cc → "".
+std::string sub_room_of(const std::string& path) {
+  const std::string parent = parent_of(path), room = folder_of(path);
+  return parent.size() > room.size() ? parent.substr(room.size() + 1) : "";
+}
+
+// The graph of includes within a room: a sub-room may know those that its README lists above it, so there is no
+// circle. Code beside the README may know all of them.
+std::string graph_fault(const std::vector<std::string>& rooms, const std::string& path,
+                        const std::string& header) {
+  const auto at = [&](const std::string& file) {
+    return std::find(rooms.begin(), rooms.end(), sub_room_of(file)) - rooms.begin();
+  };
+  const auto end = static_cast<std::ptrdiff_t>(rooms.size());
+  if (!sub_room_of(path).empty() && at(path) == end) return "lies in a sub-room that no README lists";
+  if (header.empty() || header.ends_with(".capnp.h")) return "";
+  if (folder_of(path) != folder_of(header) || sub_room_of(header).empty()) return "";
+  if (sub_room_of(path).empty() || at(header) <= at(path)) return "";
+  return "includes " + header + ", which its README lists below it";
+}
+
+std::vector<std::string> graph_faults(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::vector<std::string>> listed;
+  for (const SourceFile& file : files)
+    if (file.path == folder_of(file.path) + "/README.md") listed[folder_of(file.path)] = listed_rooms(file);
+  std::vector<std::string> faults;
+  for (const SourceFile& file : files) {
+    if (!is_code(file.path) || file.path.starts_with("tests/")) continue;
+    const std::vector<std::string>& rooms = listed[folder_of(file.path)];
+    const std::string lost = graph_fault(rooms, file.path, "");
+    if (!lost.empty()) faults.push_back(file.path + ": " + lost);
+    for (const std::string& line : file.lines)
+      if (const std::string fault = graph_fault(rooms, file.path, included(line));
+          lost.empty() && !fault.empty())
+        faults.push_back(file.path + ": " + fault);
+  }
+  return faults;
+}
+
+// Nobody finds his way in a folder of a hundred files.
+constexpr std::size_t folder_files_max = 45;
+std::vector<std::string> crowded_folders(const std::vector<std::string>& paths) {
+  std::map<std::string, std::size_t> files;
+  for (const std::string& path : paths) ++files[parent_of(path)];
+  std::vector<std::string> crowded;
+  for (const auto& [folder, count] : files)
+    if (count > folder_files_max) crowded.push_back(folder + ": " + std::to_string(count) + " files");
+  return crowded;
+}
+
 std::string library_fault(const std::string& path, const std::string& header) {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> homes{
-      {"caf/", {"runtime/caf_"}},
-      {"ucp/", {"runtime/ucx_"}},
-      {"ucs/", {"runtime/ucx_"}},
-      {"rocksdb/", {"runtime/store"}},
-      {"hiredis/", {"runtime/redis_"}},
-      {"metis", {"placement/graph_partition"}},
+      {"caf/", {"runtime/process/caf_"}},
+      {"ucp/", {"runtime/transfer/ucx_"}},
+      {"ucs/", {"runtime/transfer/ucx_"}},
+      {"rocksdb/", {"runtime/store/", "runtime/features/store_"}},
+      {"hiredis/", {"runtime/redis/"}},
+      {"metis", {"placement/places/graph_partition"}},
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},
-      {"boost/asio", {"router/front_door", "runtime/link", "runtime/etcd_http"}},
-      {"boost/beast", {"router/front_door", "runtime/etcd_http"}},
-      {"boost/context", {"kernels/cuda/emulator"}},
-      {"capnp/", {"runtime/codec", "runtime/json"}},
-      {"kj/", {"runtime/codec", "runtime/json"}},
-      {"yaml-cpp/", {"runtime/config"}},
-      {"spdlog/", {"runtime/log"}},
+      {"boost/asio", {"router/door/front_door", "runtime/process/link", "runtime/hard_state/etcd_http"}},
+      {"boost/beast", {"router/door/front_door", "runtime/hard_state/etcd_http"}},
+      {"boost/context", {"kernels/cuda/simt/emulator"}},
+      {"capnp/", {"runtime/wire/codec", "runtime/wire/json"}},
+      {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},
+      {"yaml-cpp/", {"runtime/settings/config"}},
+      {"spdlog/", {"runtime/settings/log"}},
   };
   for (const auto& [prefix, places] : homes)
     if (header.starts_with(prefix) && !starts_with_any(path, places))
@@ -93,18 +159,19 @@ std::string library_fault(const std::string& path, const std::string& header) {
 bool decides(const std::string& path) {
   if (path.find("_test.cc") != std::string::npos) return false;
   if (starts_with_any(path, {"placement/", "sim/"})) return true;
-  if (path.starts_with("router/")) return !path.starts_with("router/front_door");
+  if (path.starts_with("router/")) return !path.starts_with("router/door/");
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
-  return starts_with_any(path, {"runtime/page_pool", "runtime/sim_", "runtime/coordination_state",
-                                "runtime/recent_ids", "runtime/planted"});
+  return starts_with_any(path, {"runtime/pages/page_pool", "runtime/host/sim_",
+                                "runtime/hard_state/coordination_state", "runtime/actor/recent_ids",
+                                "runtime/actor/planted"});
 }
 
 // What stands around the simulated runs, not in them: several at a time, and their wall time and memory.
 bool may_use(const std::string& path, const std::string& word) {
   static const std::map<std::string, std::set<std::string>> allowed{
-      {"sim/swarm.cc",
+      {"sim/runs/swarm.cc",
        {"<chrono>", "std::chrono", "<thread>", "std::thread", "<mutex>", "std::mutex", "<atomic>"}},
-      {"sim/load.cc", {"<chrono>", "std::chrono", "<fstream>", "/proc/"}},
+      {"sim/runs/load.cc", {"<chrono>", "std::chrono", "<fstream>", "/proc/"}},
   };
   const auto words = allowed.find(path);
   return words != allowed.end() && words->second.contains(word);
@@ -181,28 +248,44 @@ std::vector<std::string> orphan_headers(const std::vector<SourceFile>& files) {
 
 TEST_SUITE("tidy") {
   TEST_CASE("planted faults are found") {
-    CHECK(floor_fault("kernels/cpu/a.cc", "runtime/core.h") != "");
+    CHECK(floor_fault("kernels/cpu/a.cc", "runtime/actor/core.h") != "");
     CHECK(floor_fault("actors/kv_worker/a.cc", "actors/cache_meta/b.h") != "");
     CHECK(floor_fault("actors/kv_worker/a.cc", "actors/kv_worker/b.h") == "");
-    CHECK(floor_fault("runtime/a.cc", "kernels/plan.h") != "");
+    CHECK(floor_fault("runtime/a.cc", "kernels/base/plan.h") != "");
     CHECK(floor_fault("router/a.cc", "actors/kv_worker/b.h") != "");
     CHECK(floor_fault("sim/a.cc", "actors/kv_worker/b.h") == "");
-    CHECK(floor_fault("sim/a.cc", "kernels/check.h") == "");
-    CHECK(floor_fault("sim/a.cc", "kernels/plan.h") != "");
+    CHECK(floor_fault("sim/a.cc", "kernels/base/check.h") == "");
+    CHECK(floor_fault("sim/a.cc", "kernels/base/plan.h") != "");
     CHECK(floor_fault("sim/a.cc", "deploy/b.h") != "");
     CHECK(floor_fault("runtime/a.cc", "sim/b.h") != "");
     CHECK(floor_fault("router/a.cc", "sim/b.h") != "");
     CHECK(floor_fault("deploy/a.cc", "sim/b.h") == "");
+    const std::vector<std::string> rooms =
+        listed_rooms({"kernels/README.md", {"| sub-room | purpose |", "| `base/` | x |", "| `cpu/engine/` | y |"}});
+    CHECK(rooms == std::vector<std::string>{"base", "cpu/engine"});
+    CHECK(graph_fault(rooms, "kernels/cpu/engine/a.cc", "kernels/base/b.h") == "");
+    CHECK(graph_fault(rooms, "kernels/base/a.cc", "kernels/cpu/engine/b.h") != "");
+    CHECK(graph_fault(rooms, "kernels/base/a_test.cc", "kernels/cpu/engine/b.h") != "");
+    CHECK(graph_fault(rooms, "kernels/base/a.cc", "kernels/new/b.h") != "");
+    CHECK(graph_fault(rooms, "kernels/new/a.cc", "") != "");
+    CHECK(graph_fault(rooms, "kernels/a.cc", "kernels/cpu/engine/b.h") == "");
+    CHECK(graph_fault(rooms, "router/a.cc", "kernels/cpu/engine/b.h") == "");
+    CHECK(graph_faults({{"sim/README.md", {"| `a/` | x |", "| `b/` | y |"}},
+                        {"sim/a/a.cc", {"#include \"sim/b/b.h\""}},
+                        {"sim/c/c.cc", {}}})
+              .size() == 2);
+    CHECK(crowded_folders(std::vector<std::string>(45, "a/b.cc")).empty());
+    CHECK(crowded_folders(std::vector<std::string>(46, "a/b.cc")).size() == 1);
     CHECK(library_fault("actors/kv_worker/a.cc", "caf/all.hpp") != "");
-    CHECK(library_fault("runtime/caf_host.cc", "caf/all.hpp") == "");
-    CHECK(purity_fault("router/router_core.cc", "auto t = std::chrono::steady_clock::now();") != "");
-    CHECK(purity_fault("router/front_door.cc", "#include <chrono>") == "");
-    CHECK(purity_fault("runtime/coordination_state.cc", "#include <mutex>") != "");
-    CHECK(purity_fault("runtime/file_coordination.cc", "#include <mutex>") == "");
-    CHECK(purity_fault("sim/clients.cc", "#include <chrono>") != "");
-    CHECK(purity_fault("sim/swarm.cc", "const auto start = std::chrono::steady_clock::now();") == "");
-    CHECK(purity_fault("sim/swarm.cc", "auto t = std::chrono::system_clock::now();") != "");
-    CHECK(purity_fault("sim/load.cc", "#include <thread>") != "");
+    CHECK(library_fault("runtime/process/caf_host.cc", "caf/all.hpp") == "");
+    CHECK(purity_fault("router/core/router_core.cc", "auto t = std::chrono::steady_clock::now();") != "");
+    CHECK(purity_fault("router/door/front_door.cc", "#include <chrono>") == "");
+    CHECK(purity_fault("runtime/hard_state/coordination_state.cc", "#include <mutex>") != "");
+    CHECK(purity_fault("runtime/hard_state/file_coordination.cc", "#include <mutex>") == "");
+    CHECK(purity_fault("sim/cluster/clients.cc", "#include <chrono>") != "");
+    CHECK(purity_fault("sim/runs/swarm.cc", "const auto start = std::chrono::steady_clock::now();") == "");
+    CHECK(purity_fault("sim/runs/swarm.cc", "auto t = std::chrono::system_clock::now();") != "");
+    CHECK(purity_fault("sim/runs/load.cc", "#include <thread>") != "");
     CHECK(text_fault("a.md", "ends in a space ") != "");
     CHECK(text_fault("a.sh", "cd /home/x") != "");
     CHECK(faults_of({"kernels/long.cc", std::vector<std::string>(601, "x")}).size() == 1);
@@ -216,6 +299,10 @@ TEST_SUITE("tidy") {
     for (const SourceFile& file : files)
       for (const std::string& fault : faults_of(file)) found << fault << "\n";
     for (const std::string& orphan : orphan_headers(files)) found << orphan << "\n";
+    for (const std::string& fault : graph_faults(files)) found << fault << "\n";
+    std::vector<std::string> paths;
+    for (const SourceFile& file : files) paths.push_back(file.path);
+    for (const std::string& folder : crowded_folders(paths)) found << folder << "\n";
     CHECK_MESSAGE(found.str().empty(), found.str());
   }
 

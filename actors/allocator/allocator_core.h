@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "runtime/core.h"
+#include "runtime/actor/core.h"
 
 namespace troupe::actors {
 

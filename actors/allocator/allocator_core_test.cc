@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/core_probe.h"
+#include "runtime/actor/core_probe.h"
 
 namespace troupe::actors {
 namespace {

@@ -8,7 +8,7 @@
 // shown any more, and erased a few holdings at a time, so that nobody waits for a hundred thousand of them.
 //
 // One block on one node is a holding; a million blocks with four holders each take about 0.4 GB. Names that
-// collide (runtime/planted.h) share an entry, which keeps the name and owner that it was told first. Hash
+// collide (runtime/actor/planted.h) share an entry, which keeps the name and owner that it was told first. Hash
 // tables are looked up only, never walked.
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/messages.h"
+#include "runtime/actor/messages.h"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "runtime/block_name.h"
+#include "runtime/actor/block_name.h"
 
 namespace troupe::actors {
 namespace {

@@ -15,10 +15,10 @@
 #include "actors/cache_meta/block_index.h"
 #include "actors/cache_meta/followed_workers.h"
 #include "actors/cache_meta/leadership.h"
-#include "placement/popularity.h"
-#include "placement/return_rate.h"
-#include "runtime/attention.h"
-#include "runtime/core.h"
+#include "placement/heat/popularity.h"
+#include "placement/heat/return_rate.h"
+#include "runtime/actor/attention.h"
+#include "runtime/actor/core.h"
 
 namespace troupe::actors {
 

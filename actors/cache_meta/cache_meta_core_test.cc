@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "runtime/coordination_state.h"
-#include "runtime/core_probe.h"
+#include "runtime/actor/core_probe.h"
+#include "runtime/hard_state/coordination_state.h"
 
 namespace troupe::actors {
 namespace {

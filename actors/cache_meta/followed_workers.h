@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "actors/cache_meta/block_index.h"
-#include "runtime/core.h"
+#include "runtime/actor/core.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "runtime/planted.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/core.h"
+#include "runtime/actor/core.h"
 
 namespace troupe::actors {
 

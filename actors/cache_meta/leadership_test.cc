@@ -6,7 +6,7 @@
 #include <optional>
 #include <random>
 
-#include "runtime/coordination_state.h"
+#include "runtime/hard_state/coordination_state.h"
 
 namespace troupe::actors {
 namespace {

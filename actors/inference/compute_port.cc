@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
-#include "kernels/check.h"
-#include "kernels/errors.h"
+#include "kernels/base/check.h"
+#include "kernels/base/errors.h"
 
 namespace troupe::actors {
 

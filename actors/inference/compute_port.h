@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "actors/inference/pass_pages_port.h"
-#include "kernels/decoder.h"
-#include "runtime/page_arena.h"
-#include "runtime/ports.h"
+#include "kernels/decoder/decoder.h"
+#include "runtime/actor/ports.h"
+#include "runtime/pages/page_arena.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <thread>
 
-#include "kernels/errors.h"
+#include "kernels/base/errors.h"
 
 namespace troupe::actors {
 namespace {

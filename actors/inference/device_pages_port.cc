@@ -1,6 +1,6 @@
 #include "actors/inference/device_pages_port.h"
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 namespace troupe::actors {
 

@@ -13,7 +13,7 @@
 
 #include "actors/inference/device_tier.h"
 #include "actors/inference/pass_pages_port.h"
-#include "kernels/cuda/device_arena.h"
+#include "kernels/cuda/device/device_arena.h"
 
 namespace troupe::actors {
 

@@ -9,12 +9,12 @@
 #include <thread>
 
 #include "actors/inference/compute_port.h"
-#include "kernels/cuda/decoder.h"
-#include "kernels/cuda/device_test.h"
-#include "kernels/errors.h"
+#include "kernels/base/errors.h"
+#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/engine/decoder.h"
 #ifdef TROUPE_EMULATED
-#include "kernels/cuda/device_emulated.h"
-#include "kernels/cuda/emulator.h"
+#include "kernels/cuda/simt/device_emulated.h"
+#include "kernels/cuda/simt/emulator.h"
 #endif
 
 namespace troupe::actors {

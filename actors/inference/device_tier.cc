@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernels/check.h"
+#include "kernels/base/check.h"
 
 namespace troupe::actors {
 namespace {

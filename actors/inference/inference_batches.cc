@@ -3,8 +3,8 @@
 
 #include "actors/inference/inference_core.h"
 #include "actors/inference/inference_refusals.h"
-#include "kernels/check.h"
-#include "runtime/planted.h"
+#include "kernels/base/check.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 

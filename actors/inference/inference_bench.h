@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/inference/inference_core.h"
-#include "runtime/core_probe.h"
+#include "runtime/actor/core_probe.h"
 
 namespace troupe::actors::inference_test {  // beside the other test benches of this executable
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "actors/inference/inference_core.h"
-#include "runtime/planted.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 

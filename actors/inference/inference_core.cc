@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "actors/inference/inference_refusals.h"
-#include "kernels/check.h"
-#include "runtime/planted.h"
+#include "kernels/base/check.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 namespace {

@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "actors/inference/model_set.h"
-#include "runtime/core.h"
-#include "runtime/recent_ids.h"
+#include "runtime/actor/core.h"
+#include "runtime/actor/recent_ids.h"
 
 namespace troupe::actors {
 

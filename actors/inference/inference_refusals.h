@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/messages.h"
+#include "runtime/actor/messages.h"
 
 namespace troupe::actors {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core.h"
+#include "runtime/actor/core.h"
 
 namespace troupe::actors {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/page_arena.h"
-#include "runtime/ports.h"
+#include "runtime/actor/ports.h"
+#include "runtime/pages/page_arena.h"
 
 namespace troupe::actors {
 

@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "actors/kv_worker/stored_blocks.h"
-#include "placement/frequency_sketch.h"
-#include "runtime/core.h"
-#include "runtime/page_pool.h"
+#include "placement/heat/frequency_sketch.h"
+#include "runtime/actor/core.h"
+#include "runtime/pages/page_pool.h"
 
 namespace troupe::actors {
 

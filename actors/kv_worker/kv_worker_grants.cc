@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "kernels/check.h"
-#include "runtime/block_name.h"
+#include "kernels/base/check.h"
+#include "runtime/actor/block_name.h"
 
 namespace troupe::actors {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/planted.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/core_probe.h"
-#include "runtime/planted.h"
+#include "runtime/actor/core_probe.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors::kv_worker_test {  // beside the other test benches of this executable
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/core.h"
-#include "runtime/messages.h"
-#include "runtime/planted.h"
-#include "runtime/ports.h"
+#include "runtime/actor/core.h"
+#include "runtime/actor/messages.h"
+#include "runtime/actor/planted.h"
+#include "runtime/actor/ports.h"
 
 namespace troupe::actors {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/decoder.h"
+#include "kernels/decoder/decoder.h"
 #include "tests/allocations/allocation_count.h"
 
 using namespace troupe;

@@ -16,10 +16,10 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/attend.h"
-#include "kernels/cpu/fma_rate.h"
-#include "kernels/cpu/thread_clock.h"
-#include "kernels/float_formats.h"
+#include "kernels/base/float_formats.h"
+#include "kernels/base/thread_clock.h"
+#include "kernels/cpu/products/fma_rate.h"
+#include "kernels/operations/attend.h"
 
 using namespace troupe::kernels;
 

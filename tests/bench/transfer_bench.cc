@@ -27,8 +27,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/page_arena.h"
-#include "runtime/ucx_transport.h"
+#include "runtime/pages/page_arena.h"
+#include "runtime/transfer/ucx_transport.h"
 
 using namespace troupe;
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "deploy/dataset.h"
-#include "runtime/store_test_folder.h"
+#include "deploy/data/dataset.h"
+#include "runtime/store/store_test_folder.h"
 #include "tests/fuzz/tiny_world.h"
 
 using namespace troupe;

@@ -6,13 +6,13 @@
 #include <functional>
 #include <typeinfo>
 
-#include "deploy/box.h"
-#include "deploy/dataset.h"
-#include "deploy/item_places.h"
-#include "deploy/prompt_file.h"
-#include "deploy/trace_stats.h"
-#include "runtime/config.h"
-#include "runtime/store_features.h"
+#include "deploy/box/box.h"
+#include "deploy/box/item_places.h"
+#include "deploy/box/prompt_file.h"
+#include "deploy/data/dataset.h"
+#include "deploy/traces/trace_stats.h"
+#include "runtime/features/store_features.h"
+#include "runtime/settings/config.h"
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/tiny_world.h"
 

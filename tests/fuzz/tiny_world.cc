@@ -5,8 +5,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "router/front_door_client.h"
-#include "runtime/caf_host.h"
+#include "router/door/front_door_client.h"
+#include "runtime/process/caf_host.h"
 
 namespace troupe::fuzz {
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "deploy/box.h"
-#include "kernels/model.h"
-#include "kernels/test_folder.h"
-#include "router/front_door.h"
-#include "runtime/metrics.h"
+#include "deploy/box/box.h"
+#include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/model.h"
+#include "router/door/front_door.h"
+#include "runtime/actor/metrics.h"
 
 namespace troupe::fuzz {
 

@@ -9,8 +9,8 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/cpu/cpu_decoder.h"
-#include "kernels/float_formats.h"
+#include "kernels/base/float_formats.h"
+#include "kernels/cpu/engine/cpu_decoder.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"
 

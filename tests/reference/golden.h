@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/plan.h"
+#include "kernels/base/plan.h"
 
 namespace troupe::reference {
 

@@ -4,8 +4,8 @@
 // between segments.
 #include <random>
 
-#include "kernels/model.h"
-#include "kernels/plan.h"
+#include "kernels/base/plan.h"
+#include "kernels/checkpoint/model.h"
 
 namespace troupe::reference {
 

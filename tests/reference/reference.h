@@ -5,8 +5,8 @@
 // files beside the models).
 #include <vector>
 
-#include "kernels/model.h"
-#include "kernels/plan.h"
+#include "kernels/base/plan.h"
+#include "kernels/checkpoint/model.h"
 
 namespace troupe::reference {
 

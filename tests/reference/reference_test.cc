@@ -7,7 +7,7 @@
 #include <cmath>
 #include <functional>
 
-#include "kernels/decoder.h"
+#include "kernels/decoder/decoder.h"
 #include "tests/reference/golden.h"
 
 namespace troupe::reference {

@@ -7,9 +7,9 @@
 #include <map>
 #include <mutex>
 
-#include "runtime/caf_host.h"
-#include "runtime/message_id.h"
-#include "runtime/sim_host.h"
+#include "runtime/actor/message_id.h"
+#include "runtime/host/sim_host.h"
+#include "runtime/process/caf_host.h"
 
 namespace troupe::scenario {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "deploy/dataset.h"
-#include "deploy/box.h"
-#include "runtime/metrics.h"
-#include "runtime/store_test_folder.h"
+#include "deploy/box/box.h"
+#include "deploy/data/dataset.h"
+#include "runtime/actor/metrics.h"
+#include "runtime/store/store_test_folder.h"
 
 namespace troupe::scenario {
 

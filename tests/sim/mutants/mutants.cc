@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/planted.h"
-#include "sim/swarm.h"
+#include "runtime/actor/planted.h"
+#include "sim/runs/swarm.h"
 
 namespace troupe {
 namespace {

@@ -1,0 +1,187 @@
+#include "deploy/bench/bench_client.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "deploy/box/box.h"
+#include "deploy/reports/table.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+const Address door = Box::address(Role::door);
+const Address router_address = Box::address(Role::router);
+
+constexpr double after_us_max = 4e15;  // what the clock can count in nanoseconds; a trace is refused before
+
+double percentile(const std::vector<double>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1];
+}
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+}  // namespace
+
+BenchClient::BenchClient(Host& host, Questions questions, std::uint64_t total)
+    : host_(host), questions_(std::move(questions)), total_(total) {}
+
+BenchClient::~BenchClient() { host_.stop(); }
+
+// ---- asking ----
+
+bool BenchClient::fetch(Question& question) {
+  if (ended_) return false;
+  try {
+    ended_ = !questions_(question);
+  } catch (...) {
+    failure_ = std::current_exception();
+    ended_ = true;
+  }
+  return !ended_;
+}
+
+void BenchClient::send_next() {
+  Question question;
+  if (fetch(question)) post(std::move(question), Clock::now());
+}
+
+void BenchClient::post(Question question, Clock::time_point since) {
+  question.request.id = ++sent_;
+  result_.judged += !question.truth.empty();
+  pending_[sent_] = {since, std::move(question.truth)};
+  host_.post(router_address, door, std::move(question.request));
+}
+
+BenchRankRun BenchClient::run_closed(std::uint32_t in_flight) {
+  Progress progress("requests", total_);
+  const Clock::time_point begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
+  {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    for (std::uint32_t i = 0; i < in_flight; ++i) send_next();
+    while (!ended_ || finished_ < sent_) {
+      changed_.wait(lock);
+      progress.at(finished_);
+    }
+  }
+  return finish(begin, cpu_begin);
+}
+
+BenchRankRun BenchClient::run_open(double speed) {
+  Progress progress("requests", total_);
+  const Clock::time_point begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
+  std::unique_lock lock(mutex_);
+  for (Question question; fetch(question);) {
+    const double after_us = std::min(static_cast<double>(question.at.us) / speed, after_us_max);
+    const Clock::time_point due = begin + std::chrono::microseconds(static_cast<std::int64_t>(after_us));
+    lock.unlock();
+    std::this_thread::sleep_until(due);
+    lock.lock();
+    post(std::move(question), due);
+    progress.at(finished_);
+  }
+  changed_.wait(lock, [this] { return finished_ == sent_; });
+  lock.unlock();
+  return finish(begin, cpu_begin);
+}
+
+// ---- answers ----
+
+void BenchClient::deliver(Message answer) {
+  const std::lock_guard lock(mutex_);
+  if (const auto* reply = std::get_if<RankReply>(&answer)) {
+    take(*reply);
+    finish_one(reply->id);
+  } else if (const auto* refused = std::get_if<Refused>(&answer)) {
+    ++result_.errors;
+    finish_one(refused->id);
+  } else if (const auto* status = std::get_if<StatusReply>(&answer)) {
+    for (const StatusField& field : status->fields)
+      if (field.name == "precompute") precompute_ = field.value;
+  }
+  changed_.notify_all();
+}
+
+void BenchClient::finish_one(RequestId id) {
+  const auto at = pending_.find(id);
+  latencies_ms_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - at->second.since).count());
+  pending_.erase(at);
+  ++finished_;
+  if (closed_) send_next();
+}
+
+void BenchClient::take(const RankReply& reply) {
+  result_.tokens_total += reply.tokens_total;
+  result_.tokens_computed += reply.tokens_computed;
+  result_.tokens_reused += reply.tokens_reused;
+  const Timings& took = reply.timings;
+  if (took.predicted > 0)
+    predictions_.push_back(static_cast<double>(took.total - took.features - took.lookup) /
+                           static_cast<double>(took.predicted));
+  ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
+  if (const std::string& truth = pending_.at(reply.id).truth; !truth.empty()) judge(reply, truth);
+}
+
+void BenchClient::judge(const RankReply& reply, const std::string& truth) {
+  const auto found =
+      std::find_if(reply.items.begin(), reply.items.end(), [&](auto& i) { return i.id == truth; });
+  if (found == reply.items.end()) return;
+  // Ties count against the true item.
+  const auto better = std::count_if(reply.items.begin(), reply.items.end(), [&](const RankedItem& i) {
+    return i.score >= found->score && i.id != truth;
+  });
+  if (better < 10) {
+    result_.recall_at_10 += 1;
+    result_.ndcg_at_10 += 1 / std::log2(2.0 + static_cast<double>(better));
+  }
+}
+
+void BenchClient::wait_until_precomputed() {
+  for (;;) {
+    host_.post(router_address, door, StatusRequest{1});
+    std::unique_lock lock(mutex_);
+    const auto is_over = [this] {
+      return precompute_ == "done" || precompute_ == "full" || precompute_ == "off";
+    };
+    if (changed_.wait_for(lock, std::chrono::milliseconds(50), is_over)) return;
+  }
+}
+
+BenchRankRun BenchClient::finish(Clock::time_point begin, double cpu_begin) {
+  if (failure_) std::rethrow_exception(failure_);
+  BenchRankRun run = result_;
+  run.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  run.cpu_seconds = cpu_seconds() - cpu_begin;
+  run.requests = finished_;
+  run.qps = static_cast<double>(finished_) / run.seconds;
+  std::sort(latencies_ms_.begin(), latencies_ms_.end());
+  run.p50_ms = percentile(latencies_ms_, 0.50);
+  run.p99_ms = percentile(latencies_ms_, 0.99);
+  std::sort(predictions_.begin(), predictions_.end());
+  run.prediction_p10 = percentile(predictions_, 0.10);
+  run.prediction_p50 = percentile(predictions_, 0.50);
+  run.prediction_p90 = percentile(predictions_, 0.90);
+  const double judged = static_cast<double>(std::max<std::uint64_t>(run.judged, 1));
+  run.recall_at_10 /= judged;
+  run.ndcg_at_10 /= judged;
+  if (run.tokens_total > 0)
+    run.hit_rate = static_cast<double>(run.tokens_reused) / static_cast<double>(run.tokens_total);
+  return run;
+}
+
+}  // namespace troupe::deploy

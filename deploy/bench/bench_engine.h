@@ -1,0 +1,111 @@
+#pragma once
+// The engine's profile: the forward pass alone on the shapes and workloads that the peers of the CPU engine
+// are raced on (Qwen2 family, random weights, random tokens), with process CPU time, wall time, and the
+// multiply-add rate sampled beside every round. What a decoder could reach is derived from the same samples:
+//   ideal seconds = (linear / L + attention / 0.80 + logits / 0.80) / multiply-add rate
+// with the operations of `Flops`; L is 0.90 for float32 weights, and 2.4 for int8 ones: 60 % of the four-fold
+// rate that 8-bit dot products (VNNI) have over float32.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/decoder/decoder.h"
+
+namespace troupe::deploy {
+
+struct EngineShape {
+  std::string_view name;
+  std::uint32_t layers, hidden, heads, kv_heads, intermediate;
+};
+std::span<const EngineShape> engine_shapes();
+const EngineShape& find_shape(std::string_view name);  // throws std::invalid_argument
+// 32768 vocabulary rows, 8192 positions, 64 values a head, output projection tied to the embedding.
+kernels::DecoderConfig shape_config(const EngineShape& shape, kernels::Family family);
+
+enum class Workload : std::uint8_t {
+  prefill_512,     // one segment; logits of all rows at its last token
+  prefill_2048,    // likewise
+  suffix,          // 1000 tokens on 1500 cached; logits of all rows at the last token
+  rank,            // 100 segments of 10 tokens on 1500 cached; each reads 2 rows, as a pointwise ranker does
+  rank_all_logits  // likewise, but each reads all vocabulary rows, as the peers do
+};
+std::string_view workload_name(Workload workload);
+
+struct WorkloadPlan {
+  kernels::Plan plan;
+  bool cached = false;  // whether segment 0 is cached; all others are computed
+};
+WorkloadPlan make_workload(Workload workload, std::uint32_t vocabulary, std::uint64_t seed);
+
+// Operations that a forward pass needs, two per multiply-add: causal attention counts what is visible, and
+// the last layer counts only the tokens with a readout behind its keys and values, because no other is looked
+// at.
+struct Flops {
+  double linear = 0, attention = 0, logits = 0;
+  double total() const { return linear + attention + logits; }
+};
+Flops useful_flops(const kernels::DecoderConfig& config, const WorkloadPlan& work);
+double ideal_seconds(const Flops& flops, kernels::WeightFormat weights, double fma_rate);
+
+struct EngineSetup {
+  std::uint32_t threads = 1;
+  kernels::WeightFormat weights = kernels::WeightFormat::f32;
+  kernels::KvFormat kv = kernels::KvFormat::f32;
+  std::uint32_t page_tokens = 4;
+  std::uint64_t seed = 7;
+};
+
+struct EngineRound {
+  double cpu_seconds = 0, wall_seconds = 0;
+  double fma_rate = 0;  // operations per CPU-second and thread: mean of the samples before and after
+  kernels::ForwardTimes times;
+};
+
+struct EngineMemory {
+  std::uint64_t weight_bytes = 0;    // parameters × 4
+  std::uint64_t resident_bytes = 0;  // what loading added to the process, once the decoder was packed
+};
+
+// One decoder of one shape, and the cached history of its workloads.
+class EngineBench {
+ public:
+  EngineBench(const EngineShape& shape, const EngineSetup& setup);
+  ~EngineBench();
+
+  // One untimed pass at a workload's first call, then `rounds` timed ones.
+  std::vector<EngineRound> measure(Workload workload, std::uint32_t rounds);
+  const EngineMemory& memory() const { return memory_; }
+  const kernels::DecoderConfig& config() const { return decoder_->config(); }
+
+ private:
+  struct Pages;
+  struct Prepared;
+  Prepared& prepare(Workload workload);
+
+  const EngineSetup setup_;
+  std::unique_ptr<kernels::Decoder> decoder_;
+  EngineMemory memory_;
+  std::vector<std::unique_ptr<Prepared>> prepared_;
+};
+
+double median(std::vector<double> values);  // of at least one
+
+// Keeps the calling thread, and threads and processes that it starts, on the last core that it may use, until
+// the end of the scope. A failure leaves things as they were.
+class OnOneCore {
+ public:
+  OnOneCore();
+  ~OnOneCore();
+  OnOneCore(const OnOneCore&) = delete;
+  OnOneCore& operator=(const OnOneCore&) = delete;
+
+ private:
+  struct Before;
+  std::unique_ptr<Before> before_;
+};
+
+}  // namespace troupe::deploy

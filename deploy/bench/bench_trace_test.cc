@@ -1,0 +1,149 @@
+#include "deploy/bench/bench_trace.h"
+
+#include <doctest/doctest.h>
+
+#include "deploy/bench/bench_rank.h"
+#include "deploy/traces/trace_makers.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+const std::filesystem::path demo = std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "demo";
+
+struct Trace : TestFolder {
+  std::filesystem::path file() const { return path() / "t.jsonl"; }
+  void write_requests(const std::vector<TracedRequest>& requests) const {
+    TraceWriter writer(file(), "");
+    for (const TracedRequest& request : requests) writer.write(request);
+    writer.close();
+  }
+  // Of the demo world: few users, who come again.
+  void write_demo(std::size_t count) const {
+    DataTraceOptions options{.data = demo / "world", .users = 5, .start = 3};
+    options.making.candidates = 10;
+    options.making.per_second = 200;
+    DataTrace maker(options);
+    std::vector<TracedRequest> requests;
+    for (TracedRequest request; requests.size() < count && maker.next(request);) requests.push_back(request);
+    write_requests(requests);
+  }
+};
+
+TracedRequest ask(const char* user, std::uint64_t profile, std::vector<std::string> events) {
+  return {{0}, "", user, profile, std::move(events), {"c"}, ""};
+}
+
+BenchRank demo_bench(const Trace& trace, double speed) {
+  BenchRank bench;
+  bench.data = demo / "world";
+  bench.trace = trace.file();
+  bench.speed = speed;
+  return bench;
+}
+
+Config demo_config() {
+  Config config;
+  config.set("model.directory", (demo / "model").string());
+  config.set("inference.executors", "2");
+  return config;
+}
+
+}  // namespace
+
+TEST_SUITE("bench trace") {
+  TEST_CASE(
+      "profiles are written before the request that needs them, and not before the one of the last visit") {
+    Trace trace;
+    trace.write_requests({ask("u", 1, {"a"}), ask("v", 0, {}), ask("v", 0, {}), ask("u", 2, {"b"}),
+                          ask("u", 4, {"d", "e"}), ask("w", 1, {"a"})});
+    std::vector<std::string> log;
+    TraceQuestions questions(trace.file(), 0, 3, [&](const std::vector<PutUser>& profiles) {
+      for (const PutUser& put : profiles) {
+        std::string line = "write " + put.user;
+        for (const std::string& item : put.history) line += " " + item;
+        log.push_back(line);
+      }
+    });
+    for (Question question; questions.next(question);) log.push_back("ask " + question.request.user);
+    const std::vector<std::string> expected{"write u a",   "write v", "ask u", "ask v",
+                                            "write u a b", "ask v",   "ask u", "write u b d e",
+                                            "write w a",   "ask u",   "ask w"};
+    CHECK(log == expected);
+    CHECK(questions.users() == 3);
+  }
+
+  TEST_CASE("the survey adds up the last profiles, and refuses items that the catalog lacks") {
+    Trace trace;
+    trace.write_requests({ask("u", 1, {"a"}), ask("v", 1, {"a", "bb"}), ask("u", 2, {"bb"})});
+    const auto length = [](const std::string& item) -> std::uint64_t {
+      return item == "x" ? 0 : item.size();
+    };
+    const TraceSurvey survey = survey_trace(trace.file(), 0, length);
+    CHECK(survey.requests == 3);
+    CHECK(survey.user_tokens == std::vector<std::uint64_t>{3, 3});
+    CHECK(survey_trace(trace.file(), 1, length).user_tokens == std::vector<std::uint64_t>{1});
+    TracedRequest late = ask("u", 1, {"a"});
+    late.at.us = std::int64_t{1} << 53;
+    trace.write_requests({late});
+    CHECK(survey_trace(trace.file(), 0, length).requests == 1);
+    CHECK(survey_trace(trace.file(), 0, length, 1e6).requests == 1);
+    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length, 1e-6),
+                         doctest::Contains("t.jsonl:2: at_us is 9007199254740992, which is due after "),
+                         ImportError);
+    trace.write_requests({ask("u", 1, {"a"}), ask("v", 1, {"x"})});
+    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length),
+                         doctest::Contains("t.jsonl:3: item \"x\" is not in the catalog"), ImportError);
+    trace.write_requests({});
+    CHECK_THROWS_WITH_AS(survey_trace(trace.file(), 0, length), doctest::Contains("there are no requests"),
+                         ImportError);
+  }
+
+  TEST_CASE(
+      "a trace is answered by every policy, at its times and in a closed loop, with the tokens that its "
+      "profiles have") {
+    Trace trace;
+    trace.write_demo(60);
+    const BenchRank open = demo_bench(trace, 4), closed = demo_bench(trace, 0);
+    const BenchMemory memory = bench_memory(open, demo_config());
+    CHECK(memory.user_bytes > 0);
+    TracedRequest last;
+    for (TraceReader reader(trace.file()); reader.next(last);) continue;
+    const double lasts_s = static_cast<double>(last.at.us) * 1e-6;
+    double tokens = 0;
+    for (const char* policy : {"recompute", "user", "item", "bat"}) {
+      CAPTURE(policy);
+      const BenchRankRun run = run_policy(open, demo_config(), memory, policy);
+      CHECK(run.requests == 60);
+      CHECK(run.errors == 0);
+      CHECK(run.seconds >= lasts_s / 4);  // nothing is asked before its time
+      CHECK(run.users == 5);
+      CHECK(run.judged > 10);
+      CHECK(run.judged < 40);
+      CHECK((run.tokens_reused > 0) == (run.policy != "recompute"));
+      CHECK((run.user_blocks_hit > 0) == (run.policy == "user"));
+      CHECK((run.plans_item > 0) == (run.policy == "item" || run.policy == "bat"));
+      // But for requests that still wait for their profile when the next one is written.
+      if (tokens > 0) CHECK(run.tokens_total == doctest::Approx(tokens).epsilon(0.05));
+      tokens = static_cast<double>(run.tokens_total);
+    }
+    const BenchRankRun run = run_policy(closed, demo_config(), memory, "recompute");
+    CHECK(run.requests == 60);
+    CHECK(run.tokens_total == doctest::Approx(tokens).epsilon(0.05));
+  }
+
+  TEST_CASE("a trace that goes wrong on the way ends the run with its error") {
+    Trace trace;
+    trace.write_demo(200);
+    const BenchRank bench = demo_bench(trace, 0);
+    const BenchMemory memory = bench_memory(bench, demo_config());
+    std::ofstream(trace.file(), std::ios::app) << "no request\n";
+    CHECK_THROWS_WITH_AS(run_policy(bench, demo_config(), memory, "recompute"),
+                         doctest::Contains("no request"), ImportError);
+    BenchRank open = bench;
+    open.speed = 1'000;
+    CHECK_THROWS_AS(run_policy(open, demo_config(), memory, "recompute"), ImportError);
+  }
+}

@@ -1,0 +1,271 @@
+#include "deploy/box/box.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "actors/allocator/allocator_core.h"
+#include "actors/cache_meta/cache_meta_core.h"
+#include "actors/inference/compute_port.h"
+#include "actors/inference/inference_core.h"
+#include "actors/kv_worker/kv_worker_core.h"
+#include "deploy/box/cost_shape.h"
+#include "deploy/box/engine.h"
+#include "deploy/box/item_places.h"
+#include "deploy/box/prompt_file.h"
+#include "deploy/data/device_option.h"
+#include "kernels/base/check.h"
+#include "router/core/router_core.h"
+#include "runtime/hard_state/etcd_coordination.h"
+#include "runtime/hard_state/incarnation.h"
+#include "runtime/store/store_cache.h"
+#include "runtime/transfer/ucx_transport.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+constexpr std::uint32_t router_lanes = 3, cache_meta_lanes = 1, store_lanes = 2;
+
+std::int64_t wall_clock_us() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+}
+
+Incarnation new_incarnation(Coordination& coordination, NodeId node) {
+  const auto next = next_incarnation(coordination, node, wall_clock_us());
+  if (const auto* refusal = std::get_if<Refusal>(&next))
+    throw std::runtime_error(refusal->where + ": " + refusal->what + "; expected " + refusal->expected);
+  return std::get<Incarnation>(next);
+}
+
+// Saves and loads do not wait behind pulls, each of which may take as long as a lease.
+std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
+  return store_lanes + (config.pulls ? static_cast<std::uint32_t>(config.pulls_running_max) : 0);
+}
+
+std::size_t pages_of(const Config& config, const kernels::KvLayout& layout) {
+  const auto memory = static_cast<std::size_t>(config.size_bytes("pool.memory"));
+  const std::size_t pages = std::min<std::size_t>(memory / layout.page_bytes(), 0xFFFF'FFFF);
+  if (pages == 0)
+    throw ConfigError("pool.memory is " + std::to_string(memory) +
+                      " bytes, less than one page; expected at least " + std::to_string(layout.page_bytes()) +
+                      " bytes for this model");
+  return pages;
+}
+
+std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages) {
+  try {
+    return std::make_unique<PageArena>(page_bytes, pages);
+  } catch (const std::bad_alloc&) {
+    throw ConfigError("pool.memory: " + std::to_string(pages) + " pages of " + std::to_string(page_bytes) +
+                      " bytes cannot be mapped; expected a pool that fits this machine's memory");
+  }
+}
+
+std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place) {
+  const std::string& urls = config.text("cluster.coordination");
+  if (!urls.empty())
+    return std::make_unique<EtcdCoordination>(
+        EtcdOptions{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"});
+  if (!place.is_alone())
+    throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
+  return std::make_unique<FileCoordination>(std::filesystem::path(required_text(config, "node.data_dir")) /
+                                            "coordination");
+}
+
+placement::DeviceProfile serving_device(const std::string& device) {
+  try {
+    return device_of(device);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(std::string("router.device: ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::string required_text(const Config& config, const char* knob) {
+  if (config.text(knob).empty())
+    throw ConfigError(std::string(knob) +
+                      " is empty; expected a folder (in the configuration file or by a flag)");
+  return config.text(knob);
+}
+
+Box::Box(Config config, Place place, MetricRegistry* metrics)
+    : config_(std::move(config)),
+      place_(std::move(place)),
+      metrics_(metrics),
+      executors_(executors_of(config_)) {
+  if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
+    throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
+  const std::string directory = required_text(config_, "model.directory");
+  kernels::DecoderModel loaded = kernels::read_decoder(directory);
+  model_ = loaded.config;
+  vocabulary_ = read_vocabulary_if_any(directory, model_);
+  const std::string& prompt = config_.text("model.prompt");
+  prompt_ = read_prompt_form(directory,
+                             prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
+                             model_, vocabulary_);
+  const kernels::DecoderOptions options = decoder_options(config_);
+  layout_ = kernels::kv_layout(model_, options.page_tokens, options.kv);
+  names_ = {loaded.version, layout_version(config_)};
+  const std::filesystem::path folder = required_text(config_, "node.data_dir");
+  const bool keeps_features = place_.router && !features_in_redis(config_);
+  if (place_.routers.size() > 1 && keeps_features)
+    throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
+  open_store(folder, keeps_features);
+  if (place_.worker) open_worker(std::move(loaded));
+  coordination_ = make_coordination(config_, place_);
+  incarnation_ = new_incarnation(*coordination_, place_.node);
+  if (place_.worker) open_transport();
+  if (place_.router) open_router();
+  if (place_.cache_meta) cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
+}
+
+// Profiles and items are lost with a damaged store, and that is for its owner to decide; blocks are computed
+// again.
+void Box::open_store(const std::filesystem::path& folder, bool keeps_features) {
+  if (keeps_features) {
+    store_ = std::make_unique<Store>(folder);
+  } else if (place_.worker) {
+    OpenedCache opened = open_cache(folder);
+    store_ = std::move(opened.store);
+    store_damage_ = std::move(opened.damage);
+  }
+}
+
+void Box::open_worker(kernels::DecoderModel model) {
+  arena_ = make_arena(layout_.page_bytes(), pages_of(config_, layout_));
+  blocks_ = std::make_unique<BlockStorePort>(
+      *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
+  Engine engine = open_engine(config_, std::move(model));
+  compute_ = std::make_unique<actors::ComputePort>(std::move(engine.decoder), names_.model_version, *arena_,
+                                                   executors_, engine.make_pages);
+}
+
+void Box::open_transport() {
+  if (place_.workers.size() > 1) {
+    TROUPE_CHECK(metrics_, "a node that pulls counts what goes wrong");
+    transport_ = std::make_unique<UcxTransport>(UcxOptions{.transports = config_.text("transfer.transports"),
+                                                           .devices = config_.text("transfer.devices")},
+                                                incarnation_, *arena_, *metrics_);
+  }
+  kv_port_ = std::make_unique<PullingPort>(transport_.get(), *blocks_);
+}
+
+void Box::open_router() {
+  features_ = open_features(
+      config_, store_.get(), feature_limits(config_, model_), router_lanes,
+      [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
+  router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
+}
+
+Box::~Box() = default;
+
+std::vector<Address> Box::actors() const {
+  std::vector<Address> list;
+  for (const NodeId node : place_.routers) list.push_back({node, Role::router});
+  for (const NodeId node : place_.cache_metas) list.push_back({node, Role::cache_meta});
+  for (const NodeId node : place_.workers)
+    for (const Role role : {Role::kv_worker, Role::inference_worker, Role::allocator})
+      list.push_back({node, role});
+  return list;
+}
+
+void Box::add_to(Host& host) {
+  const NodeId node = place_.node;
+  if (place_.router) host.add({{node, Role::router}, make_router(), router_port_.get(), router_lanes});
+  if (place_.cache_meta)
+    host.add({{node, Role::cache_meta}, make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
+  if (place_.worker) add_worker_to(host);
+}
+
+void Box::add_worker_to(Host& host) {
+  const NodeId node = place_.node;
+  const actors::KvWorkerConfig kv = kv_worker_config();
+  host.add(
+      {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), kv_port_.get(), block_lanes(kv)});
+  host.add({{node, Role::inference_worker}, make_inference_worker(), compute_.get(), compute_->lanes()});
+  host.add({{node, Role::allocator}, make_allocator()});
+}
+
+std::unique_ptr<Core> Box::make_router() const {
+  router::RouterConfig c;
+  c.node = place_.node;
+  c.cache_metas = place_.cache_metas;
+  c.workers = place_.workers;
+  for (const NodeId router : place_.routers)
+    if (router != place_.node) c.routers.push_back(router);
+  c.incarnation = incarnation_;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
+  c.model_version = names_.model_version;  // the one of this box, whatever it served before
+  c.form = prompt_;
+  c.names = names_;
+  c.policy = router::find_policy(config_.text("router.policy")).value();
+  c.limits.candidates_max = static_cast<std::uint32_t>(config_.integer("router.candidates_max"));
+  c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
+  c.budget = {config_.duration_us("router.deadline")};
+  c.budget_max = {config_.duration_us("router.deadline_max")};
+  c.coordinate = place_.routers.size() > 1;
+  c.precompute.on = config_.boolean("pool.precompute_items");
+  c.precompute.refresh.hot_share = config_.real("pool.hot_share");
+  c.places = item_places(config_.text("pool.placement"), place_.workers);
+  const kernels::DecoderOptions options = decoder_options(config_);
+  const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
+  c.attention_share = shape.attention_share();
+  c.pull_share = config_.real("router.pull_share");
+  if (const std::string& device = config_.text("router.device"); !device.empty())
+    c.block_us_per_token = c.us_per_token = us_per_token(serving_device(device), shape);
+  return std::make_unique<router::RouterCore>(c);
+}
+
+std::unique_ptr<Core> Box::make_cache_meta() const {
+  actors::CacheMetaConfig c;
+  c.node = place_.node;
+  c.incarnation = incarnation_;
+  c.kv_nodes = place_.workers;
+  c.routers = place_.routers;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
+  c.leader_lease = {5 * c.heartbeat.us};
+  c.user_popularity.window_us = c.item_popularity.window_us = config_.duration_us("router.frequency_window");
+  return std::make_unique<actors::CacheMetaCore>(c);
+}
+
+actors::KvWorkerConfig Box::kv_worker_config() const {
+  actors::KvWorkerConfig c;
+  c.node = place_.node;
+  c.incarnation = incarnation_;
+  c.cache_metas = place_.cache_metas;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
+  c.pool.pages = static_cast<std::uint32_t>(arena_->pages());
+  c.pool.page_tokens = layout_.page_tokens;
+  c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
+  c.pool.user_pages = c.pool.pages - c.pool.item_pages;
+  c.store = config_.boolean("pool.store_item_blocks");
+  c.pulls = transport_ != nullptr;
+  c.token_bytes = static_cast<double>(layout_.token_bytes());
+  return c;
+}
+
+std::unique_ptr<Core> Box::make_inference_worker() const {
+  actors::InferenceConfig c;
+  c.node = place_.node;
+  c.incarnation = incarnation_;
+  c.routers = place_.routers;
+  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
+  c.model_version = names_.model_version;
+  c.lanes = executors_;
+  c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
+  c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));
+  return std::make_unique<actors::InferenceCore>(c);
+}
+
+std::unique_ptr<Core> Box::make_allocator() const {
+  actors::AllocatorConfig c;
+  c.node = place_.node;
+  c.pages = static_cast<std::uint32_t>(arena_->pages());
+  c.item_share = config_.real("pool.item_share");
+  return std::make_unique<actors::AllocatorCore>(c);
+}
+
+}  // namespace troupe::deploy

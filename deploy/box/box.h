@@ -1,0 +1,106 @@
+#pragma once
+// The actors of one process: loads the model, opens the data folder, maps the pool, makes the ports and the
+// cores of the roles that this node has, and puts them on a host. A box that is alone has all five;
+// `serve`, the benchmarks and the scenario tests stand on that; `node` runs one place of a cluster. Which
+// world it runs in is the host's matter.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deploy/box/coordinating_port.h"
+#include "deploy/box/features.h"
+#include "deploy/box/pulling_port.h"
+#include "deploy/data/dataset.h"
+#include "kernels/checkpoint/vocabulary.h"
+#include "kernels/decoder/decoder.h"
+#include "router/request/plan.h"
+#include "runtime/hard_state/file_coordination.h"
+#include "runtime/host/host.h"
+#include "runtime/pages/page_arena.h"
+#include "runtime/settings/config.h"
+#include "runtime/store/store_blocks.h"
+#include "runtime/transfer/transport.h"
+
+namespace troupe::actors {
+class ComputePort;
+struct KvWorkerConfig;
+}  // namespace troupe::actors
+
+namespace troupe::deploy {
+
+// A knob that has no default. Throws ConfigError if it is empty.
+std::string required_text(const Config& config, const char* knob);
+
+// What a process is in its cluster, and who the others are.
+struct Place {
+  NodeId node = 1;
+  bool router = true, cache_meta = true, worker = true;
+  std::vector<NodeId> routers{1}, cache_metas{1}, workers{1};  // all nodes with that role, this one too
+  bool is_alone() const { return routers.size() == 1 && routers == cache_metas && routers == workers; }
+};
+
+class Box {
+ public:
+  // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
+  // std::runtime_error if the coordination file cannot be used.
+  // `metrics` outlives it; only a node that pulls from others needs it.
+  explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr);
+  ~Box();
+
+  // Puts its actors on the host. Once. The box outlives the host's stop().
+  void add_to(Host& host);
+
+  static Address address(Role role) { return {1, role}; }  // of one that is alone
+  Incarnation incarnation() const { return incarnation_; }
+  PageArena* arena() { return arena_.get(); }          // of a worker
+  Transport* transport() { return transport_.get(); }  // null: nobody to pull from
+  std::vector<Address> actors() const;                 // of the whole cluster
+
+  // Of the store that was set aside at the start; empty: none was.
+  const std::string& store_damage() const { return store_damage_; }
+  std::uint64_t items() const { return features_->items(); }
+  FeatureStore& features() { return *features_; }  // of a node with a router
+  const kernels::DecoderConfig& model() const { return model_; }
+  const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
+  const router::PromptForm& prompt() const { return prompt_; }
+  const kernels::KvLayout& layout() const { return layout_; }
+  std::uint32_t executors() const { return executors_; }
+  std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
+
+ private:
+  void open_store(const std::filesystem::path& folder, bool keeps_features);
+  void open_worker(kernels::DecoderModel model);
+  void open_transport();
+  void open_router();
+  void add_worker_to(Host& host);
+  std::unique_ptr<Core> make_router() const;
+  std::unique_ptr<Core> make_cache_meta() const;
+  actors::KvWorkerConfig kv_worker_config() const;
+  std::unique_ptr<Core> make_inference_worker() const;
+  std::unique_ptr<Core> make_allocator() const;
+
+  const Config config_;
+  const Place place_;
+  MetricRegistry* const metrics_;
+  kernels::DecoderConfig model_;
+  NameContext names_;
+  kernels::Vocabulary vocabulary_;
+  router::PromptForm prompt_;
+  kernels::KvLayout layout_;
+  std::uint32_t executors_ = 1;
+  std::unique_ptr<Store> store_;
+  std::string store_damage_;
+  std::unique_ptr<PageArena> arena_;
+  std::unique_ptr<FeatureStore> features_;
+  std::unique_ptr<BlockStorePort> blocks_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<PullingPort> kv_port_;
+  std::unique_ptr<actors::ComputePort> compute_;
+  std::unique_ptr<Coordination> coordination_;
+  std::unique_ptr<CoordinatingPort> router_port_, cache_meta_port_;
+  Incarnation incarnation_ = 0;
+};
+
+}  // namespace troupe::deploy

@@ -1,0 +1,63 @@
+#include "deploy/box/cluster_file.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace troupe::deploy {
+namespace {
+
+bool has(const ClusterNode& node, NodeRole role) {
+  return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
+}
+
+bool is_ip_address(const std::string& text) {
+  unsigned char bytes[16];
+  return inet_pton(AF_INET, text.c_str(), bytes) == 1 || inet_pton(AF_INET6, text.c_str(), bytes) == 1;
+}
+
+}  // namespace
+
+const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::string& name) {
+  std::string names;
+  for (const ClusterNode& node : nodes) {
+    if (node.name == name) return node;
+    names += (names.empty() ? "" : ", ") + node.name;
+  }
+  throw ConfigError("there is no node \"" + name + "\" in the cluster's file; expected one of " + names);
+}
+
+Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
+  Place place{.node = own.node,
+              .router = has(own, NodeRole::router),
+              .cache_meta = has(own, NodeRole::cache_meta),
+              .worker = has(own, NodeRole::worker)};
+  place.routers.clear(), place.cache_metas.clear(), place.workers.clear();
+  for (const ClusterNode& node : nodes) {
+    if (has(node, NodeRole::router)) place.routers.push_back(node.node);
+    if (has(node, NodeRole::cache_meta)) place.cache_metas.push_back(node.node);
+    if (has(node, NodeRole::worker)) place.workers.push_back(node.node);
+  }
+  return place;
+}
+
+ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
+  const Config& config = own.config;
+  ClusterPlace place;
+  place.cluster = config.text("cluster.name");
+  place.node = own.node;
+  place.port = own.port;
+  place.address = config.text("cluster.listen_address");
+  if (place.address.empty()) place.address = is_ip_address(own.host) ? own.host : "0.0.0.0";
+  place.heartbeat = {config.duration_us("cluster.heartbeat")};
+  for (const ClusterNode& node : nodes)
+    if (node.node != own.node) place.peers.push_back({node.node, node.name, node.host, node.port});
+  if (const std::string& folder = config.text("cluster.certificates"); !folder.empty()) {
+    const std::filesystem::path path(folder);
+    place.tls = {path / "ca.pem", path / (own.name + ".pem"), path / (own.name + ".key")};
+  }
+  return place;
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,49 @@
+#include "deploy/box/cluster_file.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::deploy {
+namespace {
+
+std::vector<ClusterNode> three_nodes() {
+  return {{1, "front", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta}, {}},
+          {2, "spare", "spare.example", 7001, {NodeRole::cache_meta, NodeRole::router}, {}},
+          {9, "w", "10.0.0.3", 7002, {NodeRole::worker}, {}}};
+}
+
+TEST_CASE("each node knows its roles and who has which") {
+  const auto nodes = three_nodes();
+  const Place front = place_of(nodes, find_node(nodes, "front"));
+  CHECK(front.node == 1);
+  CHECK((front.router && front.cache_meta && !front.worker));
+  CHECK(front.routers == std::vector<NodeId>{1, 2});
+  CHECK(front.cache_metas == std::vector<NodeId>{1, 2});
+  CHECK(front.workers == std::vector<NodeId>{9});
+  CHECK_FALSE(front.is_alone());
+  CHECK(Place{}.is_alone());
+  CHECK_THROWS_WITH_AS(find_node(nodes, "x"), doctest::Contains("expected one of front, spare, w"),
+                       ConfigError);
+}
+
+TEST_CASE("a node listens at its host, or everywhere if that is a name, and knows all others") {
+  auto nodes = three_nodes();
+  nodes[0].config.set("cluster.certificates", "/etc/troupe");
+  const ClusterPlace front = cluster_place_of(nodes, nodes[0]);
+  CHECK(front.address == "10.0.0.1");
+  CHECK(front.port == 7000);
+  REQUIRE(front.peers.size() == 2);
+  CHECK(front.peers[1].node == 9);
+  CHECK(front.peers[1].name == "w");
+  CHECK(front.peers[1].host == "10.0.0.3");
+  CHECK(front.peers[1].port == 7002);
+  CHECK(front.tls->authority == "/etc/troupe/ca.pem");
+  CHECK(front.tls->certificate == "/etc/troupe/front.pem");
+  CHECK(front.tls->key == "/etc/troupe/front.key");
+  CHECK(cluster_place_of(nodes, nodes[1]).address == "0.0.0.0");
+  CHECK_FALSE(cluster_place_of(nodes, nodes[1]).tls);
+  nodes[1].config.set("cluster.listen_address", "10.9.9.9");
+  CHECK(cluster_place_of(nodes, nodes[1]).address == "10.9.9.9");
+}
+
+}  // namespace
+}  // namespace troupe::deploy

@@ -1,0 +1,27 @@
+#pragma once
+// A port that answers questions to the Coordination itself and hands every other job to the port behind it:
+// what a router (profiles and catalog behind it) and a cache-meta (nothing behind it) are given.
+#include "runtime/actor/ports.h"
+
+namespace troupe::deploy {
+
+class CoordinatingPort final : public Port {
+ public:
+  // Both outlive it; `rest` may be null.
+  CoordinatingPort(Coordination& coordination, Port* rest) : coordination_(coordination), rest_(rest) {}
+
+  JobResult run(const Job& job, std::uint32_t lane) override {
+    if (const auto* question = std::get_if<Coordinate>(&job))
+      return std::visit([](auto&& answer) -> JobResult { return std::move(answer); },
+                        coordination_.ask(*question));
+    if (rest_) return rest_->run(job, lane);
+    return Refusal{500, "unknown_job", "this port only asks the coordination", "coordination",
+                   "a Coordinate job"};
+  }
+
+ private:
+  Coordination& coordination_;
+  Port* rest_;
+};
+
+}  // namespace troupe::deploy

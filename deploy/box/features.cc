@@ -1,0 +1,39 @@
+#include "deploy/box/features.h"
+
+#include <chrono>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "runtime/features/store_features.h"
+#include "runtime/redis/redis_features.h"
+#include "runtime/redis/redis_url.h"
+
+namespace troupe::deploy {
+
+FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model) {
+  FeatureLimits limits;
+  limits.vocabulary = static_cast<std::int32_t>(model.vocabulary);
+  limits.item_tokens_max = model.positions_max;
+  limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
+  return limits;
+}
+
+bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }
+
+std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
+                                            std::uint32_t lanes, NameItem name_item) {
+  if (!features_in_redis(config)) {
+    TROUPE_CHECK(folder, "features are kept in a folder");
+    return std::make_unique<FeaturePort>(*folder, limits, std::move(name_item));
+  }
+  RedisFeatureOptions options;
+  options.address = parse_redis_url(config.text("features.store"));
+  options.prefix = "troupe:" + config.text("cluster.name") + ":";
+  options.lanes = lanes;
+  options.time_limit = std::chrono::microseconds(config.duration_us("features.time_limit"));
+  options.when_away = config.text("features.when_away") == "refuse" ? WhenAway::refuse : WhenAway::last_known;
+  options.wait_replicas = static_cast<std::uint32_t>(config.integer("features.wait_replicas"));
+  return std::make_unique<RedisFeaturePort>(std::move(options), limits, std::move(name_item));
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,23 @@
+#pragma once
+// Where profiles and the catalog are kept: in the data folder of a box, or in a Redis that several routers
+// share (features.store).
+#include <memory>
+#include <string>
+
+#include "kernels/decoder/decoder.h"
+#include "runtime/features/feature_store.h"
+#include "runtime/settings/config.h"
+#include "runtime/store/store.h"
+#include "runtime/store/store_rows.h"
+
+namespace troupe::deploy {
+
+FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model);
+bool features_in_redis(const Config& config);
+
+// `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. Throws
+// ConfigError if the Redis is not well named.
+std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
+                                            std::uint32_t lanes, NameItem name_item);
+
+}  // namespace troupe::deploy

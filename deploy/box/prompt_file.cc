@@ -1,0 +1,87 @@
+#include "deploy/box/prompt_file.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace troupe::deploy {
+
+namespace {
+
+using kernels::LoadError;
+using nlohmann::json;
+
+// What rankers with semantic-ID items use unless they bring a prompt.json.
+constexpr const char* default_form = R"({
+  "system": ["<bos>", "<sys_1>", "<sys_2>", "<sys_3>", "<sys_4>", "<sys_5>", "<sys_6>", "<sys_7>"],
+  "user": ["<user>"], "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"]})";
+
+json read_json(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw LoadError(file.string() + ": cannot be opened; expected a prompt file");
+  json form = json::parse(in, nullptr, false);
+  if (!form.is_object())
+    throw LoadError(file.string() + ": is no JSON object; expected the lists of a prompt form");
+  return form;
+}
+
+std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
+                              const kernels::DecoderConfig& config, const kernels::Vocabulary& vocabulary) {
+  const auto list = form.find(key);
+  if (list == form.end() || !list->is_array())
+    throw LoadError(where + ": " + key + " is missing or no list; expected token names or ids");
+  std::vector<Token> tokens;
+  for (const json& entry : *list) {
+    std::optional<Token> token;
+    if (entry.is_string()) token = vocabulary.find(entry.get<std::string>());
+    if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 &&
+        entry.get<std::int64_t>() < config.vocabulary)
+      token = entry.get<Token>();
+    if (!token)
+      throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
+                      "; expected a token of vocab.json or an id below " + std::to_string(config.vocabulary));
+    tokens.push_back(*token);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file,
+                                    const kernels::DecoderConfig& config,
+                                    const kernels::Vocabulary& vocabulary) {
+  const std::filesystem::path own = model_directory / "prompt.json";
+  const bool from_file = file || std::filesystem::exists(own);
+  const std::string where =
+      from_file ? (file ? *file : own).string() : "default prompt form (no prompt.json)";
+  const json form = from_file ? read_json(file ? *file : own) : json::parse(default_form);
+  const std::set<std::string> known{"system", "user", "instruction", "discriminant"};
+  for (const auto& [key, value] : form.items())
+    if (!known.contains(key))
+      throw LoadError(where + ": unknown key " + key + "; expected system, user, instruction, discriminant");
+  router::PromptForm prompt;
+  prompt.system = token_list(form, "system", where, config, vocabulary);
+  prompt.user = token_list(form, "user", where, config, vocabulary);
+  prompt.instruction = token_list(form, "instruction", where, config, vocabulary);
+  prompt.discriminant = token_list(form, "discriminant", where, config, vocabulary);
+  if (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty())
+    throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
+  const std::size_t tokens =
+      prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
+  if (tokens >= config.positions_max)
+    throw LoadError(where + ": the form has " + std::to_string(tokens) +
+                    " tokens; expected some room for items within the model's " +
+                    std::to_string(config.positions_max) + " positions");
+  prompt.positions_max = config.positions_max;
+  prompt.vocabulary = config.vocabulary;
+  return prompt;
+}
+
+kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,
+                                           const kernels::DecoderConfig& config) {
+  if (!std::filesystem::exists(model_directory / "vocab.json")) return {};
+  return kernels::read_vocabulary(model_directory, config.vocabulary);
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,25 @@
+#pragma once
+// The prompt form of a model: prompt.json, whose lists hold token names of the model's vocab.json or token
+// ids:
+//   {"system": ["<bos>", …], "user": ["<user>"], "instruction": […], "discriminant": ["<disc>"]}
+#include <filesystem>
+#include <optional>
+
+#include "kernels/checkpoint/model.h"
+#include "kernels/checkpoint/vocabulary.h"
+#include "router/request/plan.h"
+
+namespace troupe::deploy {
+
+// `file`: an explicit prompt file; else the model directory's prompt.json; else the default form below, if
+// the vocabulary has its names. Throws kernels::LoadError.
+router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file,
+                                    const kernels::DecoderConfig& config,
+                                    const kernels::Vocabulary& vocabulary);
+
+// The model directory's vocab.json; empty where there is none (then catalogs hold token ids, not names).
+kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,
+                                           const kernels::DecoderConfig& config);
+
+}  // namespace troupe::deploy

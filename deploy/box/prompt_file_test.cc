@@ -1,0 +1,76 @@
+#include "deploy/box/prompt_file.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+// A model directory with a vocabulary, and with a prompt.json if there is text for one.
+struct Directory : TestFolder {
+  explicit Directory(std::string_view prompt, std::string_view vocabulary = R"({"<bos>":1,"<user>":2})") {
+    write("vocab.json", vocabulary);
+    if (!prompt.empty()) write("prompt.json", prompt);
+  }
+  router::PromptForm read() const {
+    kernels::DecoderConfig config;
+    config.vocabulary = 10;
+    config.positions_max = 8;
+    return read_prompt_form(path(), std::nullopt, config, read_vocabulary_if_any(path(), config));
+  }
+  std::string error() const {
+    try {
+      read();
+      return "";
+    } catch (const kernels::LoadError& error) {
+      return error.what();
+    }
+  }
+};
+
+std::string error_of_system(const std::string& list) {
+  return Directory(R"({"user":[2],"instruction":[],"discriminant":[3],"system":)" + list + "}").error();
+}
+
+}  // namespace
+
+TEST_SUITE("prompt file") {
+  TEST_CASE("lists hold names or ids") {
+    const router::PromptForm form =
+        Directory(R"({"system":["<bos>",4],"user":["<user>"],"instruction":[],"discriminant":[9]})").read();
+    CHECK(form.system == std::vector<Token>{1, 4});
+    CHECK(form.user == std::vector<Token>{2});
+    CHECK(form.instruction.empty());
+    CHECK(form.discriminant == std::vector<Token>{9});
+  }
+
+  TEST_CASE("what is no token of the model is refused, with the list that has it") {
+    for (const char* bad : {"[10]", "[-1]", "[1.5]", "[true]", "[null]", "[[1]]", "[\"<no>\"]",
+                            "[18446744073709551615]", "[4294967297]"}) {
+      CAPTURE(bad);
+      CHECK(error_of_system(bad).find("prompt.json: system has ") != std::string::npos);
+    }
+    for (const char* bad : {"1", "{}", "null", "\"<bos>\""})
+      CHECK(error_of_system(bad).find("system is missing or no list") != std::string::npos);
+    CHECK(error_of_system("[]").find("is empty") != std::string::npos);
+  }
+
+  TEST_CASE("a form that leaves no room for an item is refused") {
+    CHECK(error_of_system("[1,1,1,1,1]") == "");
+    CHECK(error_of_system("[1,1,1,1,1,1]").find("8 tokens; expected some room") != std::string::npos);
+  }
+
+  TEST_CASE("what is no form is refused") {
+    for (const char* bad : {"[]", "{", "7", "\xff"})
+      CHECK(Directory(bad).error().find("is no JSON object") != std::string::npos);
+    CHECK(Directory(R"({"sistem":[1]})").error().find("unknown key sistem") != std::string::npos);
+  }
+
+  TEST_CASE("without a file the default form needs its names in the vocabulary") {
+    CHECK(Directory("").error().find("default prompt form (no prompt.json): system has \"<sys_1>\"") !=
+          std::string::npos);
+  }
+}

@@ -1,0 +1,228 @@
+#include "deploy/box/serving.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <iterator>
+#include <mutex>
+#include <set>
+
+#include "deploy/data/text_file.h"
+#include "router/door/front_door.h"
+#include "runtime/process/caf_host.h"
+#include "runtime/settings/log.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr RequestId own_ids = RequestId{1} << 63;  // beyond those of the door
+constexpr std::chrono::milliseconds drain_question{50};
+
+std::string role_words(const Place& place) {
+  std::string words;
+  const auto add = [&](bool has, const char* word) {
+    if (has) words += (words.empty() ? "" : ", ") + std::string(word);
+  };
+  add(place.router, "router");
+  add(place.cache_meta, "cache-meta");
+  add(place.worker, "worker");
+  return words;
+}
+
+// The one of this process, or else the first: then the door passes requests on.
+NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
+
+router::DoorConfig door_config(const Config& config, const Place& place, const Box& box) {
+  router::DoorConfig door;
+  door.address = config.text("http.address");
+  door.port = static_cast<std::uint16_t>(config.integer("http.port"));
+  door.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
+  door.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
+  door.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
+  door.timeout_us = config.duration_us("http.timeout");
+  door.answer_us_max =
+      config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
+  door.limits.candidates_max = static_cast<std::uint32_t>(config.integer("router.candidates_max"));
+  door.limits.admin_routes = config.boolean("http.admin_routes");
+  door.actors = box.actors();
+  std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
+                       [&](Address actor) { return actor.node == place.node; });
+  door.router = {router_of(place), Role::router};
+  door.last_id = box.incarnation();
+  return door;
+}
+
+// Takes the signals from all threads, so that only its own calls see them. Before any thread is made.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  int wait() const {
+    int signal = 0;
+    sigwait(&set_, &signal);
+    return signal;
+  }
+  // Whether one came within that time.
+  bool came_within(std::chrono::microseconds time) const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+    const timespec limit{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
+    return sigtimedwait(&set_, nullptr, &limit) > 0;
+  }
+
+ private:
+  sigset_t set_;
+};
+
+// Answers that are for this file, not for clients.
+class DrainReports {
+ public:
+  bool take(const Message& answer) {
+    const auto* reply = std::get_if<StatusReply>(&answer);
+    if (!reply || reply->id < own_ids) return false;
+    const std::lock_guard lock(mutex_);
+    for (const StatusField& field : reply->fields)
+      if (field.name == "drained" && field.value == "yes") drained_.insert(reply->role);
+    return true;
+  }
+  bool have(Role role) {
+    const std::lock_guard lock(mutex_);
+    return drained_.contains(role);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Role> drained_;
+};
+
+void log_rows_left_out(const Log& log, std::uint64_t rows) {
+  if (rows == 0) return;
+  const std::vector<LogField> fields{{"rows", std::to_string(rows)},
+                                     {"why", "damaged, or imported with another model"},
+                                     {"expected", "a data folder that was imported with this model"}};
+  log(LogLevel::warning, "main", "rows_left_out", fields);
+}
+
+void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& damage) {
+  if (damage.empty()) return;
+  metrics.record(Metric::blocks_corrupt, 1);  // how many were in it, nobody knows
+  log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
+}
+
+class Running {
+ public:
+  Running(Serving serving, const Signals& signals)
+      : serving_(std::move(serving)),
+        signals_(signals),
+        log_({log_level(serving_.config.text("node.log_level")), serving_.name,
+              serving_.config.text("node.log_file")}),
+        box_(serving_.config, serving_.place, &metrics_),
+        host_(metrics_, log_),
+        door_(
+            door_config(serving_.config, serving_.place, box_),
+            [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
+            metrics_) {
+    tell_of_damage(log_, metrics_, box_.store_damage());
+    if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
+    if (serving_.cluster) join();
+    box_.add_to(host_);
+    host_.set_door(door_address(), [this](Address, Message answer) {
+      if (!reports_.take(answer)) door_.deliver(std::move(answer));
+    });
+  }
+  // No more requests, then no more answers to a door that is going, on every way out.
+  ~Running() {
+    door_.close();
+    if (box_.transport()) box_.transport()->stop();  // its callers are threads of the host
+    host_.stop();
+  }
+
+  void run() {
+    host_.start();
+    door_.open();
+    say_hello();
+    const int signal = signals_.wait();
+    log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", std::to_string(signal)}});
+    end_in_order();
+  }
+
+ private:
+  Address door_address() const { return {serving_.place.node, Role::door}; }
+
+  void join() {
+    ClusterPlace& cluster = *serving_.cluster;
+    cluster.incarnation = box_.incarnation();
+    if (Transport* transport = box_.transport()) {
+      cluster.greeting = transport->address();
+      cluster.on_met = [transport](NodeId node, Incarnation incarnation, const Bytes& address) {
+        if (!address.empty()) transport->meet(node, incarnation, address);
+      };
+      cluster.on_lost = [transport](NodeId node, Incarnation incarnation) {
+        transport->lose(node, incarnation);
+      };
+    }
+    host_.join(cluster);
+  }
+
+  void say_hello() const {
+    std::cout << "troupe serves on http://" << serving_.config.text("http.address") << ":" << door_.port();
+    if (serving_.cluster)
+      std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
+                << host_.port();
+    std::cout << " with " << box_.executors() << " executors, " << box_.pool_pages() << " pages";
+    if (serving_.place.router) std::cout << " and " << box_.items() << " items";
+    std::cout << "\n" << std::flush;
+    if (!serving_.port_file.empty()) write_output(serving_.port_file, std::to_string(door_.port()) + "\n");
+  }
+
+  void end_in_order() {
+    door_.retire();
+    const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
+    if (notice.count() > 0 && signals_.came_within(notice)) return;
+    const auto limit = std::chrono::steady_clock::now() +
+                       std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
+    // One after the other: what the router has begun still needs the worker, and who leads.
+    const Place& place = serving_.place;
+    const std::pair<bool, Role> order[] = {{place.router, Role::router},
+                                           {place.worker, Role::inference_worker},
+                                           {place.cache_meta, Role::cache_meta}};
+    for (const auto& [is_here, role] : order)
+      if (is_here && !drain(role, limit)) return;
+  }
+
+  // False if there is no time left, or another signal came.
+  bool drain(Role role, std::chrono::steady_clock::time_point limit) {
+    while (!reports_.have(role)) {
+      if (std::chrono::steady_clock::now() >= limit) return false;
+      host_.post({serving_.place.node, role}, door_address(), Drain{next_drain_++, true});
+      if (signals_.came_within(drain_question)) return false;
+    }
+    return true;
+  }
+
+  Serving serving_;
+  const Signals& signals_;
+  Log log_;
+  MetricRegistry metrics_;
+  Box box_;
+  DrainReports reports_;
+  RequestId next_drain_ = own_ids;
+  CafHost host_;
+  router::FrontDoor door_;
+};
+
+}  // namespace
+
+int serve_until_signal(Serving serving) {
+  const Signals signals;
+  Running(std::move(serving), signals).run();
+  return 0;
+}
+
+}  // namespace troupe::deploy

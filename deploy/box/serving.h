@@ -1,0 +1,27 @@
+#pragma once
+// A box on the CAF host with its front door, from its start until a signal: what `serve` (a box that is
+// alone) and `node` (one place of a cluster) have in common.
+//
+// SIGTERM and SIGINT end it in order: the door says that it is not ready for as long as the operator wants
+// load balancers to have; then its actors take nothing new and end what they have, within a limit. A second
+// signal ends it at once.
+#include <optional>
+#include <string>
+
+#include "deploy/box/box.h"
+#include "runtime/process/cluster.h"
+
+namespace troupe::deploy {
+
+struct Serving {
+  Config config;
+  Place place;
+  std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
+  std::string name = "1";               // in log lines
+  std::string port_file;                // the HTTP port goes here once the door is open; "": nowhere
+};
+
+// The exit status. Throws as Box does, and std::runtime_error if it cannot listen.
+int serve_until_signal(Serving serving);
+
+}  // namespace troupe::deploy

@@ -1,0 +1,68 @@
+// `troupe bench`: which benchmarks there are. `bench rank` is two: of the engine with --shape, of the whole
+// system with --data.
+#include <stdexcept>
+
+#include "deploy/commands/command_bench.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+void add_engine_command(CLI::App& bench, Chosen& chosen, const char* name, const char* description,
+                        std::vector<Workload> workloads) {
+  auto options = std::make_shared<BenchEngineOptions>();
+  CLI::App* command = bench.add_subcommand(name, description);
+  options->add_to(*command);
+  command->get_option("--shape")->required();
+  command->add_option(
+      "--json", options->json,
+      "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command->callback([options, workloads = std::move(workloads), &chosen] {
+    chosen = [options, workloads] { return run_bench_engine(*options, workloads); };
+  });
+}
+
+int run_rank(const BenchRankOptions& system, BenchEngineOptions& engine) {
+  if (!system.trace.empty() && system.data.empty())
+    throw std::invalid_argument(
+        "bench rank has --trace and no --data; expected the folder with the trace's items");
+  if (system.data.empty() == engine.shapes.empty())
+    throw std::invalid_argument(
+        std::string("bench rank has ") +
+        (system.data.empty() ? "neither --shape nor --data" : "both --shape and --data") +
+        "; expected --shape for the engine alone, or --data for requests to a whole box");
+  if (!system.data.empty()) return run_bench_rank(system);
+  engine.json = system.json;
+  return run_bench_engine(engine, {Workload::rank, Workload::rank_all_logits});
+}
+
+void add_rank_command(CLI::App& bench, Chosen& chosen) {
+  auto system = std::make_shared<BenchRankOptions>();
+  auto engine = std::make_shared<BenchEngineOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "rank", "With --data: real ranking requests under several policies; with --shape: the engine alone");
+  system->add_to(*command);
+  engine->add_to(*command);
+  command->callback(
+      [system, engine, &chosen] { chosen = [system, engine] { return run_rank(*system, *engine); }; });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Chosen& chosen) {
+  CLI::App* bench = app.add_subcommand("bench", "Benchmarks")->require_subcommand(1);
+  add_engine_command(*bench, chosen, "engine", "The forward pass alone: all workloads, one table",
+                     {Workload::prefill_512, Workload::prefill_2048, Workload::suffix, Workload::rank,
+                      Workload::rank_all_logits});
+  add_engine_command(*bench, chosen, "prefill", "The forward pass alone: prompts of 512 and 2048 tokens",
+                     {Workload::prefill_512, Workload::prefill_2048});
+  add_engine_command(*bench, chosen, "suffix", "The forward pass alone: 1000 tokens on 1500 cached",
+                     {Workload::suffix});
+  add_rank_command(*bench, chosen);
+  add_accuracy(*bench, chosen);
+  add_plans(*bench, chosen);
+  add_calibrate(*bench, chosen);
+  add_make_model(*bench, chosen);
+}
+
+}  // namespace troupe::deploy

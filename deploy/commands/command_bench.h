@@ -1,0 +1,50 @@
+#pragma once
+// The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
+// suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both,
+// accuracy, plans, and calibrate.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deploy/bench/bench_engine.h"
+#include "deploy/commands/commands.h"
+
+namespace troupe::deploy {
+
+// `bench rank --data`: real ranking requests, or those of a request trace, under several policies.
+struct BenchRankOptions {
+  BoxOptions box;
+  std::string data, evaluation, profile_tokens, json, memory;
+  std::vector<std::string> policies{"recompute", "user", "item", "bat"};
+  std::size_t requests = 0;
+  double visits_per_user = 3;
+  std::uint64_t seed = 7;
+  std::uint32_t in_flight = 4;
+  std::string trace;  // a request trace instead of an evaluation file
+  double speed = 1;
+  bool closed = false;
+
+  void add_to(CLI::App& command);
+};
+int run_bench_rank(const BenchRankOptions& options);
+
+// `bench prefill|suffix|rank|engine --shape`: the forward pass alone, against the peers if `against` names
+// them.
+struct BenchEngineOptions {
+  std::vector<std::string> shapes;
+  std::vector<std::uint32_t> threads{1};
+  std::string weights = "f32", kv = "f32", against, peers, json;
+  bool all_peers = false;
+  std::uint32_t rounds = 5, page_tokens = 4;
+
+  void add_to(CLI::App& command);
+};
+int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads);
+
+void add_make_model(CLI::App& bench, Chosen& chosen);
+void add_accuracy(CLI::App& bench, Chosen& chosen);
+void add_plans(CLI::App& bench, Chosen& chosen);
+void add_calibrate(CLI::App& bench, Chosen& chosen);
+
+}  // namespace troupe::deploy

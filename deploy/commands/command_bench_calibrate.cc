@@ -1,0 +1,162 @@
+// `troupe bench calibrate`: options, table, JSON and the profile; what is timed and fitted is in
+// bench_calibrate.h.
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "deploy/bench/bench_calibrate.h"
+#include "deploy/bench/bench_engine.h"
+#include "deploy/commands/command_bench.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
+#include "placement/cost/device_profiles.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using nlohmann::json;
+
+struct CalibrateOptions {
+  std::string model, weights = "f32", kv = "f32", out, json, name;
+  std::uint32_t cores = 1, rounds = 3;
+};
+
+// Two random ones, of different layers and widths, tell launches from missing saturation.
+std::vector<CalibrationModel> models_of(const CalibrateOptions& options) {
+  if (!options.model.empty())
+    return {{options.model, kernels::read_decoder_config(options.model),
+             [directory = options.model] { return kernels::read_decoder(directory); }}};
+  std::vector<CalibrationModel> models;
+  for (const char* name : {"tiny", "small"}) {
+    const kernels::DecoderConfig config = shape_config(find_shape(name), kernels::Family::qwen2);
+    models.push_back({name, config, [config] { return kernels::random_decoder(config, 7); }});
+  }
+  return models;
+}
+
+double error_of(const CalibrationRow& row) { return row.predicted_us / row.timed.us - 1; }
+
+void print_rows(std::ostream& out, const Calibration& calibration) {
+  constexpr auto right = Table::Align::right;
+  Table table({{"model"},
+               {"new", right},
+               {"reused", right},
+               {"measured ms", right},
+               {"predicted ms", right},
+               {"error", right},
+               {"held out"}});
+  for (const CalibrationRow& row : calibration.rows) {
+    const CalibrationPass& pass = row.pass;
+    const std::string segments = pass.segments > 1 ? std::to_string(pass.segments) + "x" : "";
+    table.row({row.timed.shape.name, segments + std::to_string(pass.tokens), std::to_string(pass.reused),
+               fixed(row.timed.us / 1e3, 3), fixed(row.predicted_us / 1e3, 3),
+               (error_of(row) < 0 ? "" : "+") + fixed(100 * error_of(row), 1) + " %",
+               pass.held_out ? "yes" : ""});
+  }
+  table.print(out);
+}
+
+std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+
+void print_notes(std::ostream& out, const Calibration& calibration) {
+  const placement::DeviceProfile& d = calibration.device;
+  out << d.name << ": efficiency " << fixed(d.efficiency, 3) << " of " << fixed(d.peak_ops[0] / 1e9, 0)
+      << " GF (float32) and " << fixed(d.bandwidth / 1e9, 1) << " GB/s, "
+      << fixed(d.launch_us * d.launches_per_layer, 1) << " us a layer, half saturation at "
+      << fixed(d.half_tokens, 1) << " tokens.\nError: median " << percent(calibration.fitted.median)
+      << ", largest " << percent(calibration.fitted.max) << " where it was fitted; median "
+      << percent(calibration.held_out.median) << ", largest " << percent(calibration.held_out.max)
+      << " on the passes held out.\n";
+}
+
+json to_json(const placement::FitErrors& errors) { return {{"median", errors.median}, {"max", errors.max}}; }
+
+json to_json(const CalibrateOptions& options, const Calibration& calibration) {
+  const placement::DeviceProfile& d = calibration.device;
+  json all{{"runs", json::array()},
+           {"weights", options.weights},
+           {"kv", options.kv},
+           {"cores", options.cores},
+           {"rounds", options.rounds},
+           {"device",
+            {{"name", d.name},
+             {"peak_f32", d.peak_ops[0]},
+             {"peak_int8", d.peak_ops[2]},
+             {"bandwidth", d.bandwidth},
+             {"efficiency", d.efficiency},
+             {"launch_us", d.launch_us},
+             {"half_tokens", d.half_tokens}}},
+           {"error", {{"fitted", to_json(calibration.fitted)}, {"held_out", to_json(calibration.held_out)}}}};
+  for (const CalibrationRow& row : calibration.rows)
+    all["runs"].push_back({{"model", row.timed.shape.name},
+                           {"segments", row.pass.segments},
+                           {"new_tokens", row.timed.work.new_tokens},
+                           {"reused_tokens", row.timed.work.reused_tokens},
+                           {"pairs", row.timed.work.pairs},
+                           {"measured_us", row.timed.us},
+                           {"predicted_us", row.predicted_us},
+                           {"held_out", row.pass.held_out}});
+  return all;
+}
+
+// Before the long work, as device_text would refuse it after.
+void check_name(const std::string& name) {
+  placement::DeviceProfile device = placement::find_device("cpu");
+  if (!name.empty()) device.name = name;
+  placement::device_text(device);
+}
+
+int run_bench_calibrate(const CalibrateOptions& options) {
+  if (options.out == "-" && options.json == "-")
+    throw std::invalid_argument("--out and --json are both -; expected a file for one of them");
+  check_name(options.name);
+  check_output(options.out);
+  check_output(options.json);
+  CalibrationSetup setup{options.cores, options.rounds};
+  setup.weights = kernels::find_weight_format(options.weights).value();
+  setup.kv = kernels::find_kv_format(options.kv).value();
+  Calibration calibration;
+  {
+    Progress progress("timing passes", 100);
+    calibration = calibrate(models_of(options), setup, [&](std::uint64_t percent) { progress.at(percent); });
+  }
+  if (!options.name.empty()) calibration.device.name = options.name;
+  const std::string profile = placement::device_text(calibration.device);
+  std::ostream& people = options.out == "-" || options.json == "-" ? std::cerr : std::cout;
+  print_rows(people, calibration);
+  print_notes(people << "\n", calibration);
+  if (!options.out.empty()) write_output(options.out, profile);
+  if (!options.json.empty()) write_output(options.json, to_json(options, calibration).dump(2) + "\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& bench, Chosen& chosen) {
+  auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "calibrate", "Time this machine's passes, fit the cost model to them, and write a device profile");
+  command->add_option("--model", options->model, "Model directory; default: two random models");
+  command->add_option("--cores", options->cores, "Cores a pass may use")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--weights", options->weights, "Linear layers: f32 or int8")
+      ->check(CLI::IsMember({"f32", "int8"}))
+      ->capture_default_str();
+  command->add_option("--kv", options->kv, "Keys and values: f32, f16 or bf16")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Timed passes of each kind; the fastest counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--name", options->name, "Name of the profile; default: cpu-CORES");
+  command->add_option("--out", options->out,
+                      "Write the profile, for sim --device, to this file, or - for standard output");
+  command->add_option(
+      "--json", options->json,
+      "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command->callback([options, &chosen] { chosen = [options] { return run_bench_calibrate(*options); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,362 @@
+// `troupe bench prefill|suffix|rank|engine --shape`: options, tables and JSON of the engine's profile and
+// race. Each shape is run as troupe, peers, troupe again, so that a machine that drifts shows; troupe's
+// figures are over both.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "deploy/bench/bench_peers.h"
+#include "deploy/commands/command_bench.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using nlohmann::json;
+
+struct Part {
+  const char* name;
+  double kernels::ForwardTimes::*seconds;
+};
+constexpr std::array<Part, 7> parts{{{"linear", &kernels::ForwardTimes::linear},
+                                     {"attention", &kernels::ForwardTimes::attention},
+                                     {"readout", &kernels::ForwardTimes::readout},
+                                     {"elementwise", &kernels::ForwardTimes::elementwise},
+                                     {"keys_values", &kernels::ForwardTimes::keys_values},
+                                     {"embedding", &kernels::ForwardTimes::embedding},
+                                     {"planning", &kernels::ForwardTimes::planning}}};
+
+// Troupe on one workload: medians over the rounds, and the best of them.
+struct Figures {
+  double tokens_per_cpu_second = 0, best = 0, gflops = 0, fma_gflops = 0, share_of_fma = 0;
+  double wall_ms = 0, cpu_ms = 0, ideal = 0;       // ideal: tokens per CPU-second
+  std::array<double, parts.size()> part_shares{};  // of CPU time
+  bool has_parts = false;
+};
+
+struct WorkloadRun {
+  Workload workload;
+  std::vector<EngineRound> rounds;
+  double tokens = 0;
+  Flops flops;
+  Figures figures;
+};
+
+struct ShapeRun {
+  const EngineShape* shape;
+  std::uint32_t threads = 1;
+  EngineMemory memory;
+  std::vector<WorkloadRun> troupe;
+  std::vector<PeerRun> peers;
+};
+
+template <class Value>
+double median_of(const std::vector<EngineRound>& rounds, Value value) {
+  std::vector<double> values;
+  for (const EngineRound& round : rounds) values.push_back(value(round));
+  return median(std::move(values));
+}
+
+Figures figures_of(const WorkloadRun& run, kernels::WeightFormat weights) {
+  Figures f;
+  const double cpu = median_of(run.rounds, [](auto& r) { return r.cpu_seconds; });
+  const double least = std::ranges::min(run.rounds, {}, &EngineRound::cpu_seconds).cpu_seconds;
+  f.cpu_ms = cpu * 1e3;
+  f.wall_ms = median_of(run.rounds, [](auto& r) { return r.wall_seconds; }) * 1e3;
+  f.fma_gflops = median_of(run.rounds, [](auto& r) { return r.fma_rate; }) / 1e9;
+  f.share_of_fma =
+      median_of(run.rounds, [&](auto& r) { return run.flops.total() / r.cpu_seconds / r.fma_rate; });
+  f.tokens_per_cpu_second = run.tokens / cpu;
+  f.best = run.tokens / least;
+  f.gflops = run.flops.total() / cpu / 1e9;
+  f.ideal = run.tokens / ideal_seconds(run.flops, weights, f.fma_gflops * 1e9);
+  double all_cpu = 0;
+  for (const EngineRound& round : run.rounds) all_cpu += round.cpu_seconds;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    for (const EngineRound& round : run.rounds) f.part_shares[p] += round.times.*parts[p].seconds / all_cpu;
+    f.has_parts |= f.part_shares[p] > 0;
+  }
+  return f;
+}
+
+double rest_share(const Figures& f) {
+  double rest = 1;
+  for (const double share : f.part_shares) rest -= share;
+  return rest;
+}
+
+// The peer with the most tokens per CPU-second (median), if any came that far.
+const PeerLine* best_peer(const ShapeRun& run, Workload workload) {
+  const PeerLine* best = nullptr;
+  for (const PeerRun& peer : run.peers)
+    if (const PeerLine* line = peer.find(workload))
+      if (best == nullptr || line->tokens_per_cpu_second() > best->tokens_per_cpu_second()) best = line;
+  return best;
+}
+
+double ratio(const Figures& f, const PeerLine& peer) {
+  return f.tokens_per_cpu_second / peer.tokens_per_cpu_second();
+}
+double least_peer_wall_ms(const ShapeRun& run, Workload workload) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PeerRun& peer : run.peers)
+    if (const PeerLine* line = peer.find(workload)) least = std::min(least, line->wall_ms);
+  return least;
+}
+// Had both run at the same multiply-add rate: takes out what a neighbour on the core took from one of them.
+double ratio_at_equal_fma(const Figures& f, const PeerLine& peer) {
+  return ratio(f, peer) * peer.fma_gflops / f.fma_gflops;
+}
+
+void measure_troupe(EngineBench& bench, ShapeRun& run, std::uint32_t rounds) {
+  for (WorkloadRun& workload : run.troupe) {
+    const std::vector<EngineRound> more = bench.measure(workload.workload, rounds);
+    workload.rounds.insert(workload.rounds.end(), more.begin(), more.end());
+  }
+}
+
+ShapeRun run_shape(const BenchEngineOptions& options, const EngineSetup& setup, const EngineShape& shape,
+                   const std::vector<Workload>& workloads, const std::optional<PeerFolders>& folders) {
+  std::optional<OnOneCore> pinned;
+  if (setup.threads == 1) pinned.emplace();  // as race.sh does; peers inherit it
+  ShapeRun run{&shape, setup.threads, {}, {}, {}};
+  EngineBench bench(shape, setup);
+  run.memory = bench.memory();
+  for (const Workload workload : workloads) {
+    const WorkloadPlan work = make_workload(workload, bench.config().vocabulary, setup.seed);
+    const std::size_t cached = work.cached ? work.plan.segments[0].tokens.size() : 0;
+    run.troupe.push_back({workload,
+                          {},
+                          static_cast<double>(kernels::token_count(work.plan) - cached),
+                          useful_flops(bench.config(), work),
+                          {}});
+  }
+  measure_troupe(bench, run, options.rounds);
+  if (folders) {
+    for (const Peer& peer : peers_to_race(setup.weights == kernels::WeightFormat::int8, options.all_peers))
+      run.peers.push_back(run_peer(*folders, peer, shape, setup.threads, options.rounds, workloads));
+    measure_troupe(bench, run, options.rounds);
+  }
+  for (WorkloadRun& workload : run.troupe) workload.figures = figures_of(workload, setup.weights);
+  return run;
+}
+
+std::string percent(double share) { return std::isfinite(share) ? fixed(100 * share, 1) : "-"; }
+
+std::vector<Table::Column> rate_columns(const std::vector<PeerRun>& peers) {
+  constexpr auto right = Table::Align::right;
+  std::vector<Table::Column> columns{
+      {"shape"},     {"threads", right}, {"workload"},        {"tok/cpu-s", right}, {"best", right},
+      {"GF", right}, {"FMA", right},     {"% of FMA", right}, {"wall ms", right}};
+  for (const PeerRun& peer : peers) columns.insert(columns.end(), {{peer.peer.name(), right}, {"%", right}});
+  if (!peers.empty())
+    columns.insert(columns.end(),
+                   {{"× best peer", right}, {"at equal FMA", right}, {"least peer wall ms", right}});
+  columns.insert(columns.end(), {{"ideal", right}, {"% of ideal", right}});
+  return columns;
+}
+
+std::vector<std::string> rate_cells(const ShapeRun& run, const WorkloadRun& workload) {
+  const Figures& f = workload.figures;
+  std::vector<std::string> cells{std::string(run.shape->name),
+                                 std::to_string(run.threads),
+                                 std::string(workload_name(workload.workload)),
+                                 fixed(f.tokens_per_cpu_second, 0),
+                                 fixed(f.best, 0),
+                                 fixed(f.gflops, 1),
+                                 fixed(f.fma_gflops, 1),
+                                 percent(f.share_of_fma),
+                                 fixed(f.wall_ms, 1)};
+  for (const PeerRun& peer : run.peers) {
+    const PeerLine* line = peer.find(workload.workload);
+    cells.push_back(line ? fixed(line->tokens_per_cpu_second(), 0) : "failed");
+    cells.push_back(line ? percent(line->share_of_fma) : "");
+  }
+  if (const PeerLine* best = best_peer(run, workload.workload))
+    cells.insert(cells.end(), {fixed(ratio(f, *best), 2), fixed(ratio_at_equal_fma(f, *best), 2),
+                               fixed(least_peer_wall_ms(run, workload.workload), 1)});
+  else if (!run.peers.empty())
+    cells.insert(cells.end(), 3, "");
+  cells.insert(cells.end(), {fixed(f.ideal, 0), percent(f.tokens_per_cpu_second / f.ideal)});
+  return cells;
+}
+
+void print_rates(std::ostream& out, const std::vector<ShapeRun>& runs) {
+  Table table(rate_columns(runs.front().peers));
+  for (const ShapeRun& run : runs)
+    for (const WorkloadRun& workload : run.troupe) table.row(rate_cells(run, workload));
+  table.print(out);
+}
+
+void print_parts(std::ostream& out, const std::vector<ShapeRun>& runs) {
+  constexpr auto right = Table::Align::right;
+  std::vector<Table::Column> columns{{"% of CPU time"}, {"threads", right}, {"workload"}};
+  for (const Part& part : parts) columns.push_back({part.name, right});
+  columns.push_back({"rest", right});
+  Table table(columns);
+  for (const ShapeRun& run : runs)
+    for (const WorkloadRun& workload : run.troupe) {
+      std::vector<std::string> cells{std::string(run.shape->name), std::to_string(run.threads),
+                                     std::string(workload_name(workload.workload))};
+      for (const double share : workload.figures.part_shares) cells.push_back(percent(share));
+      cells.push_back(percent(rest_share(workload.figures)));
+      table.row(std::move(cells));
+    }
+  table.print(out);
+}
+
+void print_notes(std::ostream& out, const BenchEngineOptions& options, const std::vector<ShapeRun>& runs) {
+  for (const ShapeRun& run : runs) {
+    out << run.shape->name << ", " << run.threads << " threads: weights "
+        << fixed(static_cast<double>(run.memory.weight_bytes) / 1e6, 1)
+        << " MB as float32, resident once loaded "
+        << fixed(static_cast<double>(run.memory.resident_bytes) / 1e6, 1) << " MB ("
+        << fixed(
+               static_cast<double>(run.memory.resident_bytes) / static_cast<double>(run.memory.weight_bytes),
+               2)
+        << " ×)\n";
+    for (const PeerRun& peer : run.peers)
+      if (!peer.failure.empty()) out << "  " << peer.peer.name() << ": " << peer.failure << "\n";
+  }
+  out << "weights " << options.weights << ", keys and values " << options.kv << ", " << options.rounds
+      << " rounds" << (options.against.empty() ? "" : " before the peers and as many after")
+      << R"(; medians, and the best round's.
+GF: operations that the pass needs, per CPU-second. FMA: multiply-add rate of a thread, sampled beside every round.
+"rank" reads 2 vocabulary rows a candidate, as a ranker does; "all logits" reads all of them, as the peers do in both.
+Ideal: attention and logits at 80 % of FMA, linear layers at )"
+      << (options.weights == "int8" ? "240" : "90") << " %.\n";
+}
+
+json to_json(const BenchEngineOptions& options, const ShapeRun& run, const WorkloadRun& workload) {
+  const Figures& f = workload.figures;
+  json entry{{"engine", "troupe"},
+             {"shape", run.shape->name},
+             {"workload", workload_name(workload.workload)},
+             {"threads", run.threads},
+             {"weights", options.weights},
+             {"kv", options.kv},
+             {"rounds", workload.rounds.size()},
+             {"tokens_per_cpu_second", f.tokens_per_cpu_second},
+             {"best_tokens_per_cpu_second", f.best},
+             {"ideal_tokens_per_cpu_second", f.ideal},
+             {"gflops", f.gflops},
+             {"fma_gflops", f.fma_gflops},
+             {"share_of_fma", f.share_of_fma},
+             {"wall_ms", f.wall_ms},
+             {"cpu_ms", f.cpu_ms},
+             {"weight_bytes", run.memory.weight_bytes},
+             {"resident_bytes", run.memory.resident_bytes}};
+  if (f.has_parts)
+    for (std::size_t p = 0; p < parts.size(); ++p) entry["parts"][parts[p].name] = f.part_shares[p];
+  if (const PeerLine* best = best_peer(run, workload.workload))
+    entry.update(
+        {{"ratio_to_best_peer", ratio(f, *best)}, {"ratio_at_equal_fma", ratio_at_equal_fma(f, *best)}});
+  return entry;
+}
+
+json to_json(const BenchEngineOptions& options, const ShapeRun& run, const PeerRun& peer,
+             const PeerLine& line) {
+  return {{"engine", peer.peer.name()},
+          {"shape", run.shape->name},
+          {"workload", line.workload},
+          {"threads", run.threads},
+          {"weights", peer.peer.weights},
+          {"kv", peer.peer.kv()},
+          {"rounds", options.rounds},
+          {"tokens_per_cpu_second", line.tokens_per_cpu_second()},
+          {"best_tokens_per_cpu_second", line.best_tokens_per_cpu_second()},
+          {"fma_gflops", line.fma_gflops},
+          {"share_of_fma", line.share_of_fma},
+          {"wall_ms", line.wall_ms},
+          {"cpu_ms", line.cpu_ms}};
+}
+
+std::string json_text(const BenchEngineOptions& options, const std::vector<ShapeRun>& runs) {
+  json all{{"runs", json::array()}, {"failures", json::array()}};
+  for (const ShapeRun& run : runs) {
+    for (const WorkloadRun& workload : run.troupe) all["runs"].push_back(to_json(options, run, workload));
+    for (const PeerRun& peer : run.peers) {
+      for (const PeerLine& line : peer.lines) all["runs"].push_back(to_json(options, run, peer, line));
+      if (!peer.failure.empty())
+        all["failures"].push_back({{"engine", peer.peer.name()},
+                                   {"shape", run.shape->name},
+                                   {"threads", run.threads},
+                                   {"failure", peer.failure}});
+    }
+  }
+  return all.dump(2) + "\n";
+}
+
+template <std::size_t N>
+CLI::IsMember one_of(const std::array<std::string_view, N>& names) {
+  return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
+}
+
+}  // namespace
+
+void BenchEngineOptions::add_to(CLI::App& command) {
+  CLI::Option* shape =
+      command.add_option("--shape", shapes, "tiny, small or qwen05; several separated by commas");
+  shape->delimiter(',')->check(CLI::IsMember({"tiny", "small", "qwen05"}));
+  const auto of_engine = [&](CLI::Option* option) { return option->needs(shape); };
+  of_engine(command.add_option("--threads", threads, "Cores a pass may use; several separated by commas"))
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  of_engine(command.add_option("--weights", weights, "Linear layers: f32 or int8"))
+      ->check(one_of(kernels::weight_format_names))
+      ->capture_default_str();
+  of_engine(command.add_option("--kv", kv, "Keys and values: f32, f16 or bf16"))
+      ->check(one_of(kernels::kv_format_names))
+      ->capture_default_str();
+  of_engine(command.add_option("--page-tokens", page_tokens, "Tokens of a page of keys and values"))
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  of_engine(command.add_option("--rounds", rounds, "Timed passes"))
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  CLI::Option* race = of_engine(command.add_option(
+      "--against", against, "Race the peers with the programs of this folder (race.sh, setup.sh)"));
+  command
+      .add_option("--peers", peers,
+                  "Where setup.sh installed the peers; default: troupe-peers in the folder "
+                  "for temporary files")
+      ->needs(race);
+  command.add_flag("--all-peers", all_peers, "Also llama.cpp as it is prebuilt, and the 8-bit peers")
+      ->needs(race);
+}
+
+int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads) {
+  check_output(options.json);
+  std::optional<PeerFolders> folders;
+  if (!options.against.empty())
+    folders = find_peers(options.against, options.peers.empty()
+                                              ? std::filesystem::temp_directory_path() / "troupe-peers"
+                                              : std::filesystem::path(options.peers));
+  EngineSetup setup;
+  setup.weights = kernels::find_weight_format(options.weights).value();
+  setup.kv = kernels::find_kv_format(options.kv).value();
+  setup.page_tokens = options.page_tokens;
+  std::vector<ShapeRun> runs;
+  for (const std::string& shape : options.shapes)
+    for (const std::uint32_t threads : options.threads) {
+      setup.threads = threads;
+      runs.push_back(run_shape(options, setup, find_shape(shape), workloads, folders));
+    }
+  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
+  print_rates(people, runs);
+  const auto has_parts = [](const ShapeRun& run) { return run.troupe.front().figures.has_parts; };
+  if (std::ranges::any_of(runs, has_parts)) print_parts(people << "\n", runs);
+  print_notes(people << "\n", options, runs);
+  if (!options.json.empty()) write_output(options.json, json_text(options, runs));
+  return 0;
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,210 @@
+// `troupe bench rank --data`: options, table and JSON; the runs themselves are in bench_rank.cc.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "deploy/bench/bench_rank.h"
+#include "deploy/box/box.h"
+#include "deploy/box/prompt_file.h"
+#include "deploy/commands/command_bench.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+std::filesystem::path evaluation_file(const BenchRankOptions& options, const std::string& model) {
+  if (!options.evaluation.empty()) return options.evaluation;
+  for (const std::filesystem::path folder : {model, options.data})
+    for (const char* name : {"eval.tsv.gz", "requests.jsonl", "requests.jsonl.gz"})
+      if (std::filesystem::exists(folder / name)) return folder / name;
+  throw ImportError(
+      "no evaluation file; expected --evaluation FILE, or eval.tsv.gz or requests.jsonl beside the model or "
+      "the data");
+}
+
+// Evaluation rows may leave out histories that the data set's users have.
+void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::path& data) {
+  if (std::none_of(rows.begin(), rows.end(), [](auto& row) { return row.history.empty(); })) return;
+  std::map<std::string, std::vector<std::string>> histories;
+  for (PutUser& user : read_users(data, HistoryPart::before_test))
+    histories[user.user] = std::move(user.history);
+  for (EvaluationRow& row : rows)
+    if (row.history.empty()) row.history = histories[row.user];
+}
+
+BenchRank make_trace_bench(const BenchRankOptions& options) {
+  if (!options.evaluation.empty() || !options.profile_tokens.empty())
+    throw std::invalid_argument(
+        "--trace has its own requests and profiles; expected it without --evaluation and --profile-tokens");
+  BenchRank bench;
+  bench.data = options.data;
+  bench.trace = options.trace;
+  bench.requests_max = options.requests;
+  bench.in_flight = options.in_flight;
+  bench.speed = options.closed ? 0 : options.speed;
+  return bench;
+}
+
+BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
+  if (!options.trace.empty()) return make_trace_bench(options);
+  const std::string model = required_text(config, "model.directory");
+  BenchRank bench;
+  bench.data = options.data;
+  bench.in_flight = options.in_flight;
+  bench.rows = read_evaluation(evaluation_file(options, model));
+  if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
+  fill_histories(bench.rows, options.data);
+  const std::size_t requests =
+      options.requests > 0
+          ? options.requests
+          : static_cast<std::size_t>(options.visits_per_user * static_cast<double>(bench.rows.size()));
+  bench.visits = make_visits(bench.rows, requests, options.visits_per_user, options.seed);
+  std::size_t users = 0;
+  for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
+  if (!options.profile_tokens.empty()) {
+    const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
+    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
+    const std::size_t item_tokens = items.empty() ? 0 : items.front().tokens.size();
+    if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
+    expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);
+  }
+  for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();  // never asked for
+  return bench;
+}
+
+nlohmann::json to_json(const BenchRankRun& run) {
+  return {{"policy", run.policy},
+          {"requests", run.requests},
+          {"errors", run.errors},
+          {"users", run.users},
+          {"seconds", run.seconds},
+          {"qps", run.qps},
+          {"p50_ms", run.p50_ms},
+          {"p99_ms", run.p99_ms},
+          {"cpu_seconds", run.cpu_seconds},
+          {"prediction_p10", run.prediction_p10},
+          {"prediction_p50", run.prediction_p50},
+          {"prediction_p90", run.prediction_p90},
+          {"tokens_total", run.tokens_total},
+          {"tokens_computed", run.tokens_computed},
+          {"tokens_reused", run.tokens_reused},
+          {"plans_user", run.plans_user},
+          {"plans_item", run.plans_item},
+          {"judged", run.judged},
+          {"user_blocks_hit", run.user_blocks_hit},
+          {"user_blocks_computed", run.user_blocks_computed},
+          {"item_blocks_hit", run.item_blocks_hit},
+          {"item_blocks_computed", run.item_blocks_computed},
+          {"hit_rate", run.hit_rate},
+          {"recall_at_10", run.recall_at_10},
+          {"ndcg_at_10", run.ndcg_at_10}};
+}
+
+std::string found_share(std::uint64_t hit, std::uint64_t computed) {
+  if (hit + computed == 0) return "-";
+  return fixed(static_cast<double>(hit) / static_cast<double>(hit + computed), 3);
+}
+
+void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool quality) {
+  constexpr auto right = Table::Align::right;
+  std::vector<Table::Column> columns{
+      {"policy"},           {"requests", right},  {"errors", right},
+      {"qps", right},       {"p50 ms", right},    {"p99 ms", right},
+      {"CPU s", right},     {"tokens", right},    {"computed", right},
+      {"reused", right},    {"hit rate", right},  {"user plans", right},
+      {"user hits", right}, {"item hits", right}, {"observed/predicted p10, p50, p90", right}};
+  if (quality) columns.insert(columns.end(), {{"recall@10", right}, {"ndcg@10", right}});
+  Table table(columns);
+  for (const BenchRankRun& r : runs) {
+    std::vector<std::string> cells{
+        r.policy,
+        std::to_string(r.requests),
+        std::to_string(r.errors),
+        fixed(r.qps, 1),
+        fixed(r.p50_ms, 2),
+        fixed(r.p99_ms, 2),
+        fixed(r.cpu_seconds, 1),
+        std::to_string(r.tokens_total),
+        std::to_string(r.tokens_computed),
+        std::to_string(r.tokens_reused),
+        fixed(r.hit_rate, 3),
+        std::to_string(r.plans_user),
+        r.plans_user > 0 ? found_share(r.user_blocks_hit, r.user_blocks_computed) : "-",
+        r.plans_item > 0 ? found_share(r.item_blocks_hit, r.item_blocks_computed) : "-",
+        fixed(r.prediction_p10, 2) + ", " + fixed(r.prediction_p50, 2) + ", " + fixed(r.prediction_p90, 2)};
+    if (quality) cells.insert(cells.end(), {fixed(r.recall_at_10, 4), fixed(r.ndcg_at_10, 4)});
+    table.row(std::move(cells));
+  }
+  table.print(out);
+}
+
+}  // namespace
+
+int run_bench_rank(const BenchRankOptions& options) {
+  const Config config = options.box.load();
+  for (Config checked = config; const std::string& policy : options.policies)
+    checked.set("router.policy", policy);  // all, before the first run
+  std::ostream& people = options.json == "-" ? std::cerr : std::cout;
+  const BenchRank bench = make_bench(options, config);
+  BenchMemory memory = bench_memory(bench, config);
+  if (!options.memory.empty()) {
+    Config sized = config;
+    sized.set("pool.memory", options.memory);
+    memory.pool_bytes = static_cast<std::uint64_t>(sized.size_bytes("pool.memory"));
+  }
+  people << "item blocks " << memory.item_bytes / 1'000'000 << " MB, user blocks "
+         << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000
+         << " MB\n";
+  std::vector<BenchRankRun> runs;
+  nlohmann::json json{{"runs", nlohmann::json::array()},
+                      {"pool_bytes", memory.pool_bytes},
+                      {"item_bytes", memory.item_bytes},
+                      {"user_bytes", memory.user_bytes},
+                      {"seed", options.seed},
+                      {"in_flight", options.in_flight},
+                      {"trace", options.trace},
+                      {"speed", bench.speed},
+                      {"profile_tokens", options.profile_tokens}};
+  for (const std::string& policy : options.policies) {
+    runs.push_back(run_policy(bench, config, memory, policy));
+    json["runs"].push_back(to_json(runs.back()));
+  }
+  print_runs(people, runs, options.profile_tokens.empty());
+  if (!options.json.empty()) write_output(options.json, json.dump(2) + "\n");
+  return 0;
+}
+
+void BenchRankOptions::add_to(CLI::App& command) {
+  box.add_to(command);
+  command.add_option("--data", data, "Catalog folder, as for import");
+  command.add_option("--evaluation", evaluation, "Evaluation file; default: beside the model or the data");
+  command.add_option("--policy", policies, "Policies, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--trace", trace,
+                     "Requests of this trace (deploy/TRACES.md) instead of an evaluation file");
+  command.add_option("--speed", speed, "With --trace: its times so much shorter")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command.add_flag("--closed", closed, "With --trace: not at its times, but --in-flight at a time");
+  command
+      .add_option("--requests", requests,
+                  "Requests; default: visits per user × users of the file, or the whole trace")
+      ->check(CLI::Range(1, 100'000'000));
+  command.add_option("--visits-per-user", visits_per_user, "Mean visits of a user")
+      ->check(CLI::Range(1.0, 1000.0))
+      ->capture_default_str();
+  command.add_option("--profile-tokens", profile_tokens,
+                     "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
+  command.add_option("--memory", memory,
+                     "Key-value memory, such as 512MiB; default: items fit, users do not");
+  command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command.add_option("--seed", seed, "Seed of the visits")->capture_default_str();
+  command.add_option("--json", json,
+                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+}
+
+}  // namespace troupe::deploy

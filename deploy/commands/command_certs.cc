@@ -1,0 +1,99 @@
+// `troupe certs`: the project's own certificate authority. The first call makes it; each call makes
+// certificates for the nodes that are named and have none.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+
+#include "deploy/box/cluster_file.h"
+#include "deploy/commands/commands.h"
+#include "runtime/process/certificates.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CertsOptions {
+  std::string folder, config_file, cluster = "troupe";
+  std::vector<std::string> names;
+  int days = 825, authority_days = 3'650;
+};
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw std::runtime_error(path.string() + ": cannot be read; expected a PEM file");
+  return text.str();
+}
+
+// Never over a file that is there. Keys are for their owner only.
+void write_new(const fs::path& path, const std::string& text, mode_t mode) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  const bool written = file >= 0 &&
+                       ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(file) == 0;
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  if (!written)
+    throw std::runtime_error(path.string() + ": " + std::strerror(error) +
+                             "; expected a new file in a folder that can be written");
+}
+
+Certificate authority_in(const fs::path& folder, const CertsOptions& options) {
+  const fs::path certificate = folder / "ca.pem", key = folder / "ca.key";
+  if (fs::exists(certificate)) return {read_text(certificate), read_text(key)};
+  const Certificate made = make_authority(options.cluster, options.authority_days);
+  write_new(key, made.key, 0600);
+  write_new(certificate, made.certificate, 0644);
+  std::cout << certificate.string() << ": a new authority; keep " << key.string() << " away from the nodes\n";
+  return made;
+}
+
+int run_certs(CertsOptions options) {
+  const fs::path folder = options.folder;
+  if (!options.config_file.empty())
+    for (const ClusterNode& node : load_cluster(options.config_file)) {
+      options.names.push_back(node.name);
+      options.cluster = node.config.text("cluster.name");
+    }
+  fs::create_directories(folder);
+  const Certificate authority = authority_in(folder, options);
+  for (const std::string& name : options.names) {
+    const fs::path certificate = folder / (name + ".pem");
+    if (fs::exists(certificate)) {
+      std::cout << certificate.string() << ": is there already\n";
+      continue;
+    }
+    const Certificate made = make_certificate(authority, name, options.days);
+    write_new(folder / (name + ".key"), made.key, 0600);
+    write_new(certificate, made.certificate, 0644);
+    std::cout << certificate.string() << ": for " << options.days << " days\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_certs(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<CertsOptions>();
+  CLI::App* command =
+      app.add_subcommand("certs", "Make the cluster's certificate authority and the nodes' certificates");
+  command->add_option("folder", options->folder, "Where they go (cluster.certificates)")->required();
+  command->add_option("--config", options->config_file, "For all nodes of this cluster's file");
+  command->add_option("--node", options->names, "For a node of this name; may be repeated");
+  command->add_option("--days", options->days, "How long certificates are valid")
+      ->check(CLI::Range(1, 36'500));
+  command->callback([options, &chosen] { chosen = [options] { return run_certs(*options); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,19 @@
+// `troupe config`: a configuration file that says what every knob does, with its default and range.
+#include <iostream>
+
+#include "deploy/commands/commands.h"
+
+namespace troupe::deploy {
+
+void add_config(CLI::App& app, Chosen& chosen) {
+  CLI::App* command =
+      app.add_subcommand("config", "Print a configuration file with every knob, its default and range");
+  command->callback([&chosen] {
+    chosen = [] {
+      std::cout << example_yaml();
+      return 0;
+    };
+  });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,68 @@
+// `troupe import`: catalogs and histories into the store of a data folder.
+#include <iostream>
+
+#include "deploy/box/box.h"
+#include "deploy/box/cluster_file.h"
+#include "deploy/box/prompt_file.h"
+#include "deploy/commands/commands.h"
+#include "deploy/data/dataset.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct ImportOptions {
+  BoxOptions box;
+  std::string data, node;
+  HistoryPart history = HistoryPart::all;
+};
+
+// As a node of a cluster, from the cluster's file; or as a box.
+Config config_of(const ImportOptions& options) {
+  if (options.node.empty()) return options.box.load();
+  if (!options.box.model.empty() || !options.box.data_dir.empty() || !options.box.prompt.empty())
+    throw ConfigError("--node goes with --config and --set only; the file says where model and data are");
+  Config config = find_node(load_cluster(options.box.config_file), options.node).config;
+  apply_settings(config, options.box.settings);
+  return config;
+}
+
+int run_import(const ImportOptions& options) {
+  const Config config = config_of(options);
+  const std::string model = required_text(config, "model.directory");
+  const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
+  const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
+  const std::vector<PutUser> users = read_users(options.data, options.history);
+  const bool in_redis = features_in_redis(config);
+  const std::string place = in_redis ? "the Redis of features.store" : required_text(config, "node.data_dir");
+  const std::unique_ptr<Store> folder = in_redis ? nullptr : std::make_unique<Store>(place);
+  const auto features = open_features(config, folder.get(), feature_limits(config, shape), 1,
+                                      [](auto) { return BlockName{}; });  // nothing asks for names
+  features->import_items(items);
+  features->import_users(users);
+  std::cout << "imported " << items.size() << " items and " << users.size() << " users into " << place
+            << "; catalog " << features->catalog_version() << " has " << features->items() << " items\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_import(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<ImportOptions>();
+  CLI::App* command = app.add_subcommand("import", "Read a catalog and histories into a data folder");
+  options->box.add_to(*command);
+  command
+      ->add_option("--data", options->data,
+                   "Folder with items.jsonl and users.jsonl, or items.tsv and sequences.tsv "
+                   "or ratings.tsv (plain or .gz)")
+      ->required();
+  command->add_option("--node", options->node, "--config is a cluster's file: as this node of it")
+      ->needs("--config");
+  const std::map<std::string, HistoryPart> parts{
+      {"all", HistoryPart::all}, {"before-test", HistoryPart::before_test}, {"train", HistoryPart::train}};
+  command->add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
+      ->transform(CLI::CheckedTransformer(parts));
+  command->callback([options, &chosen] { chosen = [options] { return run_import(*options); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,84 @@
+// `troupe bench make-model`: a model of a benchmark's shape with random weights, as a directory that every
+// command takes: config.json, safetensors, and a vocabulary with the names that catalogs and prompt forms
+// use.
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "deploy/box/prompt_file.h"
+#include "deploy/commands/command_bench.h"
+#include "deploy/data/text_file.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct MakeModelOptions {
+  std::string shape, out, family = "qwen2", stored_as = "f32";
+  std::uint32_t shards = 1;
+  std::uint64_t seed = 7;
+};
+
+const std::map<std::string, kernels::Family> families{
+    {"qwen2", kernels::Family::qwen2}, {"qwen3", kernels::Family::qwen3}, {"llama", kernels::Family::llama}};
+const std::map<std::string, kernels::StoredAs> formats{
+    {"f32", kernels::StoredAs::f32}, {"f16", kernels::StoredAs::f16}, {"bf16", kernels::StoredAs::bf16}};
+
+// The names of the default prompt form, four levels of 256 semantic-ID tokens, and identifiers up to the end.
+std::string vocabulary_text(std::uint32_t tokens) {
+  std::vector<std::string> names{"<pad>", "<bos>", "<eos>", "<unk>", "<user>", "<disc>", "<yes>"};
+  for (int i = 1; i <= 3; ++i) names.push_back("<instr_" + std::to_string(i) + ">");
+  for (int i = 1; i <= 7; ++i) names.push_back("<sys_" + std::to_string(i) + ">");
+  for (const char* level : {"<a_", "<b_", "<c_", "<d_"})
+    for (int i = 0; i < 256; ++i) names.push_back(level + std::to_string(i) + ">");
+  for (std::size_t i = 0; names.size() < tokens; ++i) names.push_back("<item_" + std::to_string(i) + ">");
+  nlohmann::json vocabulary;
+  for (std::size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
+  return vocabulary.dump(1) + "\n";
+}
+
+int run_make_model(const MakeModelOptions& options) {
+  const std::filesystem::path folder = options.out;
+  if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder))
+    throw std::runtime_error("--out " + options.out + " is not empty; expected a new or empty folder");
+  const kernels::DecoderConfig config = shape_config(find_shape(options.shape), families.at(options.family));
+  std::filesystem::create_directories(folder);
+  write_decoder(kernels::random_decoder(config, options.seed), folder, formats.at(options.stored_as),
+                options.shards);
+  write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
+  const kernels::DecoderConfig written = kernels::read_decoder_config(folder);
+  read_prompt_form(folder, std::nullopt, written,
+                   read_vocabulary_if_any(folder, written));  // it can be served
+  std::cout << options.out << ": " << options.family << ", " << config.layers << " layers of "
+            << config.hidden << ", vocabulary " << config.vocabulary << ", stored as " << options.stored_as
+            << ". Try:\n  troupe logits --model " << options.out
+            << " --tokens 1,2,3\n  troupe bench rank --model " << options.out
+            << " --data deploy/demo/world\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_make_model(CLI::App& bench, Chosen& chosen) {
+  auto options = std::make_shared<MakeModelOptions>();
+  CLI::App* command =
+      bench.add_subcommand("make-model", "A model directory of a benchmark's shape, random weights");
+  command->add_option("--shape", options->shape, "tiny, small or qwen05")
+      ->required()
+      ->check(CLI::IsMember({"tiny", "small", "qwen05"}));
+  command->add_option("--out", options->out, "Folder to make")->required();
+  command->add_option("--family", options->family, "qwen2, qwen3 or llama")
+      ->check(CLI::IsMember({"qwen2", "qwen3", "llama"}))
+      ->capture_default_str();
+  command->add_option("--stored-as", options->stored_as, "f32, f16 or bf16")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--shards", options->shards, "Files of weights")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Seed of the weights")->capture_default_str();
+  command->callback([options, &chosen] { chosen = [options] { return run_make_model(*options); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,36 @@
+// `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, until a signal
+// ends it.
+#include "deploy/box/cluster_file.h"
+#include "deploy/box/serving.h"
+#include "deploy/commands/commands.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct NodeOptions {
+  std::string config_file, name, port_file;
+  std::vector<std::string> settings;
+};
+
+int run_node(const NodeOptions& options) {
+  const std::vector<ClusterNode> nodes = load_cluster(options.config_file);
+  ClusterNode own = find_node(nodes, options.name);
+  apply_settings(own.config, options.settings);
+  return serve_until_signal(
+      {own.config, place_of(nodes, own), cluster_place_of(nodes, own), own.name, options.port_file});
+}
+
+}  // namespace
+
+void add_node(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<NodeOptions>();
+  CLI::App* command = app.add_subcommand("node", "Run one node of a cluster, with the roles that it has");
+  command->add_option("--config", options->config_file, "The cluster's file (YAML)")->required();
+  command->add_option("--name", options->name, "Which of its nodes this is")->required();
+  command->add_option("--set", options->settings, "A knob, as name=value; may be repeated");
+  command->add_option("--port-file", options->port_file, "Write the HTTP port here once the door is open");
+  command->callback([options, &chosen] { chosen = [options] { return run_node(*options); }; });
+}
+
+}  // namespace troupe::deploy

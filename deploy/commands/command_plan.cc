@@ -1,0 +1,221 @@
+// `troupe plan`: which items should be on which nodes, what that buys, and why.
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "deploy/commands/commands.h"
+#include "deploy/data/text_file.h"
+#include "deploy/planning/command_plan.h"
+#include "deploy/planning/plan_file.h"
+#include "deploy/reports/table.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using nlohmann::json;
+
+std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+
+std::string bytes_text(double bytes) {
+  for (const auto& [unit, size] : {std::pair{" TB", 1e12}, {" GB", 1e9}, {" MB", 1e6}})
+    if (bytes >= size) return fixed(bytes / size, 2) + unit;
+  return fixed(bytes / 1e3, 1) + " kB";
+}
+
+struct Outcome {
+  PlannedPlacement planned;
+  std::optional<PlanMoves> moves;  // against the earlier plan
+};
+
+void print_table(const std::vector<Outcome>& all) {
+  constexpr auto right = Table::Align::right;
+  Table table({{"placement"},
+               {"everywhere", right},
+               {"on one node", right},
+               {"nowhere", right},
+               {"fullest node", right},
+               {"not cached", right},
+               {"local", right},
+               {"simulated", right},
+               {"local, best node", right},
+               {"simulated", right},
+               {"pulled a request", right},
+               {"link busy", right}});
+  for (const auto& [p, moves] : all)
+    table.row({p.name, std::to_string(p.everywhere), std::to_string(p.sharded), std::to_string(p.nowhere),
+               bytes_text(static_cast<double>(*std::ranges::max_element(p.node_bytes))),
+               percent(p.expected.nowhere), percent(p.expected.local), percent(p.simulated.any),
+               percent(p.predicted.best), percent(p.simulated.best), bytes_text(p.pulled_bytes),
+               percent(p.link_busy)});
+  table.print(std::cout);
+}
+
+// A file of counts and histories may speak of different worlds.
+std::string where_shares_differ(const PlanOptions& options, const std::vector<Outcome>& all) {
+  constexpr double most = 0.02;  // what chance explains is less
+  double apart = 0;
+  for (const auto& [planned, moves] : all) apart = std::max(apart, prediction_gap(planned));
+  if (options.popularity.empty() || apart <= most) return "";
+  return "\nlocal and simulated are up to " + fixed(100 * apart, 1) +
+         " points apart: local and the plans go by " + options.popularity +
+         ",\nsimulated by the histories of --data, which ask for other items.\n";
+}
+
+void print_plan(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
+  const PlanSetup& s = plan.setup;
+  std::cout << plan.workload.items.count() << " items, "
+            << bytes_text(static_cast<double>(plan.workload.items.total_bytes())) << " (" << s.shape.name
+            << ", " << fixed(s.item_tokens, 1) << " tokens each on average), accessed as in " << plan.source
+            << "; " << s.nodes.size() << " nodes with " << bytes_text(static_cast<double>(s.memory_bytes))
+            << " each for items.\n\n";
+  print_table(all);
+  std::cout
+      << "\nnot cached: share of item accesses whose item is nowhere, so that it is computed. local: share "
+         "whose item is on the\nnode, if requests run on any node, or on the best one for each. link busy: "
+         "with pulls, while a node computes without pause; "
+      << percent(options.alpha) << " is the limit (--alpha).\n"
+      << where_shares_differ(options, all);
+  for (const auto& [p, moves] : all) std::cout << "\n" << p.name << ": " << p.why << "\n";
+  const bool wants_metis = options.placement == "all" || options.placement == "metis";
+  if (wants_metis && (all.empty() || all.back().planned.name != "metis"))
+    std::cout << "\nmetis: not planned; it takes histories (--data with sequences) to know which items are "
+                 "asked for together.\n";
+}
+
+json figures(const PlannedPlacement& p) {
+  return {{"items_everywhere", p.everywhere},
+          {"items_on_one_node", p.sharded},
+          {"items_nowhere", p.nowhere},
+          {"node_bytes", p.node_bytes},
+          {"expected_local", p.expected.local},
+          {"expected_local_best_node", p.predicted.best},
+          {"simulated_local", p.simulated.any},
+          {"simulated_local_best_node", p.simulated.best},
+          {"expected_nowhere", p.expected.nowhere},
+          {"pulled_bytes_per_request", p.pulled_bytes},
+          {"link_busy", p.link_busy},
+          {"busiest_node_of_sharded", p.expected.busiest},
+          {"busiest_best_node", p.simulated.busiest},
+          {"why", p.why}};
+}
+
+json input_figures(const PlanSetup& s) {
+  const placement::ReplicationInput input = replication_input(s);
+  return {{"device", s.device.name},
+          {"shape", s.shape.name},
+          {"link", s.link.name},
+          {"memory_bytes", s.memory_bytes},
+          {"candidates", s.candidates},
+          {"user_tokens", s.user_tokens},
+          {"item_tokens", s.item_tokens},
+          {"alpha", s.alpha},
+          {"prefill_us", input.prefill_us},
+          {"link_tokens_per_s", input.tokens_per_s},
+          {"ratio_max", communication_ratio_max(input)}};
+}
+
+void print_moves(const std::string& name, const PlanMoves& moves) {
+  std::cout << "\n"
+            << name << " against the earlier plan: " << moves.changed_items << " items change, "
+            << moves.removed_ids.size() << " of them left the catalog; nodes get " << moves.gains
+            << " copies, " << bytes_text(static_cast<double>(moves.gained_bytes)) << ", " << moves.computed
+            << " of them computed, and drop " << moves.losses << ".\n";
+}
+
+std::optional<Outcome> plan_one(const std::string& name, const PlanOptions& options, const Planning& plan) {
+  if (options.move_from.empty()) {
+    auto planned = plan_placement(name, plan.setup, plan.workload);
+    return planned ? std::optional(Outcome{std::move(*planned), {}}) : std::nullopt;
+  }
+  const placement::Items& items = plan.workload.items;
+  const EarlierPlacement earlier = read_placement(options.move_from, name);
+  const placement::Placement known = known_part(earlier, items.count(), plan.ids);
+  auto planned = plan_placement(name, plan.setup, plan.workload, &known);
+  if (!planned) return std::nullopt;
+  PlanMoves moves = moves_from(earlier, planned->placement, items, plan.ids);
+  return Outcome{std::move(*planned), std::move(moves)};
+}
+
+void print_all(const PlanOptions& options, const Planning& plan, const std::vector<Outcome>& all) {
+  print_plan(options, plan, all);
+  for (const auto& [planned, moves] : all)
+    if (moves) print_moves(planned.name, *moves);
+}
+
+json to_json(const Planning& plan, const std::vector<Outcome>& all) {
+  json result{{"input", input_figures(plan.setup)}, {"placements", json::array()}};
+  for (const auto& [planned, moves] : all) {
+    json one = placement_list(planned.placement, plan.ids);
+    one["name"] = planned.name;
+    one.update(figures(planned));
+    if (moves) one["moves"] = moves_list(*moves, plan.ids);
+    result["placements"].push_back(std::move(one));
+  }
+  return result;
+}
+
+int run_plan(const PlanOptions& options) {
+  check_output(options.json);
+  const Planning plan = make_planning(options);
+  std::vector<Outcome> all;
+  for (const std::string& name : placement_names)
+    if (options.placement == "all" || options.placement == name)
+      if (auto outcome = plan_one(name, options, plan)) all.push_back(std::move(*outcome));
+  if (options.json != "-") print_all(options, plan, all);
+  if (!options.json.empty()) write_output(options.json, to_json(plan, all).dump(1) + "\n");
+  return 0;
+}
+
+void add_inputs(CLI::App& command, PlanOptions& options) {
+  command.add_option("--data", options.data, "Folder with the catalog, and histories if there are any");
+  command.add_option("--items", options.items, "Without --data: so many generated items")
+      ->check(CLI::Range(1ULL, 4'000'000'000ULL));
+  command.add_option("--popularity", options.popularity,
+                     "File of item, tab, count; default: counted from the histories");
+  command.add_option("--zipf", options.zipf, "The item of rank r is asked for in proportion to r^-S instead")
+      ->check(CLI::Range(0.0, 10.0))
+      ->excludes("--popularity");
+  command.add_option("--held-out", options.held_out, "Share of the histories that only checks the plan")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+  command.add_option("--candidates", options.candidates, "Items of a request")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command
+      .add_option("--user-tokens", options.user_tokens,
+                  "Of a user on average; default: from the histories, or 1500")
+      ->check(CLI::Range(1.0, 1e7));
+  command.add_option("--item-tokens", options.item_tokens, "Of each item; default: the catalog's, or 10")
+      ->check(CLI::Range(1, 100'000));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "Which items should be on which nodes, what that buys, and why: four placements side by side");
+  add_inputs(*command, *options);
+  command->add_option("--nodes", options->nodes, "How many, or their numbers: 1,2,5")->capture_default_str();
+  command->add_option("--memory", options->memory_bytes, "Of each node, for items: 150GB, 64GiB")
+      ->required()
+      ->transform(CLI::AsSizeValue(true));
+  command->add_option("--device", options->device, "A known device, or a profile that bench calibrate wrote")
+      ->capture_default_str();
+  command->add_option("--shape", options->shape, "Of the model")->capture_default_str();
+  command->add_option("--link", options->link, "Between the nodes")->capture_default_str();
+  command->add_option("--alpha", options->alpha, "Of a request's computing, the share that pulls may take")
+      ->check(CLI::Range(1e-6, 100.0))
+      ->capture_default_str();
+  command->add_option("--placement", options->placement, "hrcs, replicate, hash, metis or all")
+      ->check(CLI::IsMember({"hrcs", "replicate", "hash", "metis", "all"}))
+      ->capture_default_str();
+  command->add_option("--move-from", options->move_from,
+                      "A plan that --json wrote: say also what changes against it");
+  command->add_option("--json", options->json,
+                      "Write the plan with the whole list to this file, or - for standard output");
+  command->callback([options, &chosen] { chosen = [options] { return run_plan(*options); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,210 @@
+// `troupe rank` and `troupe status`: a person's view of a running server, over HTTP.
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "deploy/commands/commands.h"
+#include "deploy/data/dataset.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
+#include "router/door/front_door_client.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using nlohmann::json;
+
+struct RankOptions {
+  std::string server = "127.0.0.1:8080", tenant, user, policy, json_file, requests, data;
+  std::vector<std::string> candidates;
+  std::uint32_t top = 5, users = 3, rounds = 2;
+  bool costs_only = false;
+};
+
+json call(const std::string& server, const std::string& method, const std::string& target,
+          const std::string& tenant, const json& body) {
+  router::HttpCall request;
+  request.server = server;
+  request.method = method;
+  request.target = target;
+  request.tenant = tenant;
+  if (!body.is_null()) request.body = body.dump();
+  const router::HttpReply reply = router::http_call(request);
+  json parsed = json::parse(reply.body, nullptr, false);
+  if (reply.status == 200 && parsed.is_object()) return parsed;
+  const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
+  if (!error.contains("message"))
+    throw std::runtime_error("http://" + server + ": answered " + target + " with status " +
+                             std::to_string(reply.status) + " and \"" +
+                             reply.body.substr(0, std::min<std::size_t>(60, reply.body.find('\n'))) +
+                             "\"; expected a troupe server");
+  throw std::runtime_error(error.value("where", target) + ": " + error.value("message", "") + "; expected " +
+                           error.value("expected", "a request that the server accepts"));
+}
+
+json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
+  json body{{"user", user}, {"candidates", candidates}, {"top_k", options.top}};
+  if (!options.policy.empty()) body["policy"] = options.policy;
+  return call(options.server, "POST", "/v1/rank", options.tenant, body);
+}
+
+std::string milliseconds(const json& reply) {
+  return fixed(reply.at("timings").at("total").get<double>() / 1000, 2);
+}
+
+void print_items(const json& reply) {
+  Table table({{"#", Table::Align::right},
+               {"item"},
+               {"title"},
+               {"score", Table::Align::right},
+               {"probability", Table::Align::right}});
+  std::size_t place = 0;
+  for (const json& item : reply.at("items"))
+    table.row({std::to_string(++place), item.at("id").get<std::string>(),
+               shortened(item.at("title").get<std::string>(), 60), fixed(item.at("score").get<double>(), 3),
+               fixed(item.at("probability").get<double>(), 4)});
+  table.print(std::cout);
+}
+
+void print_summary(const json& reply) {
+  std::cout << "plan " << reply.at("plan").get<std::string>() << " (policy "
+            << reply.at("policy").get<std::string>() << "), tokens " << reply.at("tokens_total")
+            << ": computed " << reply.at("tokens_computed") << ", reused " << reply.at("tokens_reused")
+            << "; " << milliseconds(reply) << " ms\n";
+  if (reply.at("history_cut").get<std::uint64_t>() > 0)
+    std::cout << "the oldest " << reply.at("history_cut")
+              << " events of the history did not fit and were left out\n";
+}
+
+// What the user did last, in words, if the catalog's folder was given.
+class Histories {
+ public:
+  explicit Histories(const std::string& folder) {
+    if (folder.empty()) return;
+    titles_ = read_titles(folder);
+    for (PutUser& user : read_users(folder, HistoryPart::all)) events_[user.user] = std::move(user.history);
+  }
+  void print(const std::string& user) const {
+    const auto found = events_.find(user);
+    if (found == events_.end()) return;
+    const std::vector<std::string>& events = found->second;
+    std::cout << events.size() << " events, the latest:\n";
+    for (std::size_t i = events.size() - std::min(events.size(), shown); i < events.size(); ++i) {
+      const auto title = titles_.find(events[i]);
+      std::cout << "    " << (title == titles_.end() ? events[i] : title->second) << "\n";
+    }
+  }
+
+ private:
+  static constexpr std::size_t shown = 5;
+  std::map<std::string, std::string> titles_;
+  std::map<std::string, std::vector<std::string>> events_;
+};
+
+// The requests of a file, several users, each asked more than once: what a second request reuses is seen at
+// once.
+int rank_file(const RankOptions& options) {
+  const std::vector<EvaluationRow> rows = read_evaluation(options.requests);
+  const Histories histories(options.data);
+  Table costs({{"user"},
+               {"request", Table::Align::right},
+               {"plan"},
+               {"tokens", Table::Align::right},
+               {"computed", Table::Align::right},
+               {"reused", Table::Align::right},
+               {"ms", Table::Align::right}});
+  for (std::size_t u = 0; u < std::min<std::size_t>(options.users, rows.size()); ++u) {
+    for (std::uint32_t round = 1; round <= options.rounds; ++round) {
+      const json reply = rank(options, rows[u].user, rows[u].candidates);
+      if (round == 1 && !options.costs_only) {
+        std::cout << "\n" << rows[u].user << ": ";
+        histories.print(rows[u].user);
+        std::cout << "recommended:\n";
+        print_items(reply);
+      }
+      costs.row({rows[u].user, std::to_string(round), reply.at("plan").get<std::string>(),
+                 std::to_string(reply.at("tokens_total").get<std::uint64_t>()),
+                 std::to_string(reply.at("tokens_computed").get<std::uint64_t>()),
+                 std::to_string(reply.at("tokens_reused").get<std::uint64_t>()), milliseconds(reply)});
+    }
+  }
+  std::cout << "\n";
+  costs.print(std::cout);
+  return 0;
+}
+
+int run_rank(const RankOptions& options) {
+  if (!options.requests.empty()) return rank_file(options);
+  if (options.user.empty() || options.candidates.empty())
+    throw std::invalid_argument("rank needs --user and --candidates, or --requests FILE");
+  const json reply = rank(options, options.user, options.candidates);
+  if (!options.json_file.empty()) {
+    write_output(options.json_file, reply.dump() + "\n");
+    return 0;
+  }
+  print_items(reply);
+  print_summary(reply);
+  return 0;
+}
+
+int run_status(const std::string& server, const std::string& json_file) {
+  const json cluster = call(server, "GET", "/v1/cluster", "", nullptr);
+  if (!json_file.empty()) {
+    write_output(json_file, cluster.dump() + "\n");
+    return 0;
+  }
+  Table table(
+      {{"node", Table::Align::right}, {"actor"}, {"ready"}, {"what"}, {"value", Table::Align::right}});
+  for (const json& actor : cluster.at("actors")) {
+    std::string node = actor.at("node").dump(), role = actor.at("role").get<std::string>(),
+                ready = actor.at("ready").get<bool>() ? "yes" : "no";
+    for (const json& field : actor.at("fields")) {
+      table.row(
+          {node, role, ready, field.at("name").get<std::string>(), field.at("value").get<std::string>()});
+      node = role = ready = "";
+    }
+  }
+  table.print(std::cout);
+  return 0;
+}
+
+}  // namespace
+
+void add_rank(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<RankOptions>();
+  CLI::App* command = app.add_subcommand("rank", "Ask a running server to rank items for a user");
+  command->add_option("--server", options->server, "host:port")->capture_default_str();
+  command->add_option("--tenant", options->tenant, "Tenant");
+  command->add_option("--user", options->user, "User id");
+  command->add_option("--candidates", options->candidates, "Item ids, separated by commas")->delimiter(',');
+  CLI::Option* requests = command->add_option("--requests", options->requests,
+                                              "A file of requests (requests.jsonl, eval.tsv.gz) instead");
+  command->add_option("--data", options->data, "Show histories in words from this catalog folder");
+  command->add_option("--users", options->users, "How many requests of the file")->capture_default_str();
+  command->add_option("--rounds", options->rounds, "How often each is asked")->capture_default_str();
+  command->add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
+  command->add_option("--top", options->top, "How many items to show")->capture_default_str();
+  command->add_option("--policy", options->policy,
+                      "recompute, user, item, larger, bat or planner instead of the configured policy");
+  command
+      ->add_option("--json", options->json_file,
+                   "Write the reply as JSON to this file, or - for standard output")
+      ->excludes(requests);
+  command->callback([options, &chosen] { chosen = [options] { return run_rank(*options); }; });
+}
+
+void add_status(CLI::App& app, Chosen& chosen) {
+  struct StatusOptions {
+    std::string server = "127.0.0.1:8080", json_file;
+  };
+  auto options = std::make_shared<StatusOptions>();
+  CLI::App* command = app.add_subcommand("status", "Show the actors of a running server");
+  command->add_option("--server", options->server, "host:port")->capture_default_str();
+  command->add_option("--json", options->json_file, "Write JSON to this file, or - for standard output");
+  command->callback(
+      [options, &chosen] { chosen = [options] { return run_status(options->server, options->json_file); }; });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,37 @@
+// `troupe serve`: one box, all five actors and the HTTP front door, until a signal ends it.
+#include "deploy/box/serving.h"
+#include "deploy/commands/commands.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct ServeOptions {
+  BoxOptions box;
+  std::string address, port_file;
+  std::int64_t port = -1;
+};
+
+int run_serve(const ServeOptions& options) {
+  Serving serving;
+  serving.config = options.box.load();
+  if (!options.address.empty()) serving.config.set("http.address", options.address);
+  if (options.port >= 0) serving.config.set("http.port", std::to_string(options.port));
+  serving.port_file = options.port_file;
+  return serve_until_signal(std::move(serving));
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Chosen& chosen) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* command = app.add_subcommand("serve", "Run one box: all five actors and the HTTP front door");
+  options->box.add_to(*command);
+  command->add_option("--address", options->address, "Where to listen (http.address)");
+  command->add_option("--port", options->port, "Port (http.port); 0: any free one")
+      ->check(CLI::Range(0, 65535));
+  command->add_option("--port-file", options->port_file, "Write the port here once the door is open");
+  command->callback([options, &chosen] { chosen = [options] { return run_serve(*options); }; });
+}
+
+}  // namespace troupe::deploy

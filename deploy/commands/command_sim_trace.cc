@@ -1,0 +1,106 @@
+// `troupe sim --trace`: the requests of a request trace at their times, on a cluster of a given size. The
+// simulated world computes its users and items from their numbers, so those of the trace are numbered in the
+// order in which they come: who asks for what, how often, when and with which profile is the trace's; how
+// many tokens an item has is the world's.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include "deploy/commands/command_sim.h"
+#include "deploy/reports/table.h"
+#include "deploy/traces/trace_users.h"
+#include "sim/world/world_data.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+constexpr std::int64_t begin_us = 2'000'000;  // until the cluster has found itself
+constexpr double prompt_tokens = 9;           // around profile and candidates
+
+// One pass before the run, since the world has to know how much it holds.
+struct Survey {
+  NumberedNames items, tenants;
+  std::uint64_t requests = 0, users = 0;
+  double candidates = 0, events = 0;  // sums over the requests; events: of the profiles
+  Instant last;                       // as replayed
+};
+
+Survey survey_trace(const SimCommandOptions& options) {
+  Survey survey;
+  TraceReader reader(options.trace);
+  TraceUsers users;
+  std::vector<std::uint64_t> events;
+  const std::uint64_t most = options.requests > 0 ? options.requests : ~std::uint64_t{0};
+  for (TracedRequest request; survey.requests < most && reader.next(request); ++survey.requests) {
+    const TraceUsers::Visit visit = users.visit(reader, request);
+    if (visit.user == events.size()) events.push_back(0);
+    events[visit.user] += request.events.size();
+    survey.events += static_cast<double>(events[visit.user]);
+    survey.candidates += static_cast<double>(request.candidates.size());
+    survey.tenants.number_of(request.tenant);
+    for (const std::string& item : request.events) survey.items.number_of(item);
+    for (const std::string& item : request.candidates) survey.items.number_of(item);
+    survey.last = reader.due(request, options.speed);
+  }
+  if (survey.requests == 0) reader.fail("there are no requests", "at least one");
+  survey.users = users.size();
+  return survey;
+}
+
+// The trace again, with the world's names and times.
+class Renamed {
+ public:
+  Renamed(const SimCommandOptions& options, std::shared_ptr<Survey> survey)
+      : speed_(options.speed), survey_(std::move(survey)), reader_(options.trace) {}
+
+  bool next(TracedRequest& request) {
+    if (done_ == survey_->requests || !reader_.next(request)) return false;
+    ++done_;
+    const TraceUsers::Visit visit = users_.visit(reader_, request);
+    const std::uint32_t tenant = survey_->tenants.number_of(request.tenant);
+    request.at = {begin_us + reader_.due(request, speed_).us};
+    request.tenant = tenant == 0 ? "" : "t" + std::to_string(tenant);
+    request.user = sim::WorldData::user_id(visit.user);
+    for (std::string& item : request.events) rename(item);
+    for (std::string& item : request.candidates) rename(item);
+    request.truth.clear();
+    return true;
+  }
+
+ private:
+  void rename(std::string& item) { item = sim::WorldData::item_id(survey_->items.number_of(item)); }
+
+  double speed_;
+  std::shared_ptr<Survey> survey_;
+  TraceReader reader_;
+  TraceUsers users_;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace
+
+int run_sim_trace(const SimCommandOptions& options) {
+  const auto survey = std::make_shared<Survey>(survey_trace(options));
+  const double requests = static_cast<double>(survey->requests);
+  const double lasts_s = std::ceil(static_cast<double>(survey->last.us) * 1e-6 + 1e-6);
+  Demand demand;
+  demand.items = survey->items.size();
+  demand.users = static_cast<std::uint32_t>(survey->users);
+  demand.tenants = survey->tenants.size();
+  demand.candidates = static_cast<std::uint32_t>(std::lround(survey->candidates / requests));
+  demand.tokens_around = prompt_tokens + survey->events / requests * item_tokens_mean;
+  sim::LoadOptions load;
+  load.scenario = planning_scenario(options, demand);
+  load.scenario.requests_per_s = requests / lasts_s;
+  load.scenario.whole_catalogs = true;
+  load.phases = {{"before", {begin_us}}, {"trace", {static_cast<std::int64_t>(lasts_s * 1e6)}}};
+  const auto trace = std::make_shared<Renamed>(options, survey);
+  load.requests = [trace](TracedRequest& request) { return trace->next(request); };
+  std::ostream& out = options.json == "-" ? std::cerr : std::cout;
+  out << survey->requests << " requests of " << survey->users << " users in " << fixed(lasts_s, 0) << " s\n";
+  return run_planned(options, std::move(load));
+}
+
+}  // namespace troupe::deploy

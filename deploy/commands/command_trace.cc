@@ -1,0 +1,226 @@
+// `troupe trace`: makes request traces from data sets or from stated distributions, and says what one is
+// like.
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "deploy/commands/commands.h"
+#include "deploy/data/dataset.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
+#include "deploy/traces/request_trace.h"
+#include "deploy/traces/trace_makers.h"
+#include "deploy/traces/trace_stats.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct TraceCommandOptions {
+  DataTraceOptions data;
+  GeneratedTraceOptions generated;
+  TraceMaking making;
+  std::uint64_t requests = 0;
+  std::string out, file, json, catalog;
+};
+
+// ---- where a trace comes from, in words ----
+
+std::string name_of_path(const std::string& path) {
+  const std::filesystem::path given(path);
+  return (given.has_filename() ? given : given.parent_path()).filename().string();
+}
+
+std::string short_number(double value) { return nlohmann::json(value).dump(); }
+
+std::string describe(const TraceMaking& making) {
+  std::ostringstream text;
+  const std::string& arrivals = making.arrivals;
+  text << "; arrivals " << (arrivals.find('/') == arrivals.npos ? arrivals : name_of_path(arrivals)) << " at "
+       << short_number(making.per_second) << " per second, " << making.candidates << " candidates, "
+       << short_number(making.views) << " views per event";
+  if (making.returns.share > 0)
+    text << ", returns " << short_number(making.returns.share) << " after "
+         << short_number(making.returns.median_s) << " s (sigma " << short_number(making.returns.sigma)
+         << ")";
+  text << "; seed " << making.seed;
+  return text.str();
+}
+
+std::string describe(const DataTraceOptions& options) {
+  std::string users = options.users > 0 ? std::to_string(options.users) + " users of " : "";
+  return "troupe trace convert: " + users + name_of_path(options.data.string()) + ", from event " +
+         std::to_string(options.start) + " on" +
+         (options.history_median > 0 ? ", histories lengthened to " + short_number(options.history_median) +
+                                           " events (sigma " + short_number(options.history_sigma) + ")"
+                                     : "") +
+         describe(options.making);
+}
+
+std::string describe(const GeneratedTraceOptions& options, const std::string& catalog) {
+  return "troupe trace generate: " + std::to_string(options.users) + " users by Zipf " +
+         short_number(options.user_exponent) + ", " + std::to_string(options.items) + " items" +
+         (catalog.empty() ? "" : " of " + name_of_path(catalog)) + " by Zipf " +
+         short_number(options.item_exponent) + ", histories of " + short_number(options.history_median) +
+         " events (sigma " + short_number(options.history_sigma) + ")" + describe(options.making);
+}
+
+// ---- what the commands do ----
+
+template <class Maker>
+int write_trace(Maker& maker, const TraceCommandOptions& options, const std::string& source,
+                std::uint64_t requests) {
+  TraceWriter writer(options.out, source);
+  Progress progress("requests", requests);
+  TracedRequest request;
+  std::uint64_t done = 0;
+  while (done < requests && maker.next(request)) {
+    writer.write(request);
+    progress.at(++done);
+  }
+  writer.close();
+  std::cout << done << " requests in " << options.out << '\n';
+  return 0;
+}
+
+int run_convert(TraceCommandOptions& options) {
+  options.data.making = options.making;
+  DataTrace maker(options.data);
+  if (options.requests > maker.requests())
+    throw std::invalid_argument("--requests is " + std::to_string(options.requests) + "; expected at most " +
+                                std::to_string(maker.requests()) +
+                                ", which is all that the data has (events × views)");
+  return write_trace(maker, options, describe(options.data),
+                     options.requests > 0 ? options.requests : maker.requests());
+}
+
+// Which item is how popular is drawn: the catalog's order means nothing.
+std::vector<std::string> catalog_ids(const std::string& folder, std::uint64_t seed) {
+  std::vector<std::string> ids;
+  for (const auto& [id, title] : read_titles(folder)) ids.push_back(id);
+  if (ids.empty()) throw ImportError(folder + ": the catalog is empty; expected items");
+  SimRandom random(seed, 0xca7a);
+  for (std::size_t i = ids.size(); i > 1; --i) std::swap(ids[i - 1], ids[random.below(i)]);
+  return ids;
+}
+
+int run_generate(TraceCommandOptions& options) {
+  options.generated.making = options.making;
+  if (options.making.arrivals == "own")
+    throw std::invalid_argument(
+        "--arrivals own: only data has times of its own; expected constant, poisson or a file");
+  if (!options.catalog.empty()) {
+    options.generated.catalog = catalog_ids(options.catalog, options.making.seed);
+    options.generated.items = static_cast<std::uint32_t>(options.generated.catalog.size());
+  }
+  GeneratedTrace maker(options.generated);
+  return write_trace(maker, options, describe(options.generated, options.catalog), options.requests);
+}
+
+int run_stats(const TraceCommandOptions& options) {
+  if (!options.json.empty()) check_output(options.json);
+  TraceReader reader(options.file);
+  const TraceStats stats = measure_trace(reader);
+  print(options.json == "-" ? std::cerr : std::cout, stats);
+  if (!options.json.empty()) write_output(options.json, to_json(stats).dump(2) + "\n");
+  return 0;
+}
+
+// ---- what they take ----
+
+void add_making(CLI::App& command, TraceCommandOptions& options, const std::string& arrivals) {
+  TraceMaking& making = options.making;
+  command.add_option("--out", options.out, "The trace to write; .gz packs it")->required();
+  command.add_option("--arrivals", making.arrivals, arrivals)->capture_default_str();
+  command.add_option("--rate", making.per_second, "Requests per second, in the mean")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->capture_default_str();
+  command.add_option("--candidates", making.candidates, "Candidates of a request")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command.add_option("--views", making.views, "Requests of a user until he takes something, in the mean")
+      ->check(CLI::Range(1.0, 1e4))
+      ->capture_default_str();
+  command.add_option("--return-share", making.returns.share, "Share of requests whose user comes back soon")
+      ->check(CLI::Range(0.0, 0.99))
+      ->capture_default_str();
+  command.add_option("--return-after", making.returns.median_s, "Seconds until he does, the median")
+      ->check(CLI::Range(1e-3, 1e8))
+      ->capture_default_str();
+  command.add_option("--return-sigma", making.returns.sigma, "Deviation of the logarithm of these seconds")
+      ->check(CLI::Range(0.0, 5.0))
+      ->capture_default_str();
+  command.add_option("--tenant", making.tenant, "Of all requests");
+  command.add_option("--seed", making.seed, "The same seed makes the same trace")->capture_default_str();
+}
+
+void add_convert(CLI::App& trace, const std::shared_ptr<TraceCommandOptions>& options, Chosen& chosen) {
+  CLI::App* command = trace.add_subcommand("convert", "Makes a trace from the histories of a data set");
+  command->add_option("--data", options->data.data, "Folder as for import, with users")->required();
+  add_making(*command, *options,
+             "When requests come: constant, poisson, own (the times of ratings.tsv), or a file of recorded "
+             "arrivals");
+  command->add_option("--requests", options->requests, "So many; default: events × views")
+      ->check(CLI::Range(1ULL, 1'000'000'000'000ULL));
+  command->add_option("--users", options->data.users, "Only so many users, drawn; default: all");
+  command->add_option("--start", options->data.start, "Events of a user before his first request")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--history", options->data.history_median,
+          "Lengthen histories by older events to so many at the first request, the median; 0: do not")
+      ->check(CLI::Range(0.0, 10'000.0))
+      ->capture_default_str();
+  command
+      ->add_option("--history-sigma", options->data.history_sigma,
+                   "Deviation of the logarithm of these events")
+      ->check(CLI::Range(0.0, 5.0))
+      ->capture_default_str();
+  command->callback([options, &chosen] { chosen = [options] { return run_convert(*options); }; });
+}
+
+void add_generate(CLI::App& trace, const std::shared_ptr<TraceCommandOptions>& options, Chosen& chosen) {
+  GeneratedTraceOptions& made = options->generated;
+  CLI::App* command = trace.add_subcommand("generate", "Makes a trace from stated distributions");
+  add_making(*command, *options, "When requests come: constant, poisson, or a file of recorded arrivals");
+  command->add_option("--requests", options->requests, "So many")
+      ->required()
+      ->check(CLI::Range(1ULL, 1'000'000'000'000ULL));
+  const auto number = CLI::Range(1, 1'000'000'000), exponent = CLI::Range(0.0, 3.0);
+  command->add_option("--users", made.users, "Users")->check(number)->capture_default_str();
+  command->add_option("--items", made.items, "Items")->check(number)->capture_default_str();
+  command->add_option("--user-skew", made.user_exponent, "Zipf exponent of the users")
+      ->check(exponent)
+      ->capture_default_str();
+  command->add_option("--item-skew", made.item_exponent, "Zipf exponent of the items")
+      ->check(exponent)
+      ->capture_default_str();
+  command->add_option("--history", made.history_median, "Events at a user's first request, the median")
+      ->check(CLI::Range(1.0, 10'000.0))
+      ->capture_default_str();
+  command->add_option("--history-sigma", made.history_sigma, "Deviation of the logarithm of these events")
+      ->check(CLI::Range(0.0, 5.0))
+      ->capture_default_str();
+  command->add_option("--catalog", options->catalog,
+                      "Take the items of this folder, as for import, not --items");
+  command->callback([options, &chosen] { chosen = [options] { return run_generate(*options); }; });
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, Chosen& chosen) {
+  CLI::App* trace =
+      app.add_subcommand("trace", "Request traces: make them, measure them")->require_subcommand(1);
+  add_convert(*trace, std::make_shared<TraceCommandOptions>(), chosen);
+  add_generate(*trace, std::make_shared<TraceCommandOptions>(), chosen);
+  auto options = std::make_shared<TraceCommandOptions>();
+  CLI::App* stats =
+      trace->add_subcommand("stats", "What a trace is like; refuses one that contradicts itself");
+  stats->add_option("file", options->file, "The trace")->required();
+  stats->add_option("--json", options->json, "Write the figures to this file, or - for standard output");
+  stats->callback([options, &chosen] { chosen = [options] { return run_stats(*options); }; });
+}
+
+}  // namespace troupe::deploy

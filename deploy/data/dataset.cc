@@ -1,0 +1,245 @@
+#include "deploy/data/dataset.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+
+#include "runtime/wire/json_text.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::filesystem::path> find_file(const std::filesystem::path& folder, const std::string& name) {
+  for (const std::string& candidate : {name, name + ".gz"})
+    if (std::filesystem::exists(folder / candidate)) return folder / candidate;
+  return std::nullopt;
+}
+
+Token token_named(const TextFile& file, const kernels::Vocabulary& vocabulary, const std::string& name) {
+  const std::optional<Token> token = vocabulary.find(name);
+  if (!token) {
+    std::string quoted;
+    append_json_string(quoted, std::string_view(name).substr(0, 60));
+    file.fail("token " + quoted + " is unknown", "a token of the model's vocab.json");
+  }
+  return *token;
+}
+
+Token token_of(const TextFile& file, const kernels::Vocabulary& vocabulary, const json& value) {
+  if (value.is_string()) return token_named(file, vocabulary, value.get<std::string>());
+  const bool is_id =
+      value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<Token>::max();
+  if (!is_id)
+    file.fail("token " + value.dump().substr(0, 60) + " is no token", "a token id or name of the vocabulary");
+  return value.get<Token>();
+}
+
+// "240,118,21,18" → <a_240> <b_118> <c_21> <d_18>.
+std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& vocabulary,
+                               std::string_view codes) {
+  std::vector<Token> tokens;
+  char level = 'a';
+  for (std::string_view code : split(codes, ',')) {
+    const std::uint64_t value = parse_number(file, code, "semantic ID code", 1 << 20);
+    tokens.push_back(
+        token_named(file, vocabulary, std::string("<") + level + "_" + std::to_string(value) + ">"));
+    ++level;
+  }
+  return tokens;
+}
+
+// Some catalogs have no titles; an ASIN is better than nothing.
+std::optional<std::size_t> title_column(const TsvFile& tsv) {
+  for (const char* name : {"title", "asin"})
+    if (tsv.has_column(name)) return tsv.column(name);
+  return std::nullopt;
+}
+
+ImportError no_catalog(const std::filesystem::path& folder) {
+  return ImportError(folder.string() + ": no catalog; expected items.jsonl or items.tsv, plain or .gz");
+}
+
+std::vector<PutItem> read_tsv_items(const std::filesystem::path& path,
+                                    const kernels::Vocabulary& vocabulary) {
+  TsvFile tsv(path);
+  const std::size_t id = tsv.column("item_id");
+  const std::optional<std::size_t> sid =
+      tsv.has_column("sid") ? std::optional(tsv.column("sid")) : std::nullopt;
+  if (!sid && vocabulary.find("<a_0>"))
+    tsv.file().fail("there is no column sid", "semantic IDs: the model's vocab.json has tokens for them");
+  const std::optional<std::size_t> title = title_column(tsv);
+  std::vector<PutItem> items;
+  std::vector<std::string_view> fields;
+  while (tsv.next(fields)) {
+    PutItem item;
+    item.item = fields[id];
+    if (title) item.title = fields[*title];
+    item.identifier = vocabulary.find("<item_" + item.item + ">").value_or(-1);
+    item.tokens = sid ? semantic_id(tsv.file(), vocabulary, fields[*sid])
+                      : std::vector{token_named(tsv.file(), vocabulary, "<item_" + item.item + ">")};
+    if (item.identifier < 0) item.identifier = item.tokens.back();  // generators have no identifier rows
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+std::vector<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart part) {
+  TsvFile tsv(path);
+  const std::size_t id = tsv.column("user_id"), items = tsv.column("items");
+  const std::size_t counts[] = {tsv.column("n_train"), tsv.column("n_valid"), tsv.column("n_test")};
+  std::vector<PutUser> users;
+  std::vector<std::string_view> fields;
+  while (tsv.next(fields)) {
+    PutUser user;
+    user.user = fields[id];
+    if (!fields[items].empty())
+      for (std::string_view item : split(fields[items], ' ')) user.history.emplace_back(item);
+    std::uint64_t keep = parse_number(tsv.file(), fields[counts[0]], "n_train", user.history.size());
+    if (part != HistoryPart::train)
+      keep += parse_number(tsv.file(), fields[counts[1]], "n_valid", user.history.size());
+    if (part == HistoryPart::all)
+      keep += parse_number(tsv.file(), fields[counts[2]], "n_test", user.history.size());
+    if (keep > user.history.size())
+      tsv.file().fail("the counts exceed the items", "n_train + n_valid + n_test items");
+    user.history.resize(keep);
+    users.push_back(std::move(user));
+  }
+  return users;
+}
+
+std::vector<PutUser> read_ratings(const std::filesystem::path& path) {
+  TsvFile tsv(path);
+  const std::size_t user = tsv.column("user_id"), item = tsv.column("item_id"),
+                    time = tsv.column("timestamp");
+  std::map<std::string, std::vector<std::tuple<std::uint64_t, std::string>>> events;
+  std::vector<std::string_view> fields;
+  while (tsv.next(fields))
+    events[std::string(fields[user])].emplace_back(
+        parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40), fields[item]);
+  std::vector<PutUser> users;
+  for (auto& [name, list] : events) {
+    std::stable_sort(list.begin(), list.end(),
+                     [](auto& a, auto& b) { return std::get<0>(a) < std::get<0>(b); });
+    PutUser& put = users.emplace_back();
+    put.user = name;
+    for (auto& event : list) put.history.push_back(std::move(std::get<1>(event)));
+  }
+  return users;
+}
+
+// One JSON object a line. `read` gets the object and throws nlohmann errors on wrong types.
+template <class Read>
+void for_each_line(const std::filesystem::path& path, Read read) {
+  TextFile file(path);
+  std::string line;
+  while (file.next(line)) {
+    if (line.empty()) continue;
+    try {
+      read(file, json::parse(line));
+    } catch (const json::exception& error) {
+      file.fail(error.what(), "one JSON object of the documented form");
+    }
+  }
+}
+
+std::vector<PutItem> read_jsonl_items(const std::filesystem::path& path,
+                                      const kernels::Vocabulary& vocabulary) {
+  std::vector<PutItem> items;
+  for_each_line(path, [&](const TextFile& file, const json& line) {
+    PutItem& item = items.emplace_back();
+    item.item = line.at("id").get<std::string>();
+    item.title = line.value("title", "");
+    for (const json& value : line.at("tokens").get_ref<const json::array_t&>())
+      item.tokens.push_back(token_of(file, vocabulary, value));
+    item.identifier = token_of(file, vocabulary, line.at("identifier"));
+  });
+  return items;
+}
+
+std::vector<PutUser> read_jsonl_users(const std::filesystem::path& path) {
+  std::vector<PutUser> users;
+  for_each_line(path, [&](const TextFile&, const json& line) {
+    PutUser& user = users.emplace_back();
+    user.user = line.at("id").get<std::string>();
+    user.history = line.at("history").get<std::vector<std::string>>();
+  });
+  return users;
+}
+
+std::vector<EvaluationRow> read_tsv_evaluation(const std::filesystem::path& path) {
+  TsvFile tsv(path);
+  const std::size_t user = tsv.column("user_id"), history = tsv.column("history"),
+                    candidates = tsv.column("candidates"), truth = tsv.column("true_index");
+  std::vector<EvaluationRow> rows;
+  std::vector<std::string_view> fields;
+  while (tsv.next(fields)) {
+    EvaluationRow& row = rows.emplace_back();
+    row.user = fields[user];
+    if (!fields[history].empty())
+      for (std::string_view item : split(fields[history], ' ')) row.history.emplace_back(item);
+    for (std::string_view item : split(fields[candidates], ' ')) row.candidates.emplace_back(item);
+    row.true_index = parse_number(tsv.file(), fields[truth], "true_index", row.candidates.size() - 1);
+  }
+  return rows;
+}
+
+std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& path) {
+  std::vector<EvaluationRow> rows;
+  for_each_line(path, [&](const TextFile& file, const json& line) {
+    EvaluationRow& row = rows.emplace_back();
+    row.user = line.at("user").get<std::string>();
+    row.history = line.value("history", std::vector<std::string>{});
+    row.candidates = line.at("candidates").get<std::vector<std::string>>();
+    const std::string truth = line.at("true_item").get<std::string>();
+    const auto found = std::find(row.candidates.begin(), row.candidates.end(), truth);
+    if (found == row.candidates.end()) file.fail("true_item is no candidate", "one of the candidates");
+    row.true_index = static_cast<std::size_t>(found - row.candidates.begin());
+  });
+  return rows;
+}
+
+}  // namespace
+
+std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
+  if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, vocabulary);
+  if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, vocabulary);
+  throw no_catalog(folder);
+}
+
+std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part) {
+  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines);
+  if (const auto sequences = find_file(folder, "sequences.tsv")) return read_sequences(*sequences, part);
+  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings);
+  return {};
+}
+
+std::map<std::string, std::string> read_titles(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> titles;
+  if (const auto lines = find_file(folder, "items.jsonl")) {
+    for_each_line(*lines, [&](const TextFile&, const json& line) {
+      titles[line.at("id").get<std::string>()] = line.value("title", "");
+    });
+    return titles;
+  }
+  const auto table = find_file(folder, "items.tsv");
+  if (!table) throw no_catalog(folder);
+  TsvFile tsv(*table);
+  const std::size_t id = tsv.column("item_id");
+  const std::optional<std::size_t> title = title_column(tsv);
+  std::vector<std::string_view> fields;
+  while (tsv.next(fields)) titles[std::string(fields[id])] = title ? fields[*title] : fields[id];
+  return titles;
+}
+
+std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return name.find(".jsonl") != std::string::npos ? read_jsonl_evaluation(file) : read_tsv_evaluation(file);
+}
+
+}  // namespace troupe::deploy

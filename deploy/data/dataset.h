@@ -1,0 +1,40 @@
+#pragma once
+// Catalogs and histories from files, as the messages that store them. Two forms, found by what lies in the
+// folder:
+//   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
+//   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
+//          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
+// Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
+// vocabulary has them, an item is its own identifier token <item_…>.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "deploy/data/text_file.h"
+#include "kernels/checkpoint/vocabulary.h"
+#include "runtime/actor/messages.h"
+
+namespace troupe::deploy {
+
+enum class HistoryPart : std::uint8_t { all, before_test, train };
+
+// All throw ImportError with file, line, what is wrong and what was expected.
+std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
+// Empty if the folder has no users; their items are not looked up here.
+std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);
+// Titles by item id, for people.
+std::map<std::string, std::string> read_titles(const std::filesystem::path& folder);
+
+// One request of an evaluation file: the true item is candidates[true_index].
+struct EvaluationRow {
+  std::string user;
+  std::vector<std::string> history;  // oldest first
+  std::vector<std::string> candidates;
+  std::size_t true_index = 0;
+};
+// eval.tsv.gz: user_id, history, candidates, true_index (lists are space-separated item ids); or
+// requests.jsonl[.gz].
+std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file);
+
+}  // namespace troupe::deploy

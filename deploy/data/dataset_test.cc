@@ -1,0 +1,172 @@
+#include "deploy/data/dataset.h"
+
+#include <doctest/doctest.h>
+#include <zlib.h>
+
+#include <random>
+
+#include "deploy/data/workload.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+struct Folder : TestFolder {
+  void write_gzip(const std::string& name, const std::string& text) const {
+    gzFile file = gzopen((path() / name).c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+  }
+};
+
+kernels::Vocabulary vocabulary(const Folder& folder) {
+  folder.write("vocab.json", R"({"<a_1>":1,"<b_2>":2,"<item_0>":3,"<item_1>":4})");
+  return kernels::read_vocabulary(folder.path(), 10);
+}
+
+std::string error_of(const Folder& folder) {
+  try {
+    read_items(folder.path(), vocabulary(folder));
+  } catch (const ImportError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_SUITE("dataset") {
+  TEST_CASE("tables with semantic IDs become tokens") {
+    Folder f;
+    f.write_gzip("items.tsv.gz", "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n");
+    f.write_gzip("sequences.tsv.gz", "user_id\tn_train\tn_valid\tn_test\titems\n7\t1\t0\t1\t0 1\n");
+    const auto items = read_items(f.path(), vocabulary(f));
+    const auto users = read_users(f.path(), HistoryPart::all);
+    REQUIRE(items.size() == 2);
+    CHECK(items[1].tokens == std::vector<Token>{1, 2});
+    CHECK(items[1].identifier == 4);
+    CHECK(items[1].title == "A stove");
+    CHECK(read_titles(f.path()).at("0") == "A tent");
+    REQUIRE(users.size() == 1);
+    CHECK(users[0].history == std::vector<std::string>{"0", "1"});
+    CHECK(read_users(f.path(), HistoryPart::train)[0].history.size() == 1);
+  }
+
+  TEST_CASE("ratings become histories in order of time") {
+    Folder f;
+    f.write("items.tsv", "item_id\ttitle\n0\tx\n1\ty\n");
+    f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
+    const auto items = read_items(f.path(), vocabulary(f));
+    const auto users = read_users(f.path(), HistoryPart::all);
+    CHECK(items[0].tokens == std::vector<Token>{3});
+    CHECK(users[0].history == std::vector<std::string>{"0", "1"});
+  }
+
+  TEST_CASE("a catalog without semantic IDs is refused for a model that has them") {
+    Folder f;
+    f.write("items.tsv", "item_id\ttitle\n0\tx\n");
+    f.write("vocab.json", R"({"<a_0>":1,"<item_0>":3})");  // item 0 of another catalog
+    const kernels::Vocabulary other = kernels::read_vocabulary(f.path(), 10);
+    CHECK_THROWS_WITH_AS(read_items(f.path(), other),
+                         doctest::Contains("items.tsv:1: there is no column sid"), ImportError);
+  }
+
+  TEST_CASE("JSON lines hold token names or ids") {
+    Folder f;
+    f.write("items.jsonl", R"({"id":"i","title":"T","tokens":["<a_1>",2],"identifier":"<item_0>"})");
+    f.write("users.jsonl", R"({"id":"u","history":["i","i"]})");
+    const auto items = read_items(f.path(), vocabulary(f));
+    const auto users = read_users(f.path(), HistoryPart::all);
+    CHECK(items[0].tokens == std::vector<Token>{1, 2});
+    CHECK(users[0].history.size() == 2);
+  }
+
+  TEST_CASE("an error names file and line") {
+    Folder f;
+    f.write("items.tsv", "item_id\tsid\n0\t1,2\n1\t9,2\n");
+    CHECK(error_of(f).find("items.tsv:3: token \"<a_9>\"") != std::string::npos);
+    f.write("items.tsv", "item_id\tsid\n0\t1,x\n");
+    CHECK(error_of(f).find("items.tsv:2: semantic ID code") != std::string::npos);
+    f.write("items.tsv", "item_id\tsid\n0\n");
+    CHECK(error_of(f).find("1 fields; expected 2") != std::string::npos);
+    f.write("items.tsv", "");
+    CHECK(error_of(f).find("empty") != std::string::npos);
+    f.write("items.tsv", std::string("item_id\tsid\n0\0x\t1,2\n", 21));
+    CHECK(error_of(f).find("items.tsv:2: the line has a NUL byte") != std::string::npos);
+    f.write("items.jsonl", "{\"id\":5}\n");
+    CHECK(error_of(f).find("items.jsonl:1") != std::string::npos);
+  }
+
+  TEST_CASE("a token is a name or a whole number, and nothing that could be taken for one") {
+    Folder f;
+    for (const char* bad : {"1.5", "true", "-1", "null", "[1]", "2147483648", "18446744073709551615",
+                            "\"<x>\"", "\"\\u0000\""}) {
+      CAPTURE(bad);
+      f.write("items.jsonl", std::string(R"({"id":"i","tokens":[)") + bad + R"(],"identifier":1})");
+      CHECK(error_of(f).starts_with("items.jsonl:1: token "));
+      CHECK(error_of(f).find("; expected ") != std::string::npos);
+    }
+    for (const char* bad : {"7", "\"<a_1>\"", "null"}) {
+      f.write("items.jsonl", std::string(R"({"id":"i","tokens":)") + bad + R"(,"identifier":1})");
+      CHECK(error_of(f).starts_with("items.jsonl:1: "));
+    }
+  }
+
+  TEST_CASE("a folder without a catalog and a damaged gzip file are errors") {
+    Folder f;
+    CHECK(error_of(f).find("no catalog") != std::string::npos);
+    f.write_gzip("items.tsv.gz", std::string(100'000, 'a'));
+    std::filesystem::resize_file(f.path() / "items.tsv.gz", 60);
+    CHECK(error_of(f).find("items.tsv.gz") != std::string::npos);
+  }
+
+  TEST_CASE("random damage to a catalog never crashes the importer") {
+    std::mt19937 random(20);
+    const std::string good = "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n";
+    Folder f;
+    for (int round = 0; round < 300; ++round) {
+      std::string bad = good;
+      for (int i = 0; i < 3; ++i) bad[random() % bad.size()] = static_cast<char>(random());
+      f.write("items.tsv", bad.substr(0, random() % (bad.size() + 1)));
+      CAPTURE(round);
+      CHECK_NOTHROW(error_of(f));  // either a data set or an ImportError, never anything else
+    }
+  }
+}
+
+TEST_SUITE("workload") {
+  TEST_CASE("every user comes once with its own candidates, the rest are repeat visits") {
+    std::vector<EvaluationRow> rows(10);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].history.resize(i);
+    const std::vector<Visit> visits = make_visits(rows, 30, 3, 5);
+    CHECK(visits.size() == 30);
+    std::size_t firsts = 0;
+    std::vector<bool> seen(rows.size());
+    for (const Visit& v : visits) {
+      CHECK(v.first == !seen[v.user]);
+      if (v.first) CHECK(v.candidates == v.user);
+      seen[v.user] = true;
+      firsts += v.first;
+    }
+    CHECK(firsts == rows.size());
+  }
+
+  TEST_CASE("profile lengths are parsed or refused") {
+    CHECK(parse_profile_tokens("600").mean == 600);
+    CHECK(parse_profile_tokens("600,0.5,900").max == 900);
+    for (const char* bad : {"", "x", "600,", "600,0.5,900,1", "0", "600,-1", "600;1"})
+      CHECK_THROWS_AS(parse_profile_tokens(bad), std::invalid_argument);
+  }
+
+  TEST_CASE("expanded histories end with the user's own events") {
+    std::vector<EvaluationRow> rows(2);
+    rows[0].history = {"a", "b"};
+    rows[1].history = {"c"};
+    expand_histories(rows, {.mean = 400, .sigma = 0, .max = 0}, 4, 1);
+    CHECK(rows[0].history.size() == 100);
+    CHECK(rows[0].history[98] == "a");
+    CHECK(rows[1].history.back() == "c");
+  }
+}

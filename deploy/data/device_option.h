@@ -1,0 +1,12 @@
+#pragma once
+// The option --device of the commands that predict: the name of a known device, or the file of a profile that
+// `troupe bench calibrate` wrote.
+#include <string>
+
+#include "placement/cost/cost_model.h"
+
+namespace troupe::deploy {
+
+placement::DeviceProfile device_of(const std::string& option);  // throws std::invalid_argument
+
+}  // namespace troupe::deploy

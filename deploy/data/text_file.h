@@ -1,0 +1,64 @@
+#pragma once
+// Lines of a text file, gzip or plain, with their numbers, for the importers; and files that commands write.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::deploy {
+
+// A file that cannot be imported: "items.tsv.gz:17: …; expected …".
+struct ImportError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class TextFile {
+ public:
+  explicit TextFile(std::filesystem::path path);  // throws ImportError
+  ~TextFile();
+
+  // False at the end. Throws ImportError on a damaged file, or a line over `line_bytes_max`.
+  bool next(std::string& line);
+  std::uint64_t line_number() const { return line_number_; }  // of the last line, from 1
+
+  [[noreturn]] void fail(std::string_view what, std::string_view expected) const;
+
+  static constexpr std::size_t line_bytes_max = 16 << 20;
+
+ private:
+  struct Gzip;
+  std::filesystem::path path_;
+  std::unique_ptr<Gzip> gzip_;
+  std::uint64_t line_number_ = 0;
+};
+
+std::vector<std::string_view> split(std::string_view line, char separator);
+std::uint64_t parse_number(const TextFile& file, std::string_view text, std::string_view name,
+                           std::uint64_t max);
+
+// A tab-separated file with a header line; columns are found by name.
+class TsvFile {
+ public:
+  explicit TsvFile(std::filesystem::path path);
+  std::size_t column(std::string_view name) const;  // throws ImportError if there is none
+  bool has_column(std::string_view name) const;
+  bool next(std::vector<std::string_view>& fields);  // views into the current line
+  const TextFile& file() const { return file_; }
+
+ private:
+  TextFile file_;
+  std::string line_;
+  std::vector<std::string> header_;
+};
+
+// Throws std::runtime_error if write_output could not write there; for what takes long before it has
+// something to write. Leaves an empty file where there was none.
+void check_output(const std::string& path);
+
+// Writes `text` to a file, or to standard output if `path` is "-". Throws std::runtime_error.
+void write_output(const std::string& path, const std::string& text);
+
+}  // namespace troupe::deploy

@@ -1,0 +1,54 @@
+#pragma once
+// An experiment of a paper as text: cluster, data set and policy of one throughput figure, for `troupe sim
+// --experiments`. Sizes are those of the paper; `scale` divides how much there is of everything (users,
+// items, memory, the time until users return) but not how large each of it is, so that all shares stay as
+// they are and a run needs so many times fewer requests until its caches are full.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/actor/traced_request.h"
+#include "sim/runs/saturation.h"
+
+namespace troupe::deploy {
+
+struct Experiment {
+  std::string name;
+  // The cluster.
+  std::uint32_t nodes = 4;
+  std::string device = "A100-40G", shape = "qwen2-1.5b", link = "100gbps", host_link = "pcie3";
+  double efficiency = 0;   // of the device; 0: the profile's
+  double memory_gb = 150;  // of each node, for keys and values; 10^9
+  // The data.
+  double users = 510'000, items = 280'000;
+  double user_tokens = 1'586, user_sigma = 0.6, user_tokens_max = 6'500;
+  std::uint32_t item_tokens = 15, candidates = 100;
+  // Who asks for what, when: deploy/TRACES.md, with the time counted in requests.
+  double item_skew = 1, user_skew = 0, return_share = 0.5, return_after = 8'000, return_sigma = 1;
+  // What is decided.
+  std::string policy = "bat", placement = "hrcs";
+  bool pulls_stall = true;   // as the paper's engine does: BAT-Hash spends 31 % of its latency so (§6.4)
+  double pull_share = 0.25;  // RouterConfig's; 0: what the link makes of it
+  double alpha = 0.1;        // HRCS
+  double window = 30'000;    // of the users' frequency, in requests
+  double item_gb = 0;  // of each node's memory, for items at most; 0: as many as the placement puts there
+  std::uint32_t batch_tokens = 4'000;
+  // The run.
+  double scale = 8;
+  std::uint32_t in_flight = 8;  // requests per node
+  std::uint64_t warm_up = 4'000, measured = 4'000, seed = 1;
+};
+
+// A JSON list of objects with the members above. Throws ImportError with the file, the experiment and what
+// was expected.
+std::vector<Experiment> read_experiments(const std::string& path);
+
+struct PreparedExperiment {
+  sim::SaturationOptions options;
+  double replicated = 0, placed = 0;  // items on every node, on any; unscaled
+  double item_gb = 0, user_gb = 0;    // of each node, unscaled
+};
+// Throws std::invalid_argument for what makes no sense.
+PreparedExperiment prepare(const Experiment& experiment);
+
+}  // namespace troupe::deploy

@@ -1,0 +1,112 @@
+#include "deploy/experiments/experiment.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "deploy/data/text_file.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+struct File {
+  std::string path = (std::filesystem::temp_directory_path() /
+                      ("troupe-experiments-" + std::to_string(::getpid()) + ".json"))
+                         .string();
+  explicit File(const std::string& text) { std::ofstream(path) << text; }
+  ~File() { std::filesystem::remove(path); }
+};
+
+std::string fault(const std::string& text) {
+  const File file(text);
+  try {
+    read_experiments(file.path);
+  } catch (const ImportError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Experiment books(const std::string& policy, const std::string& placement, double items = 280'000) {
+  Experiment e;
+  e.policy = policy;
+  e.placement = placement;
+  e.items = items;
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("experiments are read from a list, with their defaults") {
+  const File file(R"([{"name": "a", "items": 1e6, "policy": "larger", "pulls_stall": false}, {}])");
+  const auto experiments = read_experiments(file.path);
+  REQUIRE(experiments.size() == 2);
+  CHECK(experiments[0].name == "a");
+  CHECK(experiments[0].items == 1e6);
+  CHECK(experiments[0].policy == "larger");
+  CHECK_FALSE(experiments[0].pulls_stall);
+  CHECK(experiments[1].items == 280'000);
+}
+
+TEST_CASE("what is wrong with a list of experiments is said with its place") {
+  CHECK(fault("{}").find("expected a JSON list of experiments") != std::string::npos);
+  CHECK(fault("[3]").find("experiment 0: expected an object") != std::string::npos);
+  CHECK(fault(R"([{}, {"nodes": 0}])").find("experiment 1: nodes is 0; expected 1") != std::string::npos);
+  CHECK(fault(R"([{"nodes": "4"}])").find("nodes is \"4\"; expected 1") != std::string::npos);
+  CHECK(fault(R"([{"pulls_stall": 1}])").find("pulls_stall is 1; expected true or false") !=
+        std::string::npos);
+  CHECK(fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, ") !=
+        std::string::npos);
+  CHECK_THROWS_AS(prepare(books("best", "hrcs")), std::invalid_argument);
+  CHECK_THROWS_AS(prepare(books("bat", "everywhere")), std::invalid_argument);
+}
+
+TEST_CASE("the item area is what the placement takes of BAT's catalogs, users get the rest") {
+  const double catalog_gb = 280'000.0 * 15 * 28'672 / 1e9;
+  const PreparedExperiment all = prepare(books("bat", "replicate"));
+  CHECK(all.item_gb == doctest::Approx(catalog_gb).epsilon(0.01));
+  CHECK(all.item_gb + all.user_gb == doctest::Approx(150).epsilon(0.001));
+  CHECK(all.replicated == 280'000);
+  const PreparedExperiment hash = prepare(books("bat", "hash"));
+  CHECK(hash.item_gb > catalog_gb / 4);
+  CHECK(hash.item_gb < catalog_gb / 4 + 5);
+  CHECK(hash.replicated == 0);
+  CHECK(prepare(books("user", "hrcs")).item_gb == 0);
+  CHECK(prepare(books("item", "hrcs")).user_gb == 0);
+  const PreparedExperiment million = prepare(books("bat", "replicate", 1e6));  // more than there is room for
+  CHECK(million.placed < 400'000);
+}
+
+TEST_CASE("HRCS replicates the more the slower the network is") {
+  Experiment e = books("bat", "hrcs");
+  const PreparedExperiment fast = prepare(e);
+  e.link = "10gbps";
+  const PreparedExperiment slow = prepare(e);
+  CHECK(fast.replicated < slow.replicated);
+  CHECK(slow.replicated < 280'000);
+  CHECK(fast.user_gb > slow.user_gb);
+}
+
+TEST_CASE("a scale divides how much there is, not how large it is") {
+  Experiment e = books("bat", "hrcs");
+  e.scale = 8;
+  const sim::Scenario large = prepare(e).options.scenario;
+  e.scale = 16;
+  const sim::Scenario small = prepare(e).options.scenario;
+  CHECK(large.items == 35'000);
+  CHECK(small.items == 17'500);
+  CHECK(large.users == 2 * small.users);
+  CHECK(large.pages == doctest::Approx(2.0 * small.pages).epsilon(0.001));
+  CHECK(large.item_tokens == small.item_tokens);
+  CHECK(large.frequency_window.us == doctest::Approx(2.0 * static_cast<double>(small.frequency_window.us)));
+  TracedRequest request;
+  e.candidates = 7;
+  const PreparedExperiment prepared = prepare(e);
+  REQUIRE(prepared.options.requests(request));
+  CHECK(request.candidates.size() == 7);
+  CHECK(request.events.empty());
+}

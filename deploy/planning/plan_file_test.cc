@@ -1,0 +1,153 @@
+#include "deploy/planning/plan_file.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+using placement::Placement;
+
+namespace {
+
+const std::vector<std::string> ids{"x", "y", "z"};
+
+// x everywhere, y on node 5, z nowhere.
+Placement small() {
+  Placement placement({2, 5}, 3);
+  placement.put(0, placement::everywhere);
+  placement.put(1, 1);
+  return placement;
+}
+
+std::string one_plan(const std::string& nodes, const std::string& everywhere, const std::string& shards,
+                     const std::string& nowhere = "") {
+  return R"({"placements":[{"name":"hrcs","nodes":)" + nodes + R"(,"everywhere":)" + everywhere +
+         (nowhere.empty() ? "" : ",\"nowhere\":" + nowhere) + R"(,"shards":)" + shards + "}]}";
+}
+
+struct Folder : TestFolder {
+  std::string file = (path() / "plan.json").string();
+
+  void write_plan(const Placement& placement) const {
+    nlohmann::json one = placement_list(placement, ids);
+    one["name"] = "hrcs";
+    write("plan.json", nlohmann::json{{"placements", {one}}}.dump());
+  }
+  std::string error_of(const std::string& text, const std::string& name = "hrcs") const {
+    write("plan.json", text);
+    try {
+      read_placement(file, name);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_SUITE("plan file") {
+  TEST_CASE("a plan lists what is everywhere, on each node and nowhere, and is read back") {
+    const Folder folder;
+    folder.write_plan(small());
+    const EarlierPlacement earlier = read_placement(folder.file, "hrcs");
+    CHECK(earlier.nodes == std::vector<placement::NodeNumber>{2, 5});
+    CHECK(earlier.everywhere == std::vector<std::string>{"x"});
+    CHECK(earlier.nowhere == std::vector<std::string>{"z"});
+    CHECK(earlier.shards.at(2).empty());
+    CHECK(earlier.shards.at(5) == std::vector<std::string>{"y"});
+    const PlanMoves none = moves_from(earlier, small(), placement::Items(3, 10), ids);
+    CHECK(none.moves.empty());
+    CHECK(none.changed_items == 0);
+  }
+
+  TEST_CASE("generated items are listed by their numbers") {
+    CHECK(placement_list(small(), {}).at("everywhere") == nlohmann::json{"0"});
+    CHECK_THROWS_AS(placement_list(Placement({1}, listed_items_max + 1), {}), std::invalid_argument);
+  }
+
+  TEST_CASE("against an earlier plan items are added, removed and moved by id") {
+    const Folder folder;
+    folder.write_plan(small());
+    const std::vector<std::string> later{"n", "y", "x"};  // z was nowhere, n is new
+    Placement next({2, 5, 7}, 3);
+    next.put(0, 2);
+    next.put(1, 0);
+    next.put(2, placement::everywhere);
+    const PlanMoves moves =
+        moves_from(read_placement(folder.file, "hrcs"), next, placement::Items(3, 10), later);
+    CHECK(moves.changed_items == 3);
+    CHECK(moves.gains == 3);
+    CHECK(moves.computed == 1);
+    CHECK(moves.losses == 1);
+    CHECK(moves.gained_bytes == 30);
+    const nlohmann::json list = moves_list(moves, later);
+    REQUIRE(list.size() == 4);
+    CHECK(list[0] == nlohmann::json{{"item", "n"}, {"node", 7}, {"get_from", 0}});
+    CHECK(list[1] == nlohmann::json{{"item", "y"}, {"node", 2}, {"get_from", 5}});
+    CHECK(list[2] == nlohmann::json{{"item", "y"}, {"node", 5}, {"drop", true}});
+    CHECK(list[3].at("item") == "x");
+  }
+
+  TEST_CASE("what the catalog does not have any more is dropped where it is") {
+    const Folder folder;
+    folder.write_plan(small());
+    const std::vector<std::string> later{"x"};
+    Placement next({2, 5}, 1);
+    next.put(0, placement::everywhere);
+    const PlanMoves moves =
+        moves_from(read_placement(folder.file, "hrcs"), next, placement::Items(1, 10), later);
+    CHECK(moves_list(moves, later) == nlohmann::json{{{"item", "y"}, {"node", 5}, {"drop", true}}});
+    CHECK(moves.removed_ids == std::vector<std::string>{"y"});  // z was on no node
+  }
+
+  TEST_CASE("what is nowhere is known to be so, and a file that does not say it is read, too") {
+    const Folder folder;
+    folder.write_plan(small());
+    CHECK(known_part(read_placement(folder.file, "hrcs"), 3, ids) == small());
+    CHECK(folder.error_of(one_plan("[2]", "[]", R"({"2":["x"]})")) == "");
+    CHECK(read_placement(folder.file, "hrcs").nowhere.empty());
+  }
+
+  TEST_CASE("what is no plan is refused with the file's name") {
+    const Folder folder;
+    CHECK(folder.error_of("{\"placements\":[]}") ==
+          folder.file + ": there is no placement hrcs; expected a plan that plan --json wrote");
+    CHECK(folder.error_of("nonsense").starts_with(folder.file + ": "));
+    CHECK_FALSE(folder.error_of(one_plan("[]", "[]", "{}")).empty());
+    CHECK_THROWS_AS(read_placement(folder.file + "x", "hrcs"), std::runtime_error);
+  }
+
+  TEST_CASE("a node's number is the whole of it, and each node and each item comes once") {
+    const Folder folder;
+    const std::vector<std::pair<std::string, std::string>> bad{
+        {one_plan("[1]", "[]", R"({"2":[]})"), "shards of node 2, which is not among nodes; expected those"},
+        {one_plan("[2]", "[]", R"({"2x":[]})"), R"(shards has "2x"; expected the number of a node)"},
+        {one_plan("[2]", "[]", R"({" 2":[]})"), R"(shards has " 2")"},
+        {one_plan("[1]", "[]", R"({"4294967297":[]})"), R"(shards has "4294967297")"},
+        {one_plan("[1]", "[]", R"({"":[]})"), R"(shards has "")"},
+        {one_plan("[4294967297]", "[]", R"({"1":[]})"), "nodes has 4294967297; expected numbers of nodes"},
+        {one_plan("[1.5]", "[]", R"({"1":[]})"), "nodes has 1.5"},
+        {one_plan("[true]", "[]", R"({"1":[]})"), "nodes has true"},
+        {one_plan("[1,1]", "[]", "{}"), "each once"},
+        {one_plan("[1]", "[]", R"({"1":["x"],"01":["y"]})"),
+         "shards of node 1 are given twice; expected one list"},
+        {one_plan("[1]", "[]", R"({"1":["x"],"1":["y"]})"),
+         R"("1" is given twice; expected each member once)"},
+        {one_plan("[1]", R"(["x"])", R"({"1":["x"]})"),
+         R"(item "x" is listed twice; expected each item in one list)"},
+        {one_plan("[1]", R"(["x"])", "{}", R"(["x"])"), R"(item "x" is listed twice)"},
+        {one_plan("[1,2]", "[]", R"({"1":["y"],"2":["x","y"]})"), R"(item "y" is listed twice)"},
+        {one_plan("[1]", R"(["x"])", "{}", R"("y")"), "expected a plan that plan --json wrote"}};
+    for (const auto& [text, expected] : bad) {
+      CAPTURE(text);
+      const std::string error = folder.error_of(text);
+      CAPTURE(error);
+      CHECK(error.starts_with(folder.file + ": "));
+      CHECK(error.find(expected) != error.npos);
+    }
+  }
+}
+
+}  // namespace

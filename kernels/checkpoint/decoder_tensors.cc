@@ -1,0 +1,152 @@
+#include "kernels/checkpoint/decoder_tensors.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+
+#include "kernels/base/check.h"
+#include "kernels/checkpoint/hf_config.h"
+
+namespace troupe::kernels {
+namespace {
+
+Matrix shaped(std::uint32_t rows, std::uint32_t columns) { return {rows, columns, {}}; }
+
+// Collects slots under a common prefix of their names.
+template <class Weights>
+class Table {
+ public:
+  template <class Vector>
+  void vector(const std::string& name, Vector& values, std::uint64_t length) {
+    slots_.push_back({prefix_ + name + suffix_, {length}, &values});
+  }
+  template <class AnyMatrix>
+  void matrix(const std::string& name, AnyMatrix& matrix) {
+    slots_.push_back({prefix_ + name + suffix_, {matrix.rows, matrix.columns}, &matrix.values});
+  }
+  void naming(std::string prefix, std::string suffix) {
+    prefix_ = std::move(prefix);
+    suffix_ = std::move(suffix);
+  }
+  std::vector<TensorSlot<Weights>> sorted() && {
+    std::ranges::sort(slots_, {}, &TensorSlot<Weights>::name);
+    return std::move(slots_);
+  }
+
+ private:
+  std::string prefix_, suffix_;
+  std::vector<TensorSlot<Weights>> slots_;
+};
+
+template <class Weights, class Layer>
+void add_layer(const DecoderConfig& config, const std::string& prefix, Layer& layer, Table<Weights>& table) {
+  table.naming(prefix, ".weight");
+  table.vector("input_layernorm", layer.input_norm, config.hidden);
+  table.vector("post_attention_layernorm", layer.post_attention_norm, config.hidden);
+  table.matrix("self_attn.q_proj", layer.q);
+  table.matrix("self_attn.k_proj", layer.k);
+  table.matrix("self_attn.v_proj", layer.v);
+  table.matrix("self_attn.o_proj", layer.o);
+  table.matrix("mlp.gate_proj", layer.gate);
+  table.matrix("mlp.up_proj", layer.up);
+  table.matrix("mlp.down_proj", layer.down);
+  if (config.qk_norm) {
+    table.vector("self_attn.q_norm", layer.q_norm, config.head_dim);
+    table.vector("self_attn.k_norm", layer.k_norm, config.head_dim);
+  }
+  table.naming(prefix, ".bias");
+  if (config.qkv_bias) {
+    table.vector("self_attn.q_proj", layer.q_bias, layer.q.rows);
+    table.vector("self_attn.k_proj", layer.k_bias, layer.k.rows);
+    table.vector("self_attn.v_proj", layer.v_bias, layer.v.rows);
+  }
+  if (config.o_bias()) table.vector("self_attn.o_proj", layer.o_bias, layer.o.rows);
+}
+
+template <class Weights>
+std::vector<TensorSlot<Weights>> tensors_of(const DecoderConfig& config, Weights& weights) {
+  TROUPE_CHECK(weights.layers.size() == config.layers, "weights have the configuration's layers");
+  Table<Weights> table;
+  table.naming("", ".weight");
+  table.matrix("model.embed_tokens", weights.embedding);
+  table.vector("model.norm", weights.final_norm, config.hidden);
+  if (!config.tied_embeddings) table.matrix("lm_head", weights.output);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i)
+    add_layer(config, "model.layers." + std::to_string(i) + ".", weights.layers[i], table);
+  return std::move(table).sorted();
+}
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    TROUPE_CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
+                 "SHA-256 is there");
+  }
+  // Each part goes in with its length, so that no two sequences of parts are the same bytes.
+  void part(std::span<const std::byte> bytes) {
+    const std::uint64_t size = bytes.size();
+    add(&size, sizeof(size));
+    add(bytes.data(), bytes.size());
+  }
+  void part(const std::string& text) { part(std::as_bytes(std::span(text))); }
+  std::string hex() {
+    std::array<unsigned char, 32> digest;
+    TROUPE_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr) == 1, "SHA-256 ends");
+    std::string text;
+    for (const unsigned char byte : digest) {
+      text += "0123456789abcdef"[byte >> 4];
+      text += "0123456789abcdef"[byte & 15];
+    }
+    return text;
+  }
+
+ private:
+  void add(const void* bytes, std::size_t size) {
+    TROUPE_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1, "SHA-256 takes bytes");
+  }
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+}  // namespace
+
+DecoderWeights empty_weights(const DecoderConfig& config) {
+  const std::uint32_t queries = config.heads * config.head_dim, keys = config.kv_heads * config.head_dim;
+  LayerWeights layer;
+  layer.q = shaped(queries, config.hidden);
+  layer.k = layer.v = shaped(keys, config.hidden);
+  layer.o = shaped(config.hidden, queries);
+  layer.gate = layer.up = shaped(config.intermediate, config.hidden);
+  layer.down = shaped(config.hidden, config.intermediate);
+  DecoderWeights weights;
+  weights.embedding = shaped(config.vocabulary, config.hidden);
+  weights.layers.assign(config.layers, layer);
+  if (!config.tied_embeddings) weights.output = shaped(config.vocabulary, config.hidden);
+  return weights;
+}
+
+std::vector<TensorSlot<DecoderWeights>> decoder_tensors(const DecoderConfig& config,
+                                                        DecoderWeights& weights) {
+  return tensors_of(config, weights);
+}
+
+std::vector<TensorSlot<const DecoderWeights>> decoder_tensors(const DecoderConfig& config,
+                                                              const DecoderWeights& weights) {
+  return tensors_of(config, weights);
+}
+
+std::string decoder_version(const DecoderConfig& config, const DecoderWeights& weights) {
+  Sha256 hash;
+  hash.part("troupe decoder 1");
+  hash.part(config_text(config, StoredAs::f32));
+  for (const auto& tensor : decoder_tensors(config, weights)) {
+    hash.part(tensor.name);
+    hash.part(std::as_bytes(std::span(tensor.shape)));
+    hash.part(std::as_bytes(std::span(*tensor.values)));
+  }
+  return hash.hex();
+}
+
+}  // namespace troupe::kernels

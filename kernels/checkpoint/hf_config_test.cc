@@ -1,0 +1,161 @@
+#include "kernels/checkpoint/hf_config.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/base/test_folder.h"
+
+namespace troupe::kernels {
+namespace {
+
+using nlohmann::json;
+
+json llama() {
+  return {{"model_type", "llama"},         {"vocab_size", 100},      {"hidden_size", 64},
+          {"intermediate_size", 96},       {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+          {"max_position_embeddings", 64}, {"rms_norm_eps", 1e-5}};
+}
+
+DecoderConfig read(const json& document) {
+  const TestFolder folder;
+  folder.write("config.json", document.dump());
+  return read_decoder_config(folder.path());
+}
+
+// `changes` over the Llama configuration (a null removes nothing, it stays as null).
+json with(const json& changes) {
+  json document = llama();
+  document.update(changes);
+  return document;
+}
+
+// The fault of a configuration, without the folder's name.
+std::string fault(const json& document) {
+  const std::string message = load_error_of([&] { read(document); });
+  const std::size_t at = message.find("config.json: ");
+  return at == std::string::npos ? message : message.substr(at);
+}
+
+TEST_CASE("what a configuration leaves out has Hugging Face's defaults") {
+  const DecoderConfig config = read(llama());
+  CHECK(config.family == Family::llama);
+  CHECK(config.kv_heads == 4);
+  CHECK(config.head_dim == 16);
+  CHECK(config.rope_theta == 10000);
+  CHECK(config.rms_epsilon == 1e-5);
+  CHECK(config.rope_scaling.kind == RopeScaling::Kind::none);
+  CHECK_FALSE(config.qkv_bias);
+  CHECK_FALSE(config.qk_norm);
+  CHECK_FALSE(config.tied_embeddings);
+  CHECK(read(with({{"head_dim", nullptr}, {"rope_scaling", nullptr}})).head_dim == 16);
+}
+
+TEST_CASE("the family decides on biases and on norms of queries and keys") {
+  CHECK(read(with({{"model_type", "qwen2"}})).qkv_bias);
+  CHECK_FALSE(read(with({{"model_type", "qwen2"}})).o_bias());
+  CHECK(read(with({{"model_type", "qwen3"}})).qk_norm);
+  CHECK_FALSE(read(with({{"model_type", "qwen3"}})).qkv_bias);
+  const DecoderConfig biased = read(with({{"attention_bias", true}}));
+  CHECK(biased.qkv_bias);
+  CHECK(biased.o_bias());
+}
+
+TEST_CASE("rope scaling is read in its older and newer spellings") {
+  const json llama3{{"rope_type", "llama3"},
+                    {"factor", 8},
+                    {"low_freq_factor", 1.0},
+                    {"high_freq_factor", 4.0},
+                    {"original_max_position_embeddings", 8192}};
+  const RopeScaling scaling = read(with({{"rope_scaling", llama3}})).rope_scaling;
+  CHECK(scaling.kind == RopeScaling::Kind::llama3);
+  CHECK(scaling.factor == 8);
+  CHECK(scaling.original_positions == 8192);
+  const RopeScaling old = read(with({{"rope_scaling", {{"type", "linear"}, {"factor", 2.5}}}})).rope_scaling;
+  CHECK(old.kind == RopeScaling::Kind::linear);
+  CHECK(old.factor == 2.5);
+  const DecoderConfig newer =
+      read(with({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}));
+  CHECK(newer.rope_theta == 5e5);
+  CHECK(newer.rope_scaling.kind == RopeScaling::Kind::none);
+}
+
+TEST_CASE("a window that no position reaches is no window") {
+  CHECK(fault(with({{"use_sliding_window", true}, {"sliding_window", 64}})) == "");
+  CHECK(fault(with({{"use_sliding_window", false}, {"sliding_window", 8}})) == "");
+  CHECK(fault(with({{"use_sliding_window", true}, {"sliding_window", 63}})) ==
+        "config.json: use_sliding_window is true; expected false, or a sliding_window of at least "
+        "max_position_embeddings, 64");
+}
+
+TEST_CASE("a fault says which key holds what, and what was expected") {
+  CHECK(fault(with({{"model_type", "gpt2"}})) ==
+        "config.json: model_type is \"gpt2\"; expected one of \"qwen2\", \"qwen3\", \"llama\"");
+  CHECK(fault(with({{"hidden_size", "64"}})) ==
+        "config.json: hidden_size is \"64\"; expected an integer from 1 to 1048576");
+  CHECK(fault(with({{"num_hidden_layers", 0}})) ==
+        "config.json: num_hidden_layers is 0; expected an integer from 1 to 1024");
+  CHECK(fault(with({{"num_key_value_heads", 3}})) ==
+        "config.json: num_key_value_heads is 3; expected a divisor of num_attention_heads, 4");
+  json missing = llama();
+  missing.erase("vocab_size");
+  CHECK(fault(missing) == "config.json: vocab_size is missing; expected an integer from 1 to 67108864");
+  CHECK(
+      fault(with({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4}}}})) ==
+      "config.json: rope_scaling.rope_type is \"yarn\"; expected one of \"default\", \"linear\", \"llama3\"");
+}
+
+TEST_CASE("values of the wrong type or out of range, and what is not computed here, are refused") {
+  const json llama3{{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 1}};
+  const json refused[] = {
+      {{"hidden_size", -64}},
+      {{"hidden_size", 64.5}},
+      {{"hidden_size", 1e30}},
+      {{"hidden_size", json::array({64})}},
+      {{"hidden_size", 62}},
+      {{"vocab_size", true}},
+      {{"head_dim", 15}},
+      {{"head_dim", 258}},
+      {{"hidden_size", 2048}},
+      {{"num_attention_heads", 100000}},
+      {{"rms_norm_eps", 0}},
+      {{"rms_norm_eps", "1e-6"}},
+      {{"rope_theta", -1}},
+      {{"rope_scaling", "linear"}},
+      {{"rope_scaling", {{"factor", 2}}}},
+      {{"rope_scaling", {{"type", "linear"}}}},
+      {{"rope_scaling", {{"type", "linear"}, {"factor", 0.5}}}},
+      {{"rope_scaling", llama3}},
+      {{"rope_scaling", {{"type", "default"}}}, {"rope_parameters", {{"rope_type", "default"}}}},
+      {{"partial_rotary_factor", 0.5}},
+      {{"tie_word_embeddings", 1}},
+      {{"hidden_act", "gelu"}},
+      {{"mlp_bias", true}},
+      {{"layer_types", json::array({"full_attention", "sliding_attention"})}, {"sliding_window", 8}},
+      {{"quantization_config", {{"bits", 4}}}}};
+  for (const json& changes : refused) {
+    CAPTURE(changes.dump());
+    const std::string message = fault(with(changes));
+    CHECK(message.starts_with("config.json: "));
+    CHECK(message.find("; expected ") != std::string::npos);
+  }
+  CHECK(fault(json::array()) == "config.json: the top level is an array; expected an object");
+}
+
+TEST_CASE("a configuration survives being written and read") {
+  DecoderConfig config;
+  config.family = Family::qwen3;
+  config.layers = 3, config.hidden = 40, config.heads = 6, config.kv_heads = 2, config.head_dim = 24;
+  config.intermediate = 50, config.vocabulary = 70, config.positions_max = 300;
+  config.rms_epsilon = 3e-7;
+  config.rope_theta = 123456.789;
+  config.rope_scaling = {RopeScaling::Kind::llama3, 8, 1.5, 4, 100};
+  config.qkv_bias = config.qk_norm = config.tied_embeddings = true;
+  const std::string text = config_text(config, StoredAs::f32);
+  const TestFolder folder;
+  folder.write("config.json", text);
+  CHECK(config_text(read_decoder_config(folder.path()), StoredAs::f32) == text);
+}
+
+}  // namespace
+}  // namespace troupe::kernels

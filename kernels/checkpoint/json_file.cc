@@ -1,0 +1,161 @@
+#include "kernels/checkpoint/json_file.h"
+
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <vector>
+
+namespace troupe::kernels {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDepthMax = 32;  // the deepest of the files that we know has 4
+constexpr std::size_t kShownMax = 100;
+
+std::string shown(double value) {
+  std::ostringstream text;
+  text.precision(17);
+  text << value;
+  return text.str();
+}
+
+// Watches the parser: refuses what is nested too deep and what has one key twice (nlohmann keeps the last
+// one).
+class ParseWatch {
+ public:
+  explicit ParseWatch(const std::filesystem::path& file) : file_(file) {}
+
+  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
+    if (depth > kDepthMax)
+      load_fault(file_, "nested too deep", "at most " + std::to_string(kDepthMax) + " levels");
+    if (event == json::parse_event_t::object_start) open_.emplace_back();
+    if (event == json::parse_event_t::object_end) open_.pop_back();
+    if (event == json::parse_event_t::key && !open_.back().insert(parsed.get<std::string>()).second)
+      load_fault(file_, "key " + in_quotes(parsed.get<std::string>()) + " occurs twice in one object",
+                 "unique keys");
+    return true;
+  }
+
+ private:
+  const std::filesystem::path& file_;
+  std::vector<std::set<std::string>> open_;  // keys of the objects that are being read, outermost first
+};
+
+}  // namespace
+
+void load_fault(const std::filesystem::path& file, const std::string& wrong, const std::string& expected) {
+  throw LoadError(file.string() + ": " + wrong + "; expected " + expected);
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text.substr(0, kShownMax)) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += byte < 0x20 || byte == 0x7f ? '?' : c;
+  }
+  return result + (text.size() > kShownMax ? "…\"" : "\"");
+}
+
+std::string described(const json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number_unsigned()) return std::to_string(value.get<std::uint64_t>());
+  if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
+  if (value.is_number_float()) return shown(value.get<double>());
+  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+  return value.is_array() ? "an array" : "an object";
+}
+
+json parse_json(const std::filesystem::path& file, std::string_view text) {
+  try {
+    return json::parse(text.begin(), text.end(), ParseWatch(file));
+  } catch (const json::parse_error& error) {
+    load_fault(file, "no valid JSON at byte " + std::to_string(error.byte), "a JSON document");
+  } catch (const json::exception&) {  // a number that no double can hold
+    load_fault(file, "a number is out of range", "numbers that a double can hold");
+  }
+}
+
+json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) load_fault(file, "no such file", "a JSON file");
+  const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (error) load_fault(file, "cannot be read: " + error.message(), "a readable file");
+  if (size > bytes_max)
+    load_fault(file, std::to_string(size) + " bytes long", "at most " + std::to_string(bytes_max) + " bytes");
+  std::ifstream in(file, std::ios::binary);
+  std::string text(size, '\0');
+  if (!in.read(text.data(), static_cast<std::streamsize>(size)))
+    load_fault(file, "cannot be read", std::to_string(size) + " readable bytes");
+  return parse_json(file, text);
+}
+
+JsonFields::JsonFields(const std::filesystem::path& file, const json& object, std::string where)
+    : file_(file), object_(object), where_(std::move(where)) {
+  if (!object_.is_object())
+    load_fault(file_, (where_.empty() ? "the top level" : where_) + " is " + described(object_), "an object");
+}
+
+const json* JsonFields::find(std::string_view key) const {
+  const auto found = object_.find(key);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::uint64_t JsonFields::integer(std::string_view key, std::uint64_t least, std::uint64_t most) const {
+  const auto value = maybe_integer(key, least, most);
+  if (!value) fault(key, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
+  return *value;
+}
+
+std::optional<std::uint64_t> JsonFields::maybe_integer(std::string_view key, std::uint64_t least,
+                                                       std::uint64_t most) const {
+  const json* const value = find(key);
+  if (!value) return std::nullopt;
+  // The parser keeps every integer that is not negative and fits 64 bits as unsigned.
+  if (!value->is_number_unsigned() || value->get<std::uint64_t>() < least ||
+      value->get<std::uint64_t>() > most)
+    fault(key, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
+  return value->get<std::uint64_t>();
+}
+
+double JsonFields::number(std::string_view key, double least, double most) const {
+  const auto value = maybe_number(key, least, most);
+  if (!value) fault(key, "a number from " + shown(least) + " to " + shown(most));
+  return *value;
+}
+
+std::optional<double> JsonFields::maybe_number(std::string_view key, double least, double most) const {
+  const json* const value = find(key);
+  if (!value) return std::nullopt;
+  const double found = value->is_number() ? value->get<double>() : NAN;
+  if (!(found >= least && found <= most)) fault(key, "a number from " + shown(least) + " to " + shown(most));
+  return found;
+}
+
+std::optional<bool> JsonFields::maybe_boolean(std::string_view key) const {
+  const json* const value = find(key);
+  if (!value) return std::nullopt;
+  if (!value->is_boolean()) fault(key, "true or false");
+  return value->get<bool>();
+}
+
+std::optional<std::string> JsonFields::maybe_text(std::string_view key) const {
+  const json* const value = find(key);
+  if (!value) return std::nullopt;
+  if (!value->is_string()) fault(key, "a string");
+  return value->get<std::string>();
+}
+
+void JsonFields::fault(std::string_view key, const std::string& expected) const {
+  const auto found = object_.find(key);
+  load_fault(file_, path_of(key) + (found == object_.end() ? " is missing" : " is " + described(*found)),
+             expected);
+}
+
+std::string JsonFields::path_of(std::string_view key) const {
+  return where_.empty() ? std::string(key) : where_ + "." + std::string(key);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,61 @@
+#pragma once
+// JSON that came from outside: read with a size limit, parsed with a depth limit and without duplicate keys,
+// and taken apart field by field. Every fault is a LoadError that names the file, the key, what was found and
+// what was expected; no exception of the JSON library gets past this file.
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/base/errors.h"
+
+namespace troupe::kernels {
+
+// The one form of a LoadError: "<file>: <what is wrong>; expected <what>".
+[[noreturn]] void load_fault(const std::filesystem::path& file, const std::string& wrong,
+                             const std::string& expected);
+
+// Text from a file, fit for a message: in quotes, control characters masked, cut after 100 bytes.
+std::string in_quotes(std::string_view text);
+
+// What a JSON value is, in a few words, for a message.
+std::string described(const nlohmann::json& value);
+
+// `text` is the content of `file`, or a part of it.
+nlohmann::json parse_json(const std::filesystem::path& file, std::string_view text);
+
+// Reads and parses a whole file; larger files than `bytes_max` are refused before they are read.
+nlohmann::json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max);
+
+// The fields of one JSON object. An absent optional field and one that is null are the same thing: without a
+// value. Views the file name and the object, which must outlive it.
+class JsonFields {
+ public:
+  // `where` is the key of the object inside the file; empty for the file's top level.
+  JsonFields(const std::filesystem::path& file, const nlohmann::json& object, std::string where = "");
+
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  const nlohmann::json* find(std::string_view key) const;  // nullptr if absent or null
+
+  std::uint64_t integer(std::string_view key, std::uint64_t least, std::uint64_t most) const;
+  std::optional<std::uint64_t> maybe_integer(std::string_view key, std::uint64_t least,
+                                             std::uint64_t most) const;
+  double number(std::string_view key, double least, double most) const;
+  std::optional<double> maybe_number(std::string_view key, double least, double most) const;
+  std::optional<bool> maybe_boolean(std::string_view key) const;
+  std::optional<std::string> maybe_text(std::string_view key) const;
+
+  // The value of a key is not what it should be.
+  [[noreturn]] void fault(std::string_view key, const std::string& expected) const;
+
+ private:
+  std::string path_of(std::string_view key) const;
+
+  const std::filesystem::path& file_;
+  const nlohmann::json& object_;
+  std::string where_;
+};
+
+}  // namespace troupe::kernels

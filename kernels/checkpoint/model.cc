@@ -1,0 +1,189 @@
+#include "kernels/checkpoint/model.h"
+
+#include <fstream>
+#include <set>
+
+#include "kernels/base/check.h"
+#include "kernels/checkpoint/decoder_tensors.h"
+#include "kernels/checkpoint/hf_config.h"
+#include "kernels/checkpoint/json_file.h"
+#include "kernels/checkpoint/safetensors.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr char kWeightsFile[] = "model.safetensors", kIndexFile[] = "model.safetensors.index.json";
+constexpr std::uint64_t kIndexBytesMax = std::uint64_t{64} << 20;
+
+// The files of a checkpoint and which tensor is in which.
+struct Checkpoint {
+  std::filesystem::path named_by;  // whose fault a missing tensor is
+  std::vector<SafetensorsFile> files;
+  std::map<std::string, const SafetensorsFile*> place;  // tensor name → one of `files`
+};
+
+bool plain_file_name(const std::string& name) {
+  return !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos &&
+         name != "." && name != "..";
+}
+
+// tensor name → file name
+std::map<std::string, std::string> read_weight_map(const std::filesystem::path& index) {
+  const nlohmann::json document = read_json_file(index, kIndexBytesMax);
+  const JsonFields fields(index, document);
+  const nlohmann::json* const map = fields.find("weight_map");
+  if (!map || !map->is_object()) fields.fault("weight_map", "an object: tensor name to file name");
+  const JsonFields places(index, *map, "weight_map");
+  std::map<std::string, std::string> result;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string() || !plain_file_name(file.get_ref<const std::string&>()))
+      places.fault(name, "a plain file name");
+    result.emplace(name, file.get<std::string>());
+  }
+  return result;
+}
+
+Checkpoint open_single(const std::filesystem::path& file) {
+  Checkpoint checkpoint;
+  checkpoint.named_by = file;
+  checkpoint.files.emplace_back(file);
+  for (const auto& [name, tensor] : checkpoint.files[0].tensors())
+    checkpoint.place[name] = &checkpoint.files[0];
+  return checkpoint;
+}
+
+Checkpoint open_sharded(const std::filesystem::path& index) {
+  const std::map<std::string, std::string> weight_map = read_weight_map(index);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : weight_map) names.insert(file);
+  Checkpoint checkpoint;
+  checkpoint.named_by = index;
+  checkpoint.files.reserve(names.size());  // `place` points into it
+  for (const std::string& name : names) {
+    const SafetensorsFile& file = checkpoint.files.emplace_back(index.parent_path() / name);
+    for (const auto& [tensor, stored] : file.tensors()) {
+      const auto listed = weight_map.find(tensor);
+      if (listed == weight_map.end() || listed->second != name)
+        load_fault(file.path(), "holds tensor " + in_quotes(tensor),
+                   "only tensors that the index places here");
+      checkpoint.place[tensor] = &file;
+    }
+  }
+  for (const auto& [tensor, file] : weight_map)
+    if (!checkpoint.place.contains(tensor))
+      load_fault(index, "weight_map places tensor " + in_quotes(tensor) + " in " + in_quotes(file),
+                 "a file that holds it");
+  return checkpoint;
+}
+
+Checkpoint open_checkpoint(const std::filesystem::path& directory) {
+  std::error_code error;
+  const bool single = std::filesystem::exists(directory / kWeightsFile, error);
+  const bool sharded = std::filesystem::exists(directory / kIndexFile, error);
+  if (single && sharded)
+    load_fault(directory, std::string("has both ") + kWeightsFile + " and " + kIndexFile, "one of them");
+  return sharded ? open_sharded(directory / kIndexFile) : open_single(directory / kWeightsFile);
+}
+
+// Buffers that older checkpoints carry, and a copy of the embedding that tying makes redundant.
+bool ignored(const DecoderConfig& config, const std::string& name) {
+  return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
+}
+
+using Slots = std::vector<TensorSlot<DecoderWeights>>;
+
+void check_tensors(const DecoderConfig& config, const Slots& slots, const Checkpoint& checkpoint) {
+  std::set<std::string_view> known;
+  for (const auto& slot : slots) {
+    known.insert(slot.name);
+    const auto found = checkpoint.place.find(slot.name);
+    if (found == checkpoint.place.end())
+      load_fault(checkpoint.named_by, "tensor " + in_quotes(slot.name) + " is missing",
+                 "shape " + shape_text(slot.shape));
+    const StoredTensor& stored = found->second->tensors().at(slot.name);
+    if (stored.shape != slot.shape)
+      load_fault(found->second->path(),
+                 "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored.shape),
+                 shape_text(slot.shape) + ", by " + kConfigFile);
+  }
+  for (const auto& [name, file] : checkpoint.place)
+    if (!known.contains(name) && !ignored(config, name))
+      load_fault(file->path(), "unknown tensor " + in_quotes(name),
+                 "only tensors that the model of config.json has");
+}
+
+// Cuts the tensors into `shards` runs of about the same size, each with at least one tensor.
+std::vector<std::vector<NamedTensor>> cut(std::vector<NamedTensor> tensors, std::uint32_t shards) {
+  TROUPE_CHECK(shards >= 1 && shards <= tensors.size(), "at least one tensor in each shard");
+  std::uint64_t total = 0, before = 0;
+  for (const NamedTensor& tensor : tensors) total += tensor.values.size();
+  std::vector<std::vector<NamedTensor>> cuts(shards);
+  std::size_t shard = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool full = before >= total * (shard + 1) / shards;
+    const bool needed = tensors.size() - i <= shards - 1 - shard;  // one each for the shards still empty
+    if (!cuts[shard].empty() && shard + 1 < shards && (full || needed)) ++shard;
+    before += tensors[i].values.size();
+    cuts[shard].push_back(std::move(tensors[i]));
+  }
+  return cuts;
+}
+
+std::string padded(std::size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(5 - std::min<std::size_t>(5, digits.size()), '0') + digits;
+}
+
+void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) load_fault(file, "cannot be written", "a writable place with room for it");
+}
+
+void write_shards(const std::filesystem::path& directory, const std::vector<std::vector<NamedTensor>>& cuts,
+                  StoredAs stored_as) {
+  nlohmann::ordered_json weight_map = nlohmann::ordered_json::object();
+  std::uint64_t total_bytes = 0;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const std::string name = "model-" + padded(i + 1) + "-of-" + padded(cuts.size()) + ".safetensors";
+    write_safetensors(directory / name, cuts[i], stored_as);
+    for (const NamedTensor& tensor : cuts[i]) {
+      weight_map[tensor.name] = name;
+      total_bytes += tensor.values.size() * (stored_as == StoredAs::f32 ? 4 : 2);
+    }
+  }
+  const nlohmann::ordered_json index{{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}};
+  write_text(directory / kIndexFile, index.dump(2) + "\n");
+}
+
+}  // namespace
+
+DecoderModel read_decoder(const std::filesystem::path& directory) {
+  DecoderModel model;
+  model.config = read_decoder_config(directory);
+  model.weights = empty_weights(model.config);
+  const Checkpoint checkpoint = open_checkpoint(directory);
+  const Slots slots = decoder_tensors(model.config, model.weights);
+  check_tensors(model.config, slots, checkpoint);
+  for (const auto& slot : slots) *slot.values = checkpoint.place.at(slot.name)->values(slot.name);
+  model.version = decoder_version(model.config, model.weights);
+  return model;
+}
+
+void write_decoder(const DecoderModel& model, const std::filesystem::path& directory, StoredAs stored_as,
+                   std::uint32_t shards) {
+  std::filesystem::create_directories(directory);
+  std::vector<NamedTensor> tensors;
+  for (const auto& slot : decoder_tensors(model.config, model.weights))
+    tensors.push_back({slot.name, slot.shape, *slot.values});
+  write_text(directory / kConfigFile, config_text(model.config, stored_as));
+  // What an earlier write left in the other form would make the directory ambiguous.
+  std::filesystem::remove(directory / (shards == 1 ? kIndexFile : kWeightsFile));
+  if (shards == 1)
+    write_safetensors(directory / kWeightsFile, tensors, stored_as);
+  else
+    write_shards(directory, cut(std::move(tensors), shards), stored_as);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,199 @@
+#include "kernels/checkpoint/model.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "kernels/base/float_formats.h"
+#include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/decoder_tensors.h"
+
+namespace troupe::kernels {
+namespace {
+
+DecoderConfig small(Family family) {
+  DecoderConfig config;
+  config.family = family;
+  config.layers = 2, config.hidden = 12, config.heads = 4, config.kv_heads = 2, config.head_dim = 6;
+  config.intermediate = 10, config.vocabulary = 15, config.positions_max = 64;
+  config.qkv_bias = family != Family::qwen3;
+  config.qk_norm = family == Family::qwen3;
+  config.tied_embeddings = family == Family::qwen2;
+  return config;
+}
+
+float as_stored(float value, StoredAs stored_as) {
+  if (stored_as == StoredAs::f16) return from_f16(to_f16(value));
+  return stored_as == StoredAs::bf16 ? from_bf16(to_bf16(value)) : value;
+}
+
+// The fault of a model directory after `break_it`, without the path before the file's name.
+template <class Break>
+std::string fault_after(Family family, std::uint32_t shards, Break break_it) {
+  const TestFolder folder;
+  write_decoder(random_decoder(small(family), 3), folder.path(), StoredAs::f32, shards);
+  break_it(folder);
+  const std::string message = load_error_of([&] { read_decoder(folder.path()); });
+  return message.starts_with(folder.path().string()) ? message.substr(folder.path().string().size())
+                                                     : message;
+}
+
+void replace(const TestFolder& folder, const std::string& file, const std::string& from,
+             const std::string& to) {
+  std::string text = folder.read(file);
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  folder.write(file, text.replace(at, from.size(), to));
+}
+
+TEST_CASE("a model survives being written and read, in every format and number of files") {
+  for (const Family family : {Family::qwen2, Family::qwen3, Family::llama})
+    for (const StoredAs stored_as : {StoredAs::f32, StoredAs::f16, StoredAs::bf16})
+      for (const std::uint32_t shards : {1u, 3u}) {
+        const TestFolder folder;
+        const DecoderModel written = random_decoder(small(family), 3);
+        write_decoder(written, folder.path(), stored_as, shards);
+        const DecoderModel read = read_decoder(folder.path());
+        CHECK((read.version == written.version) == (stored_as == StoredAs::f32));
+        const auto found = decoder_tensors(read.config, read.weights);
+        const auto expected = decoder_tensors(written.config, written.weights);
+        REQUIRE(found.size() == expected.size());
+        for (std::size_t t = 0; t < found.size(); ++t) {
+          CAPTURE(found[t].name);
+          REQUIRE(found[t].values->size() == found[t].size());
+          for (std::size_t i = 0; i < found[t].values->size(); ++i)
+            REQUIRE((*found[t].values)[i] == as_stored((*expected[t].values)[i], stored_as));
+        }
+      }
+}
+
+TEST_CASE("writing in the other form replaces the files of the first") {
+  const TestFolder folder;
+  const DecoderModel model = random_decoder(small(Family::llama), 3);
+  for (const std::uint32_t shards : {1u, 4u, 1u}) {
+    write_decoder(model, folder.path(), StoredAs::f32, shards);
+    CHECK(read_decoder(folder.path()).version == model.version);
+  }
+}
+
+TEST_CASE("a version is 64 hex digits and changes with the configuration, every tensor and the seed") {
+  const DecoderModel model = random_decoder(small(Family::qwen2), 3);
+  CHECK(model.version.size() == 64);
+  CHECK(model.version.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(random_decoder(small(Family::qwen2), 3).version == model.version);
+  CHECK(random_decoder(small(Family::qwen2), 4).version != model.version);
+  DecoderConfig longer = model.config;
+  longer.positions_max += 1;
+  CHECK(decoder_version(longer, model.weights) != model.version);
+  DecoderWeights weights = model.weights;
+  for (const auto& tensor : decoder_tensors(model.config, weights)) {
+    CAPTURE(tensor.name);
+    float& value = tensor.values->back();
+    const float kept = std::exchange(value, std::nextafter(value, 1e9f));
+    CHECK(decoder_version(model.config, weights) != model.version);
+    value = kept;
+  }
+}
+
+TEST_CASE("tensors have Hugging Face's names and the shapes of the configuration") {
+  DecoderWeights weights = empty_weights(small(Family::llama));
+  const auto tensors = decoder_tensors(small(Family::llama), weights);
+  CHECK(tensors.size() == 3 + 2 * (9 + 4));
+  CHECK(tensors[0].name == "lm_head.weight");
+  CHECK(tensors[1].name == "model.embed_tokens.weight");
+  CHECK(tensors[1].shape == std::vector<std::uint64_t>{15, 12});
+  const auto shape_of = [&](const std::string& name) {
+    for (const auto& tensor : tensors)
+      if (tensor.name == name) return tensor.shape;
+    return std::vector<std::uint64_t>();
+  };
+  CHECK(shape_of("model.layers.1.self_attn.k_proj.weight") == std::vector<std::uint64_t>{12, 12});
+  CHECK(shape_of("model.layers.1.self_attn.o_proj.weight") == std::vector<std::uint64_t>{12, 24});
+  CHECK(shape_of("model.layers.1.self_attn.o_proj.bias") == std::vector<std::uint64_t>{12});
+  CHECK(shape_of("model.layers.0.mlp.down_proj.weight") == std::vector<std::uint64_t>{12, 10});
+  CHECK(shape_of("model.norm.weight") == std::vector<std::uint64_t>{12});
+}
+
+TEST_CASE("a checkpoint that is not the configuration's is refused by tensor") {
+  CHECK(fault_after(Family::llama, 1,
+                    [](const TestFolder& folder) {
+                      replace(folder, "config.json", "\"intermediate_size\": 10",
+                              "\"intermediate_size\": 11");
+                    }) ==
+        "/model.safetensors: tensor \"model.layers.0.mlp.down_proj.weight\" has shape [12, 10]; expected "
+        "[12, 11], by config.json");
+  CHECK(
+      fault_after(Family::llama, 1,
+                  [](const TestFolder& folder) {
+                    replace(folder, "config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+                  }) ==
+      "/model.safetensors: tensor \"model.layers.2.input_layernorm.weight\" is missing; expected shape [12]");
+  CHECK(fault_after(Family::llama, 1,
+                    [](const TestFolder& folder) {
+                      replace(folder, "config.json", "\"attention_bias\": true", "\"attention_bias\": false");
+                    }) ==
+        "/model.safetensors: unknown tensor \"model.layers.0.self_attn.k_proj.bias\"; expected only tensors "
+        "that the model of config.json has");
+}
+
+TEST_CASE("a tied model's own lm_head and rotary buffers are passed over, nothing else is") {
+  const auto renamed = [](const char* name, bool tied) {
+    return fault_after(Family::llama, 1, [&](const TestFolder& folder) {
+      if (tied)
+        replace(folder, "config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+      replace(folder, "model.safetensors", "lm_head.weight", name);
+    });
+  };
+  CHECK(renamed("lm_head.weight", true) == "");
+  CHECK(renamed("lm_head.weighs", true).find("unknown tensor") != std::string::npos);
+  CHECK(renamed("lm_head.weighs", false).find("\"lm_head.weight\" is missing") != std::string::npos);
+}
+
+TEST_CASE("an index that does not fit its files is refused") {
+  const std::string index = "model.safetensors.index.json", second = "model-00002-of-00003.safetensors";
+  CHECK(fault_after(Family::qwen3, 3, [](const TestFolder&) {}) == "");
+  CHECK(
+      fault_after(Family::qwen3, 3, [&](const TestFolder& folder) {
+        replace(folder, index, second, "../" + second);
+      }).find("is \"../model-00002-of-00003.safetensors\"; expected a plain file name") != std::string::npos);
+  CHECK(fault_after(Family::qwen3, 3, [&](const TestFolder& folder) {
+          replace(folder, index, second, "model-00001-of-00003.safetensors");
+        }).find("expected only tensors that the index places here") != std::string::npos);
+  CHECK(fault_after(Family::qwen3, 3, [&](const TestFolder& folder) {
+          std::filesystem::remove(folder.path() / second);
+        }).find("open failed") != std::string::npos);
+  CHECK(fault_after(Family::qwen3, 3,
+                    [&](const TestFolder& folder) {
+                      replace(folder, index, "\"model.norm.weight\"", "\"model.norm.weighs\"");
+                    })
+            .find("holds tensor \"model.norm.weight\"; expected only tensors that the index places") !=
+        std::string::npos);
+  CHECK(fault_after(Family::qwen3, 3,
+                    [&](const TestFolder& folder) {
+                      replace(folder, index, "\"weight_map\": {",
+                              "\"weight_map\": {\"x\": \"" + second + "\",");
+                    })
+            .find("places tensor \"x\" in \"" + second + "\"; expected a file that holds it") !=
+        std::string::npos);
+  CHECK(fault_after(Family::qwen3, 3, [&](const TestFolder& folder) {
+          folder.write("model.safetensors", "");
+        }).find("has both") != std::string::npos);
+}
+
+TEST_CASE("random weights have the deviation that keeps activations near 1") {
+  DecoderConfig config = small(Family::llama);
+  config.hidden = 96, config.vocabulary = 400;
+  const DecoderModel model = random_decoder(config, 9);
+  const auto deviation = [](const std::vector<float>& values) {
+    double squares = 0;
+    for (const float value : values) squares += double(value) * value;
+    return std::sqrt(squares / double(values.size()));
+  };
+  CHECK(deviation(model.weights.embedding.values) == doctest::Approx(1).epsilon(0.02));
+  CHECK(deviation(model.weights.output.values) == doctest::Approx(1 / std::sqrt(96.0)).epsilon(0.02));
+  CHECK(deviation(model.weights.layers[0].o.values) == doctest::Approx(0.5 / std::sqrt(24.0)).epsilon(0.05));
+}
+
+}  // namespace
+}  // namespace troupe::kernels

@@ -1,0 +1,42 @@
+#include <cmath>
+#include <numbers>
+
+#include "kernels/checkpoint/model.h"
+
+namespace troupe::kernels {
+namespace {
+
+// Llama 3.1's rule: wavelengths shorter than original/high stay, those longer than original/low are stretched
+// by `factor`, and between the two the frequency is a mean of both, weighted by where original/wavelength
+// lies.
+double llama3_scaled(double frequency, const RopeScaling& scaling) {
+  const double turns = scaling.original_positions * frequency / (2 * std::numbers::pi);
+  if (turns > scaling.high_frequency_factor) return frequency;
+  if (turns < scaling.low_frequency_factor) return frequency / scaling.factor;
+  const double kept =
+      (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor);
+  return kept * frequency + (1 - kept) * frequency / scaling.factor;
+}
+
+}  // namespace
+
+std::vector<double> rope_frequencies(const DecoderConfig& config) {
+  std::vector<double> frequencies(config.head_dim / 2);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const double plain = std::pow(config.rope_theta, -2.0 * static_cast<double>(i) / config.head_dim);
+    switch (config.rope_scaling.kind) {
+      case RopeScaling::Kind::none:
+        frequencies[i] = plain;
+        break;
+      case RopeScaling::Kind::linear:
+        frequencies[i] = plain / config.rope_scaling.factor;
+        break;
+      case RopeScaling::Kind::llama3:
+        frequencies[i] = llama3_scaled(plain, config.rope_scaling);
+        break;
+    }
+  }
+  return frequencies;
+}
+
+}  // namespace troupe::kernels

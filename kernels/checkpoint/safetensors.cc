@@ -1,0 +1,172 @@
+#include "kernels/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "kernels/base/float_formats.h"
+#include "kernels/checkpoint/json_file.h"
+
+namespace troupe::kernels {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensors are stored little-endian and copied as they are");
+
+constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own bound
+constexpr std::size_t kLengthBytes = 8, kRankMax = 8;
+
+struct Dtype {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+constexpr std::array<Dtype, 15> kDtypes{{{"F64", 8},
+                                         {"F32", 4},
+                                         {"F16", 2},
+                                         {"BF16", 2},
+                                         {"F8_E4M3", 1},
+                                         {"F8_E5M2", 1},
+                                         {"I64", 8},
+                                         {"I32", 4},
+                                         {"I16", 2},
+                                         {"I8", 1},
+                                         {"U64", 8},
+                                         {"U32", 4},
+                                         {"U16", 2},
+                                         {"U8", 1},
+                                         {"BOOL", 1}}};
+
+std::uint64_t dtype_bytes(const JsonFields& fields, const std::string& name) {
+  for (const Dtype& dtype : kDtypes)
+    if (dtype.name == name) return dtype.bytes;
+  fields.fault("dtype", "a type of the safetensors format");
+}
+
+std::uint64_t unsigned_element(const JsonFields& fields, std::string_view key,
+                               const nlohmann::json& element) {
+  if (!element.is_number_unsigned()) fields.fault(key, "integers from 0, found " + described(element));
+  return element.get<std::uint64_t>();
+}
+
+std::vector<std::uint64_t> unsigned_array(const JsonFields& fields, std::string_view key,
+                                          std::size_t length_max) {
+  const nlohmann::json* const array = fields.find(key);
+  if (!array || !array->is_array() || array->size() > length_max)
+    fields.fault(key, "an array of at most " + std::to_string(length_max) + " integers");
+  std::vector<std::uint64_t> result;
+  for (const nlohmann::json& element : *array) result.push_back(unsigned_element(fields, key, element));
+  return result;
+}
+
+// Bytes of a tensor, or no value if they do not fit into 64 bits.
+bool checked_bytes(std::span<const std::uint64_t> shape, std::uint64_t element_bytes, std::uint64_t& bytes) {
+  bytes = element_bytes;
+  for (const std::uint64_t extent : shape)
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) return false;
+  return true;
+}
+
+StoredTensor read_entry(const JsonFields& fields, std::uint64_t data_bytes) {
+  StoredTensor tensor;
+  tensor.dtype = fields.maybe_text("dtype").value_or("");
+  const std::uint64_t element_bytes = dtype_bytes(fields, tensor.dtype);
+  tensor.shape = unsigned_array(fields, "shape", kRankMax);
+  const std::vector<std::uint64_t> offsets = unsigned_array(fields, "data_offsets", 2);
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes)
+    fields.fault("data_offsets", "[begin, end] with begin <= end <= " + std::to_string(data_bytes) +
+                                     ", found " + shape_text(offsets));
+  tensor.begin = offsets[0];
+  tensor.end = offsets[1];
+  std::uint64_t bytes = 0;
+  if (!checked_bytes(tensor.shape, element_bytes, bytes) || bytes != tensor.end - tensor.begin)
+    fields.fault("shape", "what " + std::to_string(tensor.end - tensor.begin) + " bytes of " + tensor.dtype +
+                              " hold, found " + shape_text(tensor.shape));
+  return tensor;
+}
+
+// out[i] = widen(stored[i]); false if any is not finite. Tensors need not be aligned in the file.
+template <class Stored, class Widen>
+bool widen_all(const std::byte* in, std::span<float> out, Widen widen) {
+  std::uint32_t not_finite = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Stored stored;
+    std::memcpy(&stored, in + i * sizeof(Stored), sizeof(Stored));
+    out[i] = widen(stored);
+    not_finite |= (std::bit_cast<std::uint32_t>(out[i]) & 0x7f800000u) == 0x7f800000u;
+  }
+  return not_finite == 0;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : path_(file), mapped_(file) {
+  read_header();
+  check_tiling();
+}
+
+void SafetensorsFile::read_header() {
+  const std::span<const std::byte> bytes = mapped_.bytes();
+  if (bytes.size() < kLengthBytes)
+    load_fault(path_, std::to_string(bytes.size()) + " bytes long", "8 bytes of header length and a header");
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
+  const std::uint64_t most = std::min<std::uint64_t>(kHeaderBytesMax, bytes.size() - kLengthBytes);
+  if (header_bytes > most)
+    load_fault(path_, "the header length is " + std::to_string(header_bytes),
+               "at most " + std::to_string(most) + " in this file");
+  data_ = bytes.subspan(kLengthBytes + header_bytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes);
+  const nlohmann::json header = parse_json(path_, text);
+  if (!header.is_object()) load_fault(path_, "the header is " + described(header), "an object");
+  for (const auto& [name, entry] : header.items())
+    if (name == "__metadata__")
+      JsonFields(path_, entry, name);
+    else
+      tensors_.emplace(name, read_entry(JsonFields(path_, entry, "tensor " + in_quotes(name)), data_.size()));
+}
+
+void SafetensorsFile::check_tiling() const {
+  std::vector<const std::pair<const std::string, StoredTensor>*> ordered;
+  for (const auto& tensor : tensors_) ordered.push_back(&tensor);
+  std::ranges::sort(ordered, {}, [](const auto* t) { return std::pair(t->second.begin, t->second.end); });
+  std::uint64_t covered = 0;
+  for (const auto* tensor : ordered) {
+    if (tensor->second.begin != covered)
+      load_fault(
+          path_,
+          "tensor " + in_quotes(tensor->first) + " begins at byte " + std::to_string(tensor->second.begin),
+          std::to_string(covered) + ", where the data before it ends");
+    covered = tensor->second.end;
+  }
+  if (covered != data_.size())
+    load_fault(path_, std::to_string(data_.size()) + " bytes of data",
+               "the tensors' " + std::to_string(covered));
+}
+
+std::vector<float> SafetensorsFile::values(const std::string& name) const {
+  const StoredTensor& tensor = tensors_.at(name);
+  std::uint64_t elements = 0;
+  checked_bytes(tensor.shape, 1, elements);
+  std::vector<float> result;
+  const std::byte* const in = data_.data() + tensor.begin;
+  bool finite = true;
+  if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
+    load_fault(path_, "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
+  result.resize(elements);
+  if (tensor.dtype == "F32") finite = widen_all<float>(in, result, [](float stored) { return stored; });
+  if (tensor.dtype == "F16") finite = widen_all<std::uint16_t>(in, result, from_f16);
+  if (tensor.dtype == "BF16") finite = widen_all<std::uint16_t>(in, result, from_bf16);
+  if (!finite) load_fault(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
+  return result;
+}
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (const std::uint64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,59 @@
+#pragma once
+// The safetensors file format: an 8-byte little-endian header length, a JSON header (name → dtype, shape,
+// byte range) and the tensors' bytes. The reader trusts nothing: every length, name, type, shape and offset
+// is checked before a byte is used, and the tensors must tile the data exactly, without overlaps and holes.
+// Faults are LoadErrors.
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/checkpoint/mapped_file.h"
+#include "kernels/checkpoint/model.h"
+
+namespace troupe::kernels {
+
+struct StoredTensor {
+  std::string dtype;  // "F32", "BF16", … as in the header; one that the format knows
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0, end = 0;  // bytes, relative to the first byte after the header
+};
+
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& file);  // throws LoadError
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+
+  // The elements of an F32, F16 or BF16 tensor as float32. Any other type, and any value that is not finite,
+  // is a LoadError that names the tensor.
+  std::vector<float> values(const std::string& name) const;
+
+ private:
+  void read_header();
+  void check_tiling() const;
+
+  std::filesystem::path path_;
+  MappedFile mapped_;
+  std::span<const std::byte> data_;
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+struct NamedTensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::span<const float> values;
+};
+
+// Writes the tensors in the order given. Values that `stored_as` cannot hold, and failures to write, are
+// LoadErrors.
+void write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
+                       StoredAs stored_as);
+
+// "[2, 3]", for messages.
+std::string shape_text(std::span<const std::uint64_t> shape);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,38 @@
+#include "kernels/checkpoint/vocabulary.h"
+
+#include "kernels/checkpoint/json_file.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::uint64_t kVocabularyBytesMax = std::uint64_t{1} << 30;  // tens of bytes for each of 2^26 names
+
+}  // namespace
+
+std::optional<Token> Vocabulary::find(std::string_view name) const {
+  const auto found = tokens_.find(name);
+  return found == tokens_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary) {
+  const std::filesystem::path file = directory / "vocab.json";
+  const nlohmann::json document = read_json_file(file, kVocabularyBytesMax);
+  const JsonFields fields(file, document);
+  Vocabulary result;
+  result.names_.resize(vocabulary);
+  for (const auto& [name, id] : document.items()) {
+    if (name.empty()) load_fault(file, "an empty name", "names of at least one character");
+    const bool inside = id.is_number_unsigned() && id.get<std::uint64_t>() < vocabulary;
+    if (!inside)
+      load_fault(file, in_quotes(name) + " is " + described(id), "an id below " + std::to_string(vocabulary));
+    std::string& place = result.names_[id.get<std::size_t>()];
+    if (!place.empty())
+      load_fault(file, in_quotes(name) + " and " + in_quotes(place) + " both are " + described(id),
+                 "one name for each id");
+    place = name;
+    result.tokens_.emplace(name, static_cast<Token>(id.get<std::uint64_t>()));
+  }
+  return result;
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,27 @@
+#pragma once
+// The CPU backend with its vector kernels and its team named outright, so that a test can run the whole
+// decoder on every instruction set that this CPU has, and split even the smallest pass. Everybody else calls
+// make_cpu_decoder of decoder.h, which takes the best.
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cpu/engine/team.h"
+#include "kernels/cpu/products/product.h"
+#include "kernels/decoder/decoder.h"
+#include "kernels/operations/attend.h"
+#include "kernels/operations/elementwise.h"
+#include "kernels/operations/readout.h"
+
+namespace troupe::kernels {
+
+struct VectorKernels {
+  const Elementwise* elementwise;
+  Attend* attend;
+  ReadoutRows* readout;
+  const ProductVersion* product;
+};
+
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
+                                          const VectorKernels& vector_kernels, Teams teams);
+
+}  // namespace troupe::kernels

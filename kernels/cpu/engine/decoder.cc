@@ -1,0 +1,431 @@
+// The decoder on the CPU. One forward pass runs all computed tokens of all requests through the layers as the
+// rows of one matrix; BatchPlanner says beforehand which rows belong together, LayerKv holds their keys and
+// values. Between two attentions every row is on its own: a chunk of rows goes from one layer's mixed heads
+// through its feed-forward part to the next layer's keys and values while it is in cache, and chunks are what
+// idle cores take. So a layer has two regions of parallel work, rows and attention; where rows are few,
+// products are shared by output features instead. In the last layer only rows with a readout go on past the
+// keys and values: a ranking request has one.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/cpu/engine/cpu_decoder.h"
+#include "kernels/cpu/engine/decoder_attention.h"
+#include "kernels/cpu/engine/decoder_buffer.h"
+#include "kernels/cpu/engine/decoder_kv.h"
+#include "kernels/cpu/engine/decoder_rope.h"
+#include "kernels/cpu/engine/decoder_weights.h"
+#include "kernels/cpu/engine/decoder_workspace.h"
+#include "kernels/cpu/engine/team.h"
+#include "kernels/cpu/products/byte_product.h"
+#include "kernels/decoder/decoder_batch.h"
+
+namespace troupe::kernels {
+namespace {
+
+// Rows of a chunk: so many that weights are read often per load, so few that their activations stay near,
+// whole tiles of the matrix product, and as many chunks for each worker.
+std::size_t chunk_rows(std::size_t rows, std::uint32_t workers) {
+  constexpr std::size_t most = 256, tile = 12;
+  const std::size_t rounds = std::max<std::size_t>(1, (rows + workers * most - 1) / (workers * most));
+  const std::size_t chunks = rounds * workers;
+  return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
+}
+
+// Up to so many rows idle cores share each product's output features instead of its rows: reading the weight
+// takes most of the time, and then everybody reads a part of it.
+constexpr std::size_t few_rows = 64;
+constexpr std::size_t readout_rows_at_once = 256;
+constexpr double copies_cost = 20;  // operations in the time of copying one value
+
+struct Rows {
+  std::size_t begin, count;
+};
+
+class CpuDecoder final : public Decoder {
+ public:
+  CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::shared_ptr<const Teams> teams,
+             std::uint32_t executor, const DecoderOptions& options, const VectorKernels& vector_kernels)
+      : weights_(std::move(weights)),
+        teams_(std::move(teams)),
+        team_(*(*teams_)[executor % teams_->size()]),
+        c_(weights_->config),
+        options_(options),
+        layout_(kv_layout(c_, options.page_tokens, options.kv)),
+        vector_kernels_(vector_kernels),
+        planner_(c_, layout_),
+        kv_(layout_),
+        rope_(rope_frequencies(c_)),
+        workspaces_(team_.cores()) {}
+
+  const DecoderConfig& config() const override { return c_; }
+  const KvLayout& layout() const override { return layout_; }
+  using Decoder::forward;
+  void forward(std::span<const Request> requests, std::vector<Logits>& logits) override;
+  void measure(ForwardTimes* times) override { times_ = times; }
+  std::unique_ptr<Decoder> share(std::uint32_t executor) const override {
+    return std::make_unique<CpuDecoder>(weights_, teams_, executor, options_, vector_kernels_);
+  }
+
+ private:
+  void stay_on_node();
+  void start(std::span<const Request> requests, std::uint32_t workers);
+  template <class Work>
+  void for_rows(Team::Pass& pass, Work&& work);
+  void multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add, Workspace& w);
+  void run_rows(Team::Pass& pass, std::uint32_t layer);
+  void run_attention(Team::Pass& pass, std::uint32_t layer);
+  Workspace& workspace(std::uint32_t worker);
+  void embed(Rows rows, Workspace& w);
+  void make_queries_keys_values(const PackedLayer& layer, Rows rows, Workspace& w);
+  void attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w);
+  void add_attention(const PackedLayer& layer, Rows rows, Workspace& w);
+  void add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w);
+  void keep_read_rows();
+  void norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out);
+  void read(Team::Pass& pass, std::span<const Request> requests, std::vector<Logits>& logits);
+  void read_rows(Team::Pass& pass, std::span<const Token> rows);
+  void collect_times();
+
+  std::size_t q_width() const { return std::size_t{c_.heads} * c_.head_dim; }
+  std::size_t kv_width() const { return std::size_t{c_.kv_heads} * c_.head_dim; }
+  std::size_t qkv_width() const { return q_width() + 2 * kv_width(); }
+  bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
+  double row_operations() const;  // of the linear layers of one layer, per row
+  double* timed(Workspace& w, double ForwardTimes::*part) const {
+    return times_ == nullptr ? nullptr : &(w.times.*part);
+  }
+
+  const std::shared_ptr<const PackedDecoder> weights_;
+  const std::shared_ptr<const Teams> teams_;  // one for each memory node
+  Team& team_;
+  const DecoderConfig& c_;
+  const DecoderOptions options_;
+  const KvLayout layout_;
+  const VectorKernels vector_kernels_;
+  const Elementwise& ops_ = *vector_kernels_.elementwise;
+  BatchPlanner planner_;
+  LayerKv kv_;
+  RopeTable rope_;
+  ForwardTimes* times_ = nullptr;
+
+  // The pass at hand.
+  const DecoderBatch* batch_ = nullptr;
+  std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
+  std::size_t chunk_rows_ = 0;
+  Team::Pass* sharing_ = nullptr;    // while its few rows share products
+  FloatBuffer state_, qkv_, mixed_;  // [rows] × hidden, qkv_width, q_width
+  AttentionParts all_rows_, read_rows_;
+  std::vector<const float*> readout_states_;
+  std::vector<float*> readout_out_;
+  std::vector<Workspace> workspaces_;  // [worker]
+};
+
+void CpuDecoder::forward(std::span<const Request> requests, std::vector<Logits>& logits) {
+  stay_on_node();
+  Team::Pass pass(team_);
+  start(requests, pass.workers());
+  for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
+    run_rows(pass, layer);
+    run_attention(pass, layer);
+  }
+  read(pass, requests, logits);
+  if (times_ != nullptr) collect_times();
+}
+
+// The thread that runs passes computes beside its helpers.
+void CpuDecoder::stay_on_node() {
+  thread_local CpuSet beside;
+  if (beside == team_.cpus()) return;
+  beside = team_.cpus();
+  stay_on(beside);
+}
+
+// Plans the pass and makes room for it.
+void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers) {
+  PartTimer timer(timed(workspaces_[0], &ForwardTimes::planning));
+  batch_ = &planner_.plan(requests);
+  rows_ = batch_->rows();
+  chunk_rows_ =
+      rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
+  cut_attention(*batch_, AttendingRows::all, c_.heads, c_.kv_heads, workers, all_rows_);
+  cut_attention(*batch_, AttendingRows::read, c_.heads, c_.kv_heads, workers, read_rows_);
+  state_.reserve(rows_ * c_.hidden);
+  qkv_.reserve(rows_ * qkv_width());
+  mixed_.reserve(rows_ * q_width());
+  // Whoever may take a chunk has room for it before it comes; what is never touched is never backed.
+  const std::uint32_t working = workers > 1 ? team_.cores() : 1;
+  for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
+  kv_.reserve(batch_->rows());
+  rope_.gather(batch_->positions);
+}
+
+// Does `work` for all rows: chunk by chunk, shared among idle cores, or in one chunk whose products they
+// share.
+template <class Work>
+void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
+  if (rows_ <= chunk_rows_) {
+    // Few rows, in float32: idle cores share each product. A pass that ends in a throw leaves this for the
+    // next.
+    sharing_ = rows_ <= few_rows && options_.weights == WeightFormat::f32 ? &pass : nullptr;
+    if (rows_ > 0) work(Rows{0, rows_}, workspace(0));
+    sharing_ = nullptr;
+    return;
+  }
+  sharing_ = nullptr;
+  const std::size_t chunks = (rows_ + chunk_rows_ - 1) / chunk_rows_;
+  pass.run(chunks, static_cast<double>(rows_) * row_operations(),
+           [&](std::size_t chunk, std::uint32_t worker) {
+             const std::size_t begin = chunk * chunk_rows_;
+             work(Rows{begin, std::min(chunk_rows_, rows_ - begin)}, workspace(worker));
+           });
+}
+
+// out = linear(in), or out += linear(in), for `rows` dense rows.
+void CpuDecoder::multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add,
+                          Workspace& w) {
+  const auto product = [&](FeaturePart features, Workspace& workspace) {
+    PartTimer timer(timed(workspace, &ForwardTimes::linear));
+    if (add)
+      linear.add(in, out, rows, features);
+    else
+      linear.run(in, out, rows, features);
+  };
+  if (sharing_ == nullptr) {
+    product({}, w);
+    return;
+  }
+  // With few rows reading the weight is what takes time: as long as these many rows.
+  constexpr std::size_t rows_worth_reading = 12;
+  const double operations =
+      2.0 * linear.rows() * linear.columns() * static_cast<double>(std::max(rows, rows_worth_reading));
+  const std::size_t parts = std::min<std::size_t>(linear.parts_max(), 2 * team_.cores());
+  sharing_->run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
+    product({part, parts}, workspaces_[worker]);
+  });
+}
+
+// From the mixed heads of the layer before (or the embedding) to this layer's queries, keys and values.
+void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
+  for_rows(pass, [&](Rows rows, Workspace& w) {
+    if (layer == 0) {
+      embed(rows, w);
+    } else {
+      add_attention(weights_->layers[layer - 1], rows, w);
+      add_feed_forward(weights_->layers[layer - 1], rows, w);
+    }
+    make_queries_keys_values(weights_->layers[layer], rows, w);
+  });
+}
+
+// Keys and values that are to stay go to their pages beside attention: both only read this layer's.
+void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
+  if (is_last(layer)) keep_read_rows();
+  const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
+  const std::size_t parts = attention.parts.size();
+  double operations = 4 * attention.pairs * static_cast<double>(q_width());
+  for (const KeptSegment& segment : batch_->kept)
+    operations += copies_cost * static_cast<double>(segment.tokens * 2 * kv_width());
+  pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
+    Workspace& w = workspaces_[worker];
+    if (part < parts) {
+      attend_part(attention.parts[part], layer, w);
+    } else {
+      PartTimer timer(timed(w, &ForwardTimes::keys_values));
+      kv_.keep(batch_->kept[part - parts], layer);
+    }
+  });
+}
+
+// Has room for a chunk.
+Workspace& CpuDecoder::workspace(std::uint32_t worker) {
+  Workspace& w = workspaces_[worker];
+  w.normed.reserve(chunk_rows_ * c_.hidden);
+  w.gate_up.reserve(chunk_rows_ * 2 * c_.intermediate);
+  w.activated.reserve(chunk_rows_ * c_.intermediate);
+  return w;
+}
+
+void CpuDecoder::embed(Rows rows, Workspace& w) {
+  PartTimer timer(timed(w, &ForwardTimes::embedding));
+  float* out = state_.data() + rows.begin * c_.hidden;
+  for (const Token token : std::span(batch_->tokens).subspan(rows.begin, rows.count)) {
+    out =
+        std::copy_n(&weights_->embedding.values[static_cast<std::size_t>(token) * c_.hidden], c_.hidden, out);
+  }
+}
+
+// Queries, keys and values of the rows side by side; queries and keys are normed (Qwen3) and rotated in
+// place.
+void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, Workspace& w) {
+  const std::size_t stride = qkv_width(), rotated_heads = c_.heads + c_.kv_heads;
+  float* const qkv = qkv_.data() + rows.begin * stride;
+  {
+    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    norm(state_.data() + rows.begin * c_.hidden, layer.input_norm, rows.count, w.normed.data());
+  }
+  multiply(layer.qkv, w.normed.data(), qkv, rows.count, false, w);
+  {
+    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    for (std::size_t head = 0; c_.qk_norm && head < rotated_heads; ++head) {
+      const std::vector<float>& weight = head < c_.heads ? layer.q_norm : layer.k_norm;
+      float* at = qkv + head * c_.head_dim;
+      ops_.rms_norm(at, stride, weight.data(), static_cast<float>(c_.rms_epsilon), at, stride, rows.count,
+                    c_.head_dim);
+    }
+    const std::size_t angles = rows.begin * c_.head_dim / 2;
+    ops_.rope(qkv, stride, rows.count, rotated_heads, c_.head_dim, rope_.cosines() + angles,
+              rope_.sines() + angles);
+  }
+  PartTimer timer(timed(w, &ForwardTimes::keys_values));
+  kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), qkv + q_width(),
+            qkv + q_width() + kv_width(), stride);
+}
+
+// Moves the rows with a readout to the front; the others end here. Only their queries are needed from now on.
+void CpuDecoder::keep_read_rows() {
+  const std::vector<std::uint32_t>& read_rows = batch_->read_rows;
+  for (std::size_t to = 0; to < read_rows.size(); ++to) {
+    const std::size_t from = read_rows[to];
+    if (from == to) continue;
+    std::copy_n(state_.data() + from * c_.hidden, c_.hidden, state_.data() + to * c_.hidden);
+    std::copy_n(qkv_.data() + from * qkv_width(), q_width(), qkv_.data() + to * qkv_width());
+  }
+  rows_ = read_rows.size();
+}
+
+void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w) {
+  PartTimer timer(timed(w, &ForwardTimes::attention));
+  const RowGroup& group = batch_->groups[part.group];
+  const std::size_t rows = part.row_end - part.row_begin, begin = part.row_begin;
+  const auto interval = [&](const std::vector<std::uint32_t>& all) {
+    return std::span(all).subspan(begin, rows);
+  };
+  AttendTask task;
+  task.query_stride = qkv_width();
+  task.out_stride = q_width();
+  task.rows = static_cast<std::uint32_t>(rows);
+  task.heads = c_.heads / c_.kv_heads;
+  task.head_dim = c_.head_dim;
+  task.scale = 1 / std::sqrt(static_cast<float>(c_.head_dim));
+  task.tail_begin = interval(is_last(layer) ? batch_->read_begin : batch_->visible_begin);
+  task.tail_end = interval(is_last(layer) ? batch_->read_end : batch_->visible_end);
+  const std::size_t first_query = std::size_t{part.head} * task.heads * c_.head_dim;
+  task.queries = qkv_.data() + begin * task.query_stride + first_query;
+  task.out = mixed_.data() + begin * task.out_stride + first_query;
+  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), layer,
+              part.head, w.context);
+  task.context = w.context;
+  const KvRun tail = kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end));
+  task.tail = std::span(&tail, 1);
+  vector_kernels_.attend(task, w.attend);
+}
+
+void CpuDecoder::add_attention(const PackedLayer& layer, Rows rows, Workspace& w) {
+  multiply(layer.o, mixed_.data() + rows.begin * q_width(), state_.data() + rows.begin * c_.hidden,
+           rows.count, true, w);
+}
+
+void CpuDecoder::add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w) {
+  float* const state = state_.data() + rows.begin * c_.hidden;
+  {
+    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    norm(state, layer.post_attention_norm, rows.count, w.normed.data());
+  }
+  multiply(layer.gate_up, w.normed.data(), w.gate_up.data(), rows.count, false, w);
+  {
+    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    ops_.swiglu(w.gate_up.data(), 2 * c_.intermediate, w.activated.data(), c_.intermediate, rows.count,
+                c_.intermediate);
+  }
+  multiply(layer.down, w.activated.data(), state, rows.count, true, w);
+}
+
+// out = RMSNorm(in), dense rows of hidden features.
+void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out) {
+  ops_.rms_norm(in, c_.hidden, weight.data(), static_cast<float>(c_.rms_epsilon), out, c_.hidden, rows,
+                c_.hidden);
+}
+
+// The rest of the last layer for the rows with a readout, then their logits.
+void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::vector<Logits>& logits) {
+  for_rows(pass, [&](Rows rows, Workspace& w) {
+    add_attention(weights_->layers.back(), rows, w);
+    add_feed_forward(weights_->layers.back(), rows, w);
+    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    float* const state = state_.data() + rows.begin * c_.hidden;
+    norm(state, weights_->final_norm, rows.count, state);
+  });
+  logits.resize(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    logits[i].readouts.resize(requests[i].plan->readouts.size());
+  const std::span<const BatchReadout> all = batch_->readouts;
+  for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
+    const std::span<const Token> rows = all[first].vocabulary_rows;
+    readout_states_.clear();
+    readout_out_.clear();
+    for (end = first; end < all.size() && std::ranges::equal(all[end].vocabulary_rows, rows); ++end) {
+      std::vector<float>& out = logits[all[end].request].readouts[all[end].index];
+      out.resize(rows.size());
+      readout_states_.push_back(state_.data() + all[end].read_row * std::size_t{c_.hidden});
+      readout_out_.push_back(out.data());
+    }
+    read_rows(pass, rows);
+  }
+}
+
+// Logits of the same vocabulary rows for all of readout_states_.
+void CpuDecoder::read_rows(Team::Pass& pass, std::span<const Token> rows) {
+  const std::size_t parts = (rows.size() + readout_rows_at_once - 1) / readout_rows_at_once;
+  const double operations = 2.0 * static_cast<double>(rows.size() * readout_states_.size()) * c_.hidden;
+  pass.run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
+    Workspace& w = workspaces_[worker];
+    PartTimer timer(timed(w, &ForwardTimes::readout));
+    const std::size_t first = part * readout_rows_at_once;
+    w.logits.clear();
+    for (float* out : readout_out_) w.logits.push_back(out + first);
+    vector_kernels_.readout(readout_states_, weights_->output_rows(),
+                            rows.subspan(first, std::min(readout_rows_at_once, rows.size() - first)),
+                            w.logits);
+  });
+}
+
+void CpuDecoder::collect_times() {
+  for (Workspace& w : workspaces_) {
+    for (const auto part :
+         {&ForwardTimes::planning, &ForwardTimes::embedding, &ForwardTimes::linear, &ForwardTimes::attention,
+          &ForwardTimes::elementwise, &ForwardTimes::keys_values, &ForwardTimes::readout})
+      times_->*part += w.times.*part;
+    w.times = {};
+  }
+}
+
+double CpuDecoder::row_operations() const {
+  const double attention = static_cast<double>(qkv_width() + q_width()), inner = 3.0 * c_.intermediate;
+  return 2 * c_.hidden * (attention + inner);
+}
+
+}  // namespace
+
+std::string weight_variant(WeightFormat format) {
+  if (format == WeightFormat::f32) return "";
+  return ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
+}
+
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
+                                          const VectorKernels& vector_kernels, Teams teams) {
+  TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
+  TROUPE_CHECK(!teams.empty(), "a decoder has at least one team");
+  return std::make_unique<CpuDecoder>(std::make_shared<const PackedDecoder>(pack_decoder(
+                                          std::move(model), {options.weights, *vector_kernels.product})),
+                                      std::make_shared<const Teams>(std::move(teams)), 0, options,
+                                      vector_kernels);
+}
+
+std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {
+  return make_cpu_decoder(std::move(model), options,
+                          {&elementwise(), &attend, &readout_rows, &product_version()},
+                          make_teams(options.cores, options.executors, read_memory_nodes()));
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,84 @@
+#include "kernels/cpu/engine/decoder_kv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/operations/narrow.h"
+
+namespace troupe::kernels {
+namespace {
+
+void copy_tokens(const void* from, std::size_t bytes, std::byte* page, std::size_t page_bytes) {
+  std::memcpy(page, from, bytes);
+  std::memset(page + bytes, 0, page_bytes - bytes);
+}
+
+// Dense rows of `width` values at `to`, as `format`.
+void round_rows(KvFormat format, const float* from, std::size_t stride, std::byte* to, std::size_t rows,
+                std::size_t width) {
+  if (format == KvFormat::f32) {
+    for (std::size_t r = 0; r < rows; ++r)
+      std::memcpy(to + r * width * sizeof(float), from + r * stride, width * sizeof(float));
+    return;
+  }
+  Narrow* const narrow = format == KvFormat::f16 ? narrowing().to_f16 : narrowing().to_bf16;
+  narrow(from, stride, reinterpret_cast<std::uint16_t*>(to), rows, width);
+}
+
+}  // namespace
+
+void LayerKv::reserve(std::uint32_t rows) {
+  rows_ = rows;
+  const std::size_t bytes = std::size_t{rows} * layout_.kv_heads * 2 * layout_.vector_bytes();
+  buffer_.reserve((bytes + sizeof(float) - 1) / sizeof(float));
+}
+
+std::byte* LayerKv::keys_of(std::uint32_t head) const {
+  return reinterpret_cast<std::byte*>(buffer_.data()) +
+         std::size_t{head} * 2 * rows_ * layout_.vector_bytes();
+}
+
+std::byte* LayerKv::values_of(std::uint32_t head) const {
+  return keys_of(head) + rows_ * layout_.vector_bytes();
+}
+
+void LayerKv::store(std::uint32_t first_row, std::uint32_t rows, const float* keys, const float* values,
+                    std::size_t stride) {
+  const std::size_t width = layout_.head_dim, at = first_row * layout_.vector_bytes();
+  for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
+    round_rows(layout_.format, keys + head * width, stride, keys_of(head) + at, rows, width);
+    round_rows(layout_.format, values + head * width, stride, values_of(head) + at, rows, width);
+  }
+}
+
+void LayerKv::keep(const KeptSegment& segment, std::uint32_t layer) const {
+  const std::size_t token_bytes = layout_.vector_bytes(), head_bytes = layout_.head_bytes();
+  for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
+    for (std::uint32_t done = 0, p = 0; done < segment.tokens; ++p) {
+      const std::uint32_t tokens = std::min(layout_.page_tokens, segment.tokens - done);
+      const std::size_t at = (segment.row + done) * token_bytes, bytes = tokens * token_bytes;
+      std::byte* page = segment.pages[p];
+      copy_tokens(keys_of(head) + at, bytes, page + layout_.keys(layer, head), head_bytes);
+      copy_tokens(values_of(head) + at, bytes, page + layout_.values(layer, head), head_bytes);
+      done += tokens;
+    }
+  }
+}
+
+KvRun LayerKv::rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens) const {
+  const std::size_t at = row * layout_.vector_bytes();
+  return {keys_of(head) + at, values_of(head) + at, tokens, layout_.head_dim, layout_.format};
+}
+
+void LayerKv::resolve(std::span<const ContextSpan> spans, std::uint32_t layer, std::uint32_t head,
+                      std::vector<KvRun>& runs) const {
+  runs.clear();
+  const std::size_t keys = layout_.keys(layer, head), values = layout_.values(layer, head);
+  for (const ContextSpan& span : spans) {
+    runs.push_back(span.page == nullptr ? rows(head, span.row, span.tokens)
+                                        : KvRun{span.page + keys, span.page + values, span.tokens,
+                                                layout_.head_dim, layout_.format});
+  }
+}
+
+}  // namespace troupe::kernels

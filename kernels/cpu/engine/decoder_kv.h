@@ -1,0 +1,45 @@
+#pragma once
+// Keys and values of one forward pass, one layer at a time. Those of computed rows lie here, head by head, so
+// that the rows of a group are one run whatever their segments; the next layer overwrites them. They are
+// rounded to the layout's format when they arrive, once: segments that are to stay are copied to their pages
+// bit by bit, and it makes no difference whether a segment is read from here or, in a later pass, from pages.
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/engine/decoder_buffer.h"
+#include "kernels/decoder/decoder_batch.h"
+#include "kernels/operations/attend.h"
+#include "kernels/operations/kv_layout.h"
+
+namespace troupe::kernels {
+
+class LayerKv {
+ public:
+  explicit LayerKv(const KvLayout& layout) : layout_(layout) {}
+
+  void reserve(std::uint32_t rows);
+  // Takes rows [first_row, first_row + rows): row r's keys, all heads side by side, are at
+  // keys + (r - first_row)*stride, its values likewise. Safe from several threads for rows of their own.
+  void store(std::uint32_t first_row, std::uint32_t rows, const float* keys, const float* values,
+             std::size_t stride);
+  // Copies the segment's rows to its pages and zeroes the tokens of the last page that it does not fill:
+  // pages are moved and checksummed whole.
+  void keep(const KeptSegment& segment, std::uint32_t layer) const;
+
+  // Keys and values of rows [row, row + tokens).
+  KvRun rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens) const;
+  // Replaces `runs` by where the spans lie.
+  void resolve(std::span<const ContextSpan> spans, std::uint32_t layer, std::uint32_t head,
+               std::vector<KvRun>& runs) const;
+
+ private:
+  // Where the first of a head's keys, or of its values, is.
+  std::byte* keys_of(std::uint32_t head) const;
+  std::byte* values_of(std::uint32_t head) const;
+
+  KvLayout layout_;
+  std::uint32_t rows_ = 0;
+  FloatBuffer buffer_;  // bytes: [kv_head][keys: rows × head_dim | values: rows × head_dim]
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,36 @@
+#include "kernels/cpu/engine/decoder_rope.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::kernels {
+
+void RopeTable::gather(std::span<const std::uint32_t> positions) {
+  if (positions.empty()) return;
+  const std::size_t width = frequencies_.size();
+  grow(std::size_t{*std::max_element(positions.begin(), positions.end())} + 1);
+  cosines_.reserve(positions.size() * width);
+  sines_.reserve(positions.size() * width);
+  for (std::size_t r = 0; r < positions.size(); ++r) {
+    std::copy_n(&cosine_table_[positions[r] * width], width, cosines_.data() + r * width);
+    std::copy_n(&sine_table_[positions[r] * width], width, sines_.data() + r * width);
+  }
+}
+
+void RopeTable::grow(std::size_t positions) {
+  const std::size_t width = frequencies_.size();
+  const std::size_t known = cosine_table_.size() / width;
+  if (positions <= known) return;
+  positions = (positions + 255) / 256 * 256;
+  cosine_table_.resize(positions * width);
+  sine_table_.resize(positions * width);
+  for (std::size_t p = known; p < positions; ++p) {
+    for (std::size_t i = 0; i < width; ++i) {
+      const double angle = static_cast<double>(p) * frequencies_[i];
+      cosine_table_[p * width + i] = static_cast<float>(std::cos(angle));
+      sine_table_[p * width + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+}
+
+}  // namespace troupe::kernels

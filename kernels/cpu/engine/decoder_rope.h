@@ -1,0 +1,30 @@
+#pragma once
+// Cosines and sines of rotary positions. Angles are computed in double, once per position ever seen, because
+// sine and cosine would otherwise cost as much as a layer; a pass then only copies rows. The table grows to
+// the largest position seen.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/engine/decoder_buffer.h"
+
+namespace troupe::kernels {
+
+class RopeTable {
+ public:
+  explicit RopeTable(std::vector<double> frequencies) : frequencies_(std::move(frequencies)) {}
+
+  // Makes cosines() and sines() hold one row of frequencies per position, in this order.
+  void gather(std::span<const std::uint32_t> positions);
+  const float* cosines() const { return cosines_.data(); }
+  const float* sines() const { return sines_.data(); }
+
+ private:
+  void grow(std::size_t positions);
+
+  std::vector<double> frequencies_;
+  std::vector<float> cosine_table_, sine_table_;  // [position][frequency]
+  FloatBuffer cosines_, sines_;
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,120 @@
+#pragma once
+// The cores that the passes of a decoder, and of those shared from it, may use. A pass runs on the thread
+// that began it; where fewer passes run than there are cores, helper threads take parts of its work. So a
+// busy machine computes one request per core, undisturbed, and a quiet one splits a request.
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/cpu/engine/memory_nodes.h"
+
+namespace troupe::kernels {
+
+class Team {
+ public:
+  // Waking a helper takes some microseconds, so work of fewer operations than this stays on the thread that
+  // has it: about 0.1 ms of one core.
+  static constexpr double worth_helping = 1e7;
+
+  // At least one core; starts cores - 1 threads, which sleep until there is work.
+  // Helpers stay on `cpus`; empty: anywhere.
+  explicit Team(std::uint32_t cores, CpuSet cpus = {}, double operations_worth_helping = worth_helping);
+  ~Team();  // no pass may be under way
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  std::uint32_t cores() const { return cores_; }
+  const CpuSet& cpus() const { return cpus_; }
+
+  class Pass;
+
+ private:
+  // Work that is open to helpers. It lies on the stack of the thread that runs it.
+  struct Region {
+    void (*call)(void* work, std::size_t part, std::uint32_t worker);
+    void* work;
+    std::size_t parts;
+    std::atomic<std::size_t> next = 0;
+    std::atomic<std::uint32_t> helpers = 0;  // inside; none enters once the region is closed
+
+    std::atomic<bool> failed = false;
+    std::exception_ptr failure = nullptr;  // the first; the parts that were not begun are left out
+
+    // Takes parts until none is left, or, with a team to give way to, until its cores are all needed by
+    // passes.
+    void take_parts(std::uint32_t worker, const Team* gives_way) noexcept;
+  };
+
+  void stop();
+  void count_idle_cores();
+  void begin_pass();
+  void end_pass();
+  void open(Region& region);
+  void close(Region& region);
+  void help(std::uint32_t worker);
+  Region* find_region();
+  bool await_change(std::unique_lock<std::mutex>& lock, std::uint32_t seen);
+
+  const std::uint32_t cores_;
+  const CpuSet cpus_;
+  const double operations_worth_helping_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Region*> regions_;            // open ones
+  std::uint32_t passes_ = 0, helping_ = 0;  // cores in use: those of passes, and of helpers at work
+  std::uint32_t sleeping_ = 0;
+  std::atomic<std::uint32_t> changes_ = 0;
+  std::atomic<int> idle_cores_ = 0;  // cores that neither a pass nor a helper uses; below 0: one too many
+  bool stopping_ = false;
+  std::vector<std::thread> helpers_;
+};
+
+// One pass under way; it keeps a core busy as long as it lives.
+class Team::Pass {
+ public:
+  explicit Pass(Team& team) : team_(team) { team_.begin_pass(); }
+  ~Pass() { team_.end_pass(); }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+  // Threads that would take part in a region opened now, the caller included.
+  std::uint32_t workers() const;
+
+  // Calls work(part, worker) once for each part in [0, parts), in any order, and returns when all are done.
+  // `worker` is below cores() and no two calls at a time have the same; the calling thread's is 0.
+  // `operations` is the cost of all parts together. What a part throws leaves here, once those that
+  // were begun have ended; the others are left out.
+  template <class Work>
+  void run(std::size_t parts, double operations, Work&& work) {
+    if (parts > 1 && operations >= team_.operations_worth_helping_ && team_.cores_ > 1) {
+      Region region{[](void* w, std::size_t part, std::uint32_t worker) {
+                      (*static_cast<std::remove_reference_t<Work>*>(w))(part, worker);
+                    },
+                    const_cast<void*>(static_cast<const void*>(&work)), parts};
+      team_.open(region);
+      region.take_parts(0, nullptr);
+      team_.close(region);
+      if (region.failure) std::rethrow_exception(region.failure);
+      return;
+    }
+    for (std::size_t part = 0; part < parts; ++part) work(part, 0u);
+  }
+
+ private:
+  Team& team_;
+};
+
+// The teams of a decoder with `executors` executors: one for each memory node, which share the cores evenly
+// (each gets at least one, and no more than the node has). One team that stays nowhere if there are no nodes,
+// or fewer executors or cores than nodes: a request is then split over all of them.
+using Teams = std::vector<std::unique_ptr<Team>>;
+Teams make_teams(std::uint32_t cores, std::uint32_t executors, const std::vector<CpuSet>& nodes);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,59 @@
+#ifdef TROUPE_WITH_ONEDNN
+#include "kernels/cpu/products/onednn_engine.h"
+
+#include <omp.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "kernels/base/check.h"
+
+namespace troupe::kernels {
+namespace {
+
+// oneDNN 2.6 goes by the CPU's AMX bit and then dies of an illegal instruction where that bit is not the
+// whole truth: where a virtual machine shows the bit but no tile palette (CPUID leaf 1DH), or Linux was not
+// asked for the tiles' registers. So it is asked here, and AMX is put out of bounds where it cannot work.
+// Products of bytes then fall back to VNNI.
+void settle_instruction_sets() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned amx_tile_bit = 1u << 24;
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & amx_tile_bit) == 0) return;
+  const bool palette = __get_cpuid_count(0x1d, 0, &a, &b, &c, &d) && a > 0;
+  if (palette && syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return;
+  const auto status = dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+  TROUPE_CHECK(status == dnnl_success, "the instruction sets are settled before oneDNN is first used");
+#endif
+}
+
+}  // namespace
+
+const dnnl::engine& onednn_engine() {
+  static const dnnl::engine engine = [] {
+    settle_instruction_sets();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return engine;
+}
+
+dnnl::stream& onednn_stream() {
+  // oneDNN is built on OpenMP, whose number of threads is a setting of each thread that calls it.
+  thread_local dnnl::stream stream = [] {
+    omp_set_num_threads(1);
+    return dnnl::stream(onednn_engine());
+  }();
+  return stream;
+}
+
+bool onednn_has_vnni() {
+  onednn_engine();
+  constexpr unsigned vnni = dnnl_cpu_isa_avx512_core_vnni;  // the values are sets of bits
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & vnni) == vnni;
+}
+
+}  // namespace troupe::kernels
+#endif

@@ -1,0 +1,66 @@
+#pragma once
+// The float32 matrix product under a linear layer: out = in · weightᵀ + bias, with the weight packed once for
+// the version that will run. A product allocates nothing, keeps no state and takes any number of rows; it may
+// run in several threads at once, over different rows or over different panels of one weight (a panel is some
+// 8 to 32 rows of the weight, that is, columns of the output).
+// Each output is summed in float32 in an order that depends on the version, not on the rows around it.
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "kernels/checkpoint/model.h"
+#include "kernels/cpu/products/weight_memory.h"
+
+namespace troupe::kernels {
+
+class PackedMatrix {
+ public:
+  // `bias` is empty or has weight.rows values. `panel_width` is that of the version that will run.
+  PackedMatrix(const Matrix& weight, std::span<const float> bias, std::size_t panel_width,
+               WeightMemory& memory);
+
+  std::size_t rows() const { return rows_; }
+  std::size_t columns() const { return columns_; }
+  std::size_t panel_width() const { return panel_width_; }
+  std::size_t panels() const { return (rows_ + panel_width_ - 1) / panel_width_; }
+  std::size_t bytes() const { return panels() * panel_width_ * (columns_ + 1) * sizeof(float); }
+
+  // Panel p, as [columns][panel_width]; panels follow one another. Rows past the last one are zero.
+  const float* panel(std::size_t p) const { return values_.get() + p * columns_ * panel_width_; }
+  // The bias of panel p, [panel_width]; zero where there is none.
+  const float* bias(std::size_t p) const { return panel(panels()) + p * panel_width_; }
+
+ private:
+  std::size_t rows_, columns_, panel_width_;
+  std::shared_ptr<const float> values_;  // all panels, then the bias
+};
+
+// Which rows to multiply and where they are. Rows are `in_stride` and `out_stride` floats apart.
+struct ProductTask {
+  const float* in = nullptr;  // [rows][weight.columns()]
+  std::size_t in_stride = 0;
+  float* out = nullptr;  // [rows][weight.rows()]; not the memory of `in`
+  std::size_t out_stride = 0;
+  std::size_t rows = 0;
+  bool add = false;  // out += in · weightᵀ + bias, for a residual stream
+  // Only these panels of the weight, and of `out` only their columns. An end past the last panel means it.
+  std::size_t panel_begin = 0, panel_end = std::numeric_limits<std::size_t>::max();
+};
+
+using Product = void(const PackedMatrix& weight, const ProductTask& task);
+
+Product product_reference;  // product_reference.cc: the definition, in double; never tuned; any panel width
+
+struct ProductVersion {
+  std::string_view name;  // "avx512", "avx2", "sse4", "neon", "reference"
+  std::size_t panel_width;
+  Product* run;
+  bool usable;  // on this CPU
+};
+std::span<const ProductVersion> product_versions();  // best first
+const ProductVersion& product_version();             // the best one for this CPU, chosen once
+
+}  // namespace troupe::kernels

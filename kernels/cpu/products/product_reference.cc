@@ -1,0 +1,21 @@
+#include <algorithm>
+
+#include "kernels/cpu/products/product.h"
+
+namespace troupe::kernels {
+
+void product_reference(const PackedMatrix& weight, const ProductTask& task) {
+  const std::size_t width = weight.panel_width();
+  const std::size_t end = std::min(weight.rows(), std::min(task.panel_end, weight.panels()) * width);
+  for (std::size_t row = 0; row < task.rows; ++row)
+    for (std::size_t column = task.panel_begin * width; column < end; ++column) {
+      const float* const in = task.in + row * task.in_stride;
+      const float* const panel = weight.panel(column / width) + column % width;
+      float& out = task.out[row * task.out_stride + column];
+      double sum = weight.bias(column / width)[column % width];
+      for (std::size_t k = 0; k < weight.columns(); ++k) sum += double{in[k]} * panel[k * width];
+      out = static_cast<float>(task.add ? out + sum : sum);
+    }
+}
+
+}  // namespace troupe::kernels

@@ -1,9 +1,0 @@
-#pragma once
-// The reference versions of realign.h, for the table in realign.cc.
-#include "kernels/realign.h"
-
-namespace troupe::kernels::reference {
-
-TurnKeys turn_f32, turn_f16, turn_bf16;
-
-}  // namespace troupe::kernels::reference

@@ -1,0 +1,332 @@
+// Vector versions of attention. Query vectors (row x head) go in blocks of tiles; for each panel of keys all
+// tiles of the block compute their weights, then all add the panel's values, so that a panel's keys and then
+// its values stay in the first-level cache while the block passes over them. Keys and values are packed into
+// panels on the way: once for the whole task, or panel by panel into one slot when a single block holds all
+// queries; for a handful of queries they are used in place. Keys and values of 16 bits are widened before.
+// Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and values read
+// once and written once packed, then read from the packed copy once per block. Rows that come out infinite or
+// NaN are computed again, each alone.
+#include "kernels/cpu/versions/dispatch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/versions/attend.cc"
+#include "hwy/foreach_target.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/operations/attend.h"
+#include "kernels/cpu/versions/attend_panels_inl.h"
+#include "kernels/cpu/versions/attend_tile_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+#if TROUPE_VECTOR_TARGET
+
+// Rows of a block: enough to take a panel's way from the second-level cache often, few enough for their
+// queries and outputs to stay there themselves.
+inline constexpr std::size_t kBlockRows = 96;
+inline constexpr std::size_t kBlockTiles = kBlockRows / kTileRows;
+// Up to so many query vectors keys and values are used where they are: packing 1500 of them made it 1.4 to 2
+// times slower (1.0 for three vectors, which run as four).
+inline constexpr std::size_t kInPlaceRows = 4;
+inline constexpr float kLog2E = 1.44269504f;
+
+// The tile functions for one number of rows.
+struct TileOps {
+  std::size_t rows;
+  decltype(&weigh_packed<1, false>) weigh, weigh_masked;
+  decltype(&accumulate<1, 1, true>) add_two_vectors, add_one_vector;
+};
+template <std::size_t R>
+inline constexpr TileOps kPackedOps = {R, &weigh_packed<R, false>, &weigh_packed<R, true>,
+                                       &accumulate<R, 2, true>, &accumulate<R, 1, true>};
+template <std::size_t R>
+inline constexpr TileOps kInPlaceOps = {R, &weigh_in_place<R, false>, &weigh_in_place<R, true>,
+                                        &accumulate<R, 2, false>, &accumulate<R, 1, false>};
+
+// The smallest tile that holds `rows` rows.
+const TileOps& packed_ops(std::size_t rows) {
+  if (rows <= 1) return kPackedOps<1>;
+  if (rows <= 2) return kPackedOps<2>;
+  if (rows <= 4) return kPackedOps<4>;
+  if constexpr (kTileRows > 8) {
+    if (rows <= 8) return kPackedOps<8>;
+  }
+  return kPackedOps<kTileRows>;
+}
+const TileOps& in_place_ops(std::size_t rows) {
+  if (rows <= 1) return kInPlaceOps<1>;
+  return rows <= 2 ? kInPlaceOps<2> : kInPlaceOps<kInPlaceRows>;
+}
+
+struct Tile {
+  TileState state;
+  const TileOps* ops;
+  std::size_t first, rows;  // query vectors [first, first + rows); the tile may have more
+  float* queries;           // [head_dim][R], or [R][head_dim] when keys stay in place
+  float *weights, *out;     // [R][kPanel]; per two vectors of columns [R][2 vectors]
+  std::uint32_t begin[kTileRows], end[kTileRows];  // keys that each row sees in this phase
+  std::uint32_t some_begin, some_end;              // a range that holds all keys that any row sees
+  std::uint32_t all_begin, all_end;                // keys that every row sees
+  std::size_t from, to;                            // keys of the panel at hand that some row sees
+  bool raised;
+};
+
+// The tiles of up to kBlockTiles * kTileRows query vectors on their way over all panels.
+class Block {
+ public:
+  Block(const AttendTask& task, bool in_place, float* storage)
+      : task_(task), in_place_(in_place), width_(round_up(task.head_dim, kLanes)) {
+    for (Tile& tile : tiles_) {
+      tile.queries = storage;
+      tile.weights = tile.queries + round_up(kTileRows * task.head_dim, kPanel);
+      tile.out = tile.weights + kTileRows * kPanel;
+      storage = tile.out + kTileRows * width_;
+    }
+  }
+  static std::size_t storage_floats(std::size_t head_dim) {
+    return kBlockTiles *
+           (round_up(kTileRows * head_dim, kPanel) + kTileRows * (kPanel + round_up(head_dim, kLanes)));
+  }
+
+  // Starts with query vectors [first, end).
+  void start(std::size_t first, std::size_t end) {
+    used_ = 0;
+    for (; first < end; first += kTileRows)
+      start_tile(tiles_[used_++], first, std::min(kTileRows, end - first));
+  }
+
+  void attend_context(Panels& context) {
+    for (Tile& tile : tiles()) {
+      std::fill(tile.begin, tile.begin + kTileRows, 0u);
+      std::fill(tile.end, tile.end + kTileRows, std::uint32_t(context.tokens()));
+      bound(tile);
+    }
+    attend_panels(context);
+  }
+
+  void attend_tail(Panels& tail) {
+    for (Tile& tile : tiles()) {
+      for (std::size_t i = 0; i < kTileRows; ++i) {
+        const std::size_t row = (tile.first + std::min(i, tile.rows - 1)) / task_.heads;
+        tile.begin[i] = task_.tail_begin[row];
+        tile.end[i] = std::max(task_.tail_begin[row], task_.tail_end[row]);
+      }
+      bound(tile);
+    }
+    attend_panels(tail);
+  }
+
+  // Writes the outputs. False if one of them is infinite or NaN.
+  bool finish() const {
+    bool finite = true;
+    for (const Tile& tile : std::span(tiles_, used_))
+      for (std::size_t i = 0; i < tile.rows; ++i) finite = finish_row(tile, i) && finite;
+    return finite;
+  }
+
+ private:
+  std::span<Tile> tiles() { return {tiles_, used_}; }
+
+  std::size_t offset(std::size_t vector, std::size_t stride) const {
+    return vector / task_.heads * stride + vector % task_.heads * task_.head_dim;
+  }
+
+  void start_tile(Tile& tile, std::size_t first, std::size_t rows) {
+    tile.ops = in_place_ ? &in_place_ops(rows) : &packed_ops(rows);
+    tile.first = first;
+    tile.rows = rows;
+    const float* queries[kTileRows];
+    for (std::size_t i = 0; i < kTileRows; ++i)
+      queries[i] = i < rows ? task_.queries + offset(first + i, task_.query_stride) : kZeros;
+    const std::size_t count = tile.ops->rows * task_.head_dim;
+    if (in_place_) {
+      for (std::size_t i = 0; i < tile.ops->rows; ++i)
+        std::memcpy(tile.queries + i * task_.head_dim, queries[i], task_.head_dim * sizeof(float));
+    } else {
+      transpose(queries, tile.ops->rows, task_.head_dim, tile.queries, tile.ops->rows);
+    }
+    const Floats d;
+    const Vec factor = hn::Set(d, task_.scale * kLog2E);
+    for (float* q = tile.queries; q < tile.queries + count; q += kLanes)
+      hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
+    std::fill(tile.state.largest, tile.state.largest + kTileRows, kLowest);
+    std::fill(tile.state.limit, tile.state.limit + kTileRows, kLowest);
+    std::fill(tile.state.totals, tile.state.totals + kTileRows * kLanes, 0.0f);
+    std::fill(tile.out, tile.out + kTileRows * width_, 0.0f);
+  }
+
+  static void bound(Tile& tile) {
+    const std::size_t rows = tile.ops->rows;
+    tile.some_begin = *std::min_element(tile.begin, tile.begin + rows);
+    tile.all_begin = *std::max_element(tile.begin, tile.begin + rows);
+    tile.all_end = *std::min_element(tile.end, tile.end + rows);
+    tile.some_end = *std::max_element(tile.end, tile.end + rows);
+  }
+
+  void attend_panels(Panels& panels) {
+    std::size_t begin = panels.tokens(), end = 0;
+    for (const Tile& tile : tiles()) {
+      if (tile.some_begin >= tile.some_end) continue;
+      begin = std::min<std::size_t>(begin, tile.some_begin);
+      end = std::max<std::size_t>(end, tile.some_end);
+    }
+    for (std::size_t panel = begin / kPanel; panel * kPanel < end; ++panel) {
+      const std::size_t first_key = panel * kPanel;
+      const Panel& here = panels.panel(panel);
+      for (Tile& tile : tiles()) weigh_keys(tile, here, first_key);
+      for (Tile& tile : tiles()) add_values(tile, here);
+    }
+  }
+
+  void weigh_keys(Tile& tile, const Panel& panel, std::size_t first_key) const {
+    const std::size_t end_key = first_key + kPanel;
+    tile.from = std::max<std::size_t>(tile.some_begin, first_key) - first_key;
+    tile.to = std::max<std::size_t>(std::min<std::size_t>(tile.some_end, end_key), first_key) - first_key;
+    if (tile.from >= tile.to) return;
+    if (tile.all_begin <= first_key && end_key <= tile.all_end) {
+      tile.raised = tile.ops->weigh(tile.queries, panel, task_.head_dim, nullptr, tile.state, tile.weights);
+      return;
+    }
+    Visible visible[kTileRows];
+    for (std::size_t i = 0; i < kTileRows; ++i)
+      visible[i] = {float(tile.begin[i]) - float(first_key), float(tile.end[i]) - float(first_key)};
+    tile.raised =
+        tile.ops->weigh_masked(tile.queries, panel, task_.head_dim, visible, tile.state, tile.weights);
+  }
+
+  void add_values(Tile& tile, const Panel& panel) const {
+    if (tile.from >= tile.to) return;
+    const float* const rescale = tile.raised ? tile.state.rescale : nullptr;
+    for (std::size_t column = 0; column < width_; column += kPanel) {
+      const auto add = column + kPanel <= width_ ? tile.ops->add_two_vectors : tile.ops->add_one_vector;
+      add(tile.weights, panel, width_, column, tile.from, tile.to, rescale,
+          tile.out + column * tile.ops->rows);
+    }
+  }
+
+  bool finish_row(const Tile& tile, std::size_t i) const {
+    const Floats d;
+    Vec sum_of_zeros = hn::Zero(d);
+    float* const out = task_.out + offset(tile.first + i, task_.out_stride);
+    const float total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.state.totals + i * kLanes)));
+    const float factor = total == 0 ? 0.0f : 1 / total;  // a row that sees no key is zero
+    for (std::size_t column = 0; column < width_; column += kLanes) {
+      const std::size_t pair =
+          column / kPanel * kPanel;  // columns are stored in pairs of vectors, a last one alone
+      const std::size_t pair_width = std::min(kPanel, width_ - pair);
+      HWY_ALIGN float lanes[kLanes];
+      const float* const from = tile.out + pair * tile.ops->rows + i * pair_width + (column - pair);
+      const Vec mean = hn::Mul(hn::Load(d, from), hn::Set(d, factor));
+      sum_of_zeros = hn::MulAdd(mean, hn::Zero(d), sum_of_zeros);
+      hn::Store(mean, d, lanes);
+      std::memcpy(out + column, lanes, std::min(kLanes, task_.head_dim - column) * sizeof(float));
+    }
+    return hn::AllTrue(d, hn::Eq(sum_of_zeros, hn::Zero(d)));
+  }
+
+  const AttendTask& task_;
+  bool in_place_;
+  std::size_t width_, used_ = 0;
+  Tile tiles_[kBlockTiles];
+};
+
+// At least `count` floats, aligned to a cache line; the scratch only grows.
+float* reserve(AttendScratch& scratch, std::size_t count) {
+  constexpr std::size_t kLine = 64;
+  if (scratch.floats.size() < count + kLine / sizeof(float))
+    scratch.floats.resize(count + kLine / sizeof(float));
+  const auto address = reinterpret_cast<std::uintptr_t>(scratch.floats.data());
+  return scratch.floats.data() + (round_up(address, kLine) - address) / sizeof(float);
+}
+
+// False if an output is infinite or NaN.
+bool attend_all(const AttendTask& task, AttendScratch& scratch) {
+  const std::size_t vectors = std::size_t{task.rows} * task.heads;
+  const std::size_t width = round_up(task.head_dim, kLanes);
+  const bool in_place = vectors <= kInPlaceRows && width == task.head_dim;
+  const bool one_block = vectors <= kBlockRows;
+  Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
+  const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
+  const std::size_t block_floats = Block::storage_floats(task.head_dim), key_floats = kPanel * task.head_dim;
+  float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
+  float* const wide_keys = storage + block_floats;
+  float* const slot = wide_keys + key_floats;
+  if (in_place) {
+    context.leave_in_place(wide_keys, slot);
+    tail.leave_in_place(wide_keys, slot);
+  } else if (one_block) {
+    context.pack_on_demand(wide_keys, slot);
+    tail.pack_on_demand(wide_keys, slot);
+  } else {
+    context.pack_all(wide_keys, slot);
+    tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());
+  }
+  Block block(task, in_place, storage);
+  bool finite = true;
+  for (std::size_t first = 0; first < vectors; first += kBlockRows) {
+    block.start(first, std::min(vectors, first + kBlockRows));
+    block.attend_context(context);
+    block.attend_tail(tail);
+    finite = block.finish() && finite;
+  }
+  return finite;
+}
+
+AttendTask one_vector(AttendTask task, std::size_t row, std::size_t head) {
+  task.queries += row * task.query_stride + head * task.head_dim;
+  task.out += row * task.out_stride + head * task.head_dim;
+  task.tail_begin = task.tail_begin.subspan(row, 1);
+  task.tail_end = task.tail_end.subspan(row, 1);
+  task.rows = task.heads = 1;
+  return task;
+}
+
+// In a tile, values that a row does not see, but its neighbours do, count with weight zero for it; and zero
+// times infinity is NaN. A row alone in its tile meets only what it sees.
+void attend_again(const AttendTask& task, AttendScratch& scratch) {
+  for (std::size_t row = 0; row < task.rows; ++row)
+    for (std::size_t head = 0; head < task.heads; ++head) {
+      const AttendTask alone = one_vector(task, row, head);
+      const bool finite =
+          std::all_of(alone.out, alone.out + task.head_dim, [](float x) { return std::isfinite(x); });
+      if (!finite) attend_all(alone, scratch);
+    }
+}
+
+void attend(const AttendTask& task, AttendScratch& scratch) {
+  const std::size_t vectors = std::size_t{task.rows} * task.heads;
+  if (vectors == 0 || attend_all(task, scratch) || vectors == 1) return;
+  attend_again(task, scratch);
+}
+
+#endif  // TROUPE_VECTOR_TARGET
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+std::span<const AttendVersion> attend_versions() {
+  static const std::int64_t here = HWY_SUPPORTED_TARGETS;
+#define TROUPE_ENTRY(name, space, target) {name, &space::attend, (here & (target)) != 0},
+  static const AttendVersion versions[] = {
+      TROUPE_TARGETS(TROUPE_ENTRY){"reference", &attend_reference, true}};
+#undef TROUPE_ENTRY
+  return versions;
+}
+
+void attend(const AttendTask& task, AttendScratch& scratch) {
+  static Attend* const chosen = [] {
+    const AttendVersion* version = attend_versions().data();
+    while (!version->usable) ++version;  // the reference ends the table and is always usable
+    return version->run;
+  }();
+  chosen(task, scratch);
+}
+
+}  // namespace troupe::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,181 @@
+// The keys and values of attention's context or tail, cut into panels of kPanel tokens whatever runs they
+// come in; included once per target. Panels are packed for the tiles (keys transposed, rows padded to whole
+// vectors), all at once or one by one, or are left where they are for the direct path of very few queries.
+// What is stored in 16 bits is widened on the way: once per panel, in the first-level cache.
+#if defined(TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
+#undef TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
+#else
+#define TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/versions/attend_tile_inl.h"
+#include "kernels/cpu/versions/half_inl.h"
+#include "kernels/operations/attend.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+#if TROUPE_VECTOR_TARGET
+
+inline constexpr std::size_t kHeadDimMax = 256;
+HWY_ALIGN inline constexpr float kZeros[kHeadDimMax] =
+    {};  // stands in for tokens and queries that do not exist
+
+constexpr std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
+
+inline std::size_t count_tokens(std::span<const KvRun> runs) {
+  std::size_t tokens = 0;
+  for (const KvRun& run : runs) tokens += run.tokens;
+  return tokens;
+}
+
+// Reads the tokens of a list of runs in order.
+class TokenReader {
+ public:
+  explicit TokenReader(std::span<const KvRun> runs) : runs_(runs) {}
+
+  void skip_to(std::size_t token) {
+    while (position_ < token) position_ += advance(token - position_);
+  }
+
+  // Hands the next `count` tokens to take(run, first token, tokens) in pieces of one run; the caller does not
+  // ask for more than there are.
+  template <class Take>
+  void read(std::size_t count, Take take) {
+    for (std::size_t got = 0; got < count;) {
+      const KvRun& run = runs_[run_];
+      const std::size_t first = in_run_, n = advance(count - got);
+      take(run, first, n);
+      got += n;
+    }
+    position_ += count;
+  }
+
+ private:
+  // Moves on by at most `count` tokens, inside one run; returns by how many.
+  std::size_t advance(std::size_t count) {
+    const std::size_t n = std::min<std::size_t>(count, runs_[run_].tokens - in_run_);
+    in_run_ += n;
+    if (in_run_ == runs_[run_].tokens) ++run_, in_run_ = 0;
+    return n;
+  }
+
+  std::span<const KvRun> runs_;
+  std::size_t run_ = 0, in_run_ = 0, position_ = 0;
+};
+
+class Panels {
+ public:
+  Panels(std::span<const KvRun> runs, std::size_t head_dim, std::size_t width)
+      : reader_(runs), tokens_(count_tokens(runs)), head_dim_(head_dim), width_(width) {}
+
+  std::size_t tokens() const { return tokens_; }
+  std::size_t panels() const { return (tokens_ + kPanel - 1) / kPanel; }
+  std::size_t slot_floats() const { return kPanel * (head_dim_ + width_); }
+
+  // Exactly one of these comes before the first panel(): all panels into panels() slots, each into the one
+  // slot when it is asked for, or none but what has to be widened. Slots are cache-line aligned,
+  // slot_floats() each; `wide_keys` has room for the keys of one panel, kPanel * head_dim floats.
+  void pack_all(float* wide_keys, float* slots) {
+    wide_keys_ = wide_keys;
+    slots_ = slots;
+    for (std::size_t i = 0; i < panels(); ++i) {
+      find_rows(i, slots + i * slot_floats());
+      pack(slots + i * slot_floats());
+    }
+    packing_ = Packing::done;
+  }
+  void pack_on_demand(float* wide_keys, float* slot) {
+    wide_keys_ = wide_keys;
+    slots_ = slot;
+    packing_ = Packing::on_demand;
+  }
+  void leave_in_place(float* wide_keys, float* slot) {
+    wide_keys_ = wide_keys;
+    slots_ = slot;
+    packing_ = Packing::none;
+  }
+
+  // Unless all are packed, panels are asked for in ascending order; valid until the next call.
+  const Panel& panel(std::size_t index) {
+    if (packing_ == Packing::done) {
+      panel_.keys = slots_ + index * slot_floats();
+      panel_.values = panel_.keys + kPanel * head_dim_;
+      return panel_;
+    }
+    find_rows(index, slots_);
+    if (packing_ == Packing::on_demand) pack(slots_);
+    return panel_;
+  }
+
+ private:
+  enum class Packing { none, on_demand, done };
+
+  // Values that have to be widened go where `slot` has its values: they need no packing then.
+  void find_rows(std::size_t index, float* slot) {
+    const std::size_t first = index * kPanel, count = std::min(kPanel, tokens_ - first);
+    float* const wide_values = slot + kPanel * head_dim_;
+    std::size_t at = 0;
+    reader_.skip_to(first);
+    reader_.read(count, [&](const KvRun& run, std::size_t from, std::size_t tokens) HWY_ATTR {
+      if (run.format == KvFormat::f32)
+        point_to_rows(run, from, tokens, at);
+      else if (run.format == KvFormat::f16)
+        widen_rows<KvFormat::f16>(run, from, tokens, at, wide_values);
+      else
+        widen_rows<KvFormat::bf16>(run, from, tokens, at, wide_values);
+      at += tokens;
+    });
+    std::fill(panel_.key_rows + count, panel_.key_rows + kPanel, kZeros);
+    std::fill(panel_.value_rows + count, panel_.value_rows + kPanel, kZeros);
+  }
+
+  void point_to_rows(const KvRun& run, std::size_t from, std::size_t tokens, std::size_t at) {
+    const float* key = static_cast<const float*>(run.keys) + from * run.stride;
+    const float* value = static_cast<const float*>(run.values) + from * run.stride;
+    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += run.stride) {
+      panel_.key_rows[at] = key;
+      panel_.value_rows[at] = value;
+    }
+  }
+
+  template <KvFormat kFormat>
+  void widen_rows(const KvRun& run, std::size_t from, std::size_t tokens, std::size_t at,
+                  float* wide_values) {
+    const auto* key = static_cast<const std::uint16_t*>(run.keys) + from * run.stride;
+    const auto* value = static_cast<const std::uint16_t*>(run.values) + from * run.stride;
+    for (const std::size_t end = at + tokens; at < end; ++at, key += run.stride, value += run.stride) {
+      float *const wide_key = wide_keys_ + at * head_dim_, *const wide_value = wide_values + at * width_;
+      widen_row<kFormat>(key, head_dim_, wide_key);
+      widen_row<kFormat>(value, head_dim_, wide_value);
+      panel_.key_rows[at] = wide_key;
+      panel_.value_rows[at] = wide_value;
+    }
+  }
+
+  void pack(float* slot) {
+    transpose(panel_.key_rows, kPanel, head_dim_, slot, kPanel);
+    float* to = slot + kPanel * head_dim_;
+    panel_.keys = slot;
+    panel_.values = to;
+    for (std::size_t t = 0; t < kPanel; ++t, to += width_) {
+      if (panel_.value_rows[t] != to) std::memcpy(to, panel_.value_rows[t], head_dim_ * sizeof(float));
+      std::fill(to + head_dim_, to + width_, 0.0f);
+    }
+  }
+
+  TokenReader reader_;
+  std::size_t tokens_, head_dim_, width_;
+  float *wide_keys_ = nullptr, *slots_ = nullptr;
+  Packing packing_ = Packing::none;
+  Panel panel_;
+};
+
+#endif  // TROUPE_VECTOR_TARGET
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target toggle

@@ -1,0 +1,227 @@
+// The register tiles of attention, included once per target: R query vectors against a panel of kPanel keys
+// (two vectors wide), then the panel's values. 2R accumulators + 2 operands + 1 broadcast fill the register
+// file, and each step of head_dim costs 2 loads and R broadcasts for 2R fused multiply-adds. Queries and keys
+// are transposed first
+// ([head_dim][R], [head_dim][kPanel]) so that every address is a constant away from one pointer, for any
+// head_dim.
+#if defined(TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
+#undef TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
+#else
+#define TROUPE_KERNELS_CPU_ATTEND_TILE_INL_H
+#endif
+
+#include <cstddef>
+#include <limits>
+
+#include "kernels/cpu/versions/exponential_inl.h"
+
+#undef TROUPE_UNROLL
+#define TROUPE_UNROLL HWY_UNROLL(16)
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+#if TROUPE_VECTOR_TARGET
+
+using Floats = hn::ScalableTag<float>;
+using Vec = hn::Vec<Floats>;
+inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
+inline constexpr std::size_t kPanel = 2 * kLanes;                                         // keys of a panel
+inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;  // 32, else 16
+inline constexpr std::size_t kTileRows = kManyRegisters ? 12 : 6;
+inline constexpr float kLowest = std::numeric_limits<float>::lowest();
+// Weights are 2^(score - largest) where `largest` may lag the true maximum by this much before sums are
+// rescaled.
+inline constexpr float kSlack = 8;
+
+// One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]) or in place (a pointer per
+// token, to float32).
+struct Panel {
+  const float *keys = nullptr, *values = nullptr;
+  const float *key_rows[kPanel], *value_rows[kPanel];
+};
+
+// The keys of a panel that one row sees: [begin, end) in keys of the panel.
+struct Visible {
+  float begin, end;
+};
+
+// Running softmax of the rows of a tile. A row that has seen no key yet has largest = kLowest.
+struct TileState {
+  float largest[kTileRows];
+  float limit[kTileRows];                      // largest + kSlack: a score above it forces a rescale
+  float rescale[kTileRows];                    // what to multiply the row's output by, when weigh() says so
+  HWY_ALIGN float totals[kTileRows * kLanes];  // sums of weights, lane by lane
+};
+
+// x, but NaN if x is infinite. An infinite score could be minus infinity, and pass for a key of no
+// importance.
+template <class V>
+HWY_INLINE V infinity_to_nan(V x) {
+  return hn::MulAdd(x, hn::Zero(hn::DFromV<V>()), x);
+}
+
+// Raises `largest` of the rows whose scores in s exceed their limit, and scales their totals down.
+template <std::size_t R>
+HWY_NOINLINE void raise(const float* row_maxima, TileState& state) {
+  const Floats d;
+  for (std::size_t i = 0; i < R; ++i) {
+    state.rescale[i] = 1;
+    const float maximum = hn::GetLane(hn::MaxOfLanes(d, hn::Load(d, row_maxima + i * kLanes)));
+    if (!(maximum > state.limit[i])) continue;
+    const float drop = state.largest[i] - maximum;
+    state.rescale[i] = drop < -125 ? 0.0f : hn::GetLane(exp2_fast(d, hn::Set(d, drop)));
+    state.largest[i] = maximum;
+    state.limit[i] = maximum + kSlack;
+    float* const totals = state.totals + i * kLanes;
+    hn::Store(hn::Mul(hn::Load(d, totals), hn::Set(d, state.rescale[i])), d, totals);
+  }
+}
+
+// Turns the scores s of a panel into weights[i][key] = 2^(score - largest_i), zero where row i does not see
+// the key (kMasked only), and adds them to the totals. True if the rows' outputs have to be rescaled before
+// the panel's values are added.
+template <std::size_t R, bool kMasked>
+HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
+  const Floats d;
+  const Vec hidden = hn::Set(d, kLowest);
+  if constexpr (kMasked) {
+    const Vec low = hn::Iota(d, 0.0f), high = hn::Iota(d, float(kLanes));
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+      const Vec begin = hn::Set(d, visible[i].begin), end = hn::Set(d, visible[i].end);
+      s[i][0] = hn::IfThenElse(hn::And(hn::Ge(low, begin), hn::Lt(low, end)), s[i][0], hidden);
+      s[i][1] = hn::IfThenElse(hn::And(hn::Ge(high, begin), hn::Lt(high, end)), s[i][1], hidden);
+    }
+  }
+  auto above = hn::Gt(hn::Max(s[0][0], s[0][1]), hn::Set(d, state.limit[0]));
+  TROUPE_UNROLL for (std::size_t i = 1; i < R; ++i) above =
+      hn::Or(above, hn::Gt(hn::Max(s[i][0], s[i][1]), hn::Set(d, state.limit[i])));
+  const bool raised = !hn::AllFalse(d, above);
+  if (HWY_UNLIKELY(raised)) {
+    HWY_ALIGN float row_maxima[R * kLanes];
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i)
+        hn::Store(hn::Max(s[i][0], s[i][1]), d, row_maxima + i * kLanes);
+    raise<R>(row_maxima, state);
+  }
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+    const Vec largest = hn::Set(d, state.largest[i]);
+    Vec low = exp2_fast(d, hn::Sub(s[i][0], largest)), high = exp2_fast(d, hn::Sub(s[i][1], largest));
+    if constexpr (kMasked) {
+      low = hn::IfThenZeroElse(hn::Eq(s[i][0], hidden), low);
+      high = hn::IfThenZeroElse(hn::Eq(s[i][1], hidden), high);
+    }
+    float* const totals = state.totals + i * kLanes;
+    hn::Store(hn::Add(hn::Load(d, totals), hn::Add(low, high)), d, totals);
+    hn::Store(low, d, weights + i * kPanel);
+    hn::Store(high, d, weights + i * kPanel + kLanes);
+  }
+  return raised;
+}
+
+// weigh() on the scores of queries [columns][R] with a packed panel of keys [columns][kPanel].
+template <std::size_t R, bool kMasked>
+HWY_NOINLINE bool weigh_packed(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
+                               const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
+  const Floats d;
+  const float* HWY_RESTRICT keys = panel.keys;
+  Vec s[R][2];
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) s[i][0] = s[i][1] = hn::Zero(d);
+  for (std::size_t c = 0; c < columns; ++c, queries += R, keys += kPanel) {
+    const Vec low = hn::Load(d, keys), high = hn::Load(d, keys + kLanes);
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+      const Vec q = hn::Set(d, queries[i]);
+      s[i][0] = hn::MulAdd(q, low, s[i][0]);
+      s[i][1] = hn::MulAdd(q, high, s[i][1]);
+    }
+  }
+  return weigh<R, kMasked>(s, visible, state, weights);
+}
+
+// weigh() on the scores of queries [R][columns] with keys where they are; columns is a multiple of kLanes.
+template <std::size_t R, bool kMasked>
+HWY_NOINLINE bool weigh_in_place(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
+                                 const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
+  const Floats d;
+  HWY_ALIGN float dots[R * kPanel];
+  for (std::size_t key = 0; key < kPanel; ++key) {
+    Vec sum[R];
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) sum[i] = hn::Zero(d);
+    for (std::size_t c = 0; c < columns; c += kLanes) {
+      const Vec k = hn::LoadU(d, panel.key_rows[key] + c);
+      TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) sum[i] =
+          hn::MulAdd(hn::Load(d, queries + i * columns + c), k, sum[i]);
+    }
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) dots[i * kPanel + key] =
+        hn::GetLane(hn::SumOfLanes(d, sum[i]));
+  }
+  Vec s[R][2];
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+    s[i][0] = infinity_to_nan(hn::Load(d, dots + i * kPanel));
+    s[i][1] = infinity_to_nan(hn::Load(d, dots + i * kPanel + kLanes));
+  }
+  return weigh<R, kMasked>(s, visible, state, weights);
+}
+
+// One column block, C vectors wide: out[i] = rescale_i * out[i] + sum over keys in [begin, end) of
+// weights[i][key] * the key's value at `column`. `rescale` may be null for one.
+template <std::size_t R, std::size_t C, bool kPacked>
+HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& panel, std::size_t width,
+                             std::size_t column, std::size_t begin, std::size_t end, const float* rescale,
+                             float* HWY_RESTRICT out) {
+  const Floats d;
+  Vec sum[R][C];
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c)
+      sum[i][c] = hn::Load(d, out + (i * C + c) * kLanes);
+  if (rescale != nullptr) {
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c)
+        sum[i][c] = hn::Mul(sum[i][c], hn::Set(d, rescale[i]));
+  }
+  for (std::size_t key = begin; key < end; ++key) {
+    const float* const values = (kPacked ? panel.values + key * width : panel.value_rows[key]) + column;
+    Vec value[C];
+    TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c) value[c] = hn::LoadU(d, values + c * kLanes);
+    TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
+      const Vec weight = hn::Set(d, weights[i * kPanel + key]);
+      TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c) sum[i][c] = hn::MulAdd(weight, value[c], sum[i][c]);
+    }
+  }
+  TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) TROUPE_UNROLL for (std::size_t c = 0; c < C; ++c)
+      hn::Store(sum[i][c], d, out + (i * C + c) * kLanes);
+}
+
+// out[c][row] = rows[row][c], infinity become NaN: four rows and four columns at a time, in registers.
+HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
+                            float* HWY_RESTRICT out, std::size_t out_stride) {
+  const hn::FixedTag<float, 4> d4;
+  const hn::Repartition<double, decltype(d4)> d2;
+  const auto load = [&](const float* from) HWY_ATTR { return infinity_to_nan(hn::LoadU(d4, from)); };
+  const auto pair = [&](auto a, auto b, bool upper) HWY_ATTR {
+    const auto x = hn::BitCast(d2, a), y = hn::BitCast(d2, b);
+    return hn::BitCast(d4, upper ? hn::InterleaveUpper(d2, x, y) : hn::InterleaveLower(d2, x, y));
+  };
+  std::size_t r = 0;
+  for (; r + 4 <= count; r += 4) {
+    std::size_t c = 0;
+    for (; c + 4 <= columns; c += 4) {
+      const auto a0 = load(rows[r] + c), a1 = load(rows[r + 1] + c);
+      const auto a2 = load(rows[r + 2] + c), a3 = load(rows[r + 3] + c);
+      const auto low01 = hn::InterleaveLower(d4, a0, a1), low23 = hn::InterleaveLower(d4, a2, a3);
+      const auto high01 = hn::InterleaveUpper(d4, a0, a1), high23 = hn::InterleaveUpper(d4, a2, a3);
+      float* const to = out + c * out_stride + r;
+      hn::StoreU(pair(low01, low23, false), d4, to);
+      hn::StoreU(pair(low01, low23, true), d4, to + out_stride);
+      hn::StoreU(pair(high01, high23, false), d4, to + 2 * out_stride);
+      hn::StoreU(pair(high01, high23, true), d4, to + 3 * out_stride);
+    }
+    for (; c < columns; ++c)
+      for (std::size_t k = r; k < r + 4; ++k) out[c * out_stride + k] = rows[k][c] + 0 * rows[k][c];
+  }
+  for (; r < count; ++r)
+    for (std::size_t c = 0; c < columns; ++c) out[c * out_stride + r] = rows[r][c] + 0 * rows[r][c];
+}
+
+#endif  // TROUPE_VECTOR_TARGET
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target toggle

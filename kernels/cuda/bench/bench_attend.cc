@@ -1,0 +1,216 @@
+// Span attention over pages in scattered order, as a pass asks for it.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/base/float_formats.h"
+#include "kernels/cuda/bench/bench_work.h"
+#include "kernels/cuda/kernels/attend.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr std::uint32_t page_tokens = 16;
+
+// Segments of `segment` tokens, each causal, that all see `context` tokens.
+struct Sight {
+  std::string text;
+  std::uint32_t context, segments, segment;
+
+  std::uint32_t rows() const { return segments * segment; }
+  std::uint32_t keys() const { return context + rows(); }
+  double pairs() const { return double{1} * segments * segment * (context + (segment + 1) / 2.0); }
+};
+
+// One layer of a pass. Keys and values are those of the layer in the middle of pages that hold all layers.
+class AttendCase {
+ public:
+  AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance);
+  void run(Stream& stream) const;
+  // A row of one query head, in double.
+  Checked check(std::size_t row) const;
+  const DeviceNumbers& out() const { return out_; }
+
+ private:
+  void place_tokens(Chance& chance);
+  void plan_rows();
+  Checked check_head(std::uint32_t row, std::uint32_t head) const;
+  std::vector<double> stored(std::uint32_t key, bool value, std::uint32_t kv_head) const;
+
+  const BenchShape shape_;
+  const Sight sight_;
+  const AttendPath path_;
+  const KvLayout layout_;
+  const std::uint32_t dim_, width_, layer_;
+  std::vector<std::size_t> places_;  // of tokens: bytes from the first page
+  std::vector<std::uint32_t> begin_, end_;
+  AttendPlan plan_;
+  DeviceNumbers pages_, queries_, out_;
+  const std::vector<std::byte> page_bytes_;  // on the host, for checks
+  DeviceMemory partials_;
+  std::unique_ptr<DeviceList<const std::byte*>> addresses_;
+  std::unique_ptr<DeviceList<AttendItem>> items_;
+  std::unique_ptr<DeviceList<KeyTile>> tiles_;
+  std::unique_ptr<DeviceList<AttendMerge>> merges_;
+  std::unique_ptr<DeviceList<std::uint32_t>> visible_begin_, visible_end_;
+};
+
+AttendCase::AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance)
+    : shape_(shape),
+      sight_(sight),
+      path_(path),
+      layout_{shape.layers, shape.kv_heads, shape.head_dim(), page_tokens, KvFormat::bf16},
+      dim_(shape.head_dim()),
+      width_(shape.heads * dim_),
+      layer_(shape.layers / 2),
+      pages_(NumberKind::bf16, layout_.pages_for(sight.keys()) * layout_.page_bytes() / 2, chance),
+      queries_(NumberKind::bf16, std::size_t{sight.rows()} * width_, chance),
+      out_(NumberKind::bf16, std::size_t{sight.rows()} * width_),
+      page_bytes_(read_bytes(pages_.data(), pages_.size_bytes())) {
+  place_tokens(chance);
+  plan_rows();
+}
+
+void AttendCase::place_tokens(Chance& chance) {
+  std::vector<std::size_t> order(layout_.pages_for(sight_.keys()));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), chance);
+  std::vector<const std::byte*> addresses;
+  for (std::uint32_t token = 0; token < sight_.keys(); ++token) {
+    places_.push_back(order[token / page_tokens] * layout_.page_bytes() +
+                      token % page_tokens * layout_.vector_bytes());
+    addresses.push_back(pages_.data() + places_.back());
+  }
+  addresses_ = std::make_unique<DeviceList<const std::byte*>>(addresses);
+}
+
+void AttendCase::plan_rows() {
+  for (std::uint32_t row = 0; row < sight_.rows(); ++row)
+    begin_.push_back(row / sight_.segment * sight_.segment), end_.push_back(row + 1);
+  const AttendGroup group{
+      .row_end = sight_.rows(), .context_tokens = sight_.context, .tail_tokens = sight_.rows()};
+  const AttendMachine machine{.multiprocessors = device_properties(0).multiprocessors,
+                              .kv_heads = shape_.kv_heads,
+                              .heads = shape_.heads / shape_.kv_heads};
+  plan_attention(machine, {&group, 1}, begin_, end_, plan_);
+  items_ = std::make_unique<DeviceList<AttendItem>>(plan_.items);
+  tiles_ = std::make_unique<DeviceList<KeyTile>>(plan_.key_tiles);
+  merges_ = std::make_unique<DeviceList<AttendMerge>>(plan_.merges);
+  visible_begin_ = std::make_unique<DeviceList<std::uint32_t>>(begin_);
+  visible_end_ = std::make_unique<DeviceList<std::uint32_t>>(end_);
+  partials_ = DeviceMemory(attend_partial_bytes(layout_, plan_.partials, plan_.tile_vectors));
+}
+
+void AttendCase::run(Stream& stream) const {
+  attend(layout_,
+         {.addresses = addresses_->get(),
+          .items = items_->get(),
+          .key_tiles = tiles_->get(),
+          .merges = merges_->get(),
+          .visible_begin = visible_begin_->get(),
+          .visible_end = visible_end_->get(),
+          .partials = partials_.as<float>(),
+          .item_count = static_cast<std::uint32_t>(plan_.items.size()),
+          .merge_count = static_cast<std::uint32_t>(plan_.merges.size()),
+          .tile_vectors = plan_.tile_vectors,
+          .path = path_},
+         {.queries = queries_.half(),
+          .out = out_.half(),
+          .query_stride = width_,
+          .out_stride = width_,
+          .layer = layer_,
+          .heads = shape_.heads / shape_.kv_heads,
+          .scale = 1 / std::sqrt(static_cast<float>(dim_))},
+         stream);
+}
+
+std::vector<double> AttendCase::stored(std::uint32_t key, bool value, std::uint32_t kv_head) const {
+  const std::size_t at =
+      places_[key] + (value ? layout_.values(layer_, kv_head) : layout_.keys(layer_, kv_head));
+  std::vector<std::uint16_t> bits(dim_);
+  std::memcpy(bits.data(), &page_bytes_[at], 2 * dim_);
+  std::vector<double> numbers;
+  for (const std::uint16_t number : bits) numbers.push_back(from_bf16(number));
+  return numbers;
+}
+
+// As attend_test.cc bounds it: weights are rounded before they multiply values, outputs after.
+Checked AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
+  const std::uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
+  const std::vector<double> query = queries_.read(std::size_t{row} * width_ + head * dim_, dim_);
+  std::vector<std::uint32_t> seen(sight_.context);
+  std::iota(seen.begin(), seen.end(), 0u);
+  for (std::uint32_t t = begin_[row]; t < end_[row]; ++t) seen.push_back(sight_.context + t);
+  std::vector<double> weights;
+  for (const std::uint32_t key : seen) {
+    const std::vector<double> numbers = stored(key, false, kv_head);
+    weights.push_back(std::exp(std::inner_product(query.begin(), query.end(), numbers.begin(), 0.0) /
+                               std::sqrt(static_cast<double>(dim_))));
+  }
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  Checked checked{out_.read(std::size_t{row} * width_ + head * dim_, dim_), std::vector<double>(dim_),
+                  std::vector<double>(dim_)};
+  for (std::size_t k = 0; k < seen.size(); ++k) {
+    const std::vector<double> numbers = stored(seen[k], true, kv_head);
+    for (std::uint32_t i = 0; i < dim_; ++i) {
+      checked.want[i] += weights[k] / total * numbers[i];
+      checked.bound[i] += weights[k] / total * std::abs(numbers[i]) * (0x1p-8 + 0x1p-14);
+    }
+  }
+  for (std::uint32_t i = 0; i < dim_; ++i) checked.bound[i] += std::abs(checked.want[i]) * 0x1p-8 + 1e-30;
+  return checked;
+}
+
+Checked AttendCase::check(std::size_t row) const {
+  return check_head(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row % shape_.heads));
+}
+
+// By the kernel that the device asks for, or by mma.sync, which is beside it on Hopper and the same
+// elsewhere.
+Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
+  const double numbers = 2.0 * sight.keys() * shape.kv_heads * shape.head_dim() +
+                         2.0 * sight.rows() * shape.heads * shape.head_dim();
+  Work work{
+      .kernel = path == AttendPath::mma ? "attend_mma" : "attend",
+      .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
+               " heads of " + std::to_string(shape.head_dim()),
+      .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs()}},
+      .peer = {"attend",
+               {{"context", sight.context},
+                {"segments", sight.segments},
+                {"segment", sight.segment},
+                {"heads", shape.heads},
+                {"kv_heads", shape.kv_heads},
+                {"head_dim", shape.head_dim()}}}};
+  if (path == AttendPath::mma) work.peer = {};
+  work.prepare = [=](Chance& chance) {
+    auto made = std::make_shared<AttendCase>(shape, sight, path, chance);
+    return PreparedWork{.run = [=](Stream& stream) { made->run(stream); },
+                        .outputs = {std::shared_ptr<const DeviceNumbers>(made, &made->out())},
+                        .checks = sight.rows(),
+                        .check = [=](std::size_t row) { return made->check(row); }};
+  };
+  return work;
+}
+
+}  // namespace
+
+void add_attend_works(const BenchShape& shape, std::vector<Work>& works) {
+  const auto on = [](const std::string& what, std::uint32_t context) {
+    return what + " on " + std::to_string(context);
+  };
+  const std::uint32_t all = shape.history + shape.suffix;
+  const std::string candidates =
+      std::to_string(shape.candidates) + " x " + std::to_string(shape.candidate_tokens);
+  const Sight sights[] = {
+      {on(std::to_string(shape.suffix), shape.history), shape.history, 1, shape.suffix},
+      {on(candidates, shape.history), shape.history, shape.candidates, shape.candidate_tokens},
+      {"prefill " + std::to_string(shape.prefill), 0, 1, shape.prefill},
+      {"prefill " + std::to_string(shape.long_prefill), 0, 1, shape.long_prefill},
+      {on("1", all), all, 1, 1}};
+  for (const AttendPath path : {AttendPath::by_device, AttendPath::mma})
+    for (const Sight& sight : sights) works.push_back(attend_work(shape, sight, path));
+}
+
+}  // namespace troupe::kernels::cuda

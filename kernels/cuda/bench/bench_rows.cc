@@ -1,0 +1,245 @@
+// Kernels that work row by row on dense rows: what lies between matrix products.
+#include <cmath>
+
+#include "kernels/cuda/bench/bench_work.h"
+#include "kernels/cuda/kernels/decoder_kernels.h"
+#include "kernels/cuda/kernels/elementwise.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr double half_step = 0x1p-8;     // of bf16, relative
+constexpr double float_steps = 0x1p-18;  // of a few hundred float32 operations and fast functions
+constexpr float epsilon = 1e-6f;
+
+std::string rows_text(std::uint32_t rows, std::uint32_t width) {
+  return std::to_string(rows) + " x " + std::to_string(width);
+}
+
+Cost memory_cost(double bytes) { return {CostKind::memory, bytes, 0}; }
+
+std::vector<double> bounds(const std::vector<double>& want, double relative) {
+  std::vector<double> all;
+  for (const double number : want) all.push_back(std::abs(number) * relative + 1e-6);
+  return all;
+}
+
+double silu(double gate) { return gate / (1 + std::exp(-gate)); }
+
+// The rows' root mean square norm.
+std::vector<double> normed(const std::vector<double>& in, const std::vector<double>& weight) {
+  double squares = 0;
+  for (const double x : in) squares += x * x;
+  const double factor = 1 / std::sqrt(squares / static_cast<double>(in.size()) + epsilon);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < in.size(); ++i) out.push_back(in[i] * factor * weight[i]);
+  return out;
+}
+
+Work embed_work(const BenchShape& shape, std::uint32_t rows) {
+  const std::uint32_t width = shape.hidden, vocabulary = shape.vocabulary;
+  Work work{.kernel = "embed", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
+  work.prepare = [=](Chance& chance) {
+    auto table = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{vocabulary} * width, chance);
+    auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width);
+    std::vector<std::uint32_t> tokens(rows);
+    for (std::uint32_t& token : tokens) token = static_cast<std::uint32_t>(chance() % vocabulary);
+    auto list = std::make_shared<DeviceList<std::uint32_t>>(tokens);
+    return PreparedWork{.run =
+                            [=](Stream& s) {
+                              embed(HalfFormat::bf16, table->half(), list->get(), rows, width, out->f32(), s);
+                            },
+                        .outputs = {out},
+                        .checks = rows,
+                        .check =
+                            [=](std::size_t row) {
+                              return Checked{out->read(row * width, width),
+                                             table->read(std::size_t{tokens[row]} * width, width),
+                                             {0}};
+                            }};
+  };
+  return work;
+}
+
+Work norm_half_work(const BenchShape& shape, std::uint32_t rows) {
+  const std::uint32_t width = shape.hidden;
+  Work work{
+      .kernel = "rms_norm_half", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
+  work.prepare = [=](Chance& chance) {
+    auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
+    auto weight = std::make_shared<DeviceNumbers>(NumberKind::f32, width, chance);
+    auto out = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * width);
+    return PreparedWork{
+        .run =
+            [=](Stream& s) {
+              rms_norm_half(HalfFormat::bf16, in->f32(), weight->f32(), epsilon, rows, width, out->half(), s);
+            },
+        .outputs = {out},
+        .checks = rows,
+        .check =
+            [=](std::size_t row) {
+              const auto want = normed(in->read(row * width, width), weight->read(0, width));
+              return Checked{out->read(row * width, width), want, bounds(want, half_step + float_steps)};
+            }};
+  };
+  return work;
+}
+
+Work norm_work(const BenchShape& shape, std::uint32_t rows) {
+  const std::uint32_t width = shape.hidden;
+  Work work{
+      .kernel = "rms_norm", .shape = rows_text(rows, width), .steps = {memory_cost(8.0 * rows * width)}};
+  work.prepare = [=](Chance& chance) {
+    auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
+    auto weight = std::make_shared<DeviceNumbers>(NumberKind::f32, width, chance);
+    auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width);
+    return PreparedWork{.run =
+                            [=](Stream& s) {
+                              rms_norm(in->f32(), width, weight->f32(), epsilon, out->f32(), width, rows,
+                                       width, s);
+                            },
+                        .outputs = {out},
+                        .checks = rows,
+                        .check =
+                            [=](std::size_t row) {
+                              const auto want = normed(in->read(row * width, width), weight->read(0, width));
+                              return Checked{out->read(row * width, width), want, bounds(want, float_steps)};
+                            }};
+  };
+  return work;
+}
+
+// Of rounded numbers, or of float32.
+Work swiglu_work(const BenchShape& shape, std::uint32_t rows, NumberKind kind) {
+  const std::uint32_t width = shape.intermediate;
+  const bool wide = kind == NumberKind::f32;
+  Work work{.kernel = wide ? "swiglu" : "swiglu_half",
+            .shape = rows_text(rows, width),
+            .steps = {memory_cost(3.0 * number_bytes(kind) * rows * width)}};
+  work.prepare = [=](Chance& chance) {
+    auto in = std::make_shared<DeviceNumbers>(kind, std::size_t{rows} * width * 2, chance);
+    auto out = std::make_shared<DeviceNumbers>(kind, std::size_t{rows} * width);
+    return PreparedWork{.run =
+                            [=](Stream& s) {
+                              if (wide)
+                                swiglu(in->f32(), 2 * width, out->f32(), width, rows, width, s);
+                              else
+                                swiglu_half(HalfFormat::bf16, in->half(), rows, width, out->half(), s);
+                            },
+                        .outputs = {out},
+                        .checks = rows,
+                        .check =
+                            [=](std::size_t row) {
+                              const auto both = in->read(row * 2 * width, 2 * width);
+                              std::vector<double> want;
+                              for (std::size_t i = 0; i < width; ++i)
+                                want.push_back(silu(both[i]) * both[width + i]);
+                              return Checked{out->read(row * width, width), want,
+                                             bounds(want, (wide ? 0 : half_step) + float_steps)};
+                            }};
+  };
+  return work;
+}
+
+Work add_work(const BenchShape& shape, std::uint32_t rows) {
+  const std::uint32_t width = shape.hidden;
+  const std::size_t count = std::size_t{rows} * width;
+  Work work{
+      .kernel = "add_rows", .shape = rows_text(rows, width), .steps = {memory_cost(12.0 * rows * width)}};
+  work.prepare = [=](Chance& chance) {
+    auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, count, chance);
+    auto first = std::make_shared<DeviceNumbers>(NumberKind::f32, count, chance);
+    auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, count);
+    return PreparedWork{
+        .before = [=](Stream& s) { s.copy(out->data(), first->data(), out->size_bytes()); },
+        .run = [=](Stream& s) { add_rows(in->f32(), width, out->f32(), width, rows, width, s); },
+        .outputs = {out},
+        .checks = rows,
+        .check =
+            [=](std::size_t row) {
+              std::vector<double> want = first->read(row * width, width);
+              const std::vector<double> more = in->read(row * width, width);
+              for (std::size_t i = 0; i < width; ++i) want[i] += more[i];
+              return Checked{out->read(row * width, width), want, bounds(want, float_steps)};
+            }};
+  };
+  return work;
+}
+
+Work recode_work(const BenchShape& shape, std::uint32_t rows) {
+  const std::uint32_t width = shape.heads * shape.head_dim();
+  const std::size_t count = std::size_t{rows} * width;
+  Work work{
+      .kernel = "recode_to_f16", .shape = rows_text(rows, width), .steps = {memory_cost(4.0 * rows * width)}};
+  work.prepare = [=](Chance& chance) {
+    auto first = std::make_shared<DeviceNumbers>(NumberKind::bf16, count, chance);
+    auto out = std::make_shared<DeviceNumbers>(NumberKind::f16, count);
+    return PreparedWork{.before = [=](Stream& s) { s.copy(out->data(), first->data(), out->size_bytes()); },
+                        .run = [=](Stream& s) { recode_to_f16(out->half(), count, s); },
+                        .outputs = {out},
+                        .checks = rows,
+                        .check =
+                            [=](std::size_t row) {
+                              const auto want = first->read(row * width, width);
+                              return Checked{out->read(row * width, width), want,
+                                             bounds(want, 0)};  // f16 holds bf16's 8 bits
+                            }};
+  };
+  return work;
+}
+
+Work pick_work(const BenchShape& shape, std::uint32_t count, std::uint32_t rows) {
+  const std::uint32_t width = shape.hidden, query_width = shape.heads * shape.head_dim();
+  Work work{.kernel = "pick_rows",
+            .shape = std::to_string(count) + " of " + rows_text(rows, width + query_width),
+            .steps = {memory_cost(2.0 * count * (4.0 * width + 2.0 * query_width))}};
+  work.prepare = [=](Chance& chance) {
+    auto states = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
+    auto queries = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * query_width, chance);
+    auto state_out = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{count} * width);
+    auto query_out = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{count} * query_width);
+    std::vector<std::uint32_t> picked(count);
+    for (std::uint32_t& row : picked) row = static_cast<std::uint32_t>(chance() % rows);
+    auto list = std::make_shared<DeviceList<std::uint32_t>>(picked);
+    return PreparedWork{.run =
+                            [=](Stream& s) {
+                              pick_rows({list->get(), count, width, query_width, states->f32(),
+                                         queries->half(), state_out->f32(), query_out->half()},
+                                        s);
+                            },
+                        .outputs = {state_out, query_out},
+                        .checks = count,
+                        .check =
+                            [=](std::size_t i) {
+                              Checked both{state_out->read(i * width, width),
+                                           states->read(std::size_t{picked[i]} * width, width),
+                                           {0}};
+                              const auto got = query_out->read(i * query_width, query_width),
+                                         want =
+                                             queries->read(std::size_t{picked[i]} * query_width, query_width);
+                              both.got.insert(both.got.end(), got.begin(), got.end());
+                              both.want.insert(both.want.end(), want.begin(), want.end());
+                              return both;
+                            }};
+  };
+  return work;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> row_counts(const BenchShape& shape) { return {shape.suffix, shape.many_rows}; }
+
+void add_row_works(const BenchShape& shape, std::vector<Work>& works) {
+  for (const std::uint32_t rows : row_counts(shape)) {
+    works.push_back(embed_work(shape, rows));
+    works.push_back(norm_half_work(shape, rows));
+    works.push_back(swiglu_work(shape, rows, NumberKind::bf16));
+    works.push_back(norm_work(shape, rows));
+    works.push_back(add_work(shape, rows));
+    works.push_back(recode_work(shape, rows));
+  }
+  works.push_back(swiglu_work(shape, shape.suffix, NumberKind::f32));
+  works.push_back(pick_work(shape, shape.candidates, shape.suffix));
+}
+
+}  // namespace troupe::kernels::cuda

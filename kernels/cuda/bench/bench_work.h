@@ -1,0 +1,71 @@
+#pragma once
+// Rows of the benchmark: what is launched, on which shape, what it costs at least, and how its result is
+// checked on numbers drawn for this run. A work whose result disagrees is not timed.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/checkpoint/model.h"
+#include "kernels/cuda/bench/bench_cost.h"
+#include "kernels/cuda/bench/bench_data.h"
+
+namespace troupe::kernels::cuda {
+
+// One comparison of a kernel's output with the definition.
+struct Checked {
+  std::vector<double> got, want;
+  std::vector<double> bound;  // of each difference; one for all if it has one element
+};
+
+// In device memory, which lives as long as its functions.
+struct PreparedWork {
+  std::function<void(Stream&)> before;  // not timed: restores what `run` overwrites; may be empty
+  std::function<void(Stream&)> run;
+  std::vector<std::shared_ptr<const DeviceNumbers>> outputs;  // poison until `run`, which writes all of them
+  std::size_t checks = 0;                     // samples that there are, of which some are compared
+  std::function<Checked(std::size_t)> check;  // after one run
+};
+
+// The same work for a peer that reads it from a file; kind "" where there is none.
+struct PeerWork {
+  std::string kind;
+  std::map<std::string, std::uint64_t> numbers;
+};
+
+struct Work {
+  std::string kernel, shape;
+  std::vector<Cost> steps;
+  unsigned launches = 1;
+  PeerWork peer;
+  std::function<PreparedWork(Chance&)> prepare;
+
+  std::string name() const { return kernel + ", " + shape; }
+};
+
+// A decoder's sizes, and those of the passes that are timed on it.
+struct BenchShape {
+  std::string name;
+  std::uint32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, intermediate = 0, vocabulary = 32768;
+  std::uint32_t history = 1500, suffix = 1000, candidates = 100, candidate_tokens = 10, prefill = 2048;
+  std::uint32_t long_prefill = 4096;  // of attention alone
+  std::uint32_t many_rows = 65536;    // of memory-bound kernels that are to leave the caches
+  std::uint32_t few_rows = 16;        // of products that read their weights for few
+
+  std::uint32_t head_dim() const { return hidden / heads; }
+};
+DecoderConfig config_of(const BenchShape& shape);
+// Those of `troupe bench engine`'s largest and of a model of 1.5 billion weights; one tiny one for smoke.
+std::vector<BenchShape> bench_shapes(bool smoke);
+
+void add_row_works(const BenchShape& shape, std::vector<Work>& works);
+void add_head_works(const BenchShape& shape, std::vector<Work>& works);
+void add_product_works(const BenchShape& shape, std::vector<Work>& works);
+void add_attend_works(const BenchShape& shape, std::vector<Work>& works);
+void add_realign_works(const BenchShape& shape, std::vector<Work>& works);
+
+// The numbers of rows that kernels between products are timed on.
+std::vector<std::uint32_t> row_counts(const BenchShape& shape);
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,34 @@
+#pragma once
+// A decoder's weights on the device. Projections that read the same input are one matrix: query|key|value and
+// gate|up. Uploaded once and shared, unchanged, by every executor.
+#include <memory>
+#include <vector>
+
+#include "kernels/checkpoint/model.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/half_format.h"
+
+namespace troupe::kernels::cuda {
+
+// Device pointers; null where the model has no such thing.
+struct DeviceLayer {
+  const std::uint16_t *qkv = nullptr, *o = nullptr, *gate_up = nullptr, *down = nullptr;
+  const float *qkv_bias = nullptr, *o_bias = nullptr;
+  const float *input_norm = nullptr, *post_attention_norm = nullptr;
+  const float *q_norm = nullptr, *k_norm = nullptr;
+};
+
+struct DeviceWeights {
+  DecoderConfig config;
+  HalfFormat half = HalfFormat::bf16;
+  std::vector<DeviceLayer> layers;
+  const std::uint16_t *embedding = nullptr, *output = nullptr;  // the same where tied
+  const float* final_norm = nullptr;
+  const float* rotations = nullptr;  // [positions_max][head_dim / 2] cosines and sines, in pairs
+  std::vector<DeviceMemory> memory;  // of all these
+};
+
+// Uploads to the calling thread's device, tensor by tensor, and drops each original on the way.
+std::shared_ptr<const DeviceWeights> upload_weights(DecoderModel model, HalfFormat half);
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,71 @@
+#pragma once
+// Recordings of passes, by shape. A shape's first pass runs without, which also loads its kernels and chooses
+// its products' algorithms; its second is recorded; from then on it is one launch. Bounded: the shape that
+// was not used for longest leaves. A shape whose first pass could not be enqueued is not remembered, so that
+// what a first pass makes ready is never made ready inside a recording; one that cannot be recorded runs
+// without.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/engine/pass_plan.h"
+
+namespace troupe::kernels::cuda {
+
+class PassGraphs {
+ public:
+  explicit PassGraphs(std::uint32_t most) : most_(most) {}
+
+  // Enqueues what `enqueue` enqueues for passes of this shape.
+  void run(const PassShape& shape, Stream& stream, const std::function<void()>& enqueue) {
+    Entry* const entry = find(shape);
+    if (entry == nullptr) {
+      enqueue();
+      remember(shape);
+      return;
+    }
+    entry->used = ++now_;
+    if (entry->graph == nullptr && entry->recordable) record(*entry, stream, enqueue);
+    if (entry->graph == nullptr)
+      enqueue();
+    else
+      entry->graph->launch(stream);
+  }
+
+ private:
+  struct Entry {
+    PassShape shape;
+    std::uint64_t used = 0;  // larger: later
+    std::unique_ptr<Graph> graph;
+    bool recordable = true;
+  };
+
+  static void record(Entry& entry, Stream& stream, const std::function<void()>& enqueue) {
+    try {
+      entry.graph = std::make_unique<Graph>(stream, enqueue);
+    } catch (const DeviceError&) {
+      entry.recordable = false;
+    }
+  }
+
+  Entry* find(const PassShape& shape) {
+    const auto found =
+        std::find_if(entries_.begin(), entries_.end(), [&](auto& e) { return e.shape == shape; });
+    return found == entries_.end() ? nullptr : &*found;
+  }
+  void remember(const PassShape& shape) {
+    if (most_ == 0) return;
+    if (entries_.size() == most_)
+      entries_.erase(std::min_element(entries_.begin(), entries_.end(),
+                                      [](auto& a, auto& b) { return a.used < b.used; }));
+    entries_.push_back({shape, ++now_, nullptr, true});
+  }
+
+  const std::uint32_t most_;
+  std::uint64_t now_ = 0;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace troupe::kernels::cuda

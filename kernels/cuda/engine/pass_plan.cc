@@ -1,0 +1,243 @@
+#include "kernels/cuda/engine/pass_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/base/check.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr std::size_t alignment = 16;
+
+template <class T>
+std::uint32_t size32(const std::vector<T>& all) {
+  return static_cast<std::uint32_t>(all.size());
+}
+
+std::string beyond(const char* what, std::size_t found, std::size_t most) {
+  return "a pass of " + std::to_string(found) + " " + what + "; expected at most " + std::to_string(most);
+}
+
+// Where each part of the heap begins, in bytes: the addresses first, so that everything is aligned.
+struct Heap {
+  std::size_t keys, tiles, read_tiles, lists, end;
+
+  explicit Heap(const PassPlan& plan)
+      : keys(bytes(plan.cleared)),
+        tiles(keys + bytes(plan.keys)),
+        read_tiles(tiles + bytes(plan.attend.key_tiles)),
+        lists(read_tiles + bytes(plan.attend_read.key_tiles)),
+        end(lists + bytes(plan.lists)) {}
+
+  template <class T>
+  static std::size_t bytes(const std::vector<T>& all) {
+    return all.size() * sizeof(T);
+  }
+};
+
+// The number of the heap's first T at that place, counted from the start of the heap.
+template <class T>
+std::uint32_t number_at(std::size_t bytes) {
+  return static_cast<std::uint32_t>(bytes / sizeof(T));
+}
+
+AttendShape shape_of(const AttendPlan& plan) {
+  return {rounded_blocks(size32(plan.items)), rounded_blocks(size32(plan.merges)), plan.tile_vectors};
+}
+
+}  // namespace
+
+PassPlanner::PassPlanner(const KvLayout& layout, const AttendMachine& machine, const PassBounds& bounds,
+                         std::span<std::byte* const> scratch)
+    : layout_(layout), machine_(machine), bounds_(bounds), scratch_(scratch.begin(), scratch.end()) {
+  TROUPE_CHECK(scratch.size() == layout.pages_for(bounds.rows), "scratch pages hold every row");
+}
+
+std::string PassPlanner::plan(const DecoderBatch& batch) {
+  if (std::string fault = excess(batch); !fault.empty()) return fault;
+  place_rows(batch);
+  list_keys(batch);
+  plan_attention(machine_, groups_, batch.visible_begin, batch.visible_end, plan_.attend);
+  plan_attention(machine_, read_groups_, batch.read_begin, batch.read_end, plan_.attend_read);
+  plan_readouts(batch);
+  const std::size_t bytes = packed_bytes(cuda::shape_of(batch, plan_), plan_);
+  return bytes > bounds_.plan_bytes ? beyond("bytes of plan", bytes, bounds_.plan_bytes) : "";
+}
+
+std::string PassPlanner::excess(const DecoderBatch& batch) const {
+  if (batch.rows() > bounds_.rows) return beyond("rows", batch.rows(), bounds_.rows);
+  std::size_t keys = batch.rows(), logits = 0;
+  for (const ContextSpan& span : batch.spans) keys += span.tokens;
+  for (const BatchReadout& readout : batch.readouts) logits += readout.vocabulary_rows.size();
+  if (keys > bounds_.keys) return beyond("keys", keys, bounds_.keys);
+  return logits > bounds_.logits ? beyond("logits", logits, bounds_.logits) : "";
+}
+
+// Kept rows lie in their pages, the others in scratch pages, one after the other.
+void PassPlanner::place_rows(const DecoderBatch& batch) {
+  plan_.slots.assign(batch.rows(), nullptr);
+  plan_.cleared.clear();
+  for (const KeptSegment& kept : batch.kept) place_kept(kept);
+  std::uint32_t used = 0;
+  for (std::byte*& slot : plan_.slots) {
+    if (slot != nullptr) continue;
+    slot = scratch_[used / layout_.page_tokens] + used % layout_.page_tokens * layout_.vector_bytes();
+    ++used;
+  }
+}
+
+void PassPlanner::place_kept(const KeptSegment& kept) {
+  const std::uint32_t places = static_cast<std::uint32_t>(kept.pages.size()) * layout_.page_tokens;
+  for (std::uint32_t t = 0; t < places; ++t) {
+    std::byte* const at =
+        kept.pages[t / layout_.page_tokens] + t % layout_.page_tokens * layout_.vector_bytes();
+    if (t < kept.tokens)
+      plan_.slots[kept.row + t] = at;
+    else
+      plan_.cleared.push_back(at);
+  }
+}
+
+void PassPlanner::list_keys(const DecoderBatch& batch) {
+  plan_.keys.clear();
+  groups_.clear();
+  read_groups_.clear();
+  for (const RowGroup& group : batch.groups) {
+    const std::uint32_t begin = size32(plan_.keys);
+    for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
+      const ContextSpan& span = batch.spans[s];
+      for (std::uint32_t t = 0; t < span.tokens; ++t)
+        plan_.keys.push_back(span.page != nullptr ? span.page + t * layout_.vector_bytes()
+                                                  : plan_.slots[span.row + t]);
+    }
+    const std::uint32_t context = size32(plan_.keys) - begin, tail = group.row_end - group.row_begin;
+    plan_.keys.insert(plan_.keys.end(), plan_.slots.begin() + group.row_begin,
+                      plan_.slots.begin() + group.row_end);
+    groups_.push_back({group.row_begin, group.row_end, begin, context, tail});
+    if (group.read_begin < group.read_end)
+      read_groups_.push_back({group.read_begin, group.read_end, begin, context, tail});
+  }
+}
+
+// Readouts that follow each other and ask for the same rows are done together.
+void PassPlanner::plan_readouts(const DecoderBatch& batch) {
+  plan_.readouts.clear(), plan_.lists.clear(), plan_.logits_at.clear();
+  plan_.logits = 0;
+  const std::span<const BatchReadout> all = batch.readouts;
+  for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
+    const std::span<const Token> rows = all[first].vocabulary_rows;
+    const std::uint32_t row_list = size32(plan_.lists), count = static_cast<std::uint32_t>(rows.size());
+    for (const Token row : rows) plan_.lists.push_back(static_cast<std::uint32_t>(row));
+    const std::uint32_t state_list = size32(plan_.lists), out = plan_.logits;
+    for (end = first; end < all.size() && std::ranges::equal(all[end].vocabulary_rows, rows); ++end) {
+      plan_.lists.push_back(all[end].read_row);
+      plan_.logits_at.push_back(plan_.logits);
+      plan_.logits += count;
+    }
+    const auto states = static_cast<std::uint32_t>(end - first);
+    for (std::uint32_t r = 0; r < count; r += readout_block_rows)
+      for (std::uint32_t s = 0; s < states; s += readout_block_states)
+        plan_.readouts.push_back({row_list + r, std::min(readout_block_rows, count - r), state_list + s,
+                                  std::min(readout_block_states, states - s), out + s * count + r, count});
+  }
+}
+
+std::uint32_t rounded_rows(std::uint32_t rows) {
+  if (rows == 0) return 0;
+  const std::uint32_t step = std::max(16u, std::bit_floor(rows) / 8);
+  return (rows + step - 1) / step * step;
+}
+
+std::uint32_t rounded_blocks(std::uint32_t blocks) {
+  return blocks == 0 ? 0 : std::max(16u, std::bit_ceil(blocks));
+}
+
+PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan) {
+  return {rounded_rows(batch.rows()), rounded_rows(size32(batch.read_rows)),
+          rounded_blocks(size32(plan.readouts)), shape_of(plan.attend), shape_of(plan.attend_read)};
+}
+
+PackedPass packed_pass(const PassShape& shape, std::byte* at) {
+  const auto take = [&]<class T>(T*& array, std::size_t count) {
+    array = reinterpret_cast<T*>(at);
+    at += (count * sizeof(T) + alignment - 1) / alignment * alignment;
+  };
+  PackedPass pass;
+  take(pass.cleared, 1);
+  take(pass.slots, shape.rows);
+  for (auto array :
+       {&PackedPass::tokens, &PackedPass::positions, &PackedPass::visible_begin, &PackedPass::visible_end})
+    take(pass.*array, shape.rows);
+  for (auto array : {&PackedPass::read_rows, &PackedPass::read_begin, &PackedPass::read_end})
+    take(pass.*array, shape.read_rows);
+  take(pass.items, shape.attend.items);
+  take(pass.merges, shape.attend.merges);
+  take(pass.read_items, shape.attend_read.items);
+  take(pass.read_merges, shape.attend_read.merges);
+  take(pass.readouts, shape.readouts);
+  pass.heap = at;
+  return pass;
+}
+
+std::size_t packed_bytes(const PassShape& shape, const PassPlan& plan) {
+  std::byte* const anywhere = reinterpret_cast<std::byte*>(alignment);
+  return static_cast<std::size_t>(packed_pass(shape, anywhere).heap - anywhere) + Heap(plan).end;
+}
+
+namespace {
+
+// Copies, and fills up with what does nothing.
+template <class From, class To>
+void fill(To* to, const std::vector<From>& from, std::size_t count) {
+  TROUPE_CHECK(from.size() <= count, "a shape has room for its pass");
+  std::fill(std::copy(from.begin(), from.end(), to), to + count, To{});
+}
+
+template <class T>
+void put(std::byte* heap, std::size_t at, const std::vector<T>& from) {
+  if (!from.empty()) std::memcpy(heap + at, from.data(), from.size() * sizeof(T));
+}
+
+void pack_attention(const AttendPlan& plan, const AttendShape& shape, std::size_t keys, std::size_t tiles,
+                    AttendItem* items, AttendMerge* merges) {
+  fill(items, plan.items, shape.items);
+  for (AttendItem& item : std::span(items, plan.items.size())) {
+    item.key_begin += number_at<std::byte*>(keys);
+    item.tile_begin += number_at<KeyTile>(tiles);
+    item.tile_end += number_at<KeyTile>(tiles);
+  }
+  fill(merges, plan.merges, shape.merges);
+}
+
+}  // namespace
+
+void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shape, std::byte* at) {
+  const PackedPass to = packed_pass(shape, at);
+  const Heap heap(plan);
+  *to.cleared = size32(plan.cleared);
+  fill(to.slots, plan.slots, shape.rows);
+  fill(to.tokens, batch.tokens, shape.rows);
+  fill(to.positions, batch.positions, shape.rows);
+  fill(to.visible_begin, batch.visible_begin, shape.rows);
+  fill(to.visible_end, batch.visible_end, shape.rows);
+  fill(to.read_rows, batch.read_rows, shape.read_rows);
+  fill(to.read_begin, batch.read_begin, shape.read_rows);
+  fill(to.read_end, batch.read_end, shape.read_rows);
+  pack_attention(plan.attend, shape.attend, heap.keys, heap.tiles, to.items, to.merges);
+  pack_attention(plan.attend_read, shape.attend_read, heap.keys, heap.read_tiles, to.read_items,
+                 to.read_merges);
+  fill(to.readouts, plan.readouts, shape.readouts);
+  for (ReadoutBlock& block : std::span(to.readouts, plan.readouts.size())) {
+    block.row_begin += number_at<std::uint32_t>(heap.lists);
+    block.state_begin += number_at<std::uint32_t>(heap.lists);
+  }
+  put(to.heap, 0, plan.cleared);
+  put(to.heap, heap.keys, plan.keys);
+  put(to.heap, heap.tiles, plan.attend.key_tiles);
+  put(to.heap, heap.read_tiles, plan.attend_read.key_tiles);
+  put(to.heap, heap.lists, plan.lists);
+}
+
+}  // namespace troupe::kernels::cuda

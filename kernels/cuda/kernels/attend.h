@@ -1,0 +1,75 @@
+#pragma once
+// Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory. Queries and
+// outputs are bf16, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in
+// float32, weights rounded to the keys' format before they multiply values. A token is the address of its
+// first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
+// (kv_layout.h).
+//
+// There are two kernels. Both walk the key tiles of an item (attend_plan.h); a tile of 64 keys is 256 *
+// head_dim bytes, and 256 * head_dim operations for every query vector.
+//
+// attend.cu, mma.sync, for sm_80 and later: a block keeps its query tile in shared memory and gathers the
+// keys and values of the next tile by 16-byte asynchronous copies while its tensor cores work on this one.
+//
+// attend_hopper.cu, wgmma, for sm_90a and head_dim 64 and 128: a warpgroup gathers, one or two others of 64
+// vectors each multiply and soften, queries, sums and weights in registers. What bounds it, for head_dim 128
+// and 128 vectors, in cycles of a multiprocessor at its published rates: products 1,024 a tile, at 2,048
+// multiply-adds a cycle; powers of two 512, at 16 a cycle; other arithmetic of softening about 350, so both
+// must run beside the products: a group softens one tile while it multiplies the values of the tile before
+// and while the other group multiplies. From the L2 cache come 32 KiB, 32 bytes a cycle, which all
+// multiprocessors together get only where about two thirds of the matrix rate are reached. Shared memory
+// takes 96 of 128 bytes a cycle; queries in shared memory would be too much.
+//
+// Tokens are gathered one by one, 16 bytes a copy, which puts each where swizzled products look for it. They
+// lie anywhere: in the arena, in a pass's scratch, from the middle of a page on. A bulk tensor copy takes a
+// box out of one allocation, here 2 KiB at most, and would need runs found in every pass; a plain bulk copy
+// cannot swizzle. The copies take a warp about 80 instructions a tile. Query vectors come by bulk copies.
+// With head_dim 32 the powers of two take twice as long as the products, so mma.sync serves it as well.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/kernels/attend_plan.h"
+#include "kernels/operations/kv_layout.h"
+
+namespace troupe::kernels::cuda {
+
+// Empty if there is a kernel for these pages, else what is wrong and what was expected. `heads`: query heads.
+std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
+
+// Which kernel runs: for tests and benchmarks. `hopper` needs a device of capability 90, or the emulator;
+// head sizes that it has no version of go the other way.
+enum class AttendPath : std::uint8_t { by_device, mma, hopper };
+
+// One pass, the same for all its layers. Device pointers.
+struct AttendPass {
+  const std::byte* const* addresses = nullptr;  // of tokens
+  const AttendItem* items = nullptr;
+  const KeyTile* key_tiles = nullptr;
+  const AttendMerge* merges = nullptr;
+  const std::uint32_t* visible_begin = nullptr;  // per query row
+  const std::uint32_t* visible_end = nullptr;
+  float* partials = nullptr;  // attend_partial_bytes; 16-byte aligned
+  // Launched; there may be items and merges of no vectors among them.
+  std::uint32_t item_count = 0, merge_count = 0;
+  std::uint32_t tile_vectors = 64;
+  AttendPath path = AttendPath::by_device;
+};
+
+// Row r, head h of the queries at queries + r*query_stride + h*head_dim, 16-byte aligned; outputs likewise.
+struct AttendLayer {
+  const std::uint16_t* queries = nullptr;
+  std::uint16_t* out = nullptr;
+  std::size_t query_stride = 0, out_stride = 0;  // numbers
+  std::uint32_t layer = 0;
+  std::uint32_t heads = 1;  // query heads that share a key-value head
+  float scale = 1;          // positive
+};
+
+std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials, std::uint32_t tile_vectors);
+
+// Enqueues one layer. The layout is one that attend_fault accepts.
+void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream);
+
+}  // namespace troupe::kernels::cuda

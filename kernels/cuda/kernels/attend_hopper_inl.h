@@ -1,0 +1,277 @@
+#pragma once
+// What the warpgroups of attend_hopper.cu share, and the one that gathers. Device code.
+#include "kernels/cuda/kernels/attend_block_inl.h"
+#include "kernels/cuda/simt/simt_hopper.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+// What the producer hands to the consumers with an item's queries. No vectors: there are no more items.
+struct Handed {
+  AttendItem item;
+  std::uint32_t kv_head = 0;
+};
+
+// Sizes of a block. `groups`: of consumers. A block of one leaves room for a second on its multiprocessor,
+// and computes one item.
+template <unsigned dim, unsigned groups>
+struct HopperBlock {
+  static constexpr unsigned consumer_warps = groups * group_warps, consumers = groups * group_threads;
+  static constexpr unsigned threads = consumers + group_threads, resident = groups == 1 ? 2 : 1;
+  static constexpr unsigned consumer_registers = groups == 1 ? 200 : 224, producer_registers = 56;
+  static constexpr unsigned warp_vectors = 16, vectors = consumer_warps * warp_vectors;
+  static constexpr unsigned keys = attend_key_tile;
+  static constexpr bool one_item = groups == 1;
+
+  static constexpr unsigned vector_bytes = dim * 2, tile_bytes = keys * vector_bytes;
+  static constexpr unsigned stage_bytes = 2 * tile_bytes;  // keys, then values
+  static constexpr unsigned column_bytes = keys * 128;     // 64 numbers of every key
+  static constexpr unsigned stages = one_item ? 384 / dim : dim == 64 ? 8 : 5;
+  static constexpr unsigned ahead = (stages - 1) / 2;  // tiles on their way behind the one to be announced
+
+  // Query vectors lie so far apart that loads meet other banks; those of the only item in the last stages,
+  // until they are taken.
+  static constexpr unsigned query_bytes = vector_bytes + 16, query_stages = 2;
+  static constexpr unsigned query_start = (one_item ? stages - query_stages : stages) * stage_bytes;
+  static_assert(vectors * query_bytes <= query_stages * stage_bytes);
+
+  static constexpr unsigned full_start = stages * stage_bytes + (one_item ? 0 : vectors * query_bytes);
+  static constexpr unsigned empty_start = full_start + stages * 8;  // mbarriers
+  static constexpr unsigned queries_came = empty_start + stages * 8, queries_taken = queries_came + 8;
+  static constexpr unsigned note_start = queries_taken + 8;
+  static constexpr unsigned handed_start = note_start + stages * group_warps * 8;
+  static constexpr unsigned sight_start = handed_start + (sizeof(Handed) + 7) / 8 * 8;
+  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
+  static_assert(resident * (shared_bytes + 1024) <= 228 * 1024);
+
+  static constexpr unsigned pieces = dim / 8;                       // of 16 bytes, in a vector
+  static constexpr unsigned rows_at_once = warp_threads / pieces;   // by a producer warp
+  static constexpr unsigned row_step = group_warps * rows_at_once;  // a multiple of eight
+  static constexpr unsigned steps = keys / row_step;
+
+  static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
+    return piece / 8 * column_bytes + row * 128 + (piece % 8 ^ row % 8) * 16;
+  }
+  // The key in a tile that a producer warp gathers as its i-th.
+  static TROUPE_DEVICE unsigned gathered_key(unsigned producer, unsigned i) {
+    return i / rows_at_once * row_step + producer * rows_at_once + i % rows_at_once;
+  }
+};
+
+template <class B>
+TROUPE_DEVICE SharedAddress address_of(unsigned byte) {
+  return dynamic_shared<std::byte>(0, B::shared_bytes).address(byte);
+}
+
+// A stage of the ring, and the parity of the phase of its mbarriers.
+template <class B>
+struct Turn {
+  unsigned stage = 0, parity = 0;
+
+  TROUPE_DEVICE void move_on() {
+    const bool last = ++stage == B::stages;
+    stage = last ? 0 : stage;
+    parity ^= last;
+  }
+  TROUPE_DEVICE SharedAddress full() const { return address_of<B>(B::full_start + stage * 8); }
+  TROUPE_DEVICE SharedAddress empty() const { return address_of<B>(B::empty_start + stage * 8); }
+  TROUPE_DEVICE SharedAddress keys() const { return address_of<B>(stage * B::stage_bytes); }
+  TROUPE_DEVICE SharedAddress values() const { return address_of<B>(stage * B::stage_bytes + B::tile_bytes); }
+  // Of each producer warp: the keys whose values it took out of a masked tile.
+  TROUPE_DEVICE Shared<std::uint64_t> notes() const {
+    return dynamic_shared<std::uint64_t>(B::note_start + stage * group_warps * 8, group_warps);
+  }
+};
+
+template <class B>
+TROUPE_DEVICE void make_mbarriers() {
+  if (thread_x() == 0) {
+    for (unsigned s = 0; s < B::stages; ++s) {
+      mbarrier_init(address_of<B>(B::full_start + s * 8), group_warps);
+      mbarrier_init(address_of<B>(B::empty_start + s * 8), B::consumer_warps);
+    }
+    mbarrier_init(address_of<B>(B::queries_came), group_threads);
+    mbarrier_init(address_of<B>(B::queries_taken), B::consumer_warps);
+    fence_async();
+  }
+  barrier();
+}
+
+// What a warp did is done when its first lane arrives.
+TROUPE_DEVICE void arrive_as_warp(SharedAddress mbarrier) {
+  warp_sync();
+  if (lane() == 0) mbarrier_arrive(mbarrier);
+}
+
+// The queries of an item, what their rows see, and the item itself.
+template <class B, unsigned dim>
+TROUPE_DEVICE void hand_over(const AttendPass& pass, const AttendLayer& layer, const Handed& handed) {
+  const AttendItem& item = handed.item;
+  const SharedAddress came = address_of<B>(B::queries_came);
+  const unsigned vector = thread_x() - B::consumers;
+  if (vector == 0) dynamic_shared<Handed>(B::handed_start, 1)[0] = handed;
+  if (vector < B::vectors)
+    dynamic_shared<Sight>(B::sight_start, B::vectors)[vector] = sight_from(pass, item, layer.heads, vector);
+  if (vector >= item.vectors) {
+    mbarrier_arrive(came);
+    return;
+  }
+  mbarrier_arrive_expecting(came, B::vector_bytes);
+  copy_bulk(address_of<B>(B::query_start + vector * B::query_bytes),
+            layer.queries + vector_at<dim>(item, layer, layer.query_stride, handed.kv_head, vector),
+            B::vector_bytes, came);
+}
+
+// The token of one of the warp's rows of a tile; lane i brings that of its i-th row.
+template <class B>
+TROUPE_DEVICE std::uintptr_t load_address(const Work& work, const KeyTile& tile) {
+  const unsigned producer = warp() - B::consumer_warps, row = B::gathered_key(producer, lane() % 16);
+  if (tile.count == 0) return 0;
+  return reinterpret_cast<std::uintptr_t>(
+      work.addresses[tile.first + (row < tile.count ? row : tile.count - 1u)]);
+}
+
+template <class B>
+TROUPE_DEVICE void gather(const Work& work, const KeyTile& tile, std::uintptr_t address,
+                          const Turn<B>& turn) {
+  const unsigned producer = warp() - B::consumer_warps;
+  const unsigned piece = lane() % B::pieces, row = B::gathered_key(producer, lane() / B::pieces);
+  const unsigned to = B::place(row, piece);
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < B::steps; ++i) {
+    const auto* const from =
+        reinterpret_cast<const std::byte*>(shuffle(address, i * B::rows_at_once + lane() / B::pieces)) +
+        piece * 16;
+    const bool present = row + i * B::row_step < tile.count;
+    const unsigned at = to + i * B::row_step * 128;
+    copy_async<16>(turn.keys() + at, from + work.keys_at, present);
+    copy_async<16>(turn.values() + at, from + work.values_at, present);
+  }
+}
+
+// What attend_tile_inl.h says of values that are not finite: each thread looks at what it copied.
+template <class B, class Half>
+TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
+  const auto values =
+      dynamic_shared<std::uint32_t>(turn.stage * B::stage_bytes + B::tile_bytes, B::tile_bytes / 4);
+  const unsigned producer = warp() - B::consumer_warps, piece = lane() % B::pieces;
+  std::uint64_t noted = 0;
+  for (unsigned i = 0; i < B::steps; ++i) {
+    const unsigned key = B::gathered_key(producer, i * B::rows_at_once + lane() / B::pieces);
+    const unsigned at = B::place(key, piece) / 4;
+    bool bad = false;
+    for (unsigned k = 0; k < 4; ++k) bad |= has_not_finite<Half>(values[at + k]);
+    if (!bad) continue;
+    noted |= std::uint64_t{1} << key;
+    for (unsigned k = 0; k < 4; ++k) values[at + k] = 0;
+  }
+  if (any(noted != 0))
+    for (unsigned mask = 1; mask < warp_threads; mask *= 2) noted |= shuffle_xor(noted, mask);
+  if (lane() == 0) turn.notes()[producer] = noted;
+}
+
+// Tiles that are filled, and those of them that are not announced yet.
+template <class B>
+struct Filling {
+  Turn<B> fill, announce;
+  unsigned pending = 0;
+  std::uint32_t masked = 0;  // bit i: of the tile filled i tiles ago
+};
+
+template <class B, class Half>
+TROUPE_DEVICE void announce_oldest(Filling<B>& ring) {
+  --ring.pending;
+  if ((ring.masked >> ring.pending & 1) != 0) take_out_not_finite<B, Half>(ring.announce);
+  fence_async();
+  arrive_as_warp(ring.announce.full());
+  ring.announce.move_on();
+}
+
+template <class B, class Half>
+TROUPE_DEVICE void announce_all(Filling<B>& ring) {
+  copy_async_wait<0>();
+  while (ring.pending > 0) announce_oldest<B, Half>(ring);
+}
+
+// The next tile of an item, its tokens, and the tile after it: read well before they are needed.
+template <class B>
+struct Upcoming {
+  const KeyTile* list;
+  unsigned count;
+  KeyTile tile, after;
+  std::uintptr_t address;
+
+  TROUPE_DEVICE KeyTile load(unsigned t) const { return t < count ? list[t] : KeyTile{}; }
+};
+
+template <class B>
+TROUPE_DEVICE Upcoming<B> first_tiles(const Work& work, const KeyTile* list, unsigned count) {
+  Upcoming<B> upcoming{list, count};
+  upcoming.tile = upcoming.load(0);
+  upcoming.after = upcoming.load(1);
+  upcoming.address = load_address<B>(work, upcoming.tile);
+  return upcoming;
+}
+
+// While a tile is announced, `ahead` more are on their way.
+template <class B, class Half>
+TROUPE_DEVICE void fill_tiles(const Work& work, Upcoming<B>& upcoming, Filling<B>& ring) {
+  for (unsigned t = 0; t < upcoming.count; ++t) {
+    const std::uintptr_t next_address = load_address<B>(work, upcoming.after);
+    if (B::one_item && t == B::stages - B::query_stages) mbarrier_wait(address_of<B>(B::queries_taken), 0);
+    mbarrier_wait(ring.fill.empty(), ring.fill.parity ^ 1);
+    gather(work, upcoming.tile, upcoming.address, ring.fill);
+    copy_async_commit();
+    ring.fill.move_on();
+    ring.masked = ring.masked << 1 | upcoming.tile.masked;
+    ++ring.pending;
+    upcoming.tile = upcoming.after, upcoming.after = upcoming.load(t + 2), upcoming.address = next_address;
+    if (ring.pending <= B::ahead) continue;
+    copy_async_wait<B::ahead>();
+    announce_oldest<B, Half>(ring);
+  }
+}
+
+template <class B>
+TROUPE_DEVICE Work work_of(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
+                           const Handed& handed) {
+  const std::uint32_t keys_at = kv.keys + handed.kv_head * kv.head_stride;
+  return {pass.addresses + handed.item.key_begin, keys_at, keys_at + kv.values, handed.item.context_tokens,
+          layer.scale * 1.44269504f};
+}
+
+// The block's item of a round: they come the longest first, and are dealt to and fro among the blocks.
+TROUPE_DEVICE Handed item_of_round(const AttendPass& pass, unsigned kv_heads, unsigned round) {
+  const unsigned place = round % 2 == 0 ? block_x() : blocks_x() - 1 - block_x();
+  const unsigned number = round * blocks_x() + place;
+  if (number >= pass.item_count * kv_heads) return {};
+  return {pass.items[number / kv_heads], number % kv_heads};
+}
+
+// The consumers must have begun an item before the next is handed over, and so have all tiles of those before
+// it. An item is read while the one before is gathered.
+template <class B, class Half, unsigned dim>
+TROUPE_DEVICE void produce(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv) {
+  Filling<B> ring;
+  unsigned parity = 1;
+  Handed next = item_of_round(pass, kv.kv_heads, 0);
+  for (unsigned round = 0; round * blocks_x() < pass.item_count * kv.kv_heads; ++round) {
+    const Handed handed = next;
+    next = item_of_round(pass, kv.kv_heads, round + 1);
+    if (handed.item.vectors == 0) continue;
+    const Work work = work_of<B>(pass, layer, kv, handed);
+    const unsigned tiles = handed.item.tile_end - handed.item.tile_begin;
+    Upcoming<B> upcoming = first_tiles<B>(work, pass.key_tiles + handed.item.tile_begin, tiles);
+    mbarrier_wait(address_of<B>(B::queries_taken), parity);
+    parity ^= 1;
+    hand_over<B, dim>(pass, layer, handed);
+    fill_tiles<B, Half>(work, upcoming, ring);
+    if (tiles < B::ahead) announce_all<B, Half>(ring);
+  }
+  announce_all<B, Half>(ring);
+  mbarrier_wait(address_of<B>(B::queries_taken), parity);
+  hand_over<B, dim>(pass, layer, {});
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cuda

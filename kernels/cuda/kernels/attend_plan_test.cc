@@ -1,0 +1,153 @@
+#include "kernels/cuda/kernels/attend_plan.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
+
+using namespace troupe::kernels::cuda;
+
+namespace {
+
+struct Rows {
+  std::vector<AttendGroup> groups;
+  std::vector<std::uint32_t> begin, end;
+
+  // Segments of these lengths in one group, each causal in itself.
+  void add(std::uint32_t context, const std::vector<std::uint32_t>& segments) {
+    AttendGroup group{.row_begin = rows(), .key_begin = keys, .context_tokens = context};
+    for (const std::uint32_t length : segments) {
+      for (std::uint32_t r = 0; r < length; ++r)
+        begin.push_back(group.tail_tokens), end.push_back(group.tail_tokens + r + 1);
+      group.tail_tokens += length;
+    }
+    group.row_end = rows();
+    keys += context + group.tail_tokens;
+    groups.push_back(group);
+  }
+  std::uint32_t rows() const { return std::uint32_t(begin.size()); }
+  AttendPlan plan(const AttendMachine& machine) const {
+    AttendPlan plan;
+    plan_attention(machine, groups, begin, end, plan);
+    return plan;
+  }
+  std::uint32_t keys = 0;
+};
+
+std::vector<std::uint32_t> firsts(const AttendPlan& plan, const AttendItem& item) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t t = item.tile_begin; t < item.tile_end; ++t) out.push_back(plan.key_tiles[t].first);
+  return out;
+}
+
+// Every vector's visible keys come in exactly one tile of exactly one item, and unmasked tiles are seen in
+// full.
+void check_cover(const Rows& rows, const AttendMachine& machine, const AttendPlan& plan) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> seen;  // (row, head) → keys in tiles
+  for (const AttendItem& item : plan.items) {
+    const AttendGroup& group = *std::find_if(rows.groups.begin(), rows.groups.end(), [&](auto& g) {
+      return g.row_begin == item.row_begin && g.row_begin < g.row_end;
+    });
+    REQUIRE(item.vectors <= plan.tile_vectors);
+    for (std::uint32_t v = item.vector_begin; v < item.vector_begin + item.vectors; ++v) {
+      const std::uint32_t row = item.row_begin + v / machine.heads;
+      auto& count = seen[{row, v % machine.heads}];
+      for (std::uint32_t t = item.tile_begin; t < item.tile_end; ++t) {
+        const KeyTile& tile = plan.key_tiles[t];
+        std::uint32_t visible = 0;
+        for (std::uint32_t k = tile.first; k < tile.first + std::uint32_t{tile.count}; ++k)
+          visible += k < group.context_tokens || (k - group.context_tokens >= rows.begin[row] &&
+                                                  k - group.context_tokens < rows.end[row]);
+        if (!tile.masked) REQUIRE(visible == attend_key_tile);
+        count += visible;
+      }
+    }
+  }
+  for (const AttendGroup& group : rows.groups)
+    for (std::uint32_t row = group.row_begin; row < group.row_end; ++row)
+      for (std::uint32_t head = 0; head < machine.heads; ++head)
+        REQUIRE(seen.at({row, head}) == group.context_tokens + rows.end[row] - rows.begin[row]);
+}
+
+}  // namespace
+
+TEST_SUITE("cuda attention plan") {
+  TEST_CASE("a causal prompt is cut into tiles that stop at the diagonal, longest first") {
+    Rows rows;
+    rows.add(0, {200});
+    const AttendMachine machine{.heads = 1};
+    const AttendPlan plan = rows.plan(machine);
+    CHECK(plan.tile_vectors == 128);
+    REQUIRE(plan.items.size() == 2);
+    CHECK(plan.items[0].vector_begin == 128);
+    CHECK(firsts(plan, plan.items[0]) == std::vector<std::uint32_t>{0, 64, 128, 192});
+    CHECK(firsts(plan, plan.items[1]) == std::vector<std::uint32_t>{0, 64});
+    CHECK(plan.merges.empty());
+    std::vector<int> masked;
+    for (std::uint32_t t = plan.items[0].tile_begin; t < plan.items[0].tile_end; ++t)
+      masked.push_back(plan.key_tiles[t].masked);
+    CHECK(masked == std::vector<int>{0, 0, 1, 1});
+  }
+
+  TEST_CASE("candidates load the context and their own keys, not those of other tiles") {
+    Rows rows;
+    rows.add(128, std::vector<std::uint32_t>(100, 10));
+    const AttendMachine machine{.heads = 8};
+    const AttendPlan plan = rows.plan(machine);
+    check_cover(rows, machine, plan);
+    for (const AttendItem& item : plan.items) CHECK(item.tile_end - item.tile_begin == 3);
+  }
+
+  TEST_CASE(
+      "few rows on a long context are split so that they fill the machine, and their parts are merged") {
+    Rows rows;
+    rows.add(6400, {1});
+    const AttendMachine machine{.multiprocessors = 20, .kv_heads = 2, .heads = 7};
+    const AttendPlan plan = rows.plan(machine);
+    CHECK(plan.tile_vectors == 64);
+    CHECK(plan.items.size() * 2 >= 30);
+    CHECK(plan.items.size() * 2 <= 40);
+    REQUIRE(plan.merges.size() == 1);
+    CHECK(plan.merges[0].partial_end == plan.partials);
+    CHECK(plan.merges[0].vectors == 7);
+    check_cover(rows, machine, plan);
+    const auto [most, least] = std::minmax_element(
+        plan.items.begin(), plan.items.end(),
+        [](auto& a, auto& b) { return a.tile_end - a.tile_begin > b.tile_end - b.tile_begin; });
+    CHECK(most->tile_end - most->tile_begin <= least->tile_end - least->tile_begin + 1);
+  }
+
+  TEST_CASE("rows that see nothing have items without keys; no rows have none") {
+    Rows rows;
+    rows.add(0, {3});
+    rows.end = rows.begin = {0, 0, 0};
+    AttendPlan plan = rows.plan({});
+    REQUIRE(plan.items.size() == 1);
+    CHECK(plan.items[0].tile_begin == plan.items[0].tile_end);
+    plan_attention({}, {}, {}, {}, plan);
+    CHECK(plan.items.empty());
+    CHECK(plan.key_tiles.empty());
+  }
+
+  TEST_CASE("any mixture of groups is covered, every visible key once") {
+    const unsigned seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto up_to = [&](std::uint32_t n) { return std::uint32_t(random() % (n + 1)); };
+    for (int round = 0; round < 100; ++round) {
+      Rows rows;
+      for (std::uint32_t groups = 1 + up_to(4); groups > 0; --groups) {
+        std::vector<std::uint32_t> segments(1 + up_to(5));
+        for (std::uint32_t& length : segments) length = 1 + up_to(40);
+        rows.add(up_to(2) * up_to(300), segments);
+      }
+      for (std::uint32_t r = 0; r < rows.rows(); ++r)
+        if (up_to(9) == 0) rows.begin[r] = rows.end[r] - up_to(rows.end[r]);
+      const AttendMachine machine{
+          .multiprocessors = 1 + up_to(30), .kv_heads = 1 + up_to(3), .heads = 1 + up_to(7)};
+      check_cover(rows, machine, rows.plan(machine));
+    }
+  }
+}

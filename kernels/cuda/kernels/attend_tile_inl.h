@@ -1,0 +1,317 @@
+#pragma once
+// What one block of attend.cu does with a tile of keys: gathers it, multiplies, softens. Device code.
+#include "kernels/cuda/kernels/attend.h"
+#include "kernels/cuda/simt/simt.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+using namespace simt;
+
+constexpr float minus_infinity = -__builtin_huge_valf();
+
+// Of the tail, the keys that a query vector sees, as key numbers of the group.
+struct Sight {
+  std::uint32_t begin, end;
+};
+
+// Sizes of a block. `fragments`: 16 query vectors each, per warp.
+template <unsigned dim, unsigned fragments>
+struct Block {
+  static constexpr unsigned warps = 4, threads = warps * warp_threads;
+  static constexpr unsigned warp_vectors = 16 * fragments, vectors = warps * warp_vectors;
+  static constexpr unsigned keys = attend_key_tile, stages = 2;
+  static constexpr unsigned pieces = dim / 8;  // of 16 bytes, in a vector
+  static constexpr unsigned vector_bytes = dim * 2, tile_bytes = keys * vector_bytes;
+  static constexpr unsigned rows_at_once = threads / pieces;  // of a tile, that one copy of all threads fills
+  static constexpr unsigned stage_start = vectors * vector_bytes;
+  static constexpr unsigned address_start = stage_start + stages * 2 * tile_bytes;
+  static constexpr unsigned address_slots = 2 * stages;
+  static constexpr unsigned sight_start = address_start + address_slots * keys * 8;
+  static constexpr unsigned note_start = sight_start + vectors * sizeof(Sight);
+  static constexpr unsigned shared_bytes = note_start + keys / 8;
+
+  // Where piece `piece` of vector `row` of a tile lies: so that eight rows' equal pieces lie in different
+  // banks.
+  static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
+    const unsigned turn = pieces >= 8 ? row % 8 : row / 2 % 4;
+    return row * vector_bytes + (piece ^ turn) * 16;
+  }
+};
+
+// What a block knows of its work.
+struct Work {
+  const std::byte* const* addresses;  // of the group's keys
+  std::uint32_t keys_at, values_at;   // of this layer and head, from a token's address
+  std::uint32_t context_tokens;
+  float scale;  // with log2(e), for powers of two
+};
+
+// Streaming softmax of the rows that this thread holds a part of: rows lane/4 and lane/4 + 8 of each
+// fragment.
+template <unsigned dim, unsigned fragments>
+struct Running {
+  float out[fragments][dim / 8][4];
+  float largest[fragments][2];  // score
+  float total[fragments][2];  // of the weights of this thread's keys; NaN once a visible score was not finite
+};
+
+template <unsigned fragments>
+struct Scores {
+  float of[fragments][attend_key_tile / 8][4];
+};
+
+// Gathering.
+
+template <class B>
+TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsigned number) {
+  if (thread_x() >= B::keys || tile.count == 0) return;
+  const auto slot =
+      dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
+  const unsigned key = thread_x() < tile.count ? thread_x() : tile.count - 1u;
+  copy_async<8>(slot.address(thread_x()), work.addresses + tile.first + key, true);
+}
+
+template <class B>
+TROUPE_DEVICE void stage_keys_values(const Work& work, const KeyTile& tile, unsigned number) {
+  if (tile.count == 0) return;
+  const auto slot =
+      dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
+  const auto stage =
+      dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, 2 * B::tile_bytes);
+  const unsigned piece = thread_x() % B::pieces;
+  TROUPE_UNROLL
+  for (unsigned first = 0; first < B::keys; first += B::rows_at_once) {
+    const unsigned key = first + thread_x() / B::pieces;
+    const std::byte* const from = slot[key] + piece * 16;
+    const unsigned to = B::place(key, piece);
+    copy_async<16>(stage.address(to), from + work.keys_at, key < tile.count);
+    copy_async<16>(stage.address(B::tile_bytes + to), from + work.values_at, key < tile.count);
+  }
+}
+
+// Not finite: all bits of some exponent set. In the two halves of a word at once.
+template <class Half>
+TROUPE_DEVICE bool has_not_finite(std::uint32_t two);
+template <>
+TROUPE_DEVICE bool has_not_finite<Bf16>(std::uint32_t two) {
+  return (((two & 0x7f807f80u) + 0x00800080u) & 0x80008000u) != 0;
+}
+template <>
+TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
+  return (((two & 0x7c007c00u) + 0x04000400u) & 0x80008000u) != 0;
+}
+
+// A weight of zero times a value that is not finite would spoil rows that do not see the value. So these
+// values are taken out of masked tiles and their keys noted, a bit for each, to spoil the rows that do see
+// them.
+template <class B>
+TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys() {
+  return dynamic_shared<std::uint32_t>(B::note_start, B::keys / 32);
+}
+
+// Each thread looks at what it copied itself, before the barrier that shows it to the others, and which this
+// passes. Returns whether keys were noted; the notes hold until the next tile's barrier.
+template <class B, class Half>
+TROUPE_DEVICE bool meet_and_take_out_not_finite(unsigned number) {
+  const auto values = dynamic_shared<std::uint32_t>(
+      B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes / 4);
+  const unsigned piece = thread_x() % B::pieces;
+  const auto spoilt = [&](unsigned key) {
+    bool bad = false;
+    TROUPE_UNROLL
+    for (unsigned i = 0; i < 4; ++i) bad |= has_not_finite<Half>(values[B::place(key, piece) / 4 + i]);
+    return bad;
+  };
+  bool bad = false;
+  TROUPE_UNROLL
+  for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) bad |= spoilt(key);
+  if (!barrier_or(bad)) return false;
+  const auto noted = spoilt_keys<B>();
+  if (thread_x() < B::keys / 32) noted[thread_x()] = 0;
+  barrier();
+  for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) {
+    if (!spoilt(key)) continue;
+    atomic_or(noted, key / 32, 1u << key % 32);
+    for (unsigned i = 0; i < 4; ++i) values[B::place(key, piece) / 4 + i] = 0;
+  }
+  barrier();
+  return true;
+}
+
+// Multiplying. Matrix m of a load is brought by lanes 8m to 8m + 7. Pieces 2n and 2n + 1 of a vector differ
+// from pieces 0 and 1 in the bits of n alone, also when they are turned: so a lane's place for them is its
+// first place xor 32n.
+
+template <class B, unsigned fragments>
+TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4]) {
+  const auto queries = dynamic_shared<std::byte>(0, B::vectors * B::vector_bytes);
+  const unsigned row = warp() * B::warp_vectors + lane() % 16, piece = lane() / 16;
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f)
+    load_matrices(a[f], queries.address((B::place(row, piece) ^ 32 * step) + f * 16 * B::vector_bytes));
+}
+
+template <class B, class Half, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
+  const auto keys =
+      dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, B::tile_bytes);
+  const unsigned first = B::place(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < B::keys / 8; ++j)
+    for (unsigned i = 0; i < 4; ++i) scores.of[f][j][i] = 0;
+  TROUPE_UNROLL
+  for (unsigned step = 0; step < dim / 16; ++step) {
+    std::uint32_t a[fragments][4];
+    load_queries<B>(step, a);
+    TROUPE_UNROLL
+    for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
+      std::uint32_t b[4];
+      load_matrices(b, keys.address((first ^ 32 * step) + pair * 16 * B::vector_bytes));
+      TROUPE_UNROLL
+      for (unsigned f = 0; f < fragments; ++f) {
+        multiply_add<Half>(scores.of[f][2 * pair], a[f], b[0], b[1]);
+        multiply_add<Half>(scores.of[f][2 * pair + 1], a[f], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// `scores` are weights now.
+// The weights of keys 16*pair to 16*pair + 15, rounded, as the left side of a product with their values.
+template <class Half, unsigned fragments>
+TROUPE_DEVICE void round_weights(const Scores<fragments>& scores, unsigned f, unsigned pair,
+                                 std::uint32_t (&a)[4]) {
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    const float(&two)[4] = scores.of[f][2 * pair + i / 2];
+    a[i] = pack<Half>(two[2 * (i % 2)], two[2 * (i % 2) + 1]);
+  }
+}
+
+template <class B, class Half, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
+                              Running<dim, fragments>& running) {
+  const auto values =
+      dynamic_shared<std::byte>(B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes);
+  const unsigned first = B::place(lane() % 16, lane() / 16);
+  TROUPE_UNROLL
+  for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
+    std::uint32_t a[fragments][4];
+    TROUPE_UNROLL
+    for (unsigned f = 0; f < fragments; ++f) round_weights<Half>(scores, f, pair, a[f]);
+    TROUPE_UNROLL
+    for (unsigned step = 0; step < dim / 16; ++step) {
+      std::uint32_t b[4];
+      load_matrices_transposed(b, values.address((first ^ 32 * step) + pair * 16 * B::vector_bytes));
+      TROUPE_UNROLL
+      for (unsigned f = 0; f < fragments; ++f) {
+        multiply_add<Half>(running.out[f][2 * step], a[f], b[0], b[1]);
+        multiply_add<Half>(running.out[f][2 * step + 1], a[f], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Softening.
+
+template <class B>
+TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
+  const auto sights = dynamic_shared<Sight>(B::sight_start, B::vectors);
+  return sights[warp() * B::warp_vectors + 16 * fragment + 8 * half + lane() / 4];
+}
+TROUPE_DEVICE std::uint64_t first_keys(std::int32_t count) {
+  return count <= 0 ? 0 : ~std::uint64_t{0} >> (64 - (count < 64 ? count : 64));
+}
+// Of a tile's keys those that a row sees, a bit each.
+TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, const Sight& sight) {
+  static_assert(attend_key_tile <= 64);
+  const auto before = [&](std::uint32_t key) {
+    return first_keys(static_cast<std::int32_t>(key) - static_cast<std::int32_t>(tile.first));
+  };
+  const std::uint64_t tail = before(sight.end) & ~before(sight.begin);
+  return first_keys(static_cast<std::int32_t>(tile.count)) & (before(work.context_tokens) | tail);
+}
+
+// Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too
+// is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
+template <class SightOf, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+                                Scores<fragments>& scores, Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    const std::uint64_t seen = seen_keys(work, tile, sight_of_row(f, half)) >> 2 * (lane() % 4);
+    const std::uint32_t words[2] = {static_cast<std::uint32_t>(seen), static_cast<std::uint32_t>(seen >> 32)};
+    float& total = running.total[f][half];
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
+    for (unsigned i = 0; i < 2; ++i) {
+      float& score = scores.of[f][j][2 * half + i];
+      const bool visible = (words[j / 4] & 1u << (j % 4 * 8 + i)) != 0;
+      total = multiply_add(visible ? score : 0.0f, 0.0f, total);
+      score = visible ? score : minus_infinity;
+    }
+  }
+}
+
+// The rows that see a key whose value was taken out; a bit for each of these.
+template <class SightOf, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
+                              std::uint64_t spoilt, Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half)
+    if ((seen_keys(work, tile, sight_of_row(f, half)) & spoilt) != 0)
+      running.total[f][half] += minus_infinity * 0.0f;
+}
+
+template <unsigned dim, unsigned fragments>
+TROUPE_DEVICE void judge(const Scores<fragments>& scores, Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i)
+    running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
+}
+
+// Turns scores into weights, powers of two below the largest score so far. `shrink`: by which all sums of
+// `running` but its totals must be multiplied now. The difference comes before the product, so that the
+// largest has weight one however large it is.
+template <unsigned dim, unsigned fragments>
+TROUPE_DEVICE void weigh(float scale, Scores<fragments>& scores, Running<dim, fragments>& running,
+                         float (&shrink)[fragments][2]) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    float largest = running.largest[f][half];
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j)
+      largest = larger(largest, larger(scores.of[f][j][2 * half], scores.of[f][j][2 * half + 1]));
+    largest = larger(largest, shuffle_xor(largest, 1));
+    largest = larger(largest, shuffle_xor(largest, 2));
+    const float top = largest == minus_infinity ? 0.0f : largest;  // nothing seen yet: all weights are 0
+    shrink[f][half] = exp2_fast((running.largest[f][half] - top) * scale);
+    running.largest[f][half] = largest;
+    float total = running.total[f][half] * shrink[f][half];
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
+    for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
+      scores.of[f][j][i] = exp2_fast((scores.of[f][j][i] - top) * scale);
+      total += scores.of[f][j][i];
+    }
+    running.total[f][half] = total;
+  }
+}
+
+template <unsigned dim, unsigned fragments>
+TROUPE_DEVICE void shrink_sums(const float (&shrink)[fragments][2], Running<dim, fragments>& running) {
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned j = 0; j < dim / 8; ++j) TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) running.out[f][j][i] *= shrink[f][i / 2];
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cuda

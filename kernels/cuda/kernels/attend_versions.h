@@ -1,0 +1,30 @@
+#pragma once
+// The compiled versions of span attention (attend.h), between the files that compile them and the one that
+// chooses.
+#include <cstdint>
+#include <span>
+
+#include "kernels/cuda/kernels/attend.h"
+
+namespace troupe::kernels::cuda {
+
+// Where a layer's keys and values lie, from a token's address.
+struct KvOffsets {
+  std::uint32_t keys;         // of the layer's first head
+  std::uint32_t head_stride;  // from head to head
+  std::uint32_t values;       // from a key to its value
+  std::uint32_t kv_heads;
+};
+
+// One for each head size, format of keys and tile of query vectors: launches the items, not the merges.
+struct AttendVersion {
+  std::uint32_t head_dim;
+  KvFormat format;
+  std::uint32_t tile_vectors;
+  void (*run)(const AttendPass&, const AttendLayer&, const KvOffsets&, Stream&);
+};
+
+// For head_dim 64 and 128, on sm_90a.
+std::span<const AttendVersion> hopper_attend_versions();
+
+}  // namespace troupe::kernels::cuda

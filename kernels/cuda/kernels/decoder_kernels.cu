@@ -1,0 +1,311 @@
+#include "kernels/cuda/kernels/decoder_kernels.h"
+
+#include "kernels/cuda/simt/simt.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+using namespace simt;
+
+constexpr unsigned threads = 256, warps = threads / warp_threads;
+
+unsigned blocks_for(std::size_t elements) {
+  const std::size_t blocks = (elements + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < 1u << 20 ? blocks : 1u << 20);  // the grid strides over the rest
+}
+unsigned blocks_of_warps(std::size_t count) { return blocks_for(count * warp_threads); }
+
+TROUPE_DEVICE std::size_t first_element() { return block_x() * std::size_t{threads} + thread_x(); }
+TROUPE_DEVICE std::size_t grid_stride() { return blocks_x() * std::size_t{threads}; }
+
+// 16 bytes, moved at once.
+struct alignas(16) Words {
+  std::uint32_t at[4];
+};
+struct alignas(16) Floats {
+  float at[4];
+};
+struct alignas(8) TwoFloats {
+  float at[2];
+};
+// A copy: of a reference the compiler would load what is used, number by number.
+template <class T>
+TROUPE_DEVICE T as(const void* from) {
+  return *static_cast<const T*>(from);
+}
+
+template <class Half>
+TROUPE_DEVICE void widen(const Words& words, float (&numbers)[8]) {
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i)
+    numbers[2 * i] = low_of<Half>(words.at[i]), numbers[2 * i + 1] = high_of<Half>(words.at[i]);
+}
+template <class Half>
+TROUPE_DEVICE Words narrow(const float (&numbers)[8]) {
+  Words words;
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) words.at[i] = pack<Half>(numbers[2 * i], numbers[2 * i + 1]);
+  return words;
+}
+
+TROUPE_DEVICE float warp_sum(float value) {
+  TROUPE_UNROLL
+  for (unsigned mask = warp_threads / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+TROUPE_DEVICE float block_sum(float value) {
+  TROUPE_SHARED(float, partial, warps);
+  value = warp_sum(value);
+  if (lane() == 0) partial[warp()] = value;
+  barrier();
+  float sum = 0;
+  for (unsigned i = 0; i < warps; ++i) sum += partial[i];
+  return sum;
+}
+
+// A thread takes eight features.
+template <class Half>
+TROUPE_KERNEL(threads)
+embed_kernel(const std::uint16_t* table, const std::uint32_t* tokens, std::uint32_t rows, std::uint32_t width,
+             float* out) {
+  const std::size_t pieces = width / 8;
+  for (std::size_t n = first_element(); n < rows * pieces; n += grid_stride()) {
+    float numbers[8];
+    widen<Half>(as<Words>(table + tokens[n / pieces] * std::size_t{width} + n % pieces * 8), numbers);
+    auto* const to = reinterpret_cast<Floats*>(out + n * 8);
+    to[0] = {numbers[0], numbers[1], numbers[2], numbers[3]};
+    to[1] = {numbers[4], numbers[5], numbers[6], numbers[7]};
+  }
+}
+
+// One block a row.
+template <class Half>
+TROUPE_KERNEL(threads)
+rms_norm_half_kernel(const float* in, const float* weight, float epsilon, std::uint32_t width,
+                     std::uint16_t* out) {
+  const std::size_t row = block_x() * std::size_t{width};
+  float squares = 0;
+  for (std::size_t i = thread_x() * 4; i < width; i += threads * 4) {
+    const Floats x = as<Floats>(in + row + i);
+    for (unsigned k = 0; k < 4; ++k) squares += x.at[k] * x.at[k];
+  }
+  const float scale = rsqrt_fast(block_sum(squares) / static_cast<float>(width) + epsilon);
+  for (std::size_t i = thread_x() * 4; i < width; i += threads * 4) {
+    const Floats x = as<Floats>(in + row + i), w = as<Floats>(weight + i);
+    auto* const to = reinterpret_cast<std::uint32_t*>(out + row + i);
+    to[0] = pack<Half>(x.at[0] * scale * w.at[0], x.at[1] * scale * w.at[1]);
+    to[1] = pack<Half>(x.at[2] * scale * w.at[2], x.at[3] * scale * w.at[3]);
+  }
+}
+
+template <class Half>
+TROUPE_KERNEL(threads)
+swiglu_half_kernel(const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
+                   std::uint16_t* out) {
+  const std::size_t pieces = width / 8;
+  for (std::size_t n = first_element(); n < rows * pieces; n += grid_stride()) {
+    const std::uint16_t* const at = gate_up + n / pieces * 2 * width + n % pieces * 8;
+    float gate[8], up[8];
+    widen<Half>(as<Words>(at), gate);
+    widen<Half>(as<Words>(at + width), up);
+    TROUPE_UNROLL
+    for (unsigned i = 0; i < 8; ++i) gate[i] = gate[i] / (1.0f + exp_fast(-gate[i])) * up[i];
+    *reinterpret_cast<Words*>(out + n * 8) = narrow<Half>(gate);
+  }
+}
+
+// Where a layer's keys and values lie, from a token's address.
+struct KvPlaces {
+  std::size_t keys;         // of the layer's first head
+  std::size_t head_stride;  // from head to head
+  std::size_t values;       // from a key to its value
+};
+
+template <class Half>
+TROUPE_DEVICE void write_two(void* to, unsigned i, float low, float high) {
+  static_cast<std::uint32_t*>(to)[i / 2] = pack<Half>(low, high);
+}
+
+// Norm and rotation of one head by one warp, which takes pairs i and i + dim/2, two neighbouring pairs a
+// lane.
+template <class Half>
+TROUPE_DEVICE void rotate_head(const float* head, unsigned dim, const float* norm, float epsilon,
+                               const float* rotations, void* to) {
+  const unsigned half = dim / 2;
+  float scale = 1;
+  if (norm != nullptr) {
+    float squares = 0;
+    for (unsigned i = lane(); i < dim; i += warp_threads) squares += head[i] * head[i];
+    scale = rsqrt_fast(warp_sum(squares) / static_cast<float>(dim) + epsilon);
+  }
+  for (unsigned i = 2 * lane(); i < half; i += 2 * warp_threads) {
+    TwoFloats a = as<TwoFloats>(head + i), b = as<TwoFloats>(head + half + i);
+    const Floats turn = as<Floats>(rotations + 2 * i);  // cosine, sine, cosine, sine
+    for (unsigned k = 0; k < 2; ++k) {
+      if (norm != nullptr) a.at[k] *= scale * norm[i + k], b.at[k] *= scale * norm[half + i + k];
+      const float c = turn.at[2 * k], s = turn.at[2 * k + 1], x = a.at[k], y = b.at[k];
+      a.at[k] = x * c - y * s, b.at[k] = y * c + x * s;
+    }
+    write_two<Half>(to, i, a.at[0], a.at[1]);
+    write_two<Half>(to, half + i, b.at[0], b.at[1]);
+  }
+}
+
+// One warp a head of a row: query heads, key heads, value heads.
+template <class Half>
+TROUPE_KERNEL(threads)
+make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint32_t dim) {
+  const std::uint32_t heads = task.heads + 2 * kv_heads;
+  const std::size_t count = std::size_t{task.rows} * heads;
+  for (std::size_t n = first_element() / warp_threads; n < count; n += grid_stride() / warp_threads) {
+    const std::size_t row = n / heads;
+    const auto head = static_cast<std::uint32_t>(n % heads);
+    std::byte* const slot = task.slots[row];
+    if (slot == nullptr) continue;
+    const float* const from = task.qkv + n * dim;
+    const float* const turn = task.rotations + task.positions[row] * std::size_t{dim};
+    if (head < task.heads) {
+      rotate_head<Bf16>(from, dim, task.q_norm, task.epsilon, turn,
+                        task.queries + (row * task.heads + head) * dim);
+    } else if (head < task.heads + kv_heads) {
+      std::byte* const to = slot + kv.keys + (head - task.heads) * kv.head_stride;
+      rotate_head<Half>(from, dim, task.k_norm, task.epsilon, turn, to);
+    } else {
+      std::byte* const to = slot + kv.keys + (head - task.heads - kv_heads) * kv.head_stride + kv.values;
+      for (unsigned i = 2 * lane(); i < dim; i += 2 * warp_threads) {
+        const auto two = as<TwoFloats>(from + i);
+        write_two<Half>(to, i, two.at[0], two.at[1]);
+      }
+    }
+  }
+}
+
+TROUPE_KERNEL(threads) pick_rows_kernel(PickedRows task) {
+  const std::size_t state_pieces = task.width / 4, query_pieces = task.query_width / 8;
+  const std::size_t pieces = state_pieces + query_pieces;
+  for (std::size_t n = first_element(); n < task.count * pieces; n += grid_stride()) {
+    const std::size_t to = n / pieces, from = task.rows[to], i = n % pieces;
+    if (i < state_pieces) {
+      reinterpret_cast<Floats*>(task.states_out + to * task.width)[i] =
+          as<Floats>(task.states + from * task.width + i * 4);
+    } else {
+      const std::size_t piece = (i - state_pieces) * 8;
+      *reinterpret_cast<Words*>(task.queries_out + to * task.query_width + piece) =
+          as<Words>(task.queries + from * task.query_width + piece);
+    }
+  }
+}
+
+TROUPE_KERNEL(threads) recode_kernel(std::uint16_t* numbers, std::size_t count) {
+  for (std::size_t n = first_element(); n < count / 8; n += grid_stride()) {
+    float wide[8];
+    auto* const words = reinterpret_cast<Words*>(numbers) + n;
+    widen<Bf16>(as<Words>(words), wide);
+    *words = narrow<F16>(wide);
+  }
+}
+
+TROUPE_KERNEL(threads)
+clear_tokens_kernel(std::byte* const* addresses, const std::uint32_t* count, std::size_t vectors,
+                    std::size_t head_bytes, std::size_t vector_bytes) {
+  const std::size_t pieces = vector_bytes / 16, of_token = vectors * pieces;
+  for (std::size_t n = first_element(); n < *count * of_token; n += grid_stride()) {
+    std::byte* const vector = addresses[n / of_token] + n % of_token / pieces * head_bytes;
+    reinterpret_cast<Words*>(vector)[n % pieces] = {};
+  }
+}
+
+// One warp a vocabulary row, which it reads once for all the block's states.
+template <class Half>
+TROUPE_KERNEL(threads)
+read_out_kernel(ReadoutTask task) {
+  static_assert(warps == readout_block_rows);
+  const ReadoutBlock block = task.blocks[block_x()];
+  if (block.states == 0 || warp() >= block.rows) return;
+  const std::uint16_t* const row =
+      task.output + task.lists[block.row_begin + warp()] * std::size_t{task.width};
+  const float* states[readout_block_states];
+  float sums[readout_block_states] = {};
+  TROUPE_UNROLL
+  for (unsigned s = 0; s < readout_block_states; ++s)
+    states[s] =
+        task.states + task.lists[block.state_begin + (s < block.states ? s : 0)] * std::size_t{task.width};
+  for (std::size_t i = lane() * 8; i < task.width; i += warp_threads * 8) {
+    float weights[8];
+    widen<Half>(as<Words>(row + i), weights);
+    TROUPE_UNROLL
+    for (unsigned s = 0; s < readout_block_states; ++s) {
+      if (s >= block.states) break;
+      const Floats low = as<Floats>(states[s] + i), high = as<Floats>(states[s] + i + 4);
+      TROUPE_UNROLL
+      for (unsigned k = 0; k < 4; ++k) sums[s] += weights[k] * low.at[k] + weights[k + 4] * high.at[k];
+    }
+  }
+  TROUPE_UNROLL
+  for (unsigned s = 0; s < readout_block_states; ++s) {
+    const float sum = warp_sum(sums[s]);
+    if (lane() == 0 && s < block.states) task.out[block.out + std::size_t{s} * block.stride + warp()] = sum;
+  }
+}
+
+}  // namespace
+
+void embed(HalfFormat half, const std::uint16_t* table, const std::uint32_t* tokens, std::uint32_t rows,
+           std::uint32_t width, float* out, Stream& stream) {
+  if (rows == 0) return;
+  launch("embed", half == HalfFormat::bf16 ? embed_kernel<Bf16> : embed_kernel<F16>,
+         {.blocks = blocks_for(std::size_t{rows} * width / 8), .threads = threads}, stream, table, tokens,
+         rows, width, out);
+}
+
+void rms_norm_half(HalfFormat half, const float* in, const float* weight, float epsilon, std::uint32_t rows,
+                   std::uint32_t width, std::uint16_t* out, Stream& stream) {
+  if (rows == 0) return;
+  launch("rms_norm_half", half == HalfFormat::bf16 ? rms_norm_half_kernel<Bf16> : rms_norm_half_kernel<F16>,
+         {.blocks = rows, .threads = threads}, stream, in, weight, epsilon, width, out);
+}
+
+void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
+                 std::uint16_t* out, Stream& stream) {
+  if (rows == 0) return;
+  launch("swiglu_half", half == HalfFormat::bf16 ? swiglu_half_kernel<Bf16> : swiglu_half_kernel<F16>,
+         {.blocks = blocks_for(std::size_t{rows} * width / 8), .threads = threads}, stream, gate_up, rows,
+         width, out);
+}
+
+void make_heads(const KvLayout& layout, const HeadRows& task, Stream& stream) {
+  if (task.rows == 0) return;
+  const KvPlaces kv{layout.keys(task.layer, 0), 2 * layout.head_bytes(), layout.head_bytes()};
+  const std::size_t count = std::size_t{task.rows} * (task.heads + 2 * layout.kv_heads);
+  launch("make_heads", layout.format == KvFormat::bf16 ? make_heads_kernel<Bf16> : make_heads_kernel<F16>,
+         {.blocks = blocks_of_warps(count), .threads = threads}, stream, task, kv, layout.kv_heads,
+         layout.head_dim);
+}
+
+void pick_rows(const PickedRows& task, Stream& stream) {
+  if (task.count == 0) return;
+  const std::size_t pieces = task.width / 4 + task.query_width / 8;
+  launch("pick_rows", pick_rows_kernel, {.blocks = blocks_for(task.count * pieces), .threads = threads},
+         stream, task);
+}
+
+void recode_to_f16(std::uint16_t* numbers, std::size_t count, Stream& stream) {
+  if (count == 0) return;
+  launch("recode_to_f16", recode_kernel, {.blocks = blocks_for(count / 8), .threads = threads}, stream,
+         numbers, count);
+}
+
+void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,
+                  Stream& stream) {
+  constexpr unsigned some_blocks = 64;  // the count is known on the device only, and mostly 0
+  launch("clear_tokens", clear_tokens_kernel, {.blocks = some_blocks, .threads = threads}, stream, addresses,
+         count, std::size_t{layout.layers} * layout.kv_heads * 2, layout.head_bytes(), layout.vector_bytes());
+}
+
+void read_out(HalfFormat half, const ReadoutTask& task, Stream& stream) {
+  if (task.count == 0) return;
+  launch("read_out", half == HalfFormat::bf16 ? read_out_kernel<Bf16> : read_out_kernel<F16>,
+         {.blocks = task.count, .threads = threads}, stream, task);
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,80 @@
+#pragma once
+// What a decoder's pass does between products and attention, on the device. Memory-bound all: each reads its
+// inputs and writes its outputs once. Sums are float32; `half` is the format of weights and activations,
+// except queries and what attention leaves, which are bf16 (attend.h). Pointers are to device memory, rows
+// are dense, features come in eights and are 16-byte aligned. Functions only enqueue.
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/half_format.h"
+#include "kernels/operations/kv_layout.h"
+
+namespace troupe::kernels::cuda {
+
+// out[r] = table[tokens[r]], in float32.
+void embed(HalfFormat half, const std::uint16_t* table, const std::uint32_t* tokens, std::uint32_t rows,
+           std::uint32_t width, float* out, Stream& stream);
+
+// RmsNorm (kernels/operations/elementwise.h), rounded.
+void rms_norm_half(HalfFormat half, const float* in, const float* weight, float epsilon, std::uint32_t rows,
+                   std::uint32_t width, std::uint16_t* out, Stream& stream);
+
+// SwiGlu (kernels/operations/elementwise.h) of rounded numbers.
+void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
+                 std::uint16_t* out, Stream& stream);
+
+// Queries, keys and values of every row, side by side, become what attention reads: queries and keys are
+// normed where there are norms, and rotated to their positions; queries are rounded, keys and values stored
+// in their rows' slots.
+struct HeadRows {
+  const float* qkv = nullptr;     // [rows][(heads + 2 * kv_heads) * head_dim]
+  const float* q_norm = nullptr;  // [head_dim]; null: none
+  const float* k_norm = nullptr;
+  float epsilon = 0;
+  const float* rotations = nullptr;  // [positions][head_dim / 2] cosines and sines, in pairs
+  const std::uint32_t* positions = nullptr;
+  std::byte* const* slots = nullptr;  // addresses of tokens; null: not a row, left alone
+  std::uint16_t* queries = nullptr;   // [rows][heads * head_dim], bf16
+  std::uint32_t rows = 0, heads = 0, layer = 0;
+};
+void make_heads(const KvLayout& layout, const HeadRows& task, Stream& stream);
+
+// states_out[i] = states[rows[i]], queries_out[i] = queries[rows[i]].
+struct PickedRows {
+  const std::uint32_t* rows = nullptr;
+  std::uint32_t count = 0, width = 0, query_width = 0;
+  const float* states = nullptr;
+  const std::uint16_t* queries = nullptr;
+  float* states_out = nullptr;
+  std::uint16_t* queries_out = nullptr;
+};
+void pick_rows(const PickedRows& task, Stream& stream);
+
+// bf16 numbers become f16 where they stand.
+void recode_to_f16(std::uint16_t* numbers, std::size_t count, Stream& stream);
+
+// Zeros for all layers of tokens addresses[0 .. *count).
+void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,
+                  Stream& stream);
+
+inline constexpr std::uint32_t readout_block_rows = 8, readout_block_states = 8;
+
+// Logits of `rows` vocabulary rows for `states` states: out[s * stride + r]. Numbers of rows and states stand
+// in lists; a block of no states is no work.
+struct ReadoutBlock {
+  std::uint32_t row_begin = 0, rows = 0;
+  std::uint32_t state_begin = 0, states = 0;
+  std::uint32_t out = 0, stride = 0;
+};
+struct ReadoutTask {
+  const ReadoutBlock* blocks = nullptr;
+  std::uint32_t count = 0, width = 0;
+  const std::uint32_t* lists = nullptr;
+  const std::uint16_t* output = nullptr;  // [vocabulary][width]
+  const float* states = nullptr;          // [states][width]
+  float* out = nullptr;
+};
+void read_out(HalfFormat half, const ReadoutTask& task, Stream& stream);
+
+}  // namespace troupe::kernels::cuda

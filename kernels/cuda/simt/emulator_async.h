@@ -1,0 +1,109 @@
+#pragma once
+// The asynchronous part of the emulator: mbarriers, bulk copies, named barriers, and products of warpgroups
+// (simt_hopper.h). What runs beside the threads sees shared memory as the asynchronous proxy does: what a
+// thread wrote is there only after that thread's fence_async(). A bulk copy lands when the phase of its
+// mbarrier ends, a product when it is waited for; until then their destinations are NaN, and neither what a
+// product reads nor what it writes may change.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "kernels/cuda/simt/emulator.h"
+
+namespace troupe::kernels::cuda::emulator {
+
+inline constexpr unsigned group_threads = 128;  // of a warpgroup
+
+// Something used before it may be.
+struct OrderFault : KernelFault {
+  using KernelFault::KernelFault;
+};
+// A wait that never ends.
+struct StuckFault : KernelFault {
+  using KernelFault::KernelFault;
+};
+
+void fence_async();
+
+void mbarrier_init(std::uint32_t at, unsigned arrivals);
+void mbarrier_arrive(std::uint32_t at, unsigned bytes);  // `bytes` more are expected
+void mbarrier_wait(std::uint32_t at, unsigned parity);
+void copy_bulk(std::uint32_t to, const void* from, std::size_t bytes, std::uint32_t mbarrier);
+
+// A thread comes to a named barrier; waits for the others, or goes on.
+void meet_named(unsigned barrier, unsigned threads, bool wait);
+
+// Returns when all threads of the warpgroup came with the same operation and it was run on what they brought.
+void meet_group(const WarpOperation& operation, void* operands);
+
+// A thread's part in a product: its part of the sums and of A, and what must be the same for all threads.
+struct ProductPart {
+  float* d;
+  const std::uint32_t* a;
+  std::uint64_t b;
+  bool accumulate;
+};
+struct ProductForm {
+  unsigned columns;               // n
+  bool rows_of_depth;             // a row of B in shared memory is of one k; else of one n
+  float (*widen)(std::uint32_t);  // the low half
+};
+// Within operations of a warpgroup.
+void start_product(const ProductForm& form, void* const* parts);
+void group_fence();
+void group_commit();
+void group_wait(unsigned groups_left);
+
+// State of a block.
+
+struct BulkCopy {
+  std::uint32_t to;
+  const void* from;
+  std::size_t bytes;
+};
+struct Mbarrier {
+  unsigned arrivals = 0, missing = 0;
+  std::int64_t missing_bytes = 0;
+  unsigned phase = 0;
+  unsigned made_by = 0;          // thread
+  std::uint64_t made_after = 0;  // barriers of the launch
+  bool fenced = false;
+  std::vector<BulkCopy> copies;
+};
+struct NamedBarrier {
+  unsigned threads = 0, came = 0;
+};
+struct Sums {
+  std::array<float*, group_threads> at;
+  unsigned columns, in_flight;
+  std::vector<float> values;  // [64][columns]
+};
+struct Product {
+  unsigned group;
+  std::size_t sums;
+  ProductForm form;
+  std::uint64_t b_at;
+  bool accumulate;
+  std::array<const std::uint32_t*, group_threads> a_at;
+  std::array<std::array<std::uint32_t, 4>, group_threads> a;
+  std::vector<std::uint16_t> b;  // [16][columns]
+};
+struct Warpgroup {
+  bool fenced = false;
+  unsigned group = 0;
+  std::vector<Product> products;
+  std::vector<Sums> sums;
+};
+struct AsyncState {
+  std::vector<std::byte> view;  // shared memory, as the asynchronous proxy sees it; empty: not looked at yet
+  std::map<std::uint32_t, Mbarrier> mbarriers;
+  std::array<NamedBarrier, 16> named;
+  std::array<Warpgroup, 8> groups;
+};
+std::byte* async_view();  // its first byte
+// A fault if something is still in flight, or half met.
+void check_async_ended();
+
+}  // namespace troupe::kernels::cuda::emulator

@@ -1,0 +1,193 @@
+#pragma once
+// Inside the emulator: its threads and the machine that runs them. Seen by emulator*.cc alone.
+#include <array>
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/simt/emulator.h"
+#include "kernels/cuda/simt/emulator_async.h"
+#include "kernels/cuda/simt/fiber_notes_inl.h"
+
+namespace troupe::kernels::cuda::emulator {
+
+inline constexpr unsigned warp_threads = 32, threads_max = 1024;
+inline constexpr std::size_t shared_bytes_max = 227 * 1024;  // of sm_90; sm_80 has 163 KiB
+inline constexpr std::size_t granule_bytes = 16;             // of shared memory
+inline constexpr int poison = 0xff;                          // NaN in every format
+
+// Thrown through the threads of a block that is given up.
+struct GivenUp {};
+
+struct PendingCopy {
+  std::uint32_t to;
+  const void* from;  // null: zeros
+  std::size_t bytes;
+  unsigned group;
+};
+
+enum class State { ready, at_warp, at_group, at_block, at_phase, at_named, done };
+
+// A thread of the block, with a stack that it keeps from block to block.
+class Thread {
+ public:
+  explicit Thread(unsigned number)
+      : number_(number), fiber_(std::allocator_arg, Stack(notes_), [this](Fiber&& caller) {
+          notes_.entered();
+          caller_ = std::move(caller);
+          for (yield(); !quit_; yield()) live();
+          notes_.leave_for_good();
+          return std::move(caller_);
+        }) {
+    resume();
+  }
+  ~Thread() {
+    quit_ = true;
+    resume();
+  }
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+  void begin(const std::function<void()>& body) {
+    body_ = &body;
+    state = State::ready;
+    error = nullptr;
+    copies.clear();
+    group = 0;
+    touched.fill(0);
+  }
+  bool inside() const { return inside_; }  // body has begun and has not ended
+  void resume() {
+    notes_.enter();
+    fiber_ = std::move(fiber_).resume();
+    notes_.returned();
+  }
+  // Device code's way back to the scheduler.
+  void meet(State where) {
+    state = where;
+    yield();
+    if (give_up) throw GivenUp();
+  }
+  void touch(std::uint32_t address, std::size_t bytes) {
+    for (std::size_t g = address / granule_bytes; g <= (address + bytes - 1) / granule_bytes; ++g)
+      touched[g / 64] |= std::uint64_t{1} << g % 64;
+  }
+  unsigned number() const { return number_; }
+
+  State state = State::done;
+  bool give_up = false;
+  std::exception_ptr error;
+  const WarpOperation* operation = nullptr;
+  void* operands = nullptr;
+  bool vote = false;
+  std::vector<PendingCopy> copies;
+  unsigned group = 0;
+  std::uint32_t waits_at = 0;  // an mbarrier's address, or a named barrier
+  unsigned parity = 0;
+  // Granules that it wrote, or may have, since its last fence_async.
+  std::array<std::uint64_t, shared_bytes_max / granule_bytes / 64 + 1> touched{};
+
+ private:
+  using Fiber = boost::context::fiber;
+
+  // A guarded stack whose bounds the sanitizers are told.
+  struct Stack {
+    explicit Stack(FiberNotes& bounds_told) : notes(&bounds_told) {}
+    boost::context::stack_context allocate() {
+      const auto stack = guarded.allocate();
+      notes->stack(static_cast<char*>(stack.sp) - stack.size, stack.size);
+      return stack;
+    }
+    void deallocate(boost::context::stack_context& stack) { guarded.deallocate(stack); }
+    boost::context::protected_fixedsize_stack guarded{stack_bytes};
+    FiberNotes* notes;
+  };
+
+  void live() {
+    inside_ = true;
+    try {
+      (*body_)();
+    } catch (const GivenUp&) {
+    } catch (...) {
+      error = std::current_exception();
+    }
+    inside_ = false;
+    state = State::done;
+  }
+  void yield() {
+    notes_.leave();
+    caller_ = std::move(caller_).resume();
+    notes_.entered();
+  }
+
+  unsigned number_;
+  bool quit_ = false, inside_ = false;
+  const std::function<void()>* body_ = nullptr;
+  FiberNotes notes_;
+  Fiber caller_, fiber_;
+};
+
+// What one host thread emulates with. Blocks come one after another.
+class Machine {
+ public:
+  void run(const Grid& grid, const std::function<void()>& body);
+
+  Thread& thread() { return *running_; }
+  const Place& place() const { return place_; }
+  std::byte* shared(std::uint32_t address, std::size_t bytes, std::size_t alignment);
+  const std::byte* shared_granule(std::size_t at) const { return &shared_[at]; }
+  std::uint32_t variable(const void* key, std::size_t bytes);
+  std::uint32_t dynamic(std::size_t offset, std::size_t bytes);
+  // Threads that wait at this mbarrier or named barrier go on where `over` says so.
+  template <class Over>
+  void release(State where, std::uint32_t waits_at, const Over& over) {
+    for (Thread* thread : lanes_)
+      if (thread->state == where && thread->waits_at == waits_at && over(*thread))
+        thread->state = State::ready;
+  }
+
+  template <class Fault>
+  [[noreturn]] void fault(const std::string& what, unsigned thread) const {
+    throw Fault(std::string(grid_.kernel) + ", block (" + std::to_string(place_.block_x) + ", " +
+                std::to_string(place_.block_y) + "), thread " + std::to_string(thread) + ": " + what);
+  }
+
+  Counts counts;
+  bool vote = false;  // of the barrier last passed
+  AsyncState async;   // of the block
+
+ private:
+  void run_block(const std::function<void()>& body);
+  bool run_warp(unsigned warp);
+  bool meet_in_warp(Thread* const* lanes);
+  bool meet_in_group(Thread* const* threads);
+  void pass_barrier();
+  [[noreturn]] void tell_absent(const Thread& waiting, unsigned threads) const;
+  void check_stuck() const;
+  void give_up();
+
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<Thread*> lanes_;  // of the block, in order
+  std::vector<unsigned> warp_order_;
+  std::minstd_rand chance_{1};
+  Thread* running_ = nullptr;
+  Grid grid_;
+  Place place_;
+  std::vector<std::byte> shared_;  // dynamic first, then variables
+  std::size_t shared_used_ = 0;
+  std::unordered_map<const void*, std::uint32_t> variables_;
+};
+
+// Of the calling thread.
+Machine& machine();
+
+}  // namespace troupe::kernels::cuda::emulator

@@ -1,0 +1,215 @@
+#include "kernels/decoder/decoder_batch.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+
+namespace troupe::kernels {
+namespace {
+
+std::uint32_t size32(const std::vector<Token>& tokens) { return static_cast<std::uint32_t>(tokens.size()); }
+
+bool is_page(const std::byte* page) {
+  return page != nullptr && reinterpret_cast<std::uintptr_t>(page) % 64 == 0;
+}
+
+}  // namespace
+
+std::size_t computed_tokens(const Request& request) {
+  std::size_t tokens = 0;
+  for (std::size_t s = 0; s < request.kv.size(); ++s) {
+    if (request.kv[s].source == Source::compute) tokens += request.plan->segments[s].tokens.size();
+  }
+  return tokens;
+}
+
+BatchPlanner::BatchPlanner(const DecoderConfig& config, const KvLayout& layout)
+    : limits_{static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)},
+      layout_(layout) {}
+
+const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
+  clear();
+  for (std::uint32_t i = 0; i < requests.size(); ++i) {
+    const Request& request = requests[i];
+    check(request);
+    form_groups(request);
+    place_rows(request);
+    for (const OpenGroup& group : open_) add_spans(request, group);
+    note_readouts(request, i);
+  }
+  number_read_rows();
+  return batch_;
+}
+
+void BatchPlanner::clear() {
+  batch_.tokens.clear();
+  batch_.positions.clear();
+  batch_.visible_begin.clear();
+  batch_.visible_end.clear();
+  batch_.groups.clear();
+  batch_.spans.clear();
+  batch_.kept.clear();
+  batch_.read_rows.clear();
+  batch_.readouts.clear();
+}
+
+void BatchPlanner::check(const Request& request) const {
+  TROUPE_CHECK(request.plan != nullptr, "a request has a plan");
+  const std::string fault = find_fault(*request.plan, limits_);
+  TROUPE_CHECK(fault.empty(), fault);
+  const auto& segments = request.plan->segments;
+  TROUPE_CHECK(request.kv.size() == segments.size(), "a request says for every segment where its keys are");
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    const SegmentKv& kv = request.kv[s];
+    const bool full = kv.pages.size() == layout_.pages_for(segments[s].tokens.size());
+    TROUPE_CHECK(full || (kv.pages.empty() && kv.source == Source::compute), "pages hold the whole segment");
+    TROUPE_CHECK(std::all_of(kv.pages.begin(), kv.pages.end(), is_page), "pages are aligned to 64 bytes");
+  }
+  for (const Readout& readout : request.plan->readouts) {
+    TROUPE_CHECK(request.kv[readout.segment].source == Source::compute, "a cached segment has no readout");
+  }
+}
+
+void BatchPlanner::form_groups(const Request& request) {
+  const Plan& plan = *request.plan;
+  placed_.assign(plan.segments.size(), Placed());
+  open_.clear();
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
+    if (request.kv[s].source == Source::cached) continue;
+    std::uint32_t g = 0;
+    while (g < open_.size() && !join(plan, s, g)) ++g;
+    if (g == open_.size()) {
+      open_.push_back({plan.segments[s].sees});
+      placed_[s].first_seen = s;
+    }
+    OpenGroup& group = open_[g];
+    placed_[s].group = g;
+    placed_[s].previous = group.last;
+    group.last = s;
+    ++group.members;
+    group.rows += size32(plan.segments[s].tokens);
+  }
+}
+
+// Whether `segment` sees the group's context and, beyond that, exactly the last few (or none) of its members.
+// Both lists are ascending, so one walk from their ends decides.
+bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t group) {
+  const std::vector<std::uint32_t>& sees = plan.segments[segment].sees;
+  const OpenGroup& open = open_[group];
+  const std::size_t context = open.context.size();
+  if (sees.size() < context || sees.size() - context > open.members) return false;
+  std::size_t members_left = sees.size() - context, context_left = context;
+  std::uint32_t member = open.last, first_seen = segment;
+  for (std::size_t i = sees.size(); i-- > 0;) {
+    if (members_left > 0 && sees[i] == member) {
+      first_seen = member;
+      member = placed_[member].previous;
+      --members_left;
+    } else if (context_left > 0 && sees[i] == open.context[context_left - 1]) {
+      --context_left;
+    } else {
+      return false;
+    }
+  }
+  placed_[segment].first_seen = first_seen;
+  return true;
+}
+
+// Gives every computed segment its rows: groups one after the other, their segments in plan order.
+void BatchPlanner::place_rows(const Request& request) {
+  const Plan& plan = *request.plan;
+  std::uint32_t row = batch_.rows();
+  for (OpenGroup& group : open_) {
+    group.index = static_cast<std::uint32_t>(batch_.groups.size());
+    batch_.groups.push_back({.row_begin = row, .row_end = row + group.rows});
+    group.next_row = row;
+    row += group.rows;
+  }
+  batch_.tokens.resize(row);
+  batch_.positions.resize(row);
+  batch_.visible_begin.resize(row);
+  batch_.visible_end.resize(row);
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
+    if (request.kv[s].source == Source::cached) continue;
+    const std::uint32_t tokens = size32(plan.segments[s].tokens);
+    Placed& placed = placed_[s];
+    placed.row = open_[placed.group].next_row;
+    open_[placed.group].next_row += tokens;
+    fill_rows(plan.segments[s], placed);
+    if (!request.kv[s].pages.empty()) batch_.kept.push_back({placed.row, tokens, request.kv[s].pages});
+  }
+}
+
+void BatchPlanner::fill_rows(const Segment& segment, const Placed& placed) {
+  const OpenGroup& group = open_[placed.group];
+  const std::uint32_t end = group.next_row, tail = batch_.groups[group.index].row_begin;
+  const std::uint32_t seen_from = placed_[placed.first_seen].row - tail;
+  for (std::uint32_t row = placed.row, i = 0; row < end; ++row, ++i) {
+    batch_.tokens[row] = segment.tokens[i];
+    batch_.positions[row] = static_cast<std::uint32_t>(segment.start) + i;
+    batch_.visible_begin[row] = seen_from;
+    batch_.visible_end[row] = row - tail + 1;
+  }
+}
+
+void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
+  RowGroup& out = batch_.groups[group.index];
+  out.span_begin = static_cast<std::uint32_t>(batch_.spans.size());
+  for (const std::uint32_t seen : group.context) {
+    std::uint32_t tokens = size32(request.plan->segments[seen].tokens);
+    if (request.kv[seen].source == Source::compute) {
+      add_own_rows(placed_[seen].row, tokens, out.span_begin);
+      continue;
+    }
+    for (const std::byte* page : request.kv[seen].pages) {
+      const std::uint32_t in_page = std::min(tokens, layout_.page_tokens);
+      batch_.spans.push_back({page, 0, in_page});
+      tokens -= in_page;
+    }
+  }
+  out.span_end = static_cast<std::uint32_t>(batch_.spans.size());
+}
+
+// Neighbouring rows become one span: long runs are what makes attention fast.
+void BatchPlanner::add_own_rows(std::uint32_t row, std::uint32_t tokens, std::size_t first_span) {
+  if (batch_.spans.size() > first_span) {
+    ContextSpan& last = batch_.spans.back();
+    if (last.page == nullptr && last.row + last.tokens == row) {
+      last.tokens += tokens;
+      return;
+    }
+  }
+  batch_.spans.push_back({nullptr, row, tokens});
+}
+
+// Leaves the row of the pass in `read_row`; number_read_rows turns it into an index.
+void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
+  const auto& readouts = request.plan->readouts;
+  for (std::uint32_t i = 0; i < readouts.size(); ++i) {
+    const std::uint32_t row = placed_[readouts[i].segment].row + readouts[i].offset;
+    batch_.read_rows.push_back(row);
+    batch_.readouts.push_back({index, i, row, readouts[i].rows});
+  }
+}
+
+void BatchPlanner::number_read_rows() {
+  std::vector<std::uint32_t>& rows = batch_.read_rows;
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const auto number = [&](std::uint32_t row) {
+    return static_cast<std::uint32_t>(std::lower_bound(rows.begin(), rows.end(), row) - rows.begin());
+  };
+  for (BatchReadout& readout : batch_.readouts) readout.read_row = number(readout.read_row);
+  for (RowGroup& group : batch_.groups) {
+    group.read_begin = number(group.row_begin);
+    group.read_end = number(group.row_end);
+  }
+  batch_.read_begin.clear();
+  batch_.read_end.clear();
+  for (const std::uint32_t row : rows) {
+    batch_.read_begin.push_back(batch_.visible_begin[row]);
+    batch_.read_end.push_back(batch_.visible_end[row]);
+  }
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,102 @@
+#pragma once
+// Plans one forward pass before any number is computed: which tokens are rows, which rows are attended to
+// together, and where the keys and values that they see will lie. Plain data from plain data, so it is tested
+// without a model.
+//
+// A group is a run of rows of one request with one context, the keys that all of them see in full, and one
+// tail: the group's own keys, of which each row sees one interval. Segments with the same `sees` share a
+// group; a segment that sees, beyond the group's context, exactly the last segments of the group continues
+// it. So a plain causal prompt is one group, and so are a hundred candidates with the instruction behind
+// them.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/decoder/decoder.h"
+
+namespace troupe::kernels {
+
+// Keys and values that a group sees: tokens of a cached page, or rows of this pass.
+struct ContextSpan {
+  const std::byte* page = nullptr;  // null: rows [row, row + tokens)
+  std::uint32_t row = 0;
+  std::uint32_t tokens = 0;
+};
+
+struct RowGroup {
+  std::uint32_t row_begin = 0, row_end = 0;
+  std::uint32_t span_begin = 0, span_end = 0;  // into spans
+  std::uint32_t read_begin = 0, read_end = 0;  // into read_rows: those inside [row_begin, row_end)
+};
+
+// A computed segment whose keys and values stay in pages.
+struct KeptSegment {
+  std::uint32_t row = 0, tokens = 0;
+  std::span<std::byte* const> pages;
+};
+
+struct BatchReadout {
+  std::uint32_t request = 0, index = 0;  // the plan's readouts[index]
+  std::uint32_t read_row = 0;            // index into read_rows
+  std::span<const Token> vocabulary_rows;
+};
+
+// Spans point into the requests, which must outlive the pass.
+struct DecoderBatch {
+  std::vector<Token> tokens;                              // per row
+  std::vector<std::uint32_t> positions;                   // per row
+  std::vector<std::uint32_t> visible_begin, visible_end;  // per row: the interval of its group's tail
+  std::vector<RowGroup> groups;                           // in row order; every row is in one
+  std::vector<ContextSpan> spans;
+  std::vector<KeptSegment> kept;
+  std::vector<std::uint32_t> read_rows;             // rows with a readout, ascending, each once
+  std::vector<std::uint32_t> read_begin, read_end;  // per read row: its visible interval
+  std::vector<BatchReadout> readouts;
+
+  std::uint32_t rows() const { return static_cast<std::uint32_t>(tokens.size()); }
+};
+
+// Reuses its memory from pass to pass.
+class BatchPlanner {
+ public:
+  BatchPlanner(const DecoderConfig& config, const KvLayout& layout);
+
+  // Unsound plans and pages that do not fit them are bugs of the caller. The result holds until the next
+  // call.
+  const DecoderBatch& plan(std::span<const Request> requests);
+
+ private:
+  // One segment of the request at hand.
+  struct Placed {
+    std::uint32_t group = 0;       // index into open_
+    std::uint32_t previous = 0;    // the segment before it in its group, if it is not the first
+    std::uint32_t first_seen = 0;  // the earliest segment of its group that it sees; itself if none
+    std::uint32_t row = 0;
+  };
+  // One group of the request at hand.
+  struct OpenGroup {
+    std::span<const std::uint32_t> context;  // segments that all its rows see
+    std::uint32_t members = 0, last = 0;
+    std::uint32_t rows = 0, next_row = 0;
+    std::uint32_t index = 0;  // into batch_.groups
+  };
+
+  void clear();
+  void check(const Request& request) const;
+  void form_groups(const Request& request);
+  bool join(const Plan& plan, std::uint32_t segment, std::uint32_t group);
+  void place_rows(const Request& request);
+  void fill_rows(const Segment& segment, const Placed& placed);
+  void add_spans(const Request& request, const OpenGroup& group);
+  void add_own_rows(std::uint32_t row, std::uint32_t tokens, std::size_t first_span);
+  void note_readouts(const Request& request, std::uint32_t index);
+  void number_read_rows();
+
+  PlanLimits limits_;
+  KvLayout layout_;
+  DecoderBatch batch_;
+  std::vector<Placed> placed_;   // per segment of the request at hand
+  std::vector<OpenGroup> open_;  // groups of the request at hand
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,228 @@
+#include "kernels/decoder/decoder_batch.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <random>
+#include <set>
+
+namespace troupe::kernels {
+namespace {
+
+using Numbers = std::vector<std::uint32_t>;
+
+constexpr std::uint32_t page_tokens = 4;
+alignas(64) std::byte some_page[64];
+
+DecoderConfig small_config() {
+  DecoderConfig config;
+  config.layers = 1, config.kv_heads = 1, config.heads = 1, config.head_dim = 4;
+  config.vocabulary = 1000, config.positions_max = 10000;
+  return config;
+}
+
+// Plans requests whose segments are given as (tokens, sees, cached).
+struct PlannerCase {
+  BatchPlanner planner{small_config(), kv_layout(small_config(), page_tokens, KvFormat::f32)};
+  std::vector<Plan> plans = std::vector<Plan>(8);
+  std::vector<Request> requests;
+
+  Plan& request() {
+    requests.push_back({&plans.at(requests.size()), {}});
+    return plans[requests.size() - 1];
+  }
+  void add(std::uint32_t tokens, Numbers sees, bool cached = false) {
+    Plan& plan = plans[requests.size() - 1];
+    const std::int32_t start = 10 * static_cast<std::int32_t>(plan.segments.size());
+    plan.segments.push_back({SegmentKind::item, std::vector<Token>(tokens, start), start, std::move(sees)});
+    SegmentKv kv;
+    if (cached)
+      kv = {Source::cached, std::vector<std::byte*>((tokens + page_tokens - 1) / page_tokens, some_page)};
+    requests.back().kv.push_back(kv);
+  }
+  const DecoderBatch& run() { return planner.plan(requests); }
+};
+
+TEST_CASE("a plain causal prompt of many segments is one group without context") {
+  PlannerCase given;
+  given.request();
+  given.add(3, {});
+  given.add(2, {0});
+  given.add(4, {0, 1});
+  const DecoderBatch& batch = given.run();
+  REQUIRE(batch.groups.size() == 1);
+  CHECK(batch.groups[0].row_end == 9);
+  CHECK(batch.spans.empty());
+  CHECK(batch.visible_begin == Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK(batch.visible_end == Numbers{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(batch.positions == Numbers{0, 1, 2, 10, 11, 20, 21, 22, 23});
+}
+
+TEST_CASE(
+    "candidates behind a cached prefix are one group, and the instruction that sees them all joins it") {
+  PlannerCase given;
+  given.request();
+  given.add(6, {}, true);
+  given.add(2, {0});
+  given.add(2, {0});
+  given.add(1, {0, 1, 2});
+  const DecoderBatch& batch = given.run();
+  REQUIRE(batch.groups.size() == 1);
+  REQUIRE(batch.spans.size() == 2);
+  CHECK(batch.spans[0].tokens == 4);
+  CHECK(batch.spans[1].tokens == 2);
+  CHECK(batch.spans[1].page == some_page);
+  CHECK(batch.visible_begin == Numbers{0, 0, 2, 2, 0});
+  CHECK(batch.visible_end == Numbers{1, 2, 3, 4, 5});
+}
+
+TEST_CASE("computed context that lies side by side is one span") {
+  PlannerCase given;
+  given.request();
+  given.add(2, {});
+  given.add(3, {});
+  given.add(1, {0});
+  given.add(2, {0, 1});
+  const DecoderBatch& batch = given.run();
+  REQUIRE(batch.groups.size() == 2);
+  CHECK(batch.groups[1].row_begin == 7);
+  REQUIRE(batch.groups[1].span_end - batch.groups[1].span_begin == 1);
+  CHECK(batch.spans[batch.groups[1].span_begin].row == 0);
+  CHECK(batch.spans[batch.groups[1].span_begin].tokens == 2);
+}
+
+TEST_CASE("rows with a readout are listed once, and each group knows its own") {
+  PlannerCase given;
+  given.request().readouts = {{1, 0, {7}}, {0, 1, {8, 9}}};
+  given.add(2, {});
+  given.add(2, {});
+  given.request().readouts = {{0, 2, {1}}, {0, 2, {2}}};
+  given.add(3, {});
+  const DecoderBatch& batch = given.run();
+  CHECK(batch.read_rows == Numbers{1, 2, 6});
+  REQUIRE(batch.readouts.size() == 4);
+  CHECK(batch.readouts[0].read_row == 1);
+  CHECK(batch.readouts[1].read_row == 0);
+  CHECK(batch.readouts[2].read_row == 2);
+  CHECK(batch.readouts[3].read_row == 2);
+  CHECK(batch.readouts[3].request == 1);
+  CHECK(batch.groups.back().read_begin == 2);
+  CHECK(batch.groups.back().read_end == 3);
+}
+
+TEST_CASE("an empty batch and a request with nothing to compute have no rows") {
+  PlannerCase given;
+  CHECK(given.run().rows() == 0);
+  given.request();
+  given.add(5, {}, true);
+  CHECK(given.run().rows() == 0);
+  CHECK(given.run().groups.empty());
+  CHECK(computed_tokens(given.requests[0]) == 0);
+}
+
+// Whether planning these requests stops the process, as a bug of the caller does.
+bool stops(PlannerCase& given) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);
+    close(STDERR_FILENO);
+    given.run();
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+TEST_CASE("requests whose pages or plans do not fit stop the process") {
+  PlannerCase given;
+  given.request();
+  given.add(5, {}, true);
+  given.add(2, {0});
+  CHECK(!stops(given));
+  std::vector<std::byte*>& pages = given.requests[0].kv[0].pages;
+  pages.pop_back();
+  CHECK(stops(given));
+  pages.push_back(some_page + 1);
+  CHECK(stops(given));
+  pages.back() = some_page;
+  given.plans[0].readouts = {{0, 0, {1}}};
+  CHECK(stops(given));
+  given.plans[0].readouts = {{1, 0, {1}}};
+  CHECK(!stops(given));
+  given.plans[0].segments[1].sees = {1};
+  CHECK(stops(given));
+  given.plans[0].segments[1].sees = {0};
+  given.requests[0].kv.pop_back();
+  CHECK(stops(given));
+}
+
+// What a row attends to, as (segment, token) counted up to `last`, by the definition of a plan.
+std::multiset<std::uint32_t> defined_sight(const Plan& plan, std::uint32_t segment, std::uint32_t last) {
+  std::multiset<std::uint32_t> seen;
+  for (const std::uint32_t s : plan.segments[segment].sees) {
+    for (std::uint32_t t = 0; t < plan.segments[s].tokens.size(); ++t) seen.insert(100 * s + t);
+  }
+  for (std::uint32_t t = 0; t <= last; ++t) seen.insert(100 * segment + t);
+  return seen;
+}
+
+// The same through the batch. Token ids name (segment, token), and so do the addresses of pages.
+std::multiset<std::uint32_t> planned_sight(const DecoderBatch& batch, const std::byte* pages,
+                                           std::uint32_t row) {
+  std::multiset<std::uint32_t> seen;
+  for (const RowGroup& group : batch.groups) {
+    if (row < group.row_begin || row >= group.row_end) continue;
+    for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
+      const ContextSpan& span = batch.spans[s];
+      const auto first_token = static_cast<std::uint32_t>(span.page ? (span.page - pages) / 64 : 0);
+      for (std::uint32_t t = 0; t < span.tokens; ++t) {
+        seen.insert(span.page ? first_token + t : static_cast<std::uint32_t>(batch.tokens[span.row + t]));
+      }
+    }
+    for (std::uint32_t t = batch.visible_begin[row]; t < batch.visible_end[row]; ++t) {
+      seen.insert(static_cast<std::uint32_t>(batch.tokens[group.row_begin + t]));
+    }
+  }
+  return seen;
+}
+
+TEST_CASE("every row of a random plan sees exactly what the plan says") {
+  const std::uint64_t seed = std::random_device()();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  const std::vector<Line> pages(1000);
+  std::byte* base = const_cast<std::byte*>(pages[0].bytes);
+  for (int round = 0; round < 300; ++round) {
+    PlannerCase given;
+    const std::uint32_t segments = 1 + random() % 9, see_of_16 = random() % 17;
+    given.request();
+    for (std::uint32_t s = 0; s < segments; ++s) {
+      Numbers sees;
+      for (std::uint32_t e = 0; e < s; ++e) {
+        if (random() % 16 < see_of_16) sees.push_back(e);
+      }
+      given.add(1 + random() % 9, sees, random() % 4 == 0);
+      Segment& segment = given.plans[0].segments[s];
+      for (std::uint32_t t = 0; t < segment.tokens.size(); ++t)
+        segment.tokens[t] = static_cast<Token>(100 * s + t);
+      auto& kept = given.requests[0].kv[s].pages;
+      for (std::uint32_t p = 0; p < kept.size(); ++p) kept[p] = base + 64 * (100 * s + page_tokens * p);
+    }
+    const DecoderBatch& batch = given.run();
+    REQUIRE(batch.rows() == computed_tokens(given.requests[0]));
+    for (std::uint32_t row = 0; row < batch.rows(); ++row) {
+      const auto token = static_cast<std::uint32_t>(batch.tokens[row]);
+      REQUIRE(planned_sight(batch, base, row) == defined_sight(given.plans[0], token / 100, token % 100));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::kernels

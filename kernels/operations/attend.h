@@ -1,0 +1,59 @@
+#pragma once
+// Streaming-softmax attention over spans: the queries of one key-value head, for a group of segments which all see
+// the same earlier segments (FlashAttention's online softmax, Dao et al. 2022; spans and groups are segments.md's
+// "attend"). Every row attends to all of `context`; of `tail` (the group's own keys, concatenated in row order)
+// row r attends to [tail_begin[r], tail_end[r]): causal inside a segment, nothing across segments.
+// Keys are used as stored (already rotated). Arithmetic is float32 whatever keys and values are stored as.
+// An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so that an
+// overflow of a 16-bit format cannot pass for an answer; what a row does not see has no effect on it.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/base/number_formats.h"
+
+namespace troupe::kernels {
+
+// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values behind the first
+// one's, its value likewise.
+struct KvRun {
+  const void* keys = nullptr;
+  const void* values = nullptr;
+  std::uint32_t tokens = 0;
+  std::uint32_t stride = 0;
+  KvFormat format = KvFormat::f32;
+};
+
+struct AttendTask {
+  const float* queries = nullptr;       // row r, head h at queries + r*query_stride + h*head_dim
+  float* out = nullptr;                 // the same shape, at out + r*out_stride + h*head_dim; every value is written
+  std::size_t query_stride = 0, out_stride = 0;
+  std::uint32_t rows = 0;               // tokens of the group
+  std::uint32_t heads = 0;              // query heads that share this key-value head
+  std::uint32_t head_dim = 0;           // 1..256
+  float scale = 1;                      // 1/sqrt(head_dim)
+  std::span<const KvRun> context;
+  std::span<const KvRun> tail;
+  std::span<const std::uint32_t> tail_begin, tail_end;   // [rows]; begin < end whenever context is empty
+};
+
+// Reused between calls so that steady state allocates nothing.
+struct AttendScratch {
+  std::vector<float> floats;
+};
+
+using Attend = void(const AttendTask& task, AttendScratch& scratch);
+
+Attend attend_reference;   // attend_reference.cc: the definition, in double; never tuned
+Attend attend;             // picks the best version for this CPU once
+
+struct AttendVersion {
+  std::string_view name;   // "reference", "avx512", "avx2", "sse4", "neon", …
+  Attend* run;
+  bool usable;             // on this CPU
+};
+std::span<const AttendVersion> attend_versions();
+
+}  // namespace troupe::kernels

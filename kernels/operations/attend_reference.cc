@@ -1,0 +1,70 @@
+// The definition of attention over spans: softmax over every visible key, in double, one row and head at a
+// time.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/float_formats.h"
+#include "kernels/operations/attend.h"
+
+namespace troupe::kernels {
+namespace {
+
+struct Token {
+  const KvRun* run;
+  std::size_t at;  // of its first number, in the run's keys and in its values
+};
+
+double number(const void* numbers, KvFormat format, std::size_t i) {
+  if (format == KvFormat::f16) return from_f16(static_cast<const std::uint16_t*>(numbers)[i]);
+  if (format == KvFormat::bf16) return from_bf16(static_cast<const std::uint16_t*>(numbers)[i]);
+  return static_cast<const float*>(numbers)[i];
+}
+
+void append(std::span<const KvRun> runs, std::vector<Token>& tokens) {
+  for (const KvRun& run : runs)
+    for (std::size_t t = 0; t < run.tokens; ++t) tokens.push_back({&run, t * run.stride});
+}
+
+// out = sum of softmax(scale * query . key) * value over `visible`; zeros when nothing is visible. A score
+// that is not finite makes the weight NaN: minus infinity is an overflow too, not a key of no importance.
+void attend_one(const float* query, std::span<const Token> visible, const AttendTask& task, float* out) {
+  std::vector<double> weights;
+  double largest = -INFINITY;
+  for (const Token& token : visible) {
+    double score = 0;
+    for (std::uint32_t i = 0; i < task.head_dim; ++i)
+      score += double(query[i]) * number(token.run->keys, token.run->format, token.at + i);
+    weights.push_back(std::isfinite(score) ? score * task.scale : NAN);
+    largest = std::max(largest, weights.back());
+  }
+  std::vector<double> sum(task.head_dim, 0.0);
+  double total = 0;
+  for (std::size_t k = 0; k < visible.size(); ++k) {
+    const double weight = std::exp(weights[k] - largest);
+    total += weight;
+    const Token& token = visible[k];
+    for (std::uint32_t i = 0; i < task.head_dim; ++i)
+      sum[i] += weight * number(token.run->values, token.run->format, token.at + i);
+  }
+  for (std::uint32_t i = 0; i < task.head_dim; ++i) out[i] = visible.empty() ? 0.0f : float(sum[i] / total);
+}
+
+}  // namespace
+
+void attend_reference(const AttendTask& task, AttendScratch&) {
+  std::vector<Token> context, tail;
+  append(task.context, context);
+  append(task.tail, tail);
+  for (std::uint32_t row = 0; row < task.rows; ++row) {
+    std::vector<Token> visible = context;
+    if (task.tail_begin[row] < task.tail_end[row])
+      visible.insert(visible.end(), tail.begin() + task.tail_begin[row], tail.begin() + task.tail_end[row]);
+    for (std::uint32_t head = 0; head < task.heads; ++head) {
+      const std::size_t at = std::size_t{head} * task.head_dim;
+      attend_one(task.queries + row * task.query_stride + at, visible, task,
+                 task.out + row * task.out_stride + at);
+    }
+  }
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,68 @@
+#include "kernels/operations/realign.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/base/check.h"
+
+namespace troupe::kernels {
+namespace {
+
+bool overlap(const std::byte* a, const std::byte* b, std::size_t bytes) {
+  return a < b + bytes && b < a + bytes;
+}
+
+void turn_run(const RealignVersion& version, const KvLayout& layout, const std::byte* from, std::byte* to,
+              std::size_t tokens, const Turn& turn) {
+  if (!turn.cosines.empty())
+    version.of_format[static_cast<std::size_t>(layout.format)](from, to, tokens, layout.head_dim,
+                                                               turn.cosines.data(), turn.sines.data());
+  else if (from != to)
+    std::memcpy(to, from, tokens * layout.vector_bytes());
+}
+
+// Keys and values of one head.
+void realign_head(const RealignVersion& version, const KvLayout& layout, const std::byte* from, std::byte* to,
+                  std::size_t tokens, const Turn& turn) {
+  const std::size_t filled = tokens * layout.vector_bytes(), head = layout.head_bytes();
+  turn_run(version, layout, from, to, tokens, turn);
+  if (from == to) return;
+  std::memset(to + filled, 0, head - filled);
+  std::memcpy(to + head, from + head, filled);
+  std::memset(to + head + filled, 0, head - filled);
+}
+
+}  // namespace
+
+Turn make_turn(std::span<const double> frequencies, std::int64_t distance) {
+  Turn turn;
+  if (distance == 0) return turn;
+  for (const double frequency : frequencies) {
+    const double angle = static_cast<double>(distance) * frequency;
+    turn.cosines.push_back(static_cast<float>(std::cos(angle)));
+    turn.sines.push_back(static_cast<float>(std::sin(angle)));
+  }
+  return turn;
+}
+
+void realign(const RealignTask& task, const Turn& turn, const RealignVersion& version) {
+  const KvLayout& layout = task.layout;
+  TROUPE_CHECK(task.from.size() == layout.pages_for(task.tokens) && task.to.size() == task.from.size(),
+               "as many pages as the tokens fill, in both places");
+  TROUPE_CHECK(layout.head_dim % 2 == 0, "heads of an even number of numbers");
+  TROUPE_CHECK(turn.cosines.empty() || turn.cosines.size() == layout.head_dim / 2, "a turn for other heads");
+  for (std::size_t p = 0; p < task.to.size(); ++p) {
+    TROUPE_CHECK(task.from[p] == task.to[p] || !overlap(task.from[p], task.to[p], layout.page_bytes()),
+                 "pages that overlap");
+    const std::size_t tokens =
+        std::min<std::size_t>(layout.page_tokens, task.tokens - p * layout.page_tokens);
+    for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
+      for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
+        const std::size_t at = layout.keys(layer, head);
+        realign_head(version, layout, task.from[p] + at, task.to[p] + at, tokens, turn);
+      }
+  }
+}
+
+}  // namespace troupe::kernels

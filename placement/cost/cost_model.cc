@@ -1,0 +1,150 @@
+#include "placement/cost/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace troupe::placement {
+
+namespace {
+
+bool positive(double value) { return value > 0 && std::isfinite(value); }
+
+struct Rule {
+  std::string_view what;
+  double value;
+  bool sound;
+  std::string_view expected;
+};
+
+std::string fault(std::string_view kind, const std::string& name, const Rule& rule) {
+  char number[32];
+  std::snprintf(number, sizeof number, "%.9g", rule.value);
+  return std::string(kind) + " " + (name.empty() ? "without a name" : name) + ": " + std::string(rule.what) +
+         " is " + number + "; expected " + std::string(rule.expected);
+}
+
+template <std::size_t N>
+std::string first_fault(std::string_view kind, const std::string& name, const std::array<Rule, N>& rules) {
+  for (const Rule& rule : rules)
+    if (!rule.sound) return fault(kind, name, rule);
+  return "";
+}
+
+Rule count(std::string_view what, std::uint32_t value) {
+  return {what, double(value), value > 0, "1 or more"};
+}
+Rule rate(std::string_view what, double value, std::string_view expected) {
+  return {what, value, positive(value), expected};
+}
+Rule share(std::string_view what, double value) {
+  return {what, value, value > 0 && value <= 1, "a share above 0 and at most 1"};
+}
+Rule amount(std::string_view what, double value, std::string_view expected) {
+  return {what, value, value >= 0 && std::isfinite(value), expected};
+}
+
+void refuse(const std::string& fault) {
+  if (!fault.empty()) throw std::invalid_argument(fault);
+}
+
+double peak(const DeviceProfile& device, Precision precision) {
+  return device.peak_ops[static_cast<std::size_t>(precision)];
+}
+
+double key_value_parameters(const ModelShape& s) { return 2.0 * s.hidden * s.kv_heads * s.head_dim; }
+
+}  // namespace
+
+double ModelShape::layer_parameters() const {
+  return 2.0 * hidden * heads * head_dim + key_value_parameters(*this) + 3.0 * hidden * intermediate;
+}
+
+double ModelShape::attention_share() const { return 2.0 * heads * head_dim / layer_parameters(); }
+
+double ModelShape::kv_token_bytes() const { return 2.0 * layers * kv_heads * head_dim * kv_bytes; }
+
+Work& Work::operator+=(const Work& other) {
+  new_tokens += other.new_tokens;
+  reused_tokens += other.reused_tokens;
+  pairs += other.pairs;
+  readouts += other.readouts;
+  return *this;
+}
+
+Work causal_work(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::uint64_t readouts) {
+  const std::uint64_t pairs = new_tokens * reused_tokens + new_tokens * (new_tokens + 1) / 2;
+  return {new_tokens, reused_tokens, pairs, readouts};
+}
+
+std::string find_fault(const ModelShape& s) {
+  return first_fault("model shape", s.name,
+                     std::array{count("layers", s.layers), count("hidden", s.hidden), count("heads", s.heads),
+                                count("kv_heads", s.kv_heads), count("head_dim", s.head_dim),
+                                count("intermediate", s.intermediate), count("rows_read", s.rows_read),
+                                rate("weight_bytes", s.weight_bytes, "a positive number of bytes"),
+                                rate("kv_bytes", s.kv_bytes, "a positive number of bytes")});
+}
+
+std::string find_fault(const DeviceProfile& d) {
+  constexpr std::string_view ops = "a positive number of operations a second";
+  return first_fault(
+      "device", d.name,
+      std::array{rate("peak_f32", d.peak_ops[0], ops), rate("peak_bf16", d.peak_ops[1], ops),
+                 rate("peak_int8", d.peak_ops[2], ops),
+                 rate("bandwidth", d.bandwidth, "a positive number of bytes a second"),
+                 rate("memory_bytes", d.memory_bytes, "a positive number of bytes"),
+                 share("efficiency", d.efficiency), amount("launch_us", d.launch_us, "0 us or more"),
+                 amount("launches_per_layer", d.launches_per_layer, "0 or more"),
+                 amount("half_tokens", d.half_tokens, "0 tokens or more")});
+}
+
+std::string find_fault(const LinkProfile& l) {
+  return first_fault("link", l.name,
+                     std::array{amount("latency_us", l.latency_us, "0 us or more"),
+                                rate("bandwidth", l.bandwidth, "a positive number of bytes a second"),
+                                share("efficiency", l.efficiency)});
+}
+
+CostModel::CostModel(const DeviceProfile& device, const ModelShape& shape) {
+  refuse(find_fault(device));
+  refuse(find_fault(shape));
+  const double per_us = device.efficiency / 1e6;
+  const double outputs = double(shape.hidden) * shape.rows_read;
+  launch_us_ = device.launch_us * device.launches_per_layer * shape.layers;
+  half_tokens_ = device.half_tokens;
+  kv_token_bytes_ = shape.kv_token_bytes();
+  key_value_ops_ = 2 * key_value_parameters(shape);
+  rest_ops_ = 2 * shape.layer_parameters() - key_value_ops_;
+  readout_ops_ = 2 * outputs;
+  pair_ops_ = 4.0 * shape.heads * shape.head_dim;
+  weight_bytes_ = (shape.layer_parameters() * shape.layers + outputs) * shape.weight_bytes;
+  last_layer_ = device.trims_last_layer ? 1 : 0;
+  layers_ = shape.layers - last_layer_;
+  linear_ops_us_ = peak(device, shape.linear) * per_us;
+  attention_ops_us_ = peak(device, shape.attention) * per_us;
+  bytes_us_ = device.bandwidth * per_us;
+}
+
+PassTime CostModel::pass_time(const Work& work) const {
+  if (work.new_tokens == 0) return {};
+  const auto tokens = static_cast<double>(work.new_tokens), reads = static_cast<double>(work.readouts);
+  const auto pairs = static_cast<double>(work.pairs), reused = static_cast<double>(work.reused_tokens);
+  const double last_tokens = last_layer_ * std::min(reads, tokens);  // each sees about as much as the others
+  const double linear_ops = (layers_ + last_layer_) * tokens * key_value_ops_ +
+                            (layers_ * tokens + last_tokens) * rest_ops_ + reads * readout_ops_;
+  const double attention_ops = (layers_ + last_tokens / tokens) * pairs * pair_ops_;
+  const double unsaturated = (tokens + half_tokens_) / tokens;
+  return {launch_us_, std::max(linear_ops * unsaturated / linear_ops_us_, weight_bytes_ / bytes_us_),
+          std::max(attention_ops * unsaturated / attention_ops_us_,
+                   (reused + tokens) * kv_token_bytes_ / bytes_us_)};
+}
+
+double move_us(const LinkProfile& link, double bytes) {
+  refuse(find_fault(link));
+  refuse(first_fault("link", link.name, std::array{amount("a move's size", bytes, "0 bytes or more")}));
+  return link.latency_us + bytes / (link.bandwidth * link.efficiency) * 1e6;
+}
+
+}  // namespace troupe::placement

@@ -1,0 +1,146 @@
+#include "placement/cost/device_profiles.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <stdexcept>
+
+namespace troupe::placement {
+namespace {
+
+std::string refusal_of(const std::string& text) {
+  try {
+    parse_device(text, "gpu.txt");
+  } catch (const std::invalid_argument& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST_CASE("every known device, link and model is sound and found by its name in any case") {
+  for (const DeviceProfile& device : known_devices()) {
+    CHECK(find_fault(device) == "");
+    CHECK(&find_device(device.name) == &device);
+  }
+  for (const LinkProfile& link : known_links()) {
+    CHECK(find_fault(link) == "");
+    CHECK(&find_link(link.name) == &link);
+  }
+  for (const ModelShape& shape : known_shapes()) {
+    CHECK(find_fault(shape) == "");
+    CHECK(&find_shape(shape.name) == &shape);
+  }
+  CHECK(find_device("a100-40g").name == "A100-40G");
+  CHECK(find_link("100Gbps").bandwidth == 12.5e9);
+}
+
+TEST_CASE("an unknown name is refused with the names there are") {
+  CHECK_THROWS_WITH_AS(
+      find_link("ether"),
+      "link is ether; expected one of pcie3, pcie4, pcie5, 10gbps, 100gbps, 200gbps, 400gbps",
+      std::invalid_argument);
+  CHECK_THROWS_AS(find_device(""), std::invalid_argument);
+  CHECK_THROWS_AS(find_shape("qwen2"), std::invalid_argument);
+}
+
+TEST_CASE("shapes have the keys and values of BAT's Table 2, and the published numbers of parameters") {
+  CHECK(find_shape("qwen2-1.5b").kv_token_bytes() == 28'672);
+  CHECK(find_shape("qwen2-7b").kv_token_bytes() == 57'344);
+  CHECK(find_shape("llama3-1b").kv_token_bytes() == 32'768);
+  const auto billions = [](const char* name) {
+    const ModelShape& shape = find_shape(name);
+    return shape.layers * shape.layer_parameters() / 1e9;
+  };
+  // Without embeddings, as the model cards have them: 1.31, 6.53; Llama 3.2: 1.23 with 0.26 of embedding;
+  // Qwen3: 0.44, 1.4, 3.6, 6.95.
+  CHECK(billions("qwen2-1.5b") == doctest::Approx(1.31).epsilon(0.005));
+  CHECK(billions("qwen2-7b") == doctest::Approx(6.53).epsilon(0.005));
+  CHECK(billions("llama3-1b") == doctest::Approx(0.973).epsilon(0.005));
+  CHECK(billions("qwen3-0.6b") == doctest::Approx(0.44).epsilon(0.005));
+  CHECK(billions("qwen3-1.7b") == doctest::Approx(1.41).epsilon(0.005));
+  CHECK(billions("qwen3-4b") == doctest::Approx(3.63).epsilon(0.005));
+  CHECK(billions("qwen3-8b") == doctest::Approx(6.95).epsilon(0.005));
+}
+
+TEST_CASE("cores multiply what is shared out among them") {
+  const DeviceProfile four = times_cores(find_device("cpu"), 4);
+  CHECK(four.name == "cpu-4");
+  CHECK(four.peak_ops[0] == 4 * 134.4e9);
+  CHECK(four.bandwidth == 4 * find_device("cpu").bandwidth);
+  CHECK(four.memory_bytes == find_device("cpu").memory_bytes);
+}
+
+TEST_CASE("a device written is read back exactly") {
+  const unsigned seed = 20260103;
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> share(1e-6, 1);
+  for (int i = 0; i < 200; ++i) {
+    DeviceProfile device = known_devices()[random() % known_devices().size()];
+    for (double* value : {&device.peak_ops[0], &device.bandwidth, &device.launch_us, &device.half_tokens})
+      *value *= share(random);
+    device.efficiency = share(random);
+    device.trims_last_layer = i % 2 == 0;
+    const std::string text = device_text(device);
+    const DeviceProfile read = parse_device(text, "gpu.txt");
+    CHECK(read.name == device.name);
+    CHECK(read.peak_ops == device.peak_ops);
+    CHECK(read.bandwidth == device.bandwidth);
+    CHECK(read.memory_bytes == device.memory_bytes);
+    CHECK(read.efficiency == device.efficiency);
+    CHECK(read.launch_us == device.launch_us);
+    CHECK(read.launches_per_layer == device.launches_per_layer);
+    CHECK(read.half_tokens == device.half_tokens);
+    CHECK(read.trims_last_layer == device.trims_last_layer);
+    CHECK(device_text(read) == text);
+  }
+}
+
+TEST_CASE("a text that is no device is refused with its line") {
+  const std::string good = device_text(find_device("H20"));
+  CHECK(refusal_of("# by hand\n\n" + replaced(good, "\n", "\r\n")) == "");
+  CHECK(refusal_of(replaced(good, "efficiency", "efficency"))
+            .starts_with("gpu.txt:7: efficency is no key; expected one of name, peak_f32, "));
+  CHECK(refusal_of(replaced(good, "efficiency: 0.75", "efficiency: 1.5")) ==
+        "gpu.txt:7: device H20: efficiency is 1.5; expected a share above 0 and at most 1");
+  CHECK(refusal_of(replaced(good, "0.75", "much")) ==
+        "gpu.txt:7: efficiency is \"much\"; expected a number, such as 1.5e9");
+  CHECK(refusal_of(replaced(good, "0.75", "0.75x")) != "");
+  CHECK(refusal_of(replaced(good, "0.75", "nan")) != "");
+  CHECK(refusal_of(replaced(good, "efficiency: 0.75", "#"))
+            .starts_with("gpu.txt: efficiency is missing; expected all of name, "));
+  CHECK(refusal_of(good + "name: H20\n") == "gpu.txt:12: name is there twice; expected once");
+  CHECK(refusal_of(good + "hello") == "gpu.txt:12: \"hello\" has no colon; expected key: value");
+  CHECK(refusal_of(replaced(good, "false", "no")) ==
+        "gpu.txt:11: trims_last_layer is \"no\"; expected true or false");
+  CHECK(refusal_of(replaced(good, "H20", "")) == "gpu.txt:1: name is \"\"; expected a name");
+  CHECK(refusal_of("") != "");
+}
+
+TEST_CASE("a text without one of its lines is refused by the key that it lacks") {
+  const std::string good = device_text(find_device("H20"));
+  for (std::size_t start = 0; start < good.size(); start = good.find('\n', start) + 1) {
+    std::string less = good;
+    less.erase(start, good.find('\n', start) + 1 - start);
+    const std::string key = good.substr(start, good.find(':', start) - start);
+    CHECK(refusal_of(less).starts_with("gpu.txt: " + key + " is missing; expected all of name, "));
+  }
+}
+
+TEST_CASE("a device that could not be read back is not written") {
+  DeviceProfile device = find_device("H20");
+  for (const char* name : {"", "two\nlines", "a # b", " spaced"}) {
+    device.name = name;
+    CHECK_THROWS_AS(device_text(device), std::invalid_argument);
+  }
+  device = find_device("H20");
+  device.bandwidth = -1;
+  CHECK_THROWS_AS(device_text(device), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace troupe::placement

@@ -1,0 +1,26 @@
+#include "router/ahead/item_places.h"
+
+#include <utility>
+
+namespace troupe::router {
+
+ItemPlaces::ItemPlaces(std::vector<NodeId> nodes, Listed listed)
+    : shards_(std::move(nodes)), listed_(std::move(listed)) {}
+
+ItemPlaces ItemPlaces::replicated(std::vector<NodeId> nodes) {
+  ItemPlaces places(std::move(nodes));
+  places.all_everywhere_ = true;
+  return places;
+}
+
+std::vector<NodeId> ItemPlaces::nodes_of(const std::string& item) const {
+  const auto listed = listed_.find(item);
+  const placement::Place place = all_everywhere_           ? placement::everywhere
+                                 : listed != listed_.end() ? listed->second
+                                                           : shards_.owner(placement::item_key(item));
+  if (place == placement::everywhere) return shards_.nodes();
+  if (place == placement::nowhere) return {};
+  return {shards_.nodes()[place]};
+}
+
+}  // namespace troupe::router

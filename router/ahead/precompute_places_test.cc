@@ -1,0 +1,310 @@
+// The walk with places: each block gets to the nodes where it belongs.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "router/ahead/precompute.h"
+
+namespace troupe::router {
+namespace {
+
+const PromptForm form{{1, 2}, {3}, {}, {4}, 10, 100};
+const NameContext names{"m", "l"};
+
+Item item(int n) {
+  Item result{"item " + std::to_string(n), "", std::vector<Token>(3, n), n, {}};
+  result.block = item_block(form, names, result.tokens);
+  return result;
+}
+
+// Three workers and forty items with places; workers do as they are told, and the index knows at once.
+struct Placed {
+  WorkerTable workers{{.heartbeat = {1'000'000'000}}, {1, 2, 3}};
+  LeaderView leader{{1}, {1'000'000'000}};
+  std::shared_ptr<const ItemPlaces> places = std::make_shared<const ItemPlaces>(
+      std::vector<NodeId>{1, 2, 3}, ItemPlaces::Listed{{"item 1", placement::everywhere},
+                                                       {"item 2", placement::everywhere},
+                                                       {"item 3", placement::nowhere}});
+  RefreshConfig refresh{};
+  Precompute precompute{
+      {.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}, .refresh = refresh},
+      workers,
+      leader,
+      form,
+      names,
+      places};
+  std::uint64_t next_id = 5;
+  std::map<BlockName, std::set<NodeId>> index;
+  std::set<NodeId> up, dead;  // dead ones are there again at the next tick
+  Incarnation incarnation = 1;
+  std::int64_t now = 0;
+  int computed = 0, pulled = 0, killed = 0;
+  std::set<NodeId> full;         // keep nothing of the walk
+  std::string poison;            // an item
+  std::string last_listed = "";  // the catalog is slow behind this one
+
+  std::vector<Item> catalog() const {
+    std::vector<Item> items;
+    for (int n = 1; n <= 40; ++n) items.push_back(item(n));
+    return items;
+  }
+  void act(const std::function<void(Turn)>& step) {
+    Effects effects;
+    step({{now}, next_id, effects});
+    for (const auto& effect : effects.list) {
+      if (const auto* start = std::get_if<Effects::Start>(&effect))
+        list(start->job, std::get<ListItems>(start->work));
+      if (const auto* send = std::get_if<Effects::Send>(&effect)) answer(send->to.node, send->message);
+    }
+  }
+  void list(std::uint64_t job, const ListItems& asked) {
+    if (!last_listed.empty() && asked.after == last_listed) return;
+    const std::vector<Item> all = catalog();
+    auto next = std::ranges::find(all, asked.after, &Item::id);
+    next = next == all.end() ? all.begin() : next + 1;
+    ItemList page;
+    while (page.items.size() < asked.count && next != all.end()) page.items.push_back(*next++);
+    page.last = next == all.end();
+    act([&](Turn turn) { precompute.on_listed(turn, job, page); });
+  }
+  void answer(NodeId node, const Message& message) {
+    if (const auto* lookup = std::get_if<LookupBlocks>(&message)) {
+      CHECK(lookup->all_holders);
+      BlocksFound found{lookup->id};
+      for (const BlockName& name : lookup->item_blocks) {
+        found.item_counts.push_back(static_cast<std::uint8_t>(index[name].size()));
+        found.item_holders.insert(found.item_holders.end(), index[name].begin(), index[name].end());
+      }
+      act([&](Turn turn) { precompute.on_found(turn, found); });
+    } else if (std::holds_alternative<StatusRequest>(message)) {
+      if (up.contains(node))
+        act([&](Turn turn) { precompute.on_status(turn, StatusReply{1, node, Role::kv_worker, true}); });
+    } else if (const auto* chunk = std::get_if<Execute>(&message)) {
+      if (!up.contains(node)) return;
+      if (kills(*chunk)) {
+        ++killed, dead.insert(node);
+        return end(node);
+      }
+      act([&](Turn turn) { precompute.on_executed(turn, execute(node, *chunk)); });
+    }
+  }
+  Executed execute(NodeId node, const Execute& chunk) {
+    Executed executed{chunk.id, {}, {1}};
+    for (const PlannedSegment& segment : chunk.segments) {
+      if (segment.kind != SegmentKind::item) continue;
+      const bool there = segment.at != 0 && index[*segment.block].contains(segment.at);
+      const bool kept = !full.contains(node) || chunk.belongs;
+      executed.reused.push_back(there && kept);
+      if (!kept) continue;
+      CHECK(index[*segment.block].insert(node).second);
+      ++(there ? pulled : computed);
+      executed.blocks_written += !there;
+    }
+    return executed;
+  }
+  bool kills(const Execute& chunk) const {
+    return std::ranges::any_of(chunk.segments, [&](const PlannedSegment& segment) {
+      return segment.kind == SegmentKind::item && segment.owner == poison;
+    });
+  }
+  void end(NodeId node) {
+    for (auto& [name, holders] : index) holders.erase(node);
+    workers.lose(node);
+    up.erase(node);
+    act([&](Turn turn) { precompute.lose(turn, std::vector<NodeId>{node}); });
+  }
+  void begin(NodeId node) {
+    up.insert(node);
+    Heartbeat beat{.incarnation = ++incarnation, .sequence = 1};
+    beat.models = {"m"};
+    workers.hear({now}, node, beat);
+  }
+  void run(int ticks = 60) {
+    for (int i = 0; i < ticks; ++i) {
+      now += 10;
+      act([&](Turn turn) { precompute.on_timer(turn); });
+      CHECK(precompute.check_bounds() == "");
+      for (const NodeId node : std::set<NodeId>(dead)) dead.erase(node), begin(node);
+    }
+  }
+  void start(const std::vector<NodeId>& there = {1, 2, 3}) {
+    for (const NodeId node : {1, 2, 3}) workers.lose(node);
+    for (const NodeId node : there) begin(node);
+    act([&](Turn turn) { precompute.start(turn); });
+  }
+  void request(int n, int times) {
+    for (int i = 0; i < times; ++i)
+      act([&](Turn turn) { precompute.note_accesses(turn, std::vector<Item>{item(n)}); });
+  }
+  std::set<NodeId> holders(int n) { return index[item(n).block]; }
+  void check(const std::set<NodeId>& there) {
+    for (const Item& one : catalog()) {
+      std::set<NodeId> expected;
+      if (one.id != poison)
+        for (const NodeId node : places->nodes_of(one.id))
+          if (there.contains(node)) expected.insert(node);
+      CHECK(index[one.block] == expected);
+    }
+    CHECK(precompute.state() == "done");
+  }
+};
+
+TEST_CASE("with places each block gets where it belongs: computed once, pulled by the others") {
+  Placed p;
+  p.start();
+  p.run();
+  p.check({1, 2, 3});
+  CHECK(p.computed == 39);  // one is nowhere
+  CHECK(p.pulled == 4);
+}
+
+TEST_CASE("a node that comes late, or comes back, gets what belongs to it") {
+  Placed p;
+  p.start({2, 3});
+  p.run();
+  p.check({2, 3});
+  CHECK(p.pulled == 2);  // what is everywhere is computed by one of those that are there
+  p.begin(1);
+  p.run();
+  p.check({1, 2, 3});
+  p.end(3);
+  p.run();
+  p.check({1, 2});
+  p.pulled = 0;
+  p.begin(3);
+  p.run();
+  p.check({1, 2, 3});
+  CHECK(p.pulled == 2);
+}
+
+TEST_CASE("a node that is there but lacks the model is made up for when it has it") {
+  Placed p;
+  Heartbeat other{.incarnation = 9, .sequence = 1};
+  other.models = {"older"};
+  p.start({1, 3});
+  p.up.insert(2);
+  p.workers.hear({p.now}, 2, other);
+  p.run();
+  p.check({1, 3});
+  other.sequence = 2;
+  other.models = {"older", "m"};
+  p.workers.hear({p.now}, 2, other);
+  p.run();
+  p.check({1, 2, 3});
+}
+
+TEST_CASE("a node that is full does not keep the others from theirs") {
+  Placed p;
+  p.full = {2};
+  p.start();
+  p.run();
+  p.check({1, 3});
+}
+
+TEST_CASE("an item that kills whoever computes it does so twice, on one node or on all") {
+  for (const char* poison : {"item 1", "item 5", "item 6", "item 7"}) {
+    CAPTURE(poison);
+    Placed p;
+    p.poison = poison;
+    p.start();
+    p.run(200);
+    p.check({1, 2, 3});
+    CHECK(p.killed == 2);
+    CHECK(p.precompute.items_given_up() == 1);
+  }
+}
+
+// Hot with ten of the last twenty accesses; away after thirty ticks.
+constexpr RefreshConfig quick{.hot_share = 0.5, .window = 20, .away_after = {300}};
+
+TEST_CASE("a hot item is pulled by the nodes that lack it, at once and nothing else, and not again") {
+  Placed p{.refresh = quick};
+  p.start();
+  p.run();
+  p.pulled = p.computed = 0;
+  p.request(7, 9);
+  CHECK(p.holders(7).size() == 1);
+  p.request(7, 1);
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
+  CHECK(p.pulled == 2);
+  CHECK(p.computed == 0);
+  CHECK(p.precompute.items_hot() == 1);
+  p.request(7, 20);
+  p.request(1, 20);  // everywhere by plan
+  CHECK(p.precompute.items_hot() == 0);
+  CHECK(p.pulled == 2);
+  p.request(3, 10);  // nowhere by plan: computed once, pulled by the others
+  CHECK(p.holders(3) == std::set<NodeId>{1, 2, 3});
+  CHECK(p.computed == 1);
+  CHECK(p.pulled == 4);
+}
+
+TEST_CASE("hot and put items displace others on a node that is full, the walk does not") {
+  Placed p{.refresh = quick, .full = {2}};
+  p.start();
+  p.run();
+  p.check({1, 3});
+  p.request(7, 10);
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
+  int put = 41;
+  while (p.places->nodes_of(item(put).id) != std::vector<NodeId>{2}) ++put;
+  p.act([&](Turn turn) { p.precompute.add(turn, item(put)); });
+  CHECK(p.holders(put) == std::set<NodeId>{2});
+}
+
+TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
+  Placed p{.refresh = quick, .full = {2}, .last_listed = "item 10"};
+  p.start({1, 2});
+  p.run(10);
+  CHECK(p.precompute.state() == "running");
+  CHECK_FALSE(p.holders(1).contains(2));
+  p.request(7, 10);
+  p.run(3);
+  CHECK(p.precompute.state() == "running");
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2});
+}
+
+TEST_CASE("a node that comes after others stood in for it gets its own, also if they are all full") {
+  Placed p{.refresh = quick, .full = {1, 2}};
+  p.start({1, 2});
+  p.run();
+  CHECK(p.precompute.state() == "full");
+  p.begin(3);
+  p.run();
+  CHECK(p.holders(1) == std::set<NodeId>{3});
+  p.check({3});
+}
+
+TEST_CASE("others stand in for a node that is away for long, and it gets its own when it is back") {
+  Placed p{.refresh = quick};
+  p.start();
+  p.run();
+  const auto before = p.index;
+  std::set<BlockName> its;  // that only node 3 has
+  for (const auto& [name, holders] : before)
+    if (holders == std::set<NodeId>{3}) its.insert(name);
+  p.pulled = p.computed = 0;
+  p.end(3);
+  p.run(25);
+  CHECK(p.computed == 0);  // it may be restarting
+  p.run();
+  CHECK(p.computed == std::ssize(its));
+  CHECK(p.pulled == 0);
+  for (const auto& [name, holders] : p.index)
+    CHECK(holders.size() == (before.at(name).empty() ? 0
+                             : its.contains(name)    ? 1
+                                                     : before.at(name).size() - before.at(name).contains(3)));
+  p.computed = 0;
+  p.begin(3);
+  p.run();
+  CHECK(p.computed == 0);
+  CHECK(p.pulled == std::ssize(its) + 2);  // and what is everywhere
+  for (const auto& [name, holders] : before) CHECK(std::ranges::includes(p.index.at(name), holders));
+}
+
+}  // namespace
+}  // namespace troupe::router

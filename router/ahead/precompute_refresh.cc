@@ -1,0 +1,35 @@
+// What changes in the places of item blocks while requests are served.
+#include <algorithm>
+#include <utility>
+
+#include "router/ahead/precompute.h"
+
+namespace troupe::router {
+
+void Precompute::note_accesses(Turn turn, std::span<const Item> items) {
+  if (stage_ == Stage::off || !places_.planned()) return;
+  const std::size_t hot_before = places_.hot(), waiting_before = changed_.size();
+  for (const Item& item : items)
+    if (places_.touch(item)) refresh(item);
+  if (places_.hot() != hot_before) turn.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
+  if (changed_.size() > waiting_before) work(turn);
+}
+
+// Looked up, and brought to where it belongs and is not.
+void Precompute::refresh(Item item) {
+  if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
+  changed_.push_back(std::move(item));
+}
+
+void Precompute::watch_nodes(Turn turn) {
+  if (stage_ == Stage::off || !places_.planned()) return;
+  for (const NodeId node : workers_.nodes()) {
+    const bool alive = workers_.alive(turn.now, node);
+    if (!places_.see(turn.now, node, alive)) continue;
+    walk_due_ = true;
+    turn.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
+                     {{"node", std::to_string(node)}});
+  }
+}
+
+}  // namespace troupe::router

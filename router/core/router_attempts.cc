@@ -1,0 +1,307 @@
+// Where a plan is sent, and sent again. An attempt ends by an answer, a refusal or the loss of its worker;
+// one that has taken half of the time that was left is late: the plan is tried elsewhere, and whoever answers
+// first wins. A request is tried `attempts_max` times, as far as the retry budget allows; a worker that
+// drains or has not the model says no at no cost, but even so a plan is sent four times at most.
+#include <algorithm>
+
+#include "placement/heat/spread.h"
+#include "router/core/answer_check.h"
+#include "router/core/router_core.h"
+#include "runtime/actor/planted.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::size_t sends_max = 4;
+
+bool costs_nothing(const Refusal& refusal) {
+  return refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model");
+}
+
+// Another worker may do better.
+bool is_retriable(const Refusal& refusal) {
+  if (refusal.status == 503) return true;
+  return refusal.status == 500 && (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
+}
+
+Refusal poison() {
+  return {422, "poison", "workers were lost while they ran this request", "request", "another request"};
+}
+
+Refusal too_late() {
+  return {504, "deadline_exceeded", "the worker took too long", "inference worker", "a larger budget"};
+}
+
+bool contains(const std::vector<NodeId>& nodes, NodeId node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+double new_tokens_at(NodeId node, const Flight& flight, Prefix prefix) {
+  if (const auto* score = std::get_if<ScoreWork>(&flight.work))
+    return static_cast<double>(token_count(score->request));
+  const RankWork& work = std::get<RankWork>(flight.work);
+  const auto user_tokens = static_cast<double>(work.history.tokens.size());
+  if (work.held) return work.held->new_tokens(node, prefix, user_tokens, work.items);
+  double tokens = user_tokens;
+  for (const Item& item : work.items) tokens += static_cast<double>(item.tokens.size());
+  return tokens;
+}
+
+}  // namespace
+
+// Among the workers that were considered at admission and the one that holds most; when none of them is left,
+// among those that would be considered now.
+std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Flight& flight) {
+  if (suspects_.on_trial(turn.now, flight.fingerprint)) return std::nullopt;
+  std::vector<NodeId> tried = flight.tried();
+  if (planted(Bug::retry_poison)) tried.clear();
+  if (is_suspect(turn.now, flight))
+    for (const NodeId node : nodes_with_suspects()) tried.push_back(node);
+  const std::string& model = flight.pinned.model_version;
+  const auto choose = [&](std::vector<NodeId> nodes) {
+    const auto* rank = std::get_if<RankWork>(&flight.work);
+    for (const Prefix prefix : {Prefix::user, Prefix::item}) {
+      if (!rank || !rank->held || (rank->planned && prefix != rank->prefix)) continue;
+      const NodeId holder = rank->held->best_holder(prefix);
+      if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
+    }
+    std::vector<WorkerTable::Option> options;
+    for (const NodeId node : nodes) {
+      const Prefix prefix = rank ? prefix_at(node, *rank) : Prefix::none;
+      if (!contains(tried, node)) options.push_back({node, new_tokens_at(node, flight, prefix)});
+    }
+    return workers_.choose(turn.now, options, model, flight.attempts.empty());
+  };
+  if (const auto option = choose(flight.candidates)) return option;
+  return choose(workers_.candidates(
+      turn.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
+}
+
+bool RouterCore::is_suspect(Instant now, const Flight& flight) const {
+  return suspects_.strikes(now, flight.fingerprint) > 0;
+}
+
+std::vector<NodeId> RouterCore::nodes_with_suspects() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [serial, flight] : flights_)
+    for (const Attempt& attempt : flight.attempts)
+      if (attempt.suspect && attempt.open()) nodes.push_back(attempt.ticket.node);
+  return nodes;
+}
+
+// True if the request waits now, for the router that tries it, or for a worker that runs another suspect:
+// were that worker lost, nobody could say of which.
+bool RouterCore::park(Turn turn, const Flight& flight, bool free, const Refusal& refusal) {
+  if (!is_suspect(turn.now, flight)) return false;
+  const std::vector<NodeId> busy = nodes_with_suspects(), tried = flight.tried();
+  const bool some =
+      suspects_.on_trial(turn.now, flight.fingerprint) ||
+      std::any_of(busy.begin(), busy.end(), [&](NodeId node) {
+        return !contains(tried, node) && workers_.usable(turn.now, node, flight.pinned.model_version);
+      });
+  if (!some) return false;
+  const auto at = std::find_if(parked_.begin(), parked_.end(),
+                               [&](const Parked& parked) { return parked.serial == flight.serial; });
+  if (at != parked_.end()) {
+    *at = {flight.serial, free, refusal};
+  } else {
+    parked_.push_back({flight.serial, free, refusal});
+  }
+  return true;
+}
+
+// Each of the parked tries again, the oldest first; one that still finds nothing is parked anew.
+void RouterCore::unpark(Turn turn) {
+  may_unpark_ = false;
+  std::deque<Parked> waiting;
+  waiting.swap(parked_);
+  for (const Parked& parked : waiting) {
+    Flight* flight = find(parked.serial);
+    if (!flight || refuse_poison(turn, *flight)) continue;
+    if (flight->attempts.empty()) {
+      execute(turn, *flight);
+    } else if (!retry(turn, *flight, parked.free, parked.refusal) && !flight->has_open_attempt()) {
+      refuse_flight(turn, *flight, parked.refusal);
+    }
+  }
+  may_unpark_ =
+      false;  // what ended meanwhile was seen by those behind it; the others wait for the next event
+}
+
+// Refuses a request that workers died of.
+bool RouterCore::refuse_poison(Turn turn, const Flight& flight) {
+  if (suspects_.strikes(turn.now, flight.fingerprint) < poison_strikes || planted(Bug::retry_poison))
+    return false;
+  refuse_flight(turn, flight, poison());
+  return true;
+}
+
+void RouterCore::execute(Turn turn, Flight& flight) {
+  flight.stage = Stage::executing;
+  const auto option = choose_worker(turn, flight);
+  const Refusal nobody{503, "no_worker", "no worker is there to serve the request", "router",
+                       "a retry after a pause"};
+  if (!option && park(turn, flight, false, nobody)) return;
+  if (!option) return refuse_flight(turn, flight, nobody);
+  if (workers_.predicted_us(option->node, option->new_tokens) >
+      static_cast<double>((flight.asked.deadline - turn.now).us))
+    return refuse_flight(turn, flight,
+                         {503, "overloaded", "no worker can be done before the request's time is over",
+                          "router", "a retry after a pause"});
+  flight.paid = 1;
+  send_plan(turn, flight, *option);
+}
+
+void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option) {
+  auto* rank = std::get_if<RankWork>(&flight.work);
+  if (rank && !rank->planned) {  // for good: all attempts of a request have one plan
+    rank->prefix = prefix_at(option.node, *rank);
+    rank->planned = true;
+  }
+  Execute plan = rank ? plan_rank(turn.now, flight, *rank, option.node)
+                      : score_plan(std::get<ScoreWork>(flight.work).request);
+  const Duration left = flight.asked.deadline - turn.now;
+  plan.id = flight.serial;
+  plan.budget_us = left.us;
+  plan.model_version = flight.pinned.model_version;
+  const bool suspect = is_suspect(turn.now, flight) && !planted(Bug::forget_suspects);
+  plan.alone = suspect || flight.failed_on_device;
+  flight.sent = remember(plan.segments);
+  const Instant late_at = turn.now + Duration{left.us / 2};
+  flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
+  ++attempts_;
+  turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
+  turn.effects.send({option.node, Role::inference_worker}, std::move(plan));
+}
+
+// False if nobody is left to try, or it may not be tried again. True also if it waits to be.
+bool RouterCore::retry(Turn turn, Flight& flight, bool free, const Refusal& refusal) {
+  if (!planted(Bug::retry_poison)) {
+    if (flight.attempts.size() >= sends_max) return false;
+    if (!free && flight.paid >= config_.attempts_max) return false;
+  }
+  const auto option = choose_worker(turn, flight);
+  if (!option) return park(turn, flight, free, refusal);
+  if (!free && !planted(Bug::retry_poison) && !retry_budget_.spend()) return false;
+  if (!free) ++flight.paid, ++retries_;
+  send_plan(turn, flight, *option);
+  return true;
+}
+
+// ---- how an attempt ends ----
+
+void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Executed& executed) {
+  Attempt* attempt = flight.attempt_at(from.node);
+  if (!attempt || from.role != Role::inference_worker) return;
+  const bool open = attempt->open(), alone = attempt->alone;
+  if (open)
+    if (const auto ratio = workers_.finish(turn.now, attempt->ticket))
+      turn.effects.count(Metric::prediction_ratio, *ratio);
+  if (const auto fault = find_answer_fault(flight, executed)) {
+    if (!open) return;
+    mark_fault(turn, *attempt, *fault);
+    return fail_attempt(turn, flight, *attempt, *fault, false);
+  }
+  if (alone && is_suspect(turn.now, flight)) {  // it was not its doing
+    suspects_.clear(flight.fingerprint);
+    tell_routers(turn, Suspect{flight.fingerprint, 0, {}});
+  }
+  attempt->state = Attempt::State::over;
+  if (std::holds_alternative<RankWork>(flight.work)) return on_ranked(turn, flight, from.node, executed);
+  on_scored(turn, flight, executed);
+}
+
+void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refused) {
+  Flight* flight = find(refused.id);
+  Attempt* attempt = flight ? flight->attempt_at(from.node) : nullptr;
+  if (!attempt || !attempt->open() || from.role != Role::inference_worker) return;
+  if (planted(Bug::forget_refused_request)) {
+    open_.erase({flight->asked.from, flight->asked.id});
+    return drop(turn, *flight);
+  }
+  mark_fault(turn, *attempt, refused.refusal);
+  if (refused.refusal.code.starts_with("device_")) flight->failed_on_device = true;
+  if (!is_retriable(refused.refusal)) return refuse_flight(turn, *flight, refused.refusal);
+  fail_attempt(turn, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
+}
+
+// A worker that fails does so fast, and would look idle.
+void RouterCore::mark_fault(Turn turn, const Attempt& attempt, const Refusal& refusal) {
+  if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(turn.now, attempt.ticket);
+}
+
+// Tries again if it may; else waits for another attempt, and when there is none the refusal goes to the
+// client.
+void RouterCore::fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal,
+                              bool free) {
+  const bool was_late = attempt.state == Attempt::State::late;  // it was tried again then
+  if (attempt.open()) workers_.forget(attempt.ticket);
+  attempt.state = Attempt::State::over;
+  may_unpark_ = !parked_.empty();
+  if (was_late && flight.has_open_attempt()) return;
+  if (retry(turn, flight, free, refusal) || flight.has_open_attempt()) return;
+  refuse_flight(turn, flight, refusal);
+}
+
+void RouterCore::on_late(Turn turn, Flight& flight) {
+  for (Attempt& attempt : flight.attempts) {
+    if (attempt.state != Attempt::State::waiting || turn.now < attempt.late_at) continue;
+    attempt.state = Attempt::State::late;
+    workers_.time_out(turn.now, attempt.ticket);
+    retry(turn, flight, false, too_late());
+    return;  // the list of attempts may have moved
+  }
+}
+
+// The processes that ran there are gone, as far as anybody can tell yet: each content that they ran may have
+// one strike more, however often it ran.
+void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why) {
+  const auto is_lost = [&](const Attempt& attempt) {
+    return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
+  };
+  std::vector<std::pair<Serial, NodeId>> lost;
+  struct Struck {
+    bool alone = false;  // a suspect ran alone
+    std::vector<Loss> losses;
+  };
+  std::map<std::uint64_t, Struck> contents;  // by fingerprint
+  for (const auto& [serial, flight] : flights_) {
+    if (turn.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
+    NodeId at = 0;
+    for (const Attempt& attempt : flight.attempts) {
+      if (!is_lost(attempt)) continue;
+      at = attempt.ticket.node;
+      if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
+      Struck& struck = contents[flight.fingerprint];
+      struck.alone = struck.alone || attempt.suspect;
+      struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(turn.now, at)});
+    }
+    if (at != 0) lost.push_back({serial, at});
+  }
+  for (const auto& [fingerprint, struck] : contents) {
+    suspects_.strike(turn.now, fingerprint, struck.alone, struck.losses);
+    if (!planted(Bug::keep_suspects_private)) tell_routers(turn, suspects_.tell(turn.now, fingerprint));
+  }
+  for (const auto& [serial, node] : lost) {
+    Flight* flight = find(serial);
+    const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
+                          "a retry after a pause"};
+    if (flight) lose_attempt(turn, *flight, nodes, refusal);
+  }
+}
+
+void RouterCore::lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes,
+                              const Refusal& refusal) {
+  if (refuse_poison(turn, flight)) return;
+  if (planted(Bug::no_retry_after_loss)) return refuse_flight(turn, flight, refusal);
+  Attempt* last = nullptr;
+  for (Attempt& attempt : flight.attempts) {
+    if (!attempt.open() || std::find(nodes.begin(), nodes.end(), attempt.ticket.node) == nodes.end())
+      continue;
+    if (last) workers_.forget(last->ticket), last->state = Attempt::State::over;
+    last = &attempt;
+  }
+  if (last) fail_attempt(turn, flight, *last, refusal, false);
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,204 @@
+// What the router does about the cluster around it: who is alive, which versions are served, draining,
+// status.
+#include <algorithm>
+#include <utility>
+
+#include "router/core/router_core.h"
+
+namespace troupe::router {
+
+// Once per heartbeat: who has fallen silent, what the Coordination says, whether a reload is through.
+void RouterCore::on_beat(Turn turn) {
+  const std::vector<NodeId> silent = workers_.tick(turn.now);
+  lose_attempts(turn, silent, "is silent");
+  precompute_.lose(turn, silent);
+  may_unpark_ = !parked_.empty();
+  versions_.tick(turn, workers_);
+  see_to_reload(turn);
+  pull_cost_.beat();
+  turn.effects.set_timer(beat_timer, turn.now + config_.heartbeat);
+}
+
+void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat) {
+  const auto news = workers_.hear(turn.now, node, heartbeat);
+  if (news == WorkerTable::News::ignored) return;
+  if (news == WorkerTable::News::restarted) {
+    turn.effects.log(LogLevel::warning, "worker_restarted", {{"node", std::to_string(node)}});
+    lose_attempts(turn, {&node, 1}, "has restarted");
+    precompute_.lose(turn, {&node, 1});
+  }
+  // A process that lives did not die of what it ran.
+  if (suspects_.take_back(turn.now, node, heartbeat.incarnation, heartbeat.sequence)) may_unpark_ = true;
+  const std::uint64_t epoch = versions().epoch;
+  if (heartbeat.versions_epoch < epoch) turn.effects.send({node, Role::inference_worker}, versions());
+  versions_.rumour(turn, heartbeat.versions_epoch, workers_);
+}
+
+void RouterCore::on_peer_lost(Turn turn, NodeId node) {
+  leader_.lose(node);
+  if (!workers_.has(node)) return;
+  if (workers_.lose(node))
+    turn.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
+  lose_attempts(turn, {&node, 1}, "is gone");
+  precompute_.lose(turn, {&node, 1});
+}
+
+void RouterCore::tell_routers(Turn turn, const Message& message) const {
+  for (const NodeId node : config_.routers)
+    if (node != config_.node) turn.effects.send({node, Role::router}, message);
+}
+
+// ---- versions ----
+
+void RouterCore::follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing) {
+  if (versions().epoch == epoch_before) return;
+  turn.effects.log(LogLevel::info, "versions",
+                   {{"epoch", std::to_string(versions().epoch)},
+                    {"model", versions().model_version},
+                    {"catalog", versions().catalog_version},
+                    {"next_model", versions().next_model},
+                    {"next_catalog", versions().next_catalog}});
+  if (own_doing) tell_routers(turn, versions());
+  precompute_.follow(turn, versions().model_version, versions().catalog_version);
+}
+
+void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
+  if (is_copy(from, reload.id)) return;
+  const Asked asked{from, reload.id, turn.now, turn.now + config_.reload_budget};
+  if (reload.model_version.empty() && reload.catalog_version.empty())
+    return refuse(
+        turn, asked,
+        {400, "empty_reload", "neither a model nor a catalog is named", "body", "model or catalog"});
+  if (reload.model_version.size() + reload.catalog_version.size() > config_.limits.id_bytes_max ||
+      (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
+    return refuse(turn, asked,
+                  {400, "bad_version", "a version is too long or has a line break", "body",
+                   "at most " + std::to_string(config_.limits.id_bytes_max) + " bytes in one line"});
+  if (!config_.coordinate)
+    return refuse(turn, asked,
+                  {422, "versions_fixed", "this process serves the one model " + versions().model_version,
+                   "router", "a restart with another model, or a cluster, whose versions can be changed"});
+  if (!versions_.known())
+    return refuse(turn, asked,
+                  {503, "starting", "it is not known yet which versions are served", "router",
+                   "a retry after a pause"});
+  if (reloading_)
+    return refuse(turn, asked,
+                  {503, "busy", "another reload is under way", "router", "a retry when it is done"});
+  open_.insert({from, reload.id});
+  versions_.wish(reload.model_version, reload.catalog_version);
+  reloading_ = Reloading{asked, std::nullopt};
+  versions_.tick(turn, workers_);
+}
+
+// Why the wish will not be served, if so.
+std::optional<Refusal> RouterCore::find_failure(Instant now) const {
+  switch (versions_.wish_state()) {
+    case VersionKeeper::Wish::replaced:
+      return Refusal{503, "replaced", "another reload has replaced this one", "router",
+                     "one reload at a time"};
+    case VersionKeeper::Wish::wrong_catalog:
+      return Refusal{422, "wrong_catalog", "there is no such catalog", "catalog",
+                     "a catalog that was imported"};
+    case VersionKeeper::Wish::refused:
+      return Refusal{422, "model_refused", "a worker cannot load the model: " + versions_.why_refused(),
+                     "model", "a model that every worker can load"};
+    default:
+      break;
+  }
+  if (now < reloading_->asked.deadline) return std::nullopt;
+  return Refusal{504, "deadline_exceeded", "not every worker has the new versions in time", "router",
+                 "models that can be loaded"};
+}
+
+// What is wished for is served, every worker that lives follows, and nothing of the old versions runs here.
+bool RouterCore::is_followed(Instant now) const {
+  const Pinned present{versions().model_version, versions().catalog_version};
+  const bool old_runs = std::any_of(flights_.begin(), flights_.end(),
+                                    [&](const auto& flight) { return !(flight.second.pinned == present); });
+  const bool served = versions_.wish_state() == VersionKeeper::Wish::served;
+  return served && !old_runs && workers_.all_follow(now, versions().epoch);
+}
+
+// The other routers have had the time to hear of what is followed. They have, if nothing was to be changed.
+bool RouterCore::is_heard_of(Instant now) const {
+  return !versions_.wish_changes() || now.us - reloading_->served_since->us >= config_.heartbeat.us * 2;
+}
+
+// Whether the reload has its outcome by now. What it has announced in vain does not stay.
+void RouterCore::see_to_reload(Turn turn) {
+  if (!reloading_) return;
+  const std::optional<Refusal> failure = find_failure(turn.now);
+  const bool followed = is_followed(turn.now);
+  if (followed && !reloading_->served_since) reloading_->served_since = turn.now;
+  if (!failure && !(followed && is_heard_of(turn.now))) return;
+  const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
+  versions_.end_wish(turn.now);
+  if (failure) return refuse(turn, asked, *failure);
+  settle(asked);
+  turn.effects.send(asked.from, Stored{asked.id, versions().epoch});
+}
+
+// ---- drain and status ----
+
+void RouterCore::on_drain(Turn turn, Address from, const Drain& drain) {
+  if (draining_ != drain.on) turn.effects.log(LogLevel::info, drain.on ? "drain" : "serve_again");
+  draining_ = drain.on;
+  turn.effects.send(from, status(drain.id));
+}
+
+StatusReply RouterCore::status(RequestId id) const {
+  StatusReply reply{id,
+                    config_.node,
+                    Role::router,
+                    !draining_ && versions_.known() && workers_.any_has(versions().model_version),
+                    {}};
+  const auto field = [&](const char* name, std::string value) {
+    reply.fields.push_back({name, std::move(value)});
+  };
+  field("model_version", versions().model_version);
+  field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
+  field("next_model", versions().next_model);
+  field("next_catalog", versions().next_catalog);
+  field("versions_epoch", std::to_string(versions().epoch));
+  field("policy", std::string(name_of(config_.policy)));
+  field("requests_in_flight", std::to_string(flights_.size()));
+  field("writes_in_flight", std::to_string(writings_.size()));
+  field("requests_answered", std::to_string(answered_));
+  field("requests_refused", std::to_string(refused_));
+  field("plans_sent", std::to_string(attempts_));
+  field("retries", std::to_string(retries_));
+  field("pull_share", std::to_string(pull_cost_.share()));
+  field("suspects", std::to_string(suspects_.size()));
+  if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
+  field("precompute", std::string(precompute_.state()));
+  field("items_precomputed", std::to_string(precompute_.items_precomputed()));
+  field("items_given_up", std::to_string(precompute_.items_given_up()));
+  field("items_hot", std::to_string(precompute_.items_hot()));
+  return reply;
+}
+
+std::string RouterCore::check_bounds() const {
+  const auto over = [](const char* what, std::size_t count, std::size_t most) {
+    return std::string(what) + ": " + std::to_string(count) + " of at most " + std::to_string(most);
+  };
+  if (flights_.size() > config_.in_flight_max)
+    return over("requests", flights_.size(), config_.in_flight_max);
+  if (early_.size() > config_.in_flight_max)
+    return over("early requests", early_.size(), config_.in_flight_max);
+  if (feature_jobs_.size() > 2 * std::size_t{config_.in_flight_max})
+    return over("feature jobs", feature_jobs_.size(), 2 * std::size_t{config_.in_flight_max});
+  if (writings_.size() > config_.writes_in_flight_max)
+    return over("writes", writings_.size(), config_.writes_in_flight_max);
+  const std::size_t open_max = flights_.size() + writings_.size() + reloading_.has_value();
+  if (open_.size() > open_max) return over("open ids", open_.size(), open_max);
+  if (recent_.size() > config_.recent_max) return over("remembered ids", recent_.size(), config_.recent_max);
+  if (parked_.size() > flights_.size()) return over("parked requests", parked_.size(), flights_.size());
+  if (suspects_.size() > config_.suspects_max)
+    return over("suspects", suspects_.size(), config_.suspects_max);
+  for (const auto& [serial, flight] : flights_)
+    if (flight.attempts.size() > 4) return over("attempts", flight.attempts.size(), 4);
+  return precompute_.check_bounds();
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,280 @@
+// Versions, reloads, the index's leader, draining.
+#include "router/core/router_core_test.h"
+
+namespace troupe::router {
+namespace {
+
+RouterConfig coordinated() {
+  RouterConfig config = cluster_config({1, 2});
+  config.coordinate = true;
+  config.budget_max = {1'000'000};
+  return config;
+}
+
+// A router with a Coordination that answers at once: what it holds, and how it is asked.
+struct CoordinatedBench : RouterBench {
+  Revision revision = 1;
+  std::string value = "model 1\n\n";
+
+  explicit CoordinatedBench(RouterConfig config = coordinated()) : RouterBench(std::move(config)) {}
+  // Answers every question of the last call, and those that come of it; other effects are kept in `all`.
+  Effects all;
+  void settle(std::int64_t us) {
+    all = {};
+    for (int i = 0; i < 20; ++i) {
+      const auto questions = probe.started<Coordinate>();
+      for (auto& effect : probe.effects.list) all.list.push_back(effect);
+      if (questions.empty()) return;
+      bool ok = true;
+      if (const auto* write = std::get_if<WriteKey>(&questions[0].second.what)) {
+        ok = write->expected == revision;
+        if (ok) ++revision, value = write->value;
+      }
+      probe.done(us, questions[0].first, Coordinated{ok, revision, value});
+    }
+  }
+  void start() {
+    probe.start(0);
+    settle(0);
+  }
+  void tick(std::int64_t us) {
+    run_until(us);
+    settle(us);
+  }
+  template <class M>
+  std::size_t sent_to(Role role) const {
+    std::size_t count = 0;
+    for (const auto& effect : all.list)
+      if (const auto* send = std::get_if<Effects::Send>(&effect))
+        count += std::holds_alternative<M>(send->message) && send->to.role == role;
+    return count;
+  }
+  void beats(std::int64_t us, std::vector<std::string> models, std::uint64_t epoch) {
+    for (const NodeId node : {1, 2}) {
+      Heartbeat heartbeat = beat_of(5);
+      heartbeat.models = models;
+      heartbeat.versions_epoch = epoch;
+      beat(us, node, heartbeat);
+    }
+  }
+};
+
+TEST_CASE("a router that does not know yet which versions are served lets requests wait, but not for long") {
+  CoordinatedBench c;
+  c.probe.start(0);
+  const auto question = c.probe.started<Coordinate>().at(0);
+  c.rank(1, 1);
+  CHECK(c.probe.effects.list.empty());
+  const RouterConfig config = coordinated();
+  c.probe.run_until(config.budget.us / 2 + config.heartbeat.us + 1);
+  CHECK(c.refused() == "503 starting");
+  const std::int64_t later = config.budget.us;
+  c.rank(later, 2);
+  c.probe.done(later + 1, question.first, Coordinated{true, 7, "model 4\ncatalog 4\n"});
+  const auto features = c.probe.started<FindFeatures>().at(0).second;
+  CHECK(features.model_version == "model 4");
+  CHECK(features.catalog_version == "catalog 4");
+}
+
+TEST_CASE("workers that follow older versions are told the present ones") {
+  CoordinatedBench c;
+  c.start();
+  Heartbeat heartbeat = beat_of(5);
+  c.beat(1, 1, heartbeat);
+  CHECK(c.probe.sent<Versions>().at(0) == c.core.versions());
+  heartbeat.versions_epoch = 1;
+  c.beat(2, 1, heartbeat);
+  CHECK(c.probe.sent<Versions>().empty());
+  heartbeat.versions_epoch = 2;  // it knows more than this router
+  c.beat(3, 1, heartbeat);
+  CHECK(c.probe.started<Coordinate>().size() == 1);
+}
+
+TEST_CASE("a reload is answered when the new model serves and nothing runs on the old one") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.send(20, 1, 100'000);
+  CHECK(c.plan().model_version == "model 1");
+  const auto running = c.serial;
+  const auto at = c.node;
+  c.probe.receive(30, door, Reload{50, "model 2", ""});
+  c.settle(30);
+  CHECK(c.value == "model 1\n\nmodel 2");
+  CHECK(c.sent_to<Versions>(Role::router) == 1);
+  c.probe.receive(31, door, Reload{51, "model 3", ""});
+  CHECK(c.refused() == "503 busy");
+  c.beats(900, {"model 1"}, c.revision);
+  c.tick(1'000);
+  CHECK(c.core.versions().model_version == "model 1");
+  c.beats(1'900, {"model 1", "model 2"}, c.revision);
+  c.tick(2'000);
+  CHECK(c.core.versions().model_version == "model 2");
+  c.beats(2'900, {"model 1", "model 2"}, c.revision);
+  for (std::int64_t us = 3'000; us <= 6'000; us += 1'000) {  // the old request still runs
+    c.tick(us);
+    CHECK(c.sent_to<Stored>(Role::door) == 0);
+    c.beats(us + 900, {"model 1", "model 2"}, c.revision);
+  }
+  c.serial = running;
+  c.execute_at(6'950, at);
+  CHECK(c.probe.sent<RankReply>().at(0).model_version == "model 1");
+  std::size_t stored = 0;
+  for (std::int64_t us = 7'000; us <= 10'000; us += 1'000) {
+    c.tick(us);
+    stored += c.sent_to<Stored>(Role::door);
+    c.beats(us + 900, {"model 1", "model 2"}, c.revision);
+  }
+  CHECK(stored == 1);
+  CHECK_FALSE(c.core.swapping());
+}
+
+TEST_CASE("new requests are pinned to the new versions at once, a plan of the old ones is sent as it was") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(1, {"model 1", "model 2"}, 1);
+  c.rank(2, 1, "recompute", 100'000);
+  const auto old_job = c.job;
+  c.probe.receive(3, {8, Role::router}, Versions{9, "model 2", "catalog 2", ""});
+  c.rank(4, 2, "recompute", 100'000);
+  CHECK(c.probe.started<FindFeatures>().at(0).second.model_version == "model 2");
+  c.probe.done(5, old_job, test_features());
+  CHECK(c.plan().model_version == "model 1");
+}
+
+TEST_CASE("a catalog that is gone since the flip is asked for once more under the present versions") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(1, {"model 1", "model 2"}, 1);
+  c.rank(2, 1, "recompute");
+  c.probe.receive(3, {8, Role::router}, Versions{9, "model 2", "catalog 2", ""});
+  c.probe.done(4, c.job, Refusal{409, "wrong_catalog"});
+  const auto [again, work] = c.probe.started<FindFeatures>().at(0);
+  CHECK(work.catalog_version == "catalog 2");
+  c.probe.done(5, again, test_features());
+  CHECK(c.plan().model_version == "model 2");
+  c.rank(6, 2, "recompute");
+  c.probe.done(7, c.job, Refusal{409, "wrong_catalog"});
+  CHECK(c.refused() == "409 wrong_catalog");
+}
+
+TEST_CASE("a reload of what is served is answered at once, when the Coordination has said so") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 1", ""});
+  CHECK(c.probe.sent<Stored>().empty());
+  c.settle(20);
+  CHECK(c.sent_to<Stored>(Role::door) == 1);
+  CHECK(c.revision == 1);
+  CHECK_FALSE(c.core.swapping());
+}
+
+TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal that says why") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 9", "catalog 2"});
+  c.probe.done(21, c.probe.started<FindFeatures>().at(0).first, Features{});
+  c.settle(21);
+  CHECK(c.value == "model 1\n\nmodel 9\ncatalog 2");
+  Heartbeat heartbeat = beat_of(5);
+  heartbeat.versions_epoch = c.revision;
+  heartbeat.refused_model = "model 9";
+  heartbeat.refused_why = "no such folder";
+  c.beat(900, 2, heartbeat);
+  c.tick(1'000);
+  CHECK(c.value == "model 1\n\n");
+  REQUIRE(c.sent_to<Refused>(Role::door) == 1);
+  for (const auto& effect : c.all.list)
+    if (const auto* send = std::get_if<Effects::Send>(&effect))
+      if (const auto* refused = std::get_if<Refused>(&send->message)) {
+        CHECK(refused->refusal.status == 422);
+        CHECK(refused->refusal.code == "model_refused");
+        CHECK(refused->refusal.what.find("node 2: no such folder") != std::string::npos);
+      }
+  CHECK_FALSE(c.core.swapping());
+}
+
+TEST_CASE("a reload without a Coordination, or of nothing, or of an unknown catalog, is refused") {
+  RouterBench alone;
+  alone.probe.receive(0, door, Reload{1, "model 2", ""});
+  CHECK(alone.refused() == "422 versions_fixed");
+  CoordinatedBench c;
+  c.start();
+  c.probe.receive(1, door, Reload{2, "", ""});
+  CHECK(c.refused() == "400 empty_reload");
+  c.probe.receive(2, door, Reload{3, "a\nb", ""});
+  CHECK(c.refused() == "400 bad_version");
+  c.probe.receive(3, door, Reload{4, "", "no such"});
+  c.probe.done(4, c.probe.started<FindFeatures>().at(0).first, Refusal{404, "wrong_catalog"});
+  CHECK(c.refused() == "422 wrong_catalog");
+}
+
+TEST_CASE("a reload that cannot be carried out ends by its deadline") {
+  RouterConfig config = coordinated();
+  config.reload_budget = {3'500};
+  CoordinatedBench c(config);
+  c.start();
+  c.probe.receive(100, door, Reload{4, "model 2", ""});
+  c.settle(100);
+  c.tick(3'000);
+  CHECK(c.sent_to<Refused>(Role::door) == 0);
+  c.run_until(4'000);
+  CHECK(c.refused() == "504 deadline_exceeded");
+  c.settle(4'000);
+  c.tick(5'000);
+  CHECK(c.value == "model 1\n\n");
+}
+
+TEST_CASE("the index is asked where it leads, and not at all while nobody does") {
+  RouterConfig config = small_config();
+  config.cache_metas = {4, 5};
+  RouterBench b(config);
+  b.rank(0, 1);
+  b.find(1);
+  CHECK(b.plans() == 1);
+  CHECK(b.probe.sent<LookupBlocks>().empty());
+  b.probe.receive(2, {5, Role::cache_meta}, LeaderBeat{7});
+  b.rank(3, 2);
+  b.find(4);
+  CHECK(b.probe.recipients().at(0) == Address{5, Role::cache_meta});
+  CHECK_FALSE(b.probe.sent<LookupBlocks>().at(0).prefer.empty());
+  b.lose(5, 5);
+  b.execute(6, {1, 2});
+}
+
+TEST_CASE("what is to be forgotten is told to the leader, or to all while there is none") {
+  RouterConfig config = small_config();
+  config.cache_metas = {4, 5};
+  RouterBench b(config);
+  b.probe.receive(0, door, DeleteUser{1, "t", "ann"});
+  b.probe.done(1, b.probe.started<Write>().at(0).first, Written{1});
+  CHECK(b.probe.sent<Forget>().size() == 2);
+  b.probe.receive(2, {5, Role::cache_meta}, LeaderBeat{7});
+  b.probe.receive(3, door, DeleteUser{2, "t", "ann"});
+  b.probe.done(4, b.probe.started<Write>().at(0).first, Written{1});
+  CHECK(b.probe.sent<Forget>().size() == 1);
+}
+
+TEST_CASE("a draining router ends what it has and takes nothing new, until it serves again") {
+  RouterBench b;
+  b.send(0, 1);
+  b.probe.receive(1, door, Drain{5});
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "no");
+  CHECK_FALSE(b.probe.sent<StatusReply>()[0].ready);
+  b.rank(2, 2);
+  CHECK(b.refused() == "503 draining");
+  b.probe.receive(3, door, DeleteUser{3, "t", "ann"});
+  CHECK(b.refused() == "503 draining");
+  b.execute(4, {1, 2});
+  CHECK(b.replies() == 1);
+  b.probe.receive(5, door, Drain{5});
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "drained") == "yes");
+  b.probe.receive(6, door, Drain{6, false});
+  b.send(7, 4);
+  CHECK(b.plans() == 1);
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,333 @@
+#include "router/core/router_core.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "placement/heat/spread.h"
+
+namespace troupe::router {
+namespace {
+
+Refusal overloaded(std::string what) {
+  return {503, "overloaded", std::move(what), "router", "a retry after a pause"};
+}
+
+Refusal too_late() {
+  return {504, "deadline_exceeded", "the request's time is over", "router", "a larger budget or less load"};
+}
+
+constexpr Duration suspect_memory{600'000'000};
+
+Versions initial_versions(const RouterConfig& config) {
+  const std::string& model = config.model_version.empty() ? config.names.model_version : config.model_version;
+  return {.model_version = model, .catalog_version = config.catalog_version};
+}
+
+}  // namespace
+
+Refusal too_many_requests(std::uint32_t most) {
+  return overloaded(std::to_string(most) + " requests are in flight");
+}
+
+RouterCore::RouterCore(RouterConfig config)
+    : config_(std::move(config)),
+      next_id_(config_.incarnation),
+      attention_(config_.heartbeat),
+      workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
+      leader_(config_.cache_metas, config_.heartbeat),
+      versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
+      pull_cost_(config_.pull_share),
+      suspects_(config_.suspects_max, suspect_memory, {5 * config_.heartbeat.us}),
+      retry_budget_(config_.retry_share, config_.retry_burst),
+      precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
+      recent_(config_.recent_max) {
+  TROUPE_CHECK(next_id_ > 0, "a request's timers lie above those of the router");
+  TROUPE_CHECK(!config_.workers.empty(), "somebody has to do the work");
+}
+
+void RouterCore::step(Instant now, const Event& event, Effects& effects) {
+  const Turn turn{now, next_id_, effects};
+  if (const Duration deaf = attention_.deaf(now); deaf.us > 0) {
+    workers_.excuse(deaf);
+    leader_.excuse(deaf);
+    effects.log(LogLevel::warning, "was_stopped", {{"us", std::to_string(deaf.us)}});
+  }
+  if (const auto* received = std::get_if<Received>(&event)) {
+    if (!hold_early(turn, *received)) on_message(turn, *received);
+  } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
+    on_timer(turn, fired->timer);
+  } else if (const auto* done = std::get_if<Done>(&event)) {
+    on_done(turn, *done);
+  } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
+    on_peer_lost(turn, lost->node);
+  }
+  if (!early_.empty()) take_early(turn);
+  if (may_unpark_) unpark(turn);
+}
+
+// Requests that come before it is known which versions are served wait for that, for a while.
+bool RouterCore::hold_early(Turn turn, const Received& received) {
+  const bool pins = std::holds_alternative<RankRequest>(received.message) ||
+                    std::holds_alternative<ScoreRequest>(received.message);
+  if (!pins || versions_.current(turn.now) || draining_ || early_.size() >= config_.in_flight_max)
+    return false;
+  early_.push_back({turn.now, received});
+  return true;
+}
+
+// Once it is known, or when half of the usual time is over: then they are refused.
+void RouterCore::take_early(Turn turn) {
+  while (!early_.empty() && (versions_.current(turn.now) || draining_ ||
+                             turn.now.us - early_.front().at.us >= config_.budget.us / 2)) {
+    Early early = std::move(early_.front());
+    early_.pop_front();
+    const std::int64_t waited = turn.now.us - early.at.us;
+    std::visit(
+        [&](auto& request) {
+          if constexpr (requires { request.budget_us; })
+            request.budget_us = std::max<std::int64_t>(1, budget_of(request.budget_us).us - waited);
+        },
+        early.received.message);
+    on_message(turn, early.received);
+  }
+}
+
+void RouterCore::on_message(Turn turn, const Received& received) {
+  const Message& message = received.message;
+  const Address from = received.from;
+  if (const auto* rank = std::get_if<RankRequest>(&message)) {
+    on_rank(turn, from, *rank);
+  } else if (const auto* score = std::get_if<ScoreRequest>(&message)) {
+    on_score(turn, from, *score);
+  } else if (const auto* put_user = std::get_if<PutUser>(&message)) {
+    on_write(turn, from, *put_user);
+  } else if (const auto* delete_user = std::get_if<DeleteUser>(&message)) {
+    on_write(turn, from, *delete_user);
+  } else if (const auto* put_item = std::get_if<PutItem>(&message)) {
+    on_write(turn, from, *put_item);
+  } else if (const auto* delete_item = std::get_if<DeleteItem>(&message)) {
+    on_write(turn, from, *delete_item);
+  } else if (const auto* reload = std::get_if<Reload>(&message)) {
+    on_reload(turn, from, *reload);
+  } else if (const auto* drain = std::get_if<Drain>(&message)) {
+    on_drain(turn, from, *drain);
+  } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
+    turn.effects.send(from, status(request->id));
+  } else {
+    on_answer(turn, received);
+  }
+}
+
+// Answers to what this router asked, and news of the cluster. What finds nothing is late or doubled.
+void RouterCore::on_answer(Turn turn, const Received& received) {
+  const Message& message = received.message;
+  const Address from = received.from;
+  if (const auto* found = std::get_if<BlocksFound>(&message)) {
+    if (!precompute_.on_found(turn, *found)) on_found(turn, *found);
+  } else if (const auto* executed = std::get_if<Executed>(&message)) {
+    Flight* flight = find(executed->id);
+    if (flight) return on_executed(turn, from, *flight, *executed);
+    precompute_.on_executed(turn, *executed);
+  } else if (const auto* refused = std::get_if<Refused>(&message)) {
+    if (!precompute_.on_refused(turn, *refused)) on_attempt_refused(turn, from, *refused);
+  } else if (const auto* reply = std::get_if<StatusReply>(&message)) {
+    precompute_.on_status(turn, *reply);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    on_heartbeat(turn, from.node, *heartbeat);
+  } else if (const auto* beat = std::get_if<LeaderBeat>(&message)) {
+    leader_.hear(turn.now, from.node, beat->token);
+  } else if (const auto* suspect = std::get_if<Suspect>(&message)) {
+    suspects_.hear(turn.now, *suspect);
+    may_unpark_ = true;
+  } else if (const auto* versions = std::get_if<Versions>(&message)) {
+    const std::uint64_t epoch = versions_.versions().epoch;
+    versions_.hear(turn.now, *versions, workers_);
+    follow_versions(turn, epoch, false);
+  } else {
+    turn.effects.count(Metric::protocol_errors);
+  }
+}
+
+void RouterCore::on_done(Turn turn, const Done& done) {
+  const std::uint64_t epoch = versions_.versions().epoch;
+  const auto answer = versions_.on_done(turn, done.job, done.result, workers_);
+  if (answer != VersionKeeper::Answer::foreign) {
+    follow_versions(turn, epoch, answer == VersionKeeper::Answer::written);
+    return see_to_reload(turn);
+  }
+  const auto features = feature_jobs_.extract(done.job);
+  if (!features.empty()) {
+    if (Flight* flight = find(features.mapped())) on_features(turn, *flight, done.result);
+    return;
+  }
+  if (writings_.count(done.job) > 0) return on_written(turn, done.job, done.result);
+  TROUPE_CHECK(precompute_.on_listed(turn, done.job, done.result), "a job that ends was started");
+}
+
+void RouterCore::on_timer(Turn turn, std::uint64_t timer) {
+  if (timer == start_timer) {
+    workers_.start(turn.now);
+    leader_.start(turn.now);
+    precompute_.start(turn);
+    return on_beat(turn);
+  }
+  if (timer == precompute_timer) return precompute_.on_timer(turn);
+  if (timer == beat_timer) return on_beat(turn);
+  const Serial serial = timer / 4;
+  const auto kind = static_cast<TimerKind>(timer % 4);
+  if (Flight* flight = find(serial)) {
+    if (kind == TimerKind::deadline) return refuse_flight(turn, *flight, too_late());
+    if (kind == TimerKind::late) return on_late(turn, *flight);
+    if (flight->stage == Stage::lookup) choose_plan(turn, *flight);
+    return;
+  }
+  const auto writing = writings_.find(serial);
+  if (writing != writings_.end() && !std::exchange(writing->second.answered, true))
+    refuse(turn, writing->second.asked, too_late());
+}
+
+// ---- admission and ends ----
+
+bool RouterCore::is_copy(Address from, RequestId id) const {
+  return open_.count({from, id}) > 0 || recent_.contains(from, id);
+}
+
+// Why nothing new is taken.
+std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
+  if (draining_) return Refusal{503, "draining", "the router takes nothing new", "router", "another router"};
+  if (!versions_.current(now))
+    return Refusal{503, "starting", "it is not known yet which versions are served", "router",
+                   "a retry after a pause"};
+  const bool full = flights_.size() >= config_.in_flight_max || feature_jobs_.size() >= config_.in_flight_max;
+  if (full) return too_many_requests(config_.in_flight_max);
+  return std::nullopt;
+}
+
+// The new flight, or null if it was refused or is a copy.
+Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+                          const std::optional<Refusal>& fault) {
+  if (is_copy(asked.from, asked.id)) return nullptr;
+  std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
+  Flight flight{.serial = next_id_, .asked = asked};
+  flight.pinned = {versions().model_version, versions().catalog_version};
+  if (!refusal) {
+    flight.candidates = workers_.candidates(
+        turn.now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
+    double done_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
+    for (const NodeId node : flight.candidates)
+      done_us = std::min(done_us, workers_.predicted_us(node, new_tokens));
+    if (flight.candidates.empty()) {
+      refusal = Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version,
+                        "router", "a retry after a pause"};
+    } else if (done_us > static_cast<double>((asked.deadline - asked.received).us)) {
+      refusal = overloaded("no worker can be done before the request's time is over");
+    }
+  }
+  if (refusal) {
+    refuse(turn, asked, *refusal);
+    return nullptr;
+  }
+  ++next_id_;
+  ++admitted_;
+  retry_budget_.earn();
+  open_.insert({asked.from, asked.id});
+  turn.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), asked.deadline);
+  Flight& admitted = flights_[flight.serial] = std::move(flight);
+  count_in_flight(turn);
+  return &admitted;
+}
+
+Duration RouterCore::budget_of(std::int64_t budget_us) const {
+  return {std::min(budget_us > 0 ? budget_us : config_.budget.us, config_.budget_max.us)};
+}
+
+void RouterCore::settle(const Asked& asked) {
+  open_.erase({asked.from, asked.id});
+  recent_.add(asked.from, asked.id);
+}
+
+// What workers and ports call a fault of their own is to clients something that may be over soon.
+void RouterCore::refuse(Turn turn, const Asked& asked, Refusal refusal) {
+  if (refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504)) refusal.status = 503;
+  turn.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
+  ++refused_;
+  settle(asked);
+  turn.effects.send(asked.from, Refused{asked.id, std::move(refusal)});
+}
+
+void RouterCore::refuse_flight(Turn turn, const Flight& flight, const Refusal& refusal) {
+  refuse(turn, flight.asked, refusal);
+  drop(turn, flight);
+}
+
+void RouterCore::close(Turn turn, const Flight& flight) {
+  ++answered_;
+  turn.effects.count(Metric::request_seconds,
+                     static_cast<double>((turn.now - flight.asked.received).us) * 1e-6);
+  settle(flight.asked);
+  drop(turn, flight);
+}
+
+void RouterCore::drop(Turn turn, const Flight& flight) {
+  for (const Attempt& attempt : flight.attempts)
+    if (attempt.open()) workers_.forget(attempt.ticket);
+  const Serial serial = flight.serial;
+  std::erase_if(parked_, [serial](const Parked& parked) { return parked.serial == serial; });
+  may_unpark_ = !parked_.empty();
+  flights_.erase(serial);
+  count_in_flight(turn);
+}
+
+Flight* RouterCore::find(Serial serial) {
+  const auto at = flights_.find(serial);
+  return at != flights_.end() ? &at->second : nullptr;
+}
+
+// ---- counts ----
+
+void RouterCore::count_in_flight(Turn turn) const {
+  turn.effects.count(Metric::requests_in_flight, static_cast<double>(flights_.size()));
+}
+
+std::size_t RouterCore::count(Stage stage) const {
+  return static_cast<std::size_t>(
+      std::count_if(flights_.begin(), flights_.end(),
+                    [stage](const auto& flight) { return flight.second.stage == stage; }));
+}
+
+std::size_t RouterCore::retries_in_flight() const {
+  return static_cast<std::size_t>(std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
+    return flight.second.attempts.size() > 1;
+  }));
+}
+
+std::vector<SentSegment> RouterCore::remember(const std::vector<PlannedSegment>& segments) {
+  std::vector<SentSegment> sent;
+  for (const PlannedSegment& segment : segments)
+    sent.push_back({segment.kind, static_cast<std::uint32_t>(segment.tokens.size()),
+                    segment.block.has_value(), segment.at != 0});
+  return sent;
+}
+
+TokenCount RouterCore::count_tokens(Turn turn, const std::vector<SentSegment>& sent,
+                                    const Executed& executed) {
+  TokenCount count;
+  double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const bool reused = i < executed.reused.size() && executed.reused[i] != 0;
+    count.total += sent[i].tokens;
+    (reused ? count.reused : count.computed) += sent[i].tokens;
+    count.blocks_reused += reused;
+    if (sent[i].named) ++(reused ? hits : misses)[sent[i].kind == SegmentKind::user];
+  }
+  turn.effects.count(Metric::tokens_total, count.total);
+  turn.effects.count(Metric::tokens_computed, count.computed);
+  turn.effects.count(Metric::tokens_reused, count.reused);
+  turn.effects.count(Metric::blocks_hit_item, hits[0]);
+  turn.effects.count(Metric::blocks_hit_user, hits[1]);
+  turn.effects.count(Metric::blocks_computed_item, misses[0]);
+  turn.effects.count(Metric::blocks_computed_user, misses[1]);
+  return count;
+}
+
+}  // namespace troupe::router

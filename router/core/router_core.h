@@ -1,0 +1,239 @@
+#pragma once
+// The router takes requests from the door and sees each to its one outcome: an answer or a typed refusal, by
+// its deadline, whatever is lost. A ranking request goes
+//   on_rank → features → (index) → plan → attempts at inference workers → on_ranked
+// and every step may end it; answers that come after its end find nothing and are ignored. The index only
+// says what is worth reusing: when it is silent, or nobody leads it, the request goes on without it (promise
+// 7). What the router knows of the cluster is in small classes of their own: WorkerTable, LeaderView,
+// VersionKeeper, Suspects, RetryBudget.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "router/ahead/precompute.h"
+#include "router/core/flight.h"
+#include "router/fleet/leader_view.h"
+#include "router/fleet/retry_budget.h"
+#include "router/fleet/suspects.h"
+#include "router/fleet/versions.h"
+#include "router/fleet/worker_table.h"
+#include "router/request/planner.h"
+#include "router/request/pull_cost.h"
+#include "router/request/request_check.h"
+#include "runtime/actor/attention.h"
+#include "runtime/actor/core.h"
+#include "runtime/actor/recent_ids.h"
+
+namespace troupe::router {
+
+struct RouterConfig {
+  NodeId node = 1;
+  Incarnation incarnation = 1;  // the first of its requests' and jobs' ids
+  std::vector<NodeId> cache_metas{1};
+  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker
+  std::vector<NodeId> routers;     // the others
+  bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
+  std::string model_version;    // at first; "": that of `names`
+  std::string catalog_version;  // at first; "": the port's present one
+  PromptForm form;
+  NameContext names;
+  Policy policy = Policy::bat;  // of requests that name none
+  RequestLimits limits;
+  std::uint32_t in_flight_max = 1'024;  // ranking and score requests; more are refused
+  std::uint32_t writes_in_flight_max = 256;
+  Duration budget{1'000'000};  // of requests that name none
+  Duration budget_max{10'000'000};
+  Duration reload_budget{120'000'000};
+  Duration lookup_wait_min{1'000};  // the index is waited for a tenth of the budget, but at least this
+  Duration heartbeat{200'000};
+  std::uint32_t attempts_max = 2;  // of a request
+  double retry_share = 0.1;        // retries per admitted request
+  double retry_burst = 50;         // as many as one lost worker may leave behind at once
+  double us_per_token = 20;        // of a worker that has not reported its own
+  double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
+  bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
+  double block_us_per_token =
+      0;  // computing a block, to compare pulls with; 0: as the worker says of all that it computes
+  double attention_share = 0;  // linear work of a token that one attended pair costs (planner.h)
+  // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
+  std::size_t recent_max = 65'536;
+  std::size_t suspects_max = 1'024;
+  PrecomputeConfig precompute;
+  std::shared_ptr<const ItemPlaces> places;  // of item blocks; null: wherever there is room
+};
+
+// What became of the tokens of an executed plan.
+struct TokenCount {
+  std::uint32_t total = 0, computed = 0, reused = 0, blocks_reused = 0;
+};
+
+Refusal too_many_requests(std::uint32_t most);
+
+class RouterCore final : public Core {
+ public:
+  explicit RouterCore(RouterConfig config);
+  RouterCore(const RouterCore&) = delete;
+  RouterCore& operator=(const RouterCore&) = delete;
+  void step(Instant now, const Event& event, Effects& effects) override;
+
+  // For observers: what exceeds its bound, or "".
+  std::string check_bounds() const;
+  std::size_t in_features() const { return count(Stage::features); }
+  std::size_t in_lookup() const { return count(Stage::lookup); }
+  std::size_t executing() const { return count(Stage::executing); }
+  std::size_t retries_in_flight() const;
+  bool swapping() const { return reloading_.has_value() || versions_.swapping(); }
+  bool precomputing() const { return !precompute_.at_rest(); }
+  bool draining() const { return draining_; }
+  const Versions& versions() const { return versions_.versions(); }
+  const WorkerTable& workers() const { return workers_; }
+  double pull_share() const { return pull_cost_.share(); }
+  std::uint64_t admitted() const { return admitted_; }
+  std::uint64_t attempts() const { return attempts_; }  // plans sent
+  std::uint64_t retries() const { return retries_; }    // of those, what the retry budget paid for
+
+ private:
+  using Serial = std::uint64_t;
+  struct Writing {  // kept until its job ends, even when the client was told that it is late
+    Asked asked;
+    Write write;
+    bool answered = false;
+  };
+  struct Early {  // came before the served versions were known
+    Instant at;
+    Received received;
+  };
+  // A suspect that waits for a worker where this router has no other suspect.
+  struct Parked {
+    Serial serial = 0;
+    bool free = false;
+    Refusal refusal;  // of the attempt that it was to be retried after, if nobody is left at last
+  };
+  struct Reloading {
+    Asked asked;
+    std::optional<Instant> served_since;
+  };
+
+  void on_message(Turn turn, const Received& received);
+  bool hold_early(Turn turn, const Received& received);
+  void take_early(Turn turn);
+  void on_answer(Turn turn, const Received& received);
+  void on_done(Turn turn, const Done& done);
+  void on_timer(Turn turn, std::uint64_t timer);
+
+  // router_rank.cc
+  void on_rank(Turn turn, Address from, const RankRequest& request);
+  void find_features(Turn turn, const Flight& flight);
+  void on_features(Turn turn, Flight& flight, const JobResult& result);
+  std::optional<Refusal> take_features(RankWork& work, const Features& features) const;
+  void look_up(Turn turn, Flight& flight, NodeId leader);
+  void on_found(Turn turn, const BlocksFound& found);
+  void choose_plan(Turn turn, Flight& flight);
+  NameContext names_of(const Flight& flight) const;
+  void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
+                    std::vector<PlannedSegment>& segments) const;
+  PlanChoice plan_at(NodeId node, const RankWork& work) const;
+  Prefix prefix_at(NodeId node, const RankWork& work) const;
+  Execute plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const;
+  void on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed);
+  void note_pull(const std::vector<SentSegment>& sent, NodeId node, const Executed& executed);
+
+  // router_score.cc
+  void on_score(Turn turn, Address from, const ScoreRequest& request);
+  void on_scored(Turn turn, Flight& flight, const Executed& executed);
+
+  // router_attempts.cc
+  std::optional<WorkerTable::Option> choose_worker(Turn turn, const Flight& flight);
+  void execute(Turn turn, Flight& flight);
+  void send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option);
+  bool retry(Turn turn, Flight& flight, bool free, const Refusal& refusal);
+  std::vector<NodeId> nodes_with_suspects() const;
+  bool is_suspect(Instant now, const Flight& flight) const;
+  bool park(Turn turn, const Flight& flight, bool free, const Refusal& refusal);
+  void unpark(Turn turn);
+  void mark_fault(Turn turn, const Attempt& attempt, const Refusal& refusal);
+  void on_executed(Turn turn, Address from, Flight& flight, const Executed& executed);
+  void on_attempt_refused(Turn turn, Address from, const Refused& refused);
+  void fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free);
+  void on_late(Turn turn, Flight& flight);
+  void lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why);
+  void lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
+  bool refuse_poison(Turn turn, const Flight& flight);
+
+  // router_cluster.cc
+  void on_beat(Turn turn);
+  void on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat);
+  void on_peer_lost(Turn turn, NodeId node);
+  void on_reload(Turn turn, Address from, const Reload& reload);
+  std::optional<Refusal> find_failure(Instant now) const;
+  bool is_followed(Instant now) const;
+  bool is_heard_of(Instant now) const;
+  void see_to_reload(Turn turn);
+  void follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing);
+  void tell_routers(Turn turn, const Message& message) const;
+  void on_drain(Turn turn, Address from, const Drain& drain);
+  StatusReply status(RequestId id) const;
+
+  // router_writes.cc
+  template <class Request>
+  void on_write(Turn turn, Address from, const Request& request);
+  void on_written(Turn turn, Serial serial, const JobResult& result);
+  void spread_news(Turn turn, const Write& write);
+
+  // router_core.cc: admission and ends
+  std::optional<Refusal> find_obstacle(Instant now) const;
+  bool is_copy(Address from, RequestId id) const;
+  // `new_tokens`: of the plan, as far as known.
+  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+                const std::optional<Refusal>& fault);
+  Duration budget_of(std::int64_t budget_us) const;
+  void settle(const Asked& asked);  // it has its outcome
+  void refuse(Turn turn, const Asked& asked, Refusal refusal);
+  void refuse_flight(Turn turn, const Flight& flight, const Refusal& refusal);  // and ends it
+  void close(Turn turn, const Flight& flight);                                  // after its answer was sent
+  void drop(Turn turn, const Flight& flight);
+  Flight* find(Serial serial);
+  void count_in_flight(Turn turn) const;
+  std::size_t count(Stage stage) const;
+  static std::vector<SentSegment> remember(const std::vector<PlannedSegment>& segments);
+  static TokenCount count_tokens(Turn turn, const std::vector<SentSegment>& sent, const Executed& executed);
+
+  RouterConfig config_;
+  std::uint64_t next_id_;
+  Attention attention_;
+  WorkerTable workers_;
+  LeaderView leader_;
+  VersionKeeper versions_;
+  PullCost pull_cost_;
+  Suspects suspects_;
+  RetryBudget retry_budget_;
+  Precompute precompute_;
+  std::deque<Early> early_;
+  std::map<Serial, Flight> flights_;
+  std::deque<Parked> parked_;  // each flight once at most
+  bool may_unpark_ = false;    // something has changed for those
+  std::map<Serial, Writing> writings_;
+  std::optional<Reloading> reloading_;
+  std::set<std::pair<Address, RequestId>> open_;  // requests that have no outcome yet
+  RecentIds recent_;                              // requests that have it
+  std::map<std::uint64_t, Serial> feature_jobs_;  // running, whether their request has ended or not
+  bool draining_ = false;
+  std::string catalog_version_;  // as last seen
+  std::uint64_t admitted_ = 0, attempts_ = 0, retries_ = 0, answered_ = 0, refused_ = 0;
+};
+
+inline constexpr std::uint64_t beat_timer = 2;  // start_timer and precompute_timer are below
+// Each serial has four timers of its own.
+enum class TimerKind : std::uint64_t { deadline, lookup, late };
+constexpr std::uint64_t timer_of(std::uint64_t serial, TimerKind kind) {
+  return serial * 4 + static_cast<std::uint64_t>(kind);
+}
+
+}  // namespace troupe::router

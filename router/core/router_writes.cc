@@ -1,0 +1,59 @@
+// Changes of profiles and items: stored by the port, answered, and told to the cache. A write's job may hang;
+// its request is then answered at its deadline, and the news are spread when the job ends.
+#include "router/core/router_core.h"
+
+namespace troupe::router {
+
+template <class Request>
+void RouterCore::on_write(Turn turn, Address from, const Request& request) {
+  if (is_copy(from, request.id)) return;
+  const Asked asked{from, request.id, turn.now, turn.now + config_.budget};
+  if (const auto fault = find_fault(request, config_.form, config_.limits))
+    return refuse(turn, asked, *fault);
+  if (draining_) return refuse(turn, asked, *find_obstacle(turn.now));
+  if (writings_.size() >= config_.writes_in_flight_max)
+    return refuse(turn, asked, too_many_requests(config_.writes_in_flight_max));
+  const Serial serial = next_id_++;
+  open_.insert({from, request.id});
+  writings_[serial] = {asked, Write{request}};
+  turn.effects.set_timer(timer_of(serial, TimerKind::deadline), asked.deadline);
+  turn.effects.start(serial, Write{request});
+}
+
+void RouterCore::on_written(Turn turn, Serial serial, const JobResult& result) {
+  const Writing writing = std::move(writings_.at(serial));
+  writings_.erase(serial);
+  const auto* written = std::get_if<Written>(&result);
+  if (written) spread_news(turn, writing.write);
+  if (writing.answered) return;
+  if (!written) return refuse(turn, writing.asked, std::get<Refusal>(result));
+  settle(writing.asked);
+  turn.effects.send(writing.asked.from, Stored{writing.asked.id, written->version});
+}
+
+// Blocks of the old content are never asked for again, since they have another name; telling the cache frees
+// their pages. A new item is computed ahead like the rest of the catalog.
+void RouterCore::spread_news(Turn turn, const Write& write) {
+  Forget forget;
+  if (const auto* put = std::get_if<PutUser>(&write.what)) {
+    forget = {SegmentKind::user, user_key(put->tenant, put->user)};
+  } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
+    forget = {SegmentKind::user, user_key(remove->tenant, remove->user)};
+  } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
+    forget = {SegmentKind::item, item->item};
+    const NameContext names{versions().model_version, config_.names.layout_version};
+    precompute_.add(turn, {item->item, item->title, item->tokens, item->identifier,
+                           item_block(config_.form, names, item->tokens)});
+  } else if (const auto* gone = std::get_if<DeleteItem>(&write.what)) {
+    forget = {SegmentKind::item, gone->item};
+    precompute_.drop(gone->item);
+  }
+  for (const NodeId node : leader_.audience(turn.now)) turn.effects.send({node, Role::cache_meta}, forget);
+}
+
+template void RouterCore::on_write(Turn, Address, const PutUser&);
+template void RouterCore::on_write(Turn, Address, const DeleteUser&);
+template void RouterCore::on_write(Turn, Address, const PutItem&);
+template void RouterCore::on_write(Turn, Address, const DeleteItem&);
+
+}  // namespace troupe::router

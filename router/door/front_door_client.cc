@@ -1,0 +1,57 @@
+#include "router/door/front_door_client.h"
+
+#include <boost/asio.hpp>
+#include <boost/beast.hpp>
+#include <chrono>
+
+namespace troupe::router {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+namespace {
+
+// Runs the loop until the step that was just begun has ended.
+void finish(asio::io_context& io, const beast::error_code& error, const std::string& where) {
+  io.restart();
+  io.run();
+  if (error)
+    throw ClientError("http://" + where + ": " + error.message() + "; expected a running troupe server");
+}
+
+}  // namespace
+
+HttpReply http_call(const HttpCall& call) {
+  const std::size_t colon = call.server.rfind(':');
+  if (colon == std::string::npos)
+    throw ClientError("server " + call.server + " has no port; expected host:port, such as 127.0.0.1:8080");
+  asio::io_context io;
+  beast::tcp_stream stream(io);
+  beast::error_code error;
+  const auto targets =
+      asio::ip::tcp::resolver(io).resolve(call.server.substr(0, colon), call.server.substr(colon + 1), error);
+  if (error) throw ClientError("server " + call.server + ": " + error.message() + "; expected host:port");
+  auto note = [&error](beast::error_code e, auto&&...) { error = e; };
+
+  stream.expires_after(std::chrono::microseconds(call.timeout_us));
+  stream.async_connect(targets, note);
+  finish(io, error, call.server);
+
+  http::request<http::string_body> request(http::string_to_verb(call.method), call.target, 11, call.body);
+  request.set(http::field::host, call.server);
+  request.set(http::field::content_type, "application/json");
+  if (!call.tenant.empty()) request.set("x-troupe-tenant", call.tenant);
+  request.prepare_payload();
+  http::async_write(stream, request, note);
+  finish(io, error, call.server);
+
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(std::uint64_t{1} << 30);
+  http::async_read(stream, buffer, parser, note);
+  finish(io, error, call.server);
+  return {parser.get().result_int(), parser.get().body()};
+}
+
+}  // namespace troupe::router

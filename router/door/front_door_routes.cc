@@ -1,0 +1,178 @@
+#include "router/door/front_door_routes.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "runtime/wire/json.h"
+#include "runtime/wire/json_text.h"
+
+namespace troupe::router {
+
+namespace {
+
+constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/";
+
+Refusal not_found(std::string_view target) {
+  return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
+          "/v1/rank, /v1/score, /v1/users/{id}, /v1/items/{id}, /v1/models/reload, /v1/catalog/reload, "
+          "/v1/cluster, /v2/health/live, /v2/health/ready or /metrics"};
+}
+
+Refusal wrong_method(std::string_view method, std::string_view expected) {
+  return {405, "wrong_method", "method is " + std::string(method.substr(0, 20)), "method",
+          std::string(expected)};
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size()) return std::nullopt;
+    const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+    if (high < 0 || low < 0 || (high == 0 && low == 0)) return std::nullopt;
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return out;
+}
+
+// The id that a path ends in. Bodies are UTF-8, so an id that is not could be stored but never asked for.
+std::variant<std::string, Refusal> id_in_path(std::string_view text, const DoorLimits& limits) {
+  std::optional<std::string> id = percent_decoded(text);
+  if (!id || id->empty() || id->size() > limits.id_bytes_max || !is_utf8(*id) || text.find('/') != text.npos)
+    return Refusal{400, "bad_id", "the id in the path is empty, too long or not percent-encoded UTF-8",
+                   "path", "1.." + std::to_string(limits.id_bytes_max) + " bytes of UTF-8, percent-encoded"};
+  return *std::move(id);
+}
+
+std::optional<Refusal> too_many(const DoorRequest& request, const DoorLimits& limits) {
+  const std::size_t longest = longest_array(request.body);
+  if (longest <= limits.candidates_max) return std::nullopt;
+  return Refusal{413, "too_many_candidates",
+                 "the body has an array of " + std::to_string(longest) + " elements", "body",
+                 "at most " + std::to_string(limits.candidates_max)};
+}
+
+template <class M>
+DoorRoute parsed(const DoorRequest& request) {
+  M message;
+  if (std::optional<Refusal> refusal = from_json(request.body, message)) return *refusal;
+  if constexpr (requires { message.tenant; }) {
+    if (!message.tenant.empty())
+      return Refusal{400, "tenant_in_body", "the body names a tenant", "tenant",
+                     "the header x-troupe-tenant"};
+    message.tenant = request.tenant;
+  }
+  return Message{std::move(message)};
+}
+
+// PUT and DELETE of one user or item. `put_id` and `delete_id` are the members that the path's id goes to.
+template <class Put, class Delete>
+DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, const DoorLimits& limits,
+                      std::string Put::*put_id, std::string Delete::*delete_id) {
+  const auto decoded = id_in_path(path_id, limits);
+  if (const auto* refusal = std::get_if<Refusal>(&decoded)) return *refusal;
+  const std::string& id = std::get<std::string>(decoded);
+  if (request.method == "DELETE") {
+    Delete gone;
+    gone.*delete_id = id;
+    if constexpr (requires { gone.tenant; }) gone.tenant = request.tenant;
+    return Message{std::move(gone)};
+  }
+  if (request.method != "PUT") return wrong_method(request.method, "PUT, DELETE");
+  DoorRoute routed = parsed<Put>(request);
+  if (auto* message = std::get_if<Message>(&routed)) {
+    std::string& in_body = std::get<Put>(*message).*put_id;
+    if (!in_body.empty() && in_body != id)
+      return Refusal{400, "id_mismatch", "the body names another id than the path", "body",
+                     "the id in the path, or none"};
+    in_body = id;
+  }
+  return routed;
+}
+
+// Either body may name the other version too: then both change in one step.
+DoorRoute route_reload(const DoorRequest& request, const DoorLimits& limits, std::string Reload::*named,
+                       const char* field) {
+  if (!limits.admin_routes)
+    return Refusal{403, "admin_routes_off", "this door changes no models and catalogs", "path",
+                   "http.admin_routes: true"};
+  if (request.method != "POST") return wrong_method(request.method, "POST");
+  DoorRoute routed = parsed<Reload>(request);
+  const auto* message = std::get_if<Message>(&routed);
+  if (message && (std::get<Reload>(*message).*named).empty())
+    return Refusal{400, "empty_reload", "the body does not name what this path changes", field,
+                   "the version to be served from now on"};
+  return routed;
+}
+
+struct QuestionPath {
+  std::string_view path;
+  DoorQuestion question;
+};
+constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion::live},
+                                    QuestionPath{"/v2/health/ready", DoorQuestion::ready},
+                                    QuestionPath{"/metrics", DoorQuestion::metrics},
+                                    QuestionPath{"/v1/cluster", DoorQuestion::cluster}};
+
+}  // namespace
+
+std::size_t longest_array(std::string_view json) {
+  std::vector<std::size_t>
+      open;  // commas seen in each array or object that is open; bounded by the depth limit
+  std::size_t longest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (open.size() == 64) return longest;  // the parser refuses such depth
+      open.push_back(0);
+    } else if (c == ',' && !open.empty()) {
+      longest = std::max(longest, ++open.back() + 1);
+    } else if ((c == ']' || c == '}') && !open.empty()) {
+      open.pop_back();
+    }
+  }
+  return longest;
+}
+
+DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
+  const std::string_view path = request.target.substr(0, request.target.find('?'));
+  for (const QuestionPath& q : question_paths)
+    if (path == q.path)
+      return request.method == "GET" || request.method == "HEAD"
+                 ? DoorRoute{q.question}
+                 : DoorRoute{wrong_method(request.method, "GET, HEAD")};
+  if (path == "/v1/rank" || path == "/v1/score") {
+    if (request.method != "POST") return wrong_method(request.method, "POST");
+    if (path == "/v1/score") return parsed<ScoreRequest>(request);
+    if (std::optional<Refusal> refusal = too_many(request, limits)) return *refusal;
+    return parsed<RankRequest>(request);
+  }
+  if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
+  if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
+  if (path.starts_with(users_path))
+    return route_entry(request, path.substr(users_path.size()), limits, &PutUser::user, &DeleteUser::user);
+  if (path.starts_with(items_path))
+    return route_entry(request, path.substr(items_path.size()), limits, &PutItem::item, &DeleteItem::item);
+  return not_found(path);
+}
+
+}  // namespace troupe::router

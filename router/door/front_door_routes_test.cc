@@ -1,0 +1,104 @@
+#include "router/door/front_door_routes.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::router;
+
+namespace {
+
+DoorRoute ask(std::string_view method, std::string_view target, std::string_view body = "",
+              std::string_view tenant = "", bool admin = false) {
+  return route({method, target, body, tenant},
+               {.candidates_max = 3, .id_bytes_max = 16, .admin_routes = admin});
+}
+template <class M>
+M message_of(const DoorRoute& routed) {
+  REQUIRE(std::holds_alternative<Message>(routed));
+  REQUIRE(std::holds_alternative<M>(std::get<Message>(routed)));
+  return std::get<M>(std::get<Message>(routed));
+}
+Refusal refusal_of(const DoorRoute& routed) {
+  REQUIRE(std::holds_alternative<Refusal>(routed));
+  return std::get<Refusal>(routed);
+}
+
+}  // namespace
+
+TEST_SUITE("front door routes") {
+  TEST_CASE("a rank request becomes a message that carries the header's tenant") {
+    const auto m = message_of<RankRequest>(
+        ask("POST", "/v1/rank", R"({"user":"ana","candidates":["a","b"],"top_k":1})", "acme"));
+    CHECK(m.user == "ana");
+    CHECK(m.candidates == std::vector<std::string>{"a", "b"});
+    CHECK(m.top_k == 1);
+    CHECK(m.tenant == "acme");
+  }
+
+  TEST_CASE("a tenant in the body is refused") {
+    CHECK(refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})")).status ==
+          400);
+  }
+
+  TEST_CASE("too many candidates are refused before the body is read") {
+    const Refusal r = refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a","b","c","d"]})"));
+    CHECK(r.status == 413);
+    CHECK(r.code == "too_many_candidates");
+  }
+
+  TEST_CASE("ids in the path are percent-decoded, bounded and whole") {
+    CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a%20b")).user == "a b");
+    CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a", "", "acme")).tenant == "acme");
+    CHECK(message_of<DeleteItem>(ask("DELETE", "/v1/items/%E2%82%AC")).item == "\xE2\x82\xAC");
+    for (const char* bad :
+         {"/v1/users/", "/v1/users/a/b", "/v1/users/%", "/v1/users/%2", "/v1/users/%00", "/v1/users/%zz",
+          "/v1/users/12345678901234567", "/v1/items/%ff", "/v1/users/a%c0%af"})
+      CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
+  }
+
+  TEST_CASE("the id in the body must be the one in the path") {
+    CHECK(message_of<PutUser>(ask("PUT", "/v1/users/ana", R"({"history":["a"]})")).user == "ana");
+    CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob"})")).code == "id_mismatch");
+    CHECK(refusal_of(ask("PUT", "/v1/items/i1", R"({"item":"i2","tokens":[1]})")).code == "id_mismatch");
+  }
+
+  TEST_CASE("a reload names what its path changes, maybe the other too, and only where admin routes are on") {
+    const auto reload = [](const char* what, const char* body, bool admin = true) {
+      return ask("POST", std::string("/v1/") + what + "/reload", body, "", admin);
+    };
+    CHECK(message_of<Reload>(reload("models", R"({"model":"m2"})")) == Reload{0, "m2", ""});
+    CHECK(message_of<Reload>(reload("catalog", R"({"catalog":"c2"})")) == Reload{0, "", "c2"});
+    for (const char* path : {"models", "catalog"})
+      CHECK(message_of<Reload>(reload(path, R"({"model":"m2","catalog":"c2"})")) == Reload{0, "m2", "c2"});
+    CHECK(refusal_of(reload("models", R"({"model":"m2"})", false)).code == "admin_routes_off");
+    CHECK(refusal_of(reload("catalog", "nonsense", false)).status == 403);
+    CHECK(refusal_of(reload("models", R"({"catalog":"c2"})")).code == "empty_reload");
+    CHECK(refusal_of(reload("catalog", R"({"model":"m2"})")).where == "catalog");
+    CHECK(refusal_of(reload("models", R"({"model_version":"m2"})")).code == "unknown_field");
+    CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).status == 405);
+  }
+
+  TEST_CASE("unknown paths and methods say what is served") {
+    CHECK(refusal_of(ask("GET", "/nothing")).status == 404);
+    CHECK(refusal_of(ask("GET", "/v1/rank")).status == 405);
+    CHECK(refusal_of(ask("POST", "/metrics")).status == 405);
+    CHECK(refusal_of(ask("PATCH", "/v1/users/a")).status == 405);
+    CHECK(std::get<DoorQuestion>(ask("GET", "/v2/health/ready?x=1")) == DoorQuestion::ready);
+  }
+
+  TEST_CASE("malformed bodies are refused with a type") {
+    for (const char* bad :
+         {"", "{", "[]", "nonsense", R"({"user":1,"candidates":"a"})", R"({"user":"u","unknown":1})"})
+      CHECK(refusal_of(ask("POST", "/v1/rank", bad)).status == 400);
+  }
+
+  TEST_CASE("the longest array is counted without parsing") {
+    CHECK(longest_array("[]") == 0);
+    CHECK(longest_array("[1]") == 0);
+    CHECK(longest_array("[1,2,3]") == 3);
+    CHECK(longest_array(R"(["a,b","c]"])") == 2);
+    CHECK(longest_array(R"({"a":[1,2],"b":[1,2,3,4]})") == 4);
+    CHECK(longest_array(std::string(100'000, '[')) == 0);
+    CHECK(longest_array("\"\\") == 0);
+  }
+}

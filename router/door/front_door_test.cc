@@ -1,0 +1,326 @@
+#include "router/door/front_door.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <vector>
+
+#include "router/door/front_door_client.h"
+
+using namespace troupe;
+using namespace troupe::router;
+using Tcp = boost::asio::ip::tcp;
+
+namespace {
+
+constexpr Address router_address{1, Role::router};
+constexpr Address meta_address{1, Role::cache_meta};
+
+const std::string rank_body = R"({"user":"ana","candidates":["a"]})";
+const std::string live = "GET /v2/health/live HTTP/1.1\r\nhost: x\r\n";
+const std::string end = "\r\n";
+
+std::string post_rank(const std::string& headers, const std::string& version = "1.1") {
+  return "POST /v1/rank HTTP/" + version + "\r\nhost: x\r\n" + headers +
+         "content-length: " + std::to_string(rank_body.size()) + "\r\n\r\n";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A client that decides itself which bytes it sends when.
+class RawClient {
+ public:
+  explicit RawClient(std::uint16_t port) {
+    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
+  }
+  void send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes), error_); }
+  void send_no_more() { socket_.shutdown(Tcp::socket::shutdown_send, error_); }
+  // All that came until `text` did, or until the server closed.
+  std::string read_until(const std::string& text) {
+    const std::size_t bytes =
+        boost::asio::read_until(socket_, boost::asio::dynamic_buffer(received_), text, error_);
+    return error_ ? std::exchange(received_, "") : take(bytes);
+  }
+  std::string read_all() {
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(received_), error_);
+    return std::exchange(received_, "");
+  }
+
+ private:
+  std::string take(std::size_t bytes) {
+    std::string taken = received_.substr(0, bytes);
+    received_.erase(0, bytes);
+    return taken;
+  }
+  boost::asio::io_context io_;
+  Tcp::socket socket_{io_};
+  boost::system::error_code error_;
+  std::string received_;
+};
+
+// A door whose actors answer at once; `silent` ones never do.
+struct Fixture {
+  MetricRegistry metrics;
+  std::atomic<bool> silent = false;
+  std::atomic<int> asked = 0;
+  std::unique_ptr<FrontDoor> door;
+
+  explicit Fixture(DoorConfig config = {}) {
+    config.port = 0;
+    config.router = router_address;
+    config.actors = {router_address, meta_address};
+    door = std::make_unique<FrontDoor>(
+        config, [this](Address to, Message m) { act(to, m); }, metrics);
+    door->open();
+  }
+  void act(Address to, const Message& message) {
+    ++asked;
+    asked.notify_all();
+    if (silent) return;
+    if (auto* m = std::get_if<RankRequest>(&message)) {
+      if (m->user == "nobody")
+        return door->deliver(Refused{m->id, {404, "unknown_user", "no such user", "user", "a known user"}});
+      RankReply reply;
+      reply.id = m->id;
+      reply.user = m->user;
+      door->deliver(reply);
+    } else if (auto* r = std::get_if<Reload>(&message)) {
+      door->deliver(Stored{r->id, 9});
+    } else if (auto* s = std::get_if<StatusRequest>(&message)) {
+      door->deliver(StatusReply{s->id, 1, to.role, true, {{"in_flight", "0"}}});
+    }
+  }
+  HttpReply call(std::string method, std::string target, std::string body = "") {
+    HttpCall c;
+    c.server = "127.0.0.1:" + std::to_string(door->port());
+    c.method = std::move(method);
+    c.target = std::move(target);
+    c.body = std::move(body);
+    return http_call(c);
+  }
+  std::string raw(const std::string& bytes) {  // all that comes back until the server closes
+    RawClient client(door->port());
+    client.send(bytes);
+    client.send_no_more();
+    return client.read_all();
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("front door") {
+  TEST_CASE("a request goes to the router and its answer comes back") {
+    Fixture f;
+    const HttpReply reply = f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})");
+    CHECK(reply.status == 200);
+    CHECK(reply.body.find("\"ana\"") != std::string::npos);
+    CHECK(f.metrics.value(Metric::http_requests) == 1);
+  }
+
+  TEST_CASE("a refusal keeps its status and type") {
+    Fixture f;
+    const HttpReply reply = f.call("POST", "/v1/rank", R"({"user":"nobody","candidates":["a"]})");
+    CHECK(reply.status == 404);
+    CHECK(reply.body.find("unknown_user") != std::string::npos);
+  }
+
+  TEST_CASE("a silent router costs a typed time-out, not a hung client") {
+    DoorConfig config;
+    config.answer_us_max = 20'000;
+    Fixture f(config);
+    f.silent = true;
+    CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 504);
+  }
+
+  TEST_CASE("a reload is passed on only where admin routes are on, and is waited for in its own time") {
+    DoorConfig config;
+    const std::string body = R"({"model":"m2","catalog":"c2"})";
+    {
+      Fixture closed(config);
+      CHECK(closed.call("POST", "/v1/models/reload", body).status == 403);
+      CHECK(closed.asked == 0);
+    }
+    config.limits.admin_routes = true;
+    config.reload_us_max = 20'000;
+    Fixture f(config);
+    CHECK(f.call("POST", "/v1/models/reload", body).status == 200);
+    f.silent = true;
+    const HttpReply late = f.call("POST", "/v1/catalog/reload", body);
+    CHECK(late.status == 504);
+    CHECK(late.body.find("within 20 ms") != std::string::npos);
+  }
+
+  TEST_CASE("health, metrics and the cluster are answered") {
+    Fixture f;
+    CHECK(f.call("GET", "/v2/health/live").status == 200);
+    CHECK(f.call("GET", "/v2/health/ready").status == 200);
+    CHECK(f.call("GET", "/metrics").body.find("troupe_http") != std::string::npos);
+    CHECK(f.call("GET", "/v1/cluster").body.find("cache_meta") != std::string::npos);
+  }
+
+  TEST_CASE("only those that must be are asked whether they are ready, and a door that ends says no") {
+    DoorConfig config;
+    config.must_be_ready = {{1, Role::router}};
+    config.last_id = 1'000;
+    Fixture f(config);
+    const int before = f.asked;
+    CHECK(f.call("GET", "/v2/health/ready").status == 200);
+    CHECK(f.asked == before + 1);
+    f.door->retire();
+    CHECK(f.call("GET", "/v2/health/ready").status == 503);
+    CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 200);
+  }
+
+  TEST_CASE("hostile bytes get a typed answer and the door stays open") {
+    DoorConfig config;
+    config.header_bytes_max = 1024;
+    config.body_bytes_max = 2048;
+    Fixture f(config);
+    const std::string post = "POST /v1/rank HTTP/1.1\r\n", long_header(5000, 'h'), long_body(5000, 'b');
+    CHECK(has(f.raw("GET / HTTP/1.1\r\nx: " + long_header + "\r\n\r\n"), " 431 "));
+    CHECK(has(f.raw(post + "content-length: 5000\r\n\r\n" + long_body), " 413 "));
+    CHECK(has(f.raw(post + "transfer-encoding: chunked\r\n\r\n1388\r\n" + long_body), " 413 "));
+    CHECK(has(f.raw(post + "content-length: 99999999999999999999\r\n\r\n"), " 400 "));
+    CHECK(has(f.raw(post + "content-length: 9\r\n\r\n{"), " 400 "));
+    CHECK(has(f.raw("\x16\x03\x01nonsense\r\n\r\n"), " 400 "));
+    CHECK(has(f.raw("GET / HTTP/2.0\r\n\r\n"), " 400 "));
+    CHECK(f.raw("") == "");
+    CHECK(f.call("GET", "/v2/health/live").status == 200);
+  }
+
+  TEST_CASE("a body whose end can be read in two ways is refused, and nothing behind it is served") {
+    Fixture f;
+    for (const char* headers : {"content-length: 3\r\ntransfer-encoding: chunked\r\n",
+                                "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
+                                "transfer-encoding: gzip\r\n", "transfer-encoding: chunked, gzip\r\n",
+                                "content-length: 3\r\ncontent-length: 4\r\n", "content-length: -1\r\n"}) {
+      CAPTURE(headers);
+      const std::string reply =
+          f.raw(std::string("POST /v1/rank HTTP/1.1\r\n") + headers + "\r\n0\r\n\r\n" + live + end);
+      CHECK((has(reply, " 400 ") || has(reply, " 501 ")));
+      CHECK(has(reply, "Connection: close"));
+      CHECK_FALSE(has(reply, " 200 "));
+    }
+    CHECK(has(f.raw("POST /v1/rank HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"), " 501 "));
+    CHECK(f.asked == 0);
+  }
+
+  TEST_CASE("a request with two tenants is refused, for who says which of them is true") {
+    Fixture f;
+    CHECK(
+        has(f.raw(post_rank("x-troupe-tenant: a\r\nX-Troupe-Tenant: b\r\n") + rank_body), "repeated_tenant"));
+    CHECK(has(f.raw(post_rank("x-troupe-tenant: a\r\n") + rank_body), " 200 "));
+  }
+
+  TEST_CASE("pipelined requests are answered in order") {
+    Fixture f;
+    const std::string reply = f.raw(live + end + "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
+    const std::size_t first = reply.find(" 200 "), second = reply.find(" 404 ");
+    CHECK(first < second);
+    CHECK(reply.find(" 200 ", second) != std::string::npos);
+  }
+
+  TEST_CASE("a connection is kept or closed as its client wishes, in both versions of HTTP") {
+    Fixture f;
+    RawClient kept(f.door->port());
+    for (int i = 0; i < 3; ++i) {
+      kept.send(live + end);
+      CHECK(has(kept.read_until("{\"live\":true}"), " 200 "));
+    }
+    RawClient closed(f.door->port());
+    closed.send(live + "connection: close\r\n\r\n");
+    CHECK(has(closed.read_all(), "Connection: close"));
+    RawClient old(f.door->port());
+    old.send("GET /v2/health/live HTTP/1.0\r\n\r\n");
+    CHECK(has(old.read_all(), "HTTP/1.0 200 "));
+    RawClient old_kept(f.door->port());
+    for (int i = 0; i < 2; ++i) {
+      old_kept.send("GET /v2/health/live HTTP/1.0\r\nconnection: keep-alive\r\n\r\n");
+      CHECK(has(old_kept.read_until("{\"live\":true}"), "Connection: keep-alive"));
+    }
+  }
+
+  TEST_CASE("HEAD is answered with GET's header and no body, a wrong method with those that are served") {
+    Fixture f;
+    const std::string reply = f.raw("HEAD /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
+    CHECK(has(reply, "Content-Length: 13\r\n\r\nHTTP/1.1 200"));
+    CHECK(has(f.raw("PATCH /v1/users/a HTTP/1.1\r\nhost: x\r\n\r\n"), "Allow: PUT, DELETE"));
+  }
+
+  TEST_CASE("a client that asks before it sends its body is told to go on, or at once that it need not") {
+    DoorConfig config;
+    config.body_bytes_max = 2048;
+    Fixture f(config);
+    RawClient client(f.door->port());
+    client.send(post_rank("expect: 100-continue\r\n"));
+    CHECK(client.read_until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send(rank_body);
+    CHECK(has(client.read_until("\r\n\r\n"), " 200 "));
+    RawClient large(f.door->port());
+    large.send("POST /v1/rank HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 5000\r\n\r\n");
+    CHECK(has(large.read_until("\r\n\r\n"), " 413 "));
+  }
+
+  TEST_CASE("clients that send too slowly, or nothing, lose their connection") {
+    DoorConfig config;
+    config.timeout_us = 20'000;
+    Fixture f(config);
+    for (const char* part : {"", "GET /v2/health", "POST /v1/rank HTTP/1.1\r\ncontent-length: 9\r\n\r\n{"}) {
+      RawClient client(f.door->port());
+      client.send(part);
+      CHECK(client.read_all() == "");
+    }
+  }
+
+  TEST_CASE("closing the door answers who waits, and a door that never opened closes too") {
+    Fixture f;
+    f.silent = true;
+    RawClient waiting(f.door->port()), idle(f.door->port());
+    waiting.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->close();
+    CHECK(has(waiting.read_all(), "\"stopping\""));
+    CHECK(idle.read_all() == "");
+    f.door->deliver(RankReply{1});  // a late answer
+    f.door->close();
+    FrontDoor never(
+        {.port = 0}, [](Address, Message) {}, f.metrics);
+  }
+
+  TEST_CASE("a port in use is an error that names it") {
+    Fixture f;
+    DoorConfig taken;
+    taken.port = f.door->port();
+    CHECK_THROWS_AS(FrontDoor(
+                        taken, [](Address, Message) {}, f.metrics),
+                    DoorError);
+  }
+
+  TEST_CASE("more connections than allowed are turned away, and let in when there is room") {
+    DoorConfig config;
+    config.connections_max = 1;
+    Fixture f(config);
+    {
+      RawClient held(f.door->port());
+      held.send(live + end);
+      CHECK(has(held.read_until("true}"), " 200 "));
+      CHECK(has(f.raw(live + end), "too_many_connections"));
+    }
+    std::string reply;  // until the door has noticed that the first client left
+    while (!has(reply, " 200 ")) reply = f.raw(live + end);
+  }
+
+  TEST_CASE("an answer that nobody waits for, or of another kind, harms nobody") {
+    Fixture f;
+    f.silent = true;
+    RawClient client(f.door->port());
+    client.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->deliver(RankReply{77});
+    f.door->deliver(StatusReply{1, 1, Role::router, true, {}});
+    f.door->deliver(StatusReply{1, 1, Role::cache_meta, true, {}});
+    f.door->deliver(StatusRequest{1});
+    CHECK(has(client.read_until("\r\n\r\n"), " 500 "));
+  }
+}

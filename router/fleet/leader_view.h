@@ -1,0 +1,47 @@
+#pragma once
+// Which cache-meta leads, as far as this router has heard. The highest token wins; a leader that is silent
+// for three heartbeats, or whose node is gone, is no leader any more, and then nobody is asked: requests go
+// on without the index (promise 7). A lone cache-meta is taken for the leader until the first silence.
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "runtime/actor/core.h"
+
+namespace troupe::router {
+
+class LeaderView {
+ public:
+  LeaderView(std::vector<NodeId> cache_metas, Duration heartbeat)
+      : cache_metas_(std::move(cache_metas)), silence_{heartbeat.us * 3} {
+    if (cache_metas_.size() == 1) node_ = cache_metas_[0];
+  }
+
+  void start(Instant now) { heard_ = now; }
+  void excuse(Duration deaf) { heard_ = heard_ + deaf; }  // nobody listened for so long
+  void hear(Instant now, NodeId from, std::uint64_t token) {
+    if (token < token_) return;
+    token_ = token;
+    node_ = from;
+    heard_ = now;
+  }
+  void lose(NodeId node) {
+    if (node == node_) node_ = 0;
+  }
+
+  NodeId leader(Instant now) const { return now < heard_ + silence_ ? node_ : 0; }  // 0: none
+  // Whom to tell what must not be missed: the leader, or everyone while none is known.
+  std::vector<NodeId> audience(Instant now) const {
+    const NodeId node = leader(now);
+    return node != 0 ? std::vector<NodeId>{node} : cache_metas_;
+  }
+
+ private:
+  std::vector<NodeId> cache_metas_;
+  Duration silence_;
+  NodeId node_ = 0;
+  std::uint64_t token_ = 0;
+  Instant heard_;
+};
+
+}  // namespace troupe::router

@@ -1,0 +1,27 @@
+#pragma once
+// Retries may not become the load (promise 10): each admitted request earns a share of a retry, up to a
+// burst, and each retry spends a whole one. So there are never more retries than burst + share * admitted
+// requests.
+#include <algorithm>
+
+#include "runtime/actor/planted.h"
+
+namespace troupe::router {
+
+class RetryBudget {
+ public:
+  RetryBudget(double share, double burst) : share_(share), burst_(burst), left_(burst) {}
+
+  void earn() { left_ = std::min(burst_, left_ + share_); }
+  bool spend() {
+    if (planted(Bug::unlimited_retries)) return true;
+    if (left_ < 1) return false;
+    left_ -= 1;
+    return true;
+  }
+
+ private:
+  double share_, burst_, left_;
+};
+
+}  // namespace troupe::router

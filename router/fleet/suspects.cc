@@ -1,0 +1,114 @@
+#include "router/fleet/suspects.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::router {
+
+std::uint32_t Suspects::strikes(Instant now, std::uint64_t fingerprint) const {
+  const auto at = entries_.find(fingerprint);
+  return at != entries_.end() && now < at->second.until ? at->second.strikes() : 0;
+}
+
+bool Suspects::on_trial(Instant now, std::uint64_t fingerprint) const {
+  const auto at = entries_.find(fingerprint);
+  return at != entries_.end() && now < std::min(at->second.until, at->second.trial_ends);
+}
+
+std::uint32_t Suspects::strike(Instant now, std::uint64_t fingerprint, bool alone,
+                               const std::vector<Loss>& losses) {
+  Entry* entry = renew(now, fingerprint);
+  if (!entry) return 1;
+  if (entry->strikes() == 0 || alone) {
+    entry->own.push_back({losses, losses.empty()});
+  } else if (!entry->own.empty() || !entry->told.empty()) {
+    join(*entry, {losses, losses.empty()});
+  }
+  return entry->strikes();
+}
+
+Suspect Suspects::tell(Instant now, std::uint64_t fingerprint) const {
+  Suspect suspect{fingerprint, strikes(now, fingerprint), {}};
+  if (suspect.strikes == 0) return suspect;
+  const Entry& entry = entries_.at(fingerprint);
+  suspect.doubted = entry.told;
+  suspect.doubted.insert(suspect.doubted.end(), entry.own.begin(), entry.own.end());
+  return suspect;
+}
+
+// The latest strike stands for these losses too, unless it is sure.
+void Suspects::join(Entry& entry, const Strike& strike) {
+  if (entry.own.empty() && entry.told.empty()) return;
+  Strike& latest = entry.own.empty() ? entry.told.back() : entry.own.back();
+  for (const Loss& loss : strike.losses)
+    if (std::ranges::find(latest.losses, loss) == latest.losses.end()) latest.losses.push_back(loss);
+  latest.sure = latest.sure || strike.sure;
+}
+
+// Beyond the own strikes, those that the other router has more: its latest.
+void Suspects::hear(Instant now, const Suspect& suspect) {
+  if (suspect.strikes == 0) return clear(suspect.fingerprint);
+  const std::uint32_t known = strikes(now, suspect.fingerprint);
+  if (suspect.strikes < known) return;
+  if (suspect.strikes == known) {
+    if (!suspect.doubted.empty()) join(entries_.at(suspect.fingerprint), suspect.doubted.back());
+    return;
+  }
+  Entry* entry = renew(now, suspect.fingerprint);
+  if (!entry) return;
+  const std::size_t more = suspect.strikes - entry->own.size();
+  const std::size_t doubted = std::min(more, suspect.doubted.size());
+  entry->told.assign(suspect.doubted.end() - static_cast<std::ptrdiff_t>(doubted), suspect.doubted.end());
+  entry->sure = static_cast<std::uint32_t>(more - doubted);
+  entry->trial_ends = now + trial_;
+}
+
+bool Suspects::take_back(Instant now, NodeId node, Incarnation process, std::uint64_t sequence) {
+  bool changed = false;
+  std::vector<std::uint64_t> innocent;
+  for (auto& [fingerprint, entry] : entries_) {
+    if (now >= entry.until) continue;
+    const bool own = take_back(entry.own, node, process, sequence);
+    const bool told = take_back(entry.told, node, process, sequence);
+    changed = changed || own || told;
+    if (entry.strikes() == 0) innocent.push_back(fingerprint);
+  }
+  for (const std::uint64_t fingerprint : innocent) clear(fingerprint);
+  return changed;
+}
+
+bool Suspects::take_back(std::vector<Strike>& strikes, NodeId node, Incarnation process,
+                         std::uint64_t sequence) {
+  for (Strike& strike : strikes) {
+    strike.sure = strike.sure || std::ranges::any_of(strike.losses, [&](const Loss& loss) {
+                    return loss.node == node && loss.process < process;
+                  });
+    std::erase_if(strike.losses, [&](const Loss& loss) {
+      return loss.node == node && loss.process == process && sequence >= loss.proof;
+    });
+  }
+  return std::erase_if(strikes, [](const Strike& s) { return !s.sure && s.losses.empty(); }) > 0;
+}
+
+void Suspects::clear(std::uint64_t fingerprint) {
+  const auto at = entries_.find(fingerprint);
+  if (at == entries_.end()) return;
+  by_order_.erase(at->second.order);
+  entries_.erase(at);
+}
+
+// The youngest of all, with what is remembered of it, if that is not too long ago.
+Suspects::Entry* Suspects::renew(Instant now, std::uint64_t fingerprint) {
+  Entry entry;
+  const auto known = entries_.find(fingerprint);
+  if (known != entries_.end() && now < known->second.until) entry = std::move(known->second);
+  clear(fingerprint);
+  if (most_ == 0) return nullptr;
+  while (entries_.size() >= most_) clear(by_order_.begin()->second);
+  entry.order = next_order_;
+  entry.until = now + memory_;
+  by_order_[next_order_++] = fingerprint;
+  return &(entries_[fingerprint] = std::move(entry));
+}
+
+}  // namespace troupe::router

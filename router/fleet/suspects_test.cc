@@ -1,0 +1,176 @@
+#include "router/fleet/suspects.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::router {
+namespace {
+
+TEST_CASE("strikes add up, and are forgotten after a while") {
+  Suspects suspects(4, {100});
+  CHECK(suspects.strikes({0}, 7) == 0);
+  CHECK(suspects.strike({0}, 7, true) == 1);
+  CHECK(suspects.strike({50}, 7, true) == 2);
+  CHECK(suspects.strikes({149}, 7) == 2);
+  CHECK(suspects.strikes({150}, 7) == 0);
+  CHECK(suspects.strike({151}, 7, true) == 1);
+}
+
+TEST_CASE("another router's count is taken over once, and never lowers the own one") {
+  Suspects suspects(4);
+  suspects.hear({0}, {7, 1});
+  suspects.hear({1}, {7, 1});
+  CHECK(suspects.strikes({2}, 7) == 1);
+  suspects.strike({3}, 7, true);
+  suspects.hear({4}, {7, 1});
+  CHECK(suspects.strikes({5}, 7) == 2);
+}
+
+TEST_CASE("who is told of a strike leaves the trial to the teller, for a while") {
+  Suspects suspects(4, {1'000}, {50});
+  suspects.strike({0}, 7, true);
+  CHECK_FALSE(suspects.on_trial({0}, 7));  // it is ours
+  suspects.hear({10}, {8, 1});
+  CHECK(suspects.on_trial({59}, 8));
+  CHECK_FALSE(suspects.on_trial({60}, 8));
+  suspects.hear({61}, {8, 1});
+  CHECK_FALSE(suspects.on_trial({61}, 8));  // nothing new
+  suspects.hear({70}, {9, 1});
+  suspects.hear({71}, {9, 0});
+  CHECK_FALSE(suspects.on_trial({71}, 9));
+}
+
+TEST_CASE("losses beside others are one strike in all; another router's word clears") {
+  Suspects suspects(4);
+  CHECK(suspects.strike({0}, 7, false) == 1);
+  CHECK(suspects.strike({1}, 7, false) == 1);
+  CHECK(suspects.strike({2}, 7, true) == 2);
+  suspects.hear({3}, {7, 0});
+  CHECK(suspects.strikes({4}, 7) == 0);
+}
+
+TEST_CASE("the oldest goes when there are too many, and who ran well is cleared") {
+  Suspects suspects(2);
+  suspects.strike({0}, 1, true);
+  suspects.strike({1}, 2, true);
+  suspects.strike({2}, 1, true);  // the younger one now
+  suspects.strike({3}, 3, true);
+  CHECK(suspects.size() == 2);
+  CHECK(suspects.strikes({4}, 2) == 0);
+  CHECK(suspects.strikes({4}, 1) == 2);
+  suspects.clear(1);
+  CHECK(suspects.strikes({4}, 1) == 0);
+  CHECK(suspects.size() == 1);
+}
+
+TEST_CASE("a strike for the loss of a process is taken back when the same process shows that it lives") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.strike({1}, 7, true, {{4, 60, 9}});
+  CHECK_FALSE(suspects.take_back({10}, 3, 50, 11));  // it may have said that before
+  CHECK_FALSE(suspects.take_back({10}, 5, 50, 99));
+  CHECK(suspects.take_back({10}, 3, 50, 12));
+  CHECK(suspects.strikes({10}, 7) == 1);
+  CHECK_FALSE(suspects.take_back({10}, 3, 50, 13));  // once
+  CHECK_FALSE(suspects.take_back({10}, 4, 61, 1));   // a later process: that one is gone
+  CHECK_FALSE(suspects.take_back({10}, 4, 60, 99));
+  CHECK(suspects.strikes({10}, 7) == 1);
+}
+
+TEST_CASE("a strike that stands for several losses stays while one of them may be true") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, false, {{3, 50, 12}});
+  CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
+  CHECK_FALSE(suspects.take_back({10}, 3, 50, 12));
+  CHECK(suspects.strikes({10}, 7) == 1);
+  CHECK(suspects.take_back({10}, 4, 60, 9));
+  CHECK(suspects.size() == 0);
+  suspects.strike({20}, 8, false, {{3, 50, 12}, {4, 60, 9}});
+  CHECK_FALSE(suspects.take_back({30}, 4, 61, 1));  // it died
+  CHECK_FALSE(suspects.take_back({30}, 3, 50, 12));
+  CHECK(suspects.strikes({30}, 8) == 1);
+}
+
+TEST_CASE("two strikes for one process that lives are both taken back at once") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.strike({1}, 7, true, {{3, 50, 14}});
+  CHECK(suspects.take_back({10}, 3, 50, 14));
+  CHECK(suspects.size() == 0);
+}
+
+TEST_CASE("what other routers told without a doubt stays; what was cleared is gone") {
+  Suspects suspects(1);
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.hear({1}, {7, 2});
+  CHECK(suspects.take_back({2}, 3, 50, 12));
+  CHECK(suspects.strikes({2}, 7) == 1);
+  suspects.strike({3}, 7, true, {{3, 50, 12}});
+  suspects.clear(7);
+  suspects.strike({4}, 7, true);  // of another loss, which is sure
+  CHECK_FALSE(suspects.take_back({10}, 3, 50, 99));
+  CHECK(suspects.strikes({10}, 7) == 1);
+}
+
+TEST_CASE("who was told takes the teller's strikes back by itself, and tells the rest on") {
+  Suspects teller(4), told(4);
+  teller.strike({0}, 7, false, {{3, 50, 12}});
+  told.hear({1}, teller.tell({1}, 7));
+  teller.strike({2}, 7, true, {{4, 60, 9}});
+  told.hear({3}, teller.tell({3}, 7));
+  told.hear({4}, teller.tell({4}, 7));
+  CHECK(told.strikes({5}, 7) == 2);
+  CHECK(told.take_back({5}, 4, 60, 9));
+  CHECK(told.strikes({5}, 7) == 1);
+  CHECK(told.tell({5}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, false}}});
+  CHECK_FALSE(told.take_back({6}, 3, 51, 1));  // this one died
+  CHECK(told.tell({6}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, true}}});
+  CHECK(told.tell({6}, 8) == Suspect{8, 0, {}});
+}
+
+TEST_CASE("of what was told the own strikes are not counted again") {
+  Suspects suspects(4);
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.hear({1}, {7, 3, {{{{4, 60, 9}}, false}}});  // one that is sure, one in doubt, and ours
+  CHECK(suspects.strikes({2}, 7) == 3);
+  CHECK(suspects.take_back({2}, 4, 60, 9));
+  CHECK(suspects.take_back({2}, 3, 50, 12));
+  CHECK(suspects.strikes({2}, 7) == 1);
+  suspects.hear({3}, {7, 2, {{{{3, 50, 12}}, false}, {{{4, 60, 9}}, false}}});
+  CHECK(suspects.strikes({3}, 7) == 2);
+  CHECK(suspects.take_back({4}, 4, 60, 9));
+  CHECK(suspects.take_back({4}, 3, 50, 12));
+  CHECK(suspects.size() == 0);
+}
+
+TEST_CASE("an own loss beside a strike that was told keeps it up") {
+  Suspects suspects(4);
+  suspects.hear({0}, {7, 1, {{{{3, 50, 12}}, false}}});
+  CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
+  CHECK_FALSE(suspects.take_back({2}, 3, 50, 12));
+  CHECK(suspects.strikes({2}, 7) == 1);
+  CHECK(suspects.take_back({3}, 4, 60, 9));
+  CHECK(suspects.size() == 0);
+}
+
+TEST_CASE("a loss that joins a strike is heard elsewhere, and keeps it up there too") {
+  Suspects teller(4), told(4);
+  teller.strike({0}, 7, false, {{3, 50, 12}});
+  told.hear({1}, teller.tell({1}, 7));
+  teller.strike({2}, 7, false, {{4, 60, 9}});
+  told.hear({3}, teller.tell({3}, 7));
+  CHECK_FALSE(told.take_back({4}, 3, 50, 12));
+  CHECK(told.strikes({4}, 7) == 1);
+  CHECK_FALSE(told.take_back({5}, 4, 61, 1));  // and this one is true
+  CHECK(told.strikes({5}, 7) == 1);
+}
+
+TEST_CASE("losses that are forgotten take nothing back later") {
+  Suspects suspects(4, {100});
+  suspects.strike({0}, 7, true, {{3, 50, 12}});
+  suspects.strike({200}, 7, true, {{4, 60, 9}});
+  CHECK_FALSE(suspects.take_back({201}, 3, 50, 12));
+  CHECK(suspects.strikes({201}, 7) == 1);
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,248 @@
+#include "router/fleet/versions.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/base/check.h"
+
+namespace troupe::router {
+namespace {
+
+bool announces_same(const Versions& a, const Versions& b) {
+  return a.next_model == b.next_model && a.next_catalog == b.next_catalog;
+}
+
+}  // namespace
+
+std::string versions_text(const Versions& versions) {
+  const std::string text =
+      versions.model_version + '\n' + versions.catalog_version + '\n' + versions.next_model;
+  return versions.next_catalog.empty() ? text : text + '\n' + versions.next_catalog;
+}
+
+std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text) {
+  std::array<std::string, 4> lines;
+  std::size_t count = 0;
+  for (bool more = true; more; ++count) {
+    if (count == lines.size()) return std::nullopt;
+    const std::size_t end = text.find('\n');
+    lines[count] = text.substr(0, end);
+    more = end != text.npos;
+    if (more) text.remove_prefix(end + 1);
+  }
+  auto& [model, catalog, next_model, next_catalog] = lines;
+  if (count < 3 || model.empty() || (next_model.empty() && !next_catalog.empty())) return std::nullopt;
+  return Versions{epoch, std::move(model), std::move(catalog), std::move(next_model),
+                  std::move(next_catalog)};
+}
+
+void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& workers) {
+  if (coordinate_ && heard.epoch > now_.epoch && !heard.model_version.empty()) {
+    note_load_refusal(now, workers);
+    now_ = heard;
+  }
+  if (now_.epoch >= heard_epoch_) behind_since_.reset();
+}
+
+void VersionKeeper::rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers) {
+  if (!coordinate_ || epoch <= now_.epoch) return;
+  heard_epoch_ = std::max(heard_epoch_, epoch);
+  if (!behind_since_) behind_since_ = turn.now;
+  if (rumour_read_ && turn.now < *rumour_read_ + heartbeat_) return;
+  rumour_read_ = turn.now;
+  tick(turn, workers);
+}
+
+void VersionKeeper::tick(Turn turn, const WorkerTable& workers) {
+  if (!coordinate_ || question_ != Question::none) return;
+  catalog_asked_ = false;
+  if (!advance(turn, workers)) ask_key(turn);
+}
+
+void VersionKeeper::ask_key(Turn turn) {
+  question_ = Question::read;
+  turn.effects.start(job_ = turn.next_id++, Coordinate{ReadKey{std::string(versions_key)}});
+}
+
+VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const JobResult& result,
+                                             const WorkerTable& workers) {
+  if (question_ == Question::none || job != job_) return Answer::foreign;
+  const Question question = std::exchange(question_, Question::none);
+  if (question == Question::find_catalog) {
+    if (wish_ && wish_->earlier_job != job) on_catalog_found(result);
+    if (std::holds_alternative<Refusal>(result) || !advance(turn, workers)) ask_key(turn);
+    return Answer::read;
+  }
+  const auto* answer = std::get_if<Coordinated>(&result);
+  if (!answer) return Answer::read;  // the Coordination is away: asked again with the next heartbeat
+  const bool written = question == Question::write && answer->ok;
+  if (written && wish_ && wish_->job == job) wish_->in_place = true;
+  adopt(turn, *answer, workers);
+  trace_withdrawn(*answer, question, written);
+  if (wish_ && wish_->earlier_job != job && !std::exchange(wish_->confirmed, true))
+    wish_->changes |= target() != now_ || written;
+  if (question == Question::read && answer->revision == 0) {
+    write(turn, now_, 0);  // nobody has served anything yet
+  } else {
+    advance(turn, workers);
+  }
+  return written ? Answer::written : Answer::read;
+}
+
+void VersionKeeper::on_catalog_found(const JobResult& result) {
+  const auto* refusal = std::get_if<Refusal>(&result);
+  if (!refusal) wish_->catalog_known = true;
+  if (refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
+}
+
+void VersionKeeper::adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers) {
+  if (answer.revision <= now_.epoch) return;
+  if (answer.revision >= heard_epoch_) behind_since_.reset();
+  if (auto versions = parse_versions(answer.revision, answer.value)) {
+    note_load_refusal(turn.now, workers);
+    now_ = *std::move(versions);
+  } else {
+    turn.effects.log(LogLevel::warning, "bad_versions", {{"revision", std::to_string(answer.revision)}});
+  }
+}
+
+bool VersionKeeper::advance(Turn turn, const WorkerTable& workers) {
+  if (now_.epoch == 0) return false;  // read first
+  if (wish_ && !wish_->catalog_known && !wish_->catalog_wrong) {
+    if (std::exchange(catalog_asked_, true)) return false;
+    question_ = Question::find_catalog;  // a catalog that the port does not know is never flipped to
+    turn.effects.start(job_ = turn.next_id++, FindFeatures{.catalog_version = wish_->catalog});
+    return true;
+  }
+  const auto next = next_step(turn.now, workers);
+  if (next) write(turn, *next, now_.epoch);
+  return next.has_value();
+}
+
+void VersionKeeper::write(Turn turn, const Versions& next, Revision expected) {
+  question_ = Question::write;
+  job_ = turn.next_id++;
+  if (wish_ && next == target()) {
+    wish_->job = job_;
+    wish_->over = expected;
+    wish_->changes = true;
+  }
+  turn.effects.start(job_, Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
+}
+
+std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {
+  note_announcement(now);
+  note_load_refusal(now, workers);
+  forget_withdrawn(now);
+  if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
+  if (auto next = next_of_wish()) return next;
+  if (now_.next_model.empty() || !workers.all_have(now, now_.next_model)) return std::nullopt;
+  Versions next = settled();
+  next.model_version = now_.next_model;
+  if (!now_.next_catalog.empty()) next.catalog_version = now_.next_catalog;
+  return next;
+}
+
+// Every write clears what was announced before or announces something, so an announcement has an epoch of its
+// own, and what workers say of it is not mixed up with what they said of an earlier one.
+bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) const {
+  if (withdrawn_ && withdrawn_->announced.epoch == now_.epoch) return true;
+  if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
+  const bool is_wished = wish_ && target() == now_;  // whoever wishes for it has a deadline of its own
+  return !is_wished && now.us - announced_since_.us > patience_.us;
+}
+
+void VersionKeeper::note_announcement(Instant now) {
+  if (announced_epoch_ != now_.epoch) announced_since_ = now;
+  announced_epoch_ = now_.epoch;
+}
+
+// Also before newer versions are followed: another router may have taken the announcement back for this.
+void VersionKeeper::note_load_refusal(Instant now, const WorkerTable& workers) {
+  if (!wish_ || now_.next_model.empty() || target() != now_) return;
+  wish_->why_refused = workers.load_refusal(now, now_.epoch, now_.next_model);
+}
+
+// What is to be written for the wish now; what was in place and is not any more was undone by somebody.
+std::optional<Versions> VersionKeeper::next_of_wish() {
+  if (!wish_ || wish_->catalog_wrong || wish_->replaced || !wish_->why_refused.empty()) return std::nullopt;
+  if (target() == now_) {
+    wish_->in_place = wish_->in_place || wish_->confirmed;  // else what is known may be old
+  } else if (wish_->in_place) {
+    wish_->replaced = true;
+  } else {
+    return target();
+  }
+  return std::nullopt;
+}
+
+Versions VersionKeeper::target() const {
+  Versions target = settled();
+  const std::string& catalog = wish_->catalog.empty() ? now_.catalog_version : wish_->catalog;
+  if (wish_->model.empty() || wish_->model == now_.model_version) {
+    target.catalog_version = catalog;
+  } else {
+    target.next_model = wish_->model;
+    if (catalog != now_.catalog_version) target.next_catalog = catalog;
+  }
+  return target;
+}
+
+Versions VersionKeeper::settled() const {
+  return {now_.epoch, now_.model_version, now_.catalog_version, "", ""};
+}
+
+void VersionKeeper::wish(const std::string& model, const std::string& catalog) {
+  TROUPE_CHECK(coordinate_ && !wish_, "one wish at a time, and somebody to keep it");
+  wish_ = Wished{model, catalog};
+  if (question_ != Question::none) wish_->earlier_job = job_;
+  wish_->catalog_known = catalog.empty() || catalog == now_.catalog_version;
+  withdrawn_.reset();
+}
+
+// Its announcement stands, or nothing newer is known than what its last write replaces: that write may still
+// be on its way, or its answer was lost.
+void VersionKeeper::end_wish(Instant now) {
+  if (wish_ && wish_->job != 0 && !target().next_model.empty()) {
+    const bool stands = target() == now_;
+    if (stands || now_.epoch == wish_->over) {
+      withdrawn_ = Withdrawn{target(), wish_->job, wish_->over, now};
+      withdrawn_->announced.epoch = stands ? now_.epoch : 0;
+    }
+  }
+  wish_.reset();
+}
+
+// What the answer says of a write that nobody knew the outcome of.
+void VersionKeeper::trace_withdrawn(const Coordinated& answer, Question question, bool written) {
+  if (!withdrawn_ || withdrawn_->announced.epoch > 0) return;
+  const bool is_own = job_ == withdrawn_->job;
+  if (is_own && written) {
+    withdrawn_->announced.epoch = answer.revision;
+  } else if (is_own || (question == Question::read && answer.revision <= withdrawn_->over)) {
+    withdrawn_.reset();  // it was not written
+  }
+}
+
+// Whether the next versions after those that it was to replace are the withdrawn ones, if the answer was
+// lost; others of the same content that come later are another router's.
+void VersionKeeper::forget_withdrawn(Instant now) {
+  if (!withdrawn_) return;
+  Versions& announced = withdrawn_->announced;
+  if (announced.epoch == 0 && now_.epoch > withdrawn_->over && announces_same(now_, announced))
+    announced.epoch = now_.epoch;
+  const bool is_past = now_.epoch > std::max(announced.epoch, withdrawn_->over);
+  if (is_past || now.us - withdrawn_->since.us > patience_.us) withdrawn_.reset();
+}
+
+VersionKeeper::Wish VersionKeeper::wish_state() const {
+  if (!wish_) return Wish::none;
+  if (wish_->catalog_wrong) return Wish::wrong_catalog;
+  const bool in_place = target() == now_;
+  if (wish_->confirmed && in_place && now_.next_model.empty()) return Wish::served;
+  if (!wish_->why_refused.empty() && !in_place) return Wish::refused;
+  return wish_->replaced ? Wish::replaced : Wish::pending;
+}
+
+}  // namespace troupe::router

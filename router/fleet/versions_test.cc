@@ -1,0 +1,402 @@
+#include "router/fleet/versions.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+namespace troupe::router {
+namespace {
+
+// The key as a Coordination keeps it, and a keeper that asks it.
+struct Bench {
+  WorkerTable workers{{.heartbeat = {100}}, {1, 2}};
+  VersionKeeper keeper{{.model_version = "m1", .catalog_version = "c1"}, true, {200'000}, {1'000'000}};
+  std::uint64_t next_id = 50;
+  Revision revision = 0;
+  std::string value;
+
+  // What was asked, or nothing.
+  struct Question {
+    std::uint64_t job = 0;
+    Job work;
+  };
+  std::optional<Question> asked;
+  void tick(std::int64_t us = 0) {
+    Effects effects;
+    keeper.tick({{us}, next_id, effects}, workers);
+    take(effects);
+  }
+  VersionKeeper::Answer answer(JobResult result) {
+    Effects effects;
+    const Question question = *std::exchange(asked, std::nullopt);
+    const auto kind = keeper.on_done({{0}, next_id, effects}, question.job, std::move(result), workers);
+    take(effects);
+    return kind;
+  }
+  void hear(const Versions& versions) { keeper.hear({0}, versions, workers); }
+  // Answers whatever is asked until nothing is.
+  void settle() {
+    for (int i = 0; i < 10 && asked; ++i) {
+      if (std::holds_alternative<FindFeatures>(asked->work)) {
+        answer(Features{});
+        continue;
+      }
+      const auto& what = std::get<Coordinate>(asked->work).what;
+      bool ok = true;
+      if (const auto* write = std::get_if<WriteKey>(&what)) {
+        ok = write->expected == revision;
+        if (ok) ++revision, value = write->value;
+      }
+      answer(Coordinated{ok, revision, value});
+    }
+  }
+  void round(std::int64_t us = 0) {
+    tick(us);
+    settle();
+  }
+  std::uint64_t beats = 0;
+  void refuse_load(const std::string& model, std::uint64_t epoch) {
+    Heartbeat beat{.incarnation = 3, .sequence = ++beats, .versions_epoch = epoch};
+    beat.models = {"m1"};
+    beat.refused_model = model;
+    beat.refused_why = "no file";
+    workers.hear({0}, 2, beat);
+  }
+  void all_load(const std::string& model) {
+    for (const NodeId node : {1, 2}) {
+      Heartbeat beat{.incarnation = 3, .sequence = ++beats};
+      beat.models = {"m1", model};
+      workers.hear({0}, node, beat);
+    }
+  }
+  void take(const Effects& effects) {
+    for (const auto& effect : effects.list)
+      if (const auto* start = std::get_if<Effects::Start>(&effect)) asked = Question{start->job, start->work};
+  }
+};
+
+TEST_CASE("the text of versions comes back as it was, older writers' too, and no other text does") {
+  const Versions versions{4, "m1", "", "m2", ""}, pair{4, "m1", "c1", "m2", "c2"};
+  CHECK(versions_text(versions) == "m1\n\nm2");  // older readers understand it
+  CHECK(parse_versions(4, "m1\n\nm2") == versions);
+  CHECK(parse_versions(4, "m1\n\nm2\n") == versions);
+  CHECK(parse_versions(4, versions_text(pair)) == pair);
+  for (const char* bad : {"", "m1", "m1\nc1", "\nc1\n", "m1\nc1\n\nc2", "m1\nc1\nm2\nc2\n"})
+    CHECK_FALSE(parse_versions(4, bad).has_value());
+}
+
+TEST_CASE("nothing is known before the key was read; who finds none writes its own") {
+  Bench b;
+  CHECK_FALSE(b.keeper.known());
+  b.round();
+  CHECK(b.keeper.known());
+  CHECK(b.value == "m1\nc1\n");
+  CHECK(b.keeper.versions() == Versions{1, "m1", "c1", ""});
+}
+
+TEST_CASE("what others wrote is followed, whoever tells of it first, and never backwards") {
+  Bench b;
+  b.revision = 7;
+  b.value = "m5\nc5\n";
+  b.round();
+  CHECK(b.keeper.versions() == Versions{7, "m5", "c5", ""});
+  b.hear({9, "m6", "c6", ""});
+  CHECK(b.keeper.versions().model_version == "m6");
+  b.hear({8, "m7", "c7", ""});
+  b.round();  // the read is older
+  CHECK(b.keeper.versions().model_version == "m6");
+}
+
+TEST_CASE("one question at a time, and one that failed is asked again") {
+  Bench b;
+  b.tick();
+  const auto job = b.asked->job;
+  b.tick();
+  CHECK(b.asked->job == job);
+  b.answer(Refusal{503, "away"});
+  CHECK_FALSE(b.asked.has_value());
+  b.round();
+  CHECK(b.keeper.known());
+}
+
+TEST_CASE("a model is announced, loaded everywhere and then flipped to, the catalog in the same step") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "c2");
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2\nc2");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2\nc2");
+  b.all_load("m2");
+  b.round();
+  CHECK(b.value == "m2\nc2\n");
+  CHECK(b.revision == 3);
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  b.keeper.end_wish({0});
+  CHECK_FALSE(b.keeper.swapping());
+}
+
+TEST_CASE("an announced model is flipped to by any router that sees it everywhere, with what comes with it") {
+  for (const char* catalog : {"", "\nc2"}) {
+    Bench b;
+    b.revision = 3;
+    b.value = std::string("m1\nc1\nm2") + catalog;
+    b.round();
+    CHECK(b.revision == 3);
+    b.all_load("m2");
+    b.round();
+    CHECK(b.value == (*catalog ? "m2\nc2\n" : "m2\nc1\n"));
+    CHECK(b.keeper.versions().epoch == 4);
+  }
+}
+
+TEST_CASE("what is served already is read once more, and nothing is written for it") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m1", "");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  b.round();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  CHECK_FALSE(b.keeper.wish_changes());
+  CHECK(b.revision == 1);
+  b.keeper.end_wish({0});
+  ++b.revision;  // what this keeper knows is old
+  b.value = "m9\nc1\n";
+  b.keeper.wish("m1", "");
+  b.round();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  CHECK(b.keeper.wish_changes());
+  CHECK(b.value == "m9\nc1\nm1");
+}
+
+TEST_CASE("a wish for the active model takes back what another one has announced") {
+  Bench b;
+  b.revision = 3;
+  b.value = "m1\nc1\nm2\nc2";
+  b.round();
+  b.keeper.wish("m1", "");
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+}
+
+TEST_CASE("a model that a worker can never load is taken back, and who wished for it hears why") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "c2");
+  b.round();
+  b.refuse_load("m2", b.revision - 1);  // of an earlier announcement
+  b.refuse_load("m3", b.revision);
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2\nc2");
+  b.refuse_load("m2", b.revision);
+  b.tick();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+  b.settle();
+  CHECK(b.value == "m1\nc1\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+  CHECK(b.keeper.why_refused() == "node 2: no file");
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  b.keeper.end_wish({0});
+  b.keeper.wish("m2", "");  // it starts clean
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+}
+
+TEST_CASE("a model that another router has taken back is refused with the reason, not replaced") {
+  for (const bool is_read : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "");
+    b.round();
+    if (is_read) b.tick();
+    b.refuse_load("m2", b.revision);
+    ++b.revision;
+    b.value = "m1\nc1\n";
+    is_read ? b.settle() : b.hear({b.revision, "m1", "c1", ""});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+    CHECK(b.keeper.why_refused() == "node 2: no file");
+    b.round();
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::refused);
+  }
+}
+
+TEST_CASE("what nobody waits for any more is taken back: refused, given up, or announced for too long") {
+  Bench b;
+  b.revision = 3;
+  b.value = "m1\nc1\nm2";
+  b.round();
+  b.refuse_load("m2", 3);
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  b.keeper.wish("m3", "");
+  b.round();
+  b.keeper.end_wish({0});
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+  b.value = "m1\nc1\nm4";
+  ++b.revision;
+  b.round();
+  b.round(1'000'000);
+  CHECK(b.value == "m1\nc1\nm4");
+  b.round(1'000'001);
+  CHECK(b.value == "m1\nc1\n");
+}
+
+TEST_CASE("a wish that ends while its announcement is on its way leaves nothing behind") {
+  for (const bool answer_is_lost : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "c1");
+    b.tick();
+    b.keeper.end_wish({0});
+    if (answer_is_lost) {
+      b.value = std::get<WriteKey>(std::get<Coordinate>(b.asked->work).what).value;
+      ++b.revision;
+      b.answer(Refusal{503, "away"});
+    }
+    b.settle();
+    b.round();
+    CHECK(b.value == "m1\nc1\n");
+    CHECK(b.revision == 3);
+    ++b.revision;
+    b.value = "m1\nc1\nm2";  // another router's wish
+    b.round();
+    b.round();
+    CHECK(b.value == "m1\nc1\nm2");
+  }
+}
+
+TEST_CASE("what was asked before a wish came does not confirm it, nor what was announced then") {
+  for (const bool announced : {false, true}) {
+    Bench b;
+    b.round();
+    if (announced) ++b.revision, b.value = "m1\nc1\nm2";
+    b.tick();
+    b.keeper.wish(announced ? "m2" : "m1", "");
+    b.answer(Coordinated{true, b.revision, b.value});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+    ++b.revision;  // another router has changed it since
+    b.value = announced ? "m1\nc1\n" : "m9\nc1\n";
+    b.round();
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+    CHECK(b.value == (announced ? "m1\nc1\nm2" : "m9\nc1\nm1"));
+  }
+}
+
+TEST_CASE("the same announcement by another router stays, whatever became of the one that was withdrawn") {
+  enum class Fate { taken_back, written, not_written, overtaken, unknown };
+  for (const Fate fate :
+       {Fate::taken_back, Fate::written, Fate::not_written, Fate::overtaken, Fate::unknown}) {
+    CAPTURE(static_cast<int>(fate));
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "");
+    b.tick();
+    std::int64_t now = 0;
+    const auto other = [&](const char* value) { ++b.revision, b.value = value; };
+    if (fate == Fate::taken_back) b.settle(), other("m1\nc1\n"), b.hear({b.revision, "m1", "c1", ""});
+    b.keeper.end_wish({0});
+    if (fate == Fate::written) b.settle();  // and taken back by this router
+    if (fate == Fate::not_written) b.answer(Refusal{503, "away"}), b.round();
+    if (fate == Fate::overtaken) b.answer(Refusal{503, "away"}), other("m1\nc1\n"), b.round();
+    if (fate == Fate::unknown) b.answer(Refusal{503, "away"}), now = 1'000'001;
+    other("m1\nc1\nm2");
+    const Revision theirs = b.revision;
+    b.hear({theirs, "m1", "c1", "m2"});
+    for (int i = 0; i < 3; ++i) b.round(now);
+    CHECK(b.revision == theirs);
+  }
+}
+
+TEST_CASE("an answer about the catalog of an earlier wish says nothing of the next one's") {
+  for (const bool is_there : {false, true}) {
+    Bench b;
+    b.round();
+    b.keeper.wish("", "c2");
+    b.tick();
+    b.keeper.end_wish({0});
+    b.keeper.wish("", "c3");
+    b.answer(is_there ? JobResult{Features{}} : JobResult{Refusal{404, "wrong_catalog"}});
+    CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
+    b.settle();
+    CHECK(b.value == "m1\nc1\n");
+    b.tick();
+    REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
+    CHECK(std::get<FindFeatures>(b.asked->work).catalog_version == "c3");
+    b.settle();
+    CHECK(b.value == "m1\nc3\n");
+  }
+}
+
+TEST_CASE("a catalog alone needs no model, and one that the port does not know is not flipped to") {
+  Bench b;
+  b.round();
+  b.keeper.wish("", "c2");
+  b.round();
+  CHECK(b.value == "m1\nc2\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  b.keeper.end_wish({0});
+  b.keeper.wish("", "c3");
+  b.tick();
+  REQUIRE(std::holds_alternative<FindFeatures>(b.asked->work));
+  b.answer(Refusal{404, "wrong_catalog"});
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::wrong_catalog);
+  b.keeper.end_wish({0});
+  b.round();
+  CHECK(b.value == "m1\nc2\n");
+}
+
+TEST_CASE("a change in between makes it try again; another wish replaces this one") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "");
+  ++b.revision;  // somebody was faster, with another catalog
+  b.value = "m1\nc9\n";
+  b.round();
+  CHECK(b.value == "m1\nc9\nm2");
+  ++b.revision;
+  b.value = "m1\nc9\nm3";
+  b.round();
+  b.round();
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::replaced);
+  CHECK(b.value == "m1\nc9\nm3");
+}
+
+TEST_CASE("a rumour is read for once per heartbeat, and one that lasts makes this keeper not current") {
+  Bench b;
+  b.round();
+  const auto rumour = [&](std::int64_t us) {
+    Effects effects;
+    b.keeper.rumour({{us}, b.next_id, effects}, 9, b.workers);
+    b.take(effects);
+    return std::exchange(b.asked, std::nullopt);
+  };
+  const auto question = rumour(0);
+  REQUIRE(question.has_value());
+  Effects effects;
+  b.keeper.on_done({{1}, b.next_id, effects}, question->job, Refusal{503, "away"}, b.workers);
+  CHECK_FALSE(rumour(2).has_value());
+  CHECK(b.keeper.current({600'000}));
+  CHECK_FALSE(b.keeper.current({600'001}));
+  CHECK(rumour(200'000).has_value());
+  b.hear({9, "m6", "c6", ""});
+  CHECK(b.keeper.current({700'000}));
+}
+
+TEST_CASE("without a Coordination nothing is asked and nothing changes") {
+  Bench b;
+  VersionKeeper alone({.model_version = "m1"}, false);
+  Effects effects;
+  alone.tick({{0}, b.next_id, effects}, b.workers);
+  alone.hear({0}, {5, "m2", "", ""}, b.workers);
+  CHECK(effects.list.empty());
+  CHECK(alone.known());
+  CHECK(alone.versions().model_version == "m1");
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,348 @@
+#include "router/fleet/worker_table.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "placement/heat/spread.h"
+#include "runtime/actor/planted.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr double share_of_new = 0.2;  // in moving averages
+constexpr double ratio_most = 100;    // one observation does not damn a worker for good
+constexpr std::size_t draws = 6, least_loaded = 2;
+
+bool contains(std::span<const NodeId> nodes, NodeId node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+}  // namespace
+
+WorkerTable::WorkerTable(WorkerTableConfig config, std::vector<NodeId> nodes)
+    : config_(config), silence_{config.heartbeat.us * 3}, nodes_(std::move(nodes)) {
+  std::sort(nodes_.begin(), nodes_.end());
+  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+  for (const NodeId node : nodes_) rows_.push_back({.node = node, .hash = spread(node)});
+}
+
+const WorkerTable::Row* WorkerTable::find(NodeId node) const {
+  const auto at = std::lower_bound(rows_.begin(), rows_.end(), node,
+                                   [](const Row& row, NodeId wanted) { return row.node < wanted; });
+  return at != rows_.end() && at->node == node ? &*at : nullptr;
+}
+
+WorkerTable::Row* WorkerTable::find(NodeId node) {
+  return const_cast<Row*>(static_cast<const WorkerTable*>(this)->find(node));
+}
+
+// ---- what is heard ----
+
+void WorkerTable::start(Instant now) {
+  for (Row& row : rows_) row.heard = now;
+}
+
+void WorkerTable::excuse(Duration deaf) {
+  for (Row& row : rows_) row.heard = row.heard + deaf;
+}
+
+WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& heartbeat) {
+  Row* row = find(node);
+  if (!row || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;
+  const bool restarted = row->process != 0 && heartbeat.incarnation != row->process;
+  // Doubled, or overtaken: what it says was true before. Older programs do not number them.
+  const bool numbered = heartbeat.sequence != 0;
+  if (numbered && heartbeat.incarnation == row->process && heartbeat.sequence <= row->last.sequence)
+    return News::ignored;
+  const std::uint64_t beats = row->beats + 1;
+  if (restarted) *row = {.node = node, .hash = row->hash};
+  row->process = heartbeat.incarnation;
+  row->heard = now;
+  row->lost = false;
+  row->last = heartbeat;
+  row->beats = beats;
+  row->sent_tokens = 0;  // the heartbeat counts them
+  return restarted ? News::restarted : News::known;
+}
+
+bool WorkerTable::lose(NodeId node) {
+  Row* row = find(node);
+  return row && !std::exchange(row->lost, true);
+}
+
+std::vector<NodeId> WorkerTable::tick(Instant now) {
+  std::vector<NodeId> silent;
+  std::vector<double> slowness;
+  for (Row& row : rows_) {
+    if (!row.lost && !alive(now, row)) {
+      row.lost = true;
+      silent.push_back(row.node);
+    }
+    if (!row.lost) slowness.push_back(row.observed);
+  }
+  // The median of the others, seen from a worker that is slower than most.
+  reference_ = 0;
+  if (slowness.size() < 2) return silent;
+  const auto middle = slowness.begin() + static_cast<std::ptrdiff_t>((slowness.size() - 2) / 2);
+  std::nth_element(slowness.begin(), middle, slowness.end());
+  reference_ = *middle;
+  return silent;
+}
+
+// ---- what is known ----
+
+bool WorkerTable::alive(Instant now, const Row& row) const { return !row.lost && now < row.heard + silence_; }
+
+// One heartbeat for each span of that length since the last one, and one more for clocks that run apart.
+std::uint64_t WorkerTable::proof_of_life(Instant now, NodeId node) const {
+  const Row* row = find(node);
+  if (!row) return 0;
+  const std::int64_t silent_us = std::max<std::int64_t>(0, (now - row->heard).us);
+  return row->last.sequence + static_cast<std::uint64_t>(silent_us / config_.heartbeat.us) + 2;
+}
+
+bool WorkerTable::alive(Instant now, NodeId node) const {
+  const Row* row = find(node);
+  return row && alive(now, *row);
+}
+
+bool WorkerTable::usable(Instant now, const Row& row, std::string_view model) const {
+  if (!alive(now, row) || row.last.draining) return false;
+  return row.process == 0 ||
+         std::find(row.last.models.begin(), row.last.models.end(), model) != row.last.models.end();
+}
+
+bool WorkerTable::usable(Instant now, NodeId node, std::string_view model) const {
+  const Row* row = find(node);
+  return row && usable(now, *row, model);
+}
+
+bool WorkerTable::overdue(Instant now, const Row& row) const {
+  return row.process != 0 && now.us > row.heard.us + config_.heartbeat.us * 3 / 2;
+}
+
+bool WorkerTable::slow(const Row& row) const {
+  if (planted(Bug::ignore_slowness)) return false;
+  return reference_ > 0 && row.slowness > config_.slow_factor * reference_;
+}
+
+bool WorkerTable::slow(NodeId node) const {
+  const Row* row = find(node);
+  return row && slow(*row);
+}
+
+double WorkerTable::us_per_token(const Row& row) const {
+  if (planted(Bug::ignore_slowness)) return config_.us_per_token;
+  return row.last.us_per_token > 0 ? row.last.us_per_token : config_.us_per_token;
+}
+
+double WorkerTable::wait_us(const Row& row) const {
+  const double lanes = std::max(1U, row.last.lanes);
+  const double running = std::min<double>(row.last.lanes_busy, lanes) * plan_tokens_ / 2;
+  const double tokens = static_cast<double>(row.last.tokens_waiting) + row.sent_tokens + running;
+  return tokens * us_per_token(row) / lanes;
+}
+
+double WorkerTable::wait_us(NodeId node) const {
+  const Row* row = find(node);
+  return row ? wait_us(*row) : 0;
+}
+
+double WorkerTable::predicted_us(NodeId node, double new_tokens) const {
+  const Row* row = find(node);
+  return row ? wait_us(*row) + new_tokens * us_per_token(*row) : 0;
+}
+
+double WorkerTable::us_per_token(NodeId node) const {
+  const Row* row = find(node);
+  return row ? us_per_token(*row) : config_.us_per_token;
+}
+
+double WorkerTable::slowness(NodeId node) const {
+  const Row* row = find(node);
+  return row ? row->slowness : 1;
+}
+
+double WorkerTable::done_us(const Row& row, double new_tokens) const {
+  const double predicted = wait_us(row) + new_tokens * us_per_token(row);
+  return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
+}
+
+bool WorkerTable::any_has(std::string_view model) const {
+  return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) {
+    const auto& models = row.last.models;
+    return row.process != 0 && !row.lost && std::find(models.begin(), models.end(), model) != models.end();
+  });
+}
+
+std::size_t WorkerTable::alive_count(Instant now) const {
+  return static_cast<std::size_t>(
+      std::count_if(rows_.begin(), rows_.end(), [&](const Row& row) { return alive(now, row); }));
+}
+
+bool WorkerTable::all_have(Instant now, std::string_view model) const {
+  bool some = false;
+  std::size_t heard = 0;
+  for (const Row& row : rows_) {
+    if (alive(now, row) && row.process != 0) ++heard;
+    if (!alive(now, row) || row.last.draining) continue;
+    if (row.process == 0 || !usable(now, row, model)) return false;
+    some = true;
+  }
+  return some && 2 * heard >= rows_.size();  // a router that hears few of them may not speak for all
+}
+
+std::string WorkerTable::load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const {
+  if (model.empty()) return "";
+  for (const Row& row : rows_)
+    if (alive(now, row) && !row.last.draining && row.last.versions_epoch == epoch &&
+        row.last.refused_model == model)
+      return "node " + std::to_string(row.node) + ": " + row.last.refused_why;
+  return "";
+}
+
+bool WorkerTable::all_follow(Instant now, std::uint64_t epoch) const {
+  return std::all_of(rows_.begin(), rows_.end(),
+                     [&](const Row& row) { return !alive(now, row) || row.last.versions_epoch >= epoch; });
+}
+
+// ---- where a plan goes ----
+
+const WorkerTable::Row* WorkerTable::home_of(Instant now, const Ask& ask, bool may_be_slow) const {
+  const Row* home = nullptr;
+  std::uint64_t highest = 0;
+  for (const Row& row : rows_) {
+    const std::uint64_t rank = spread(ask.home ^ row.hash);
+    if (home && rank <= highest) continue;
+    if (!usable(now, row, ask.model) || (!may_be_slow && shed(now, row)) || contains(ask.tried, row.node))
+      continue;
+    home = &row;
+    highest = rank;
+  }
+  return home;
+}
+
+// All of a few workers, or a few of many; if those are no good, the next ones from some place on.
+std::vector<const WorkerTable::Row*> WorkerTable::draw(Instant now, const Ask& ask, bool may_be_slow,
+                                                       const Row* home) const {
+  std::vector<const Row*> drawn;
+  const bool all = rows_.size() <= draws;
+  const auto look = [&](const Row& row) {
+    const bool fit = &row != home && usable(now, row, ask.model) && (may_be_slow || !shed(now, row)) &&
+                     !contains(ask.tried, row.node);
+    if (fit && std::find(drawn.begin(), drawn.end(), &row) == drawn.end()) drawn.push_back(&row);
+  };
+  for (std::size_t i = 0; i < (all ? rows_.size() : draws); ++i)
+    look(rows_[all ? i : spread(ask.draw + i) % rows_.size()]);
+  if (all || !drawn.empty()) return drawn;
+  const std::size_t first = spread(ask.draw + draws) % rows_.size();
+  for (std::size_t i = 0; i < rows_.size() && drawn.size() < least_loaded; ++i)
+    look(rows_[(first + i) % rows_.size()]);
+  return drawn;
+}
+
+std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
+  for (const bool may_be_slow : {false, true}) {
+    const Row* home = home_of(now, ask, may_be_slow);
+    if (!home) continue;
+    std::vector<const Row*> drawn = draw(now, ask, may_be_slow, home);
+    std::sort(drawn.begin(), drawn.end(), [&](const Row* a, const Row* b) {
+      const double wait_a = wait_us(*a), wait_b = wait_us(*b);
+      return wait_a != wait_b ? wait_a < wait_b : a->node < b->node;
+    });
+    std::vector<NodeId> nodes{home->node};
+    for (std::size_t i = 0; i < std::min(drawn.size(), least_loaded); ++i) nodes.push_back(drawn[i]->node);
+    return nodes;
+  }
+  return {};
+}
+
+bool WorkerTable::earlier(const Row& a, const Option& option_a, const Row& b, const Option& option_b,
+                          NodeId home) const {
+  const double done_a = done_us(a, option_a.new_tokens), done_b = done_us(b, option_b.new_tokens);
+  if (done_a != done_b) return done_a < done_b;
+  if (planted(Bug::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
+  if (a.node == home || b.node == home) return a.node == home;
+  return a.node < b.node;
+}
+
+std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<const Option> options,
+                                                       std::string_view model, bool may_probe) {
+  std::optional<Option> best;
+  const Row* best_row = nullptr;
+  for (const Option& option : options) {
+    Row* row = find(option.node);
+    if (!row || !usable(now, *row, model)) continue;
+    if (may_probe && slow(*row) && now >= row->probe_at) {
+      row->probe_at = now + Duration{config_.heartbeat.us * row->probe_gap};
+      row->probe_gap = std::min(row->probe_gap * 2, config_.probe_gap_max);
+      return option;
+    }
+    const bool better = !best_row || avoided(now, *row) < avoided(now, *best_row) ||
+                        (avoided(now, *row) == avoided(now, *best_row) &&
+                         earlier(*row, option, *best_row, *best, options.front().node));
+    if (!better) continue;
+    best = option;
+    best_row = row;
+  }
+  return best;
+}
+
+Ticket WorkerTable::send(Instant now, const Option& option) {
+  Row* row = find(option.node);
+  TROUPE_CHECK(row, "a plan goes to a worker of the table");
+  const double predicted = wait_us(*row) + option.new_tokens * us_per_token(*row);
+  row->sent_tokens += option.new_tokens;
+  plan_tokens_ += (option.new_tokens - plan_tokens_) * share_of_new;
+  return {option.node, row->process, row->beats, option.new_tokens, predicted, now};
+}
+
+void WorkerTable::end(Row& row, const Ticket& ticket) {
+  if (row.process == ticket.process && row.beats == ticket.beat)
+    row.sent_tokens = std::max(0.0, row.sent_tokens - ticket.tokens);
+}
+
+void WorkerTable::forget(const Ticket& ticket) {
+  if (Row* row = find(ticket.node)) end(*row, ticket);
+}
+
+std::optional<double> WorkerTable::finish(Instant now, const Ticket& ticket) {
+  Row* row = find(ticket.node);
+  if (!row) return std::nullopt;
+  end(*row, ticket);
+  if (row->process != ticket.process && ticket.process != 0) return std::nullopt;  // another process's doing
+  const double allowance = static_cast<double>(config_.allowance.us);
+  const double observed = static_cast<double>((now - ticket.sent).us);
+  judge(now, *row, (observed + allowance) / (ticket.predicted_us + allowance));
+  if (ticket.predicted_us <= 0) return std::nullopt;
+  return observed / ticket.predicted_us;
+}
+
+void WorkerTable::time_out(Instant now, const Ticket& ticket) {
+  if (static_cast<double>((now - ticket.sent).us) > config_.slow_factor * ticket.predicted_us)
+    fail(now, ticket);
+}
+
+void WorkerTable::fail(Instant now, const Ticket& ticket) {
+  Row* row = find(ticket.node);
+  if (!row || (row->process != ticket.process && ticket.process != 0)) return;
+  const double slow_now = std::min(config_.slow_factor * std::max(1.0, reference_) * 1.5, ratio_most);
+  if (row->slowness < slow_now) row->slowness = slow_now;
+  row->probe_at = std::max(row->probe_at, now + Duration{config_.heartbeat.us * row->probe_gap});
+}
+
+void WorkerTable::judge(Instant now, Row& row, double ratio) {
+  const bool was_slow = slow(row);
+  ratio = std::min(ratio, ratio_most);
+  row.slowness += (ratio - row.slowness) * share_of_new;
+  row.observed += (ratio - row.observed) * share_of_new;
+  if (!slow(row)) {
+    row.probe_gap = 1;
+  } else if (!was_slow) {
+    row.probe_at = now + config_.heartbeat;
+  }
+}
+
+}  // namespace troupe::router

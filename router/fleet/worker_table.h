@@ -1,0 +1,146 @@
+#pragma once
+// What this router knows of each inference worker: from its heartbeats (alive, draining, models, load) and
+// from its own experience (what it has sent there lately, how long answers took against the prediction). From
+// that it predicts when a worker would be done with a plan, and chooses the earliest.
+//
+//   wait    = (new tokens that wait there + those sent there since its last heartbeat + half a plan per busy
+//   lane)
+//             * lane time per token / lanes
+//   done in = (wait + new tokens of the plan * lane time per token) * slowness
+//
+// Slowness is a moving average of observed over predicted time. A worker that is `slow_factor` times slower
+// than the median of the others gets only a probe now and then until it is normal again (promise 11). A
+// request looks at a few workers, never at the load of all of them, so that a thousand workers cost no more
+// than ten.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/actor/core.h"
+
+namespace troupe::router {
+
+struct WorkerTableConfig {
+  Duration heartbeat{200'000};
+  double us_per_token = 20;  // of a worker that has not reported its own
+  double slow_factor = 3;
+  Duration allowance{1'000};        // on the way there and back; keeps tiny plans from looking slow
+  std::uint32_t probe_gap_max = 8;  // heartbeats between probes of a worker that stays slow; at first one
+};
+
+// Of one plan that was sent; given back when it ends.
+struct Ticket {
+  NodeId node = 0;
+  Incarnation process = 0;  // 0: no heartbeat was heard before
+  std::uint64_t beat = 0;   // heartbeats heard by then
+  double tokens = 0, predicted_us = 0;
+  Instant sent;
+};
+
+class WorkerTable {
+ public:
+  WorkerTable(WorkerTableConfig config, std::vector<NodeId> nodes);
+
+  // ---- what is heard ----
+  void start(Instant now);     // from now on every worker is taken for alive, until the first silence
+  void excuse(Duration deaf);  // they were not heard for so long because nobody listened
+  enum class News : std::uint8_t { known, restarted, ignored };
+  News hear(Instant now, NodeId node, const Heartbeat& heartbeat);
+  bool lose(NodeId node);  // until its next heartbeat. False: it was lost already, or there is none
+  // Once per heartbeat: the workers that have fallen silent since. Judges anew who is slow.
+  std::vector<NodeId> tick(Instant now);
+
+  // The number of a heartbeat that its present process cannot have sent before now, whatever is on its way.
+  std::uint64_t proof_of_life(Instant now, NodeId node) const;
+
+  // ---- what is known ----
+  bool has(NodeId node) const { return find(node) != nullptr; }
+  bool alive(Instant now, NodeId node) const;
+  bool usable(Instant now, NodeId node, std::string_view model) const;  // alive, not draining, has the model
+  bool slow(NodeId node) const;
+  double wait_us(NodeId node) const;
+  double predicted_us(NodeId node, double new_tokens) const;  // until it would be done, were it not slow
+  double slowness(NodeId node) const;
+  double us_per_token(NodeId node) const;
+  std::size_t alive_count(Instant now) const;
+  bool any_has(std::string_view model) const;  // that was heard of since the start, and is not lost
+  bool all_have(Instant now,
+                std::string_view model) const;              // that are alive and not draining; half are heard
+  bool all_follow(Instant now, std::uint64_t epoch) const;  // that are alive
+  // Who of those that are alive can never load this next model of these versions, and why; "": nobody.
+  std::string load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const;
+  const std::vector<NodeId>& nodes() const { return nodes_; }
+
+  // ---- where a plan goes ----
+  struct Ask {
+    std::uint64_t home = 0;  // hash of the user: the same worker every time while it lives (rendezvous hash)
+    std::uint64_t draw = 0;  // hash of the request: which others are looked at
+    std::string_view model;
+    std::span<const NodeId> tried;
+  };
+  // The home first, then the two with the shortest wait of a few that were drawn.
+  std::vector<NodeId> candidates(Instant now, const Ask& ask) const;
+  struct Option {
+    NodeId node = 0;
+    double new_tokens = 0;
+  };
+  // The option that is done first; ties go to the earlier option if it is the home (the first), then to the
+  // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not
+  // usable is passed over.
+  std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
+                               bool may_probe);
+  Ticket send(Instant now, const Option& option);
+  // It was answered. The ratio of observed over predicted time, if that says something.
+  std::optional<double> finish(Instant now, const Ticket& ticket);
+  // It was not, for so long: slow at once, unless that is no wonder for such a plan.
+  void time_out(Instant now, const Ticket& ticket);
+  void fail(Instant now, const Ticket& ticket);  // it was answered badly: slow at once
+  void forget(const Ticket& ticket);             // it is not waited for any more
+
+ private:
+  struct Row {
+    NodeId node = 0;
+    std::uint64_t hash = 0;
+    Instant heard;
+    bool lost = false;        // told dead, or found silent
+    Incarnation process = 0;  // 0: never heard
+    std::uint64_t beats = 0;
+    Heartbeat last;
+    double sent_tokens = 0;  // since the last heartbeat, not ended
+    double slowness = 1;     // by answers and by what was taken for slow
+    double observed = 1;     // by answers only, so that judgements do not feed on each other
+    Instant probe_at;
+    std::uint32_t probe_gap = 1;  // heartbeats
+  };
+  const Row* find(NodeId node) const;
+  Row* find(NodeId node);
+  bool alive(Instant now, const Row& row) const;
+  bool usable(Instant now, const Row& row, std::string_view model) const;
+  bool slow(const Row& row) const;
+  // A heartbeat is missing: maybe lost, maybe its sender is; others come first until the next one.
+  bool overdue(Instant now, const Row& row) const;
+  bool avoided(Instant now, const Row& row) const { return slow(row) || overdue(now, row); }
+  bool shed(Instant now, const Row& row) const {
+    return overdue(now, row) || (slow(row) && now < row.probe_at);
+  }
+  double us_per_token(const Row& row) const;
+  double wait_us(const Row& row) const;
+  double done_us(const Row& row, double new_tokens) const;
+  bool earlier(const Row& a, const Option& option_a, const Row& b, const Option& option_b, NodeId home) const;
+  const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
+  std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;
+  void judge(Instant now, Row& row, double ratio);
+  void end(Row& row, const Ticket& ticket);
+
+  WorkerTableConfig config_;
+  Duration silence_;
+  std::vector<NodeId> nodes_;
+  std::vector<Row> rows_;   // in order of node
+  double reference_ = 0;    // median of what was observed; 0: nobody to compare with
+  double plan_tokens_ = 0;  // moving average of what is sent
+};
+
+}  // namespace troupe::router

@@ -1,0 +1,339 @@
+#include "router/fleet/worker_table.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "placement/heat/spread.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::int64_t beat_us = 1'000;
+WorkerTable table_of(std::vector<NodeId> nodes) {
+  return WorkerTable({.heartbeat = {beat_us}, .us_per_token = 10, .allowance = {0}}, std::move(nodes));
+}
+Heartbeat heartbeat(std::uint64_t tokens_waiting = 0, Incarnation incarnation = 5) {
+  Heartbeat beat{.incarnation = incarnation, .lanes = 1, .tokens_waiting = tokens_waiting};
+  beat.models = {"m"};
+  return beat;
+}
+WorkerTable::News hear(WorkerTable& table, Instant now, NodeId node, Heartbeat beat) {
+  static std::uint64_t sequence = 0;  // any that rises
+  beat.sequence = ++sequence;
+  return table.hear(now, node, beat);
+}
+NodeId chosen(WorkerTable& table, std::int64_t us, std::vector<WorkerTable::Option> options) {
+  const auto option = table.choose({us}, options, "m", true);
+  return option ? option->node : 0;
+}
+// Answered after `times` the predicted time.
+void answer(WorkerTable& table, NodeId node, double times, int count = 1) {
+  for (int i = 0; i < count; ++i) {
+    const Ticket ticket = table.send({0}, {node, 100});
+    table.finish({static_cast<std::int64_t>(ticket.predicted_us * times)}, ticket);
+  }
+}
+
+TEST_CASE("every worker is taken for alive until three heartbeats have passed in silence") {
+  WorkerTable table = table_of({1, 2});
+  table.start({100});
+  CHECK(table.usable({3'099}, 1, "any model"));
+  CHECK_FALSE(table.usable({3'100}, 1, "any model"));
+  hear(table, {3'200}, 2, heartbeat());
+  CHECK(table.tick({3'300}) == std::vector<NodeId>{1});
+  CHECK(table.tick({3'400}).empty());
+  CHECK(table.usable({6'199}, 2, "m"));
+  CHECK_FALSE(table.usable({6'000}, 2, "another model"));
+  CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
+}
+
+TEST_CASE("only a worker that was heard of and lives has a model") {
+  WorkerTable table = table_of({1, 2});
+  table.start({0});
+  CHECK_FALSE(table.any_has("m"));
+  hear(table, {1}, 1, heartbeat());
+  CHECK(table.any_has("m"));
+  CHECK_FALSE(table.any_has("another"));
+  CHECK(table.lose(1));
+  CHECK_FALSE(table.lose(1));
+  CHECK_FALSE(table.any_has("m"));
+}
+
+TEST_CASE("a worker is not silent for the time in which nobody listened") {
+  WorkerTable table = table_of({1, 2});
+  for (const NodeId node : {1, 2}) hear(table, {1'000}, node, heartbeat());
+  table.excuse({8'000});
+  CHECK(table.tick({10'000}).empty());
+  hear(table, {10'000}, 1, heartbeat());
+  CHECK(table.tick({12'000}) == std::vector<NodeId>{2});
+}
+
+TEST_CASE(
+    "a worker whose heartbeat is overdue comes after the others, and is as good as they with the next one") {
+  WorkerTable table = table_of({1, 2});
+  for (const NodeId node : {1, 2}) hear(table, {0}, node, heartbeat());
+  hear(table, {1'000}, 2, heartbeat());
+  CHECK(chosen(table, 1'500, {{1, 10}, {2, 100}}) == 1);
+  CHECK(chosen(table, 1'501, {{1, 10}, {2, 100}}) == 2);
+  CHECK(chosen(table, 1'501, {{1, 10}}) == 1);
+  hear(table, {1'600}, 1, heartbeat());
+  CHECK(chosen(table, 1'700, {{1, 10}, {2, 100}}) == 1);
+}
+
+TEST_CASE("a lost worker comes back with its next heartbeat, a draining one when it stops") {
+  WorkerTable table = table_of({1});
+  table.lose(1);
+  CHECK_FALSE(table.alive({0}, 1));
+  CHECK(hear(table, {1}, 1, heartbeat()) == WorkerTable::News::known);
+  CHECK(table.usable({2}, 1, "m"));
+  Heartbeat draining = heartbeat();
+  draining.draining = true;
+  hear(table, {3}, 1, draining);
+  CHECK(table.alive({4}, 1));
+  CHECK_FALSE(table.usable({4}, 1, "m"));
+}
+
+TEST_CASE("another incarnation is another process, an older one is not heard") {
+  WorkerTable table = table_of({1});
+  CHECK(hear(table, {0}, 1, heartbeat(0, 5)) == WorkerTable::News::known);
+  CHECK(hear(table, {1}, 1, heartbeat(0, 7)) == WorkerTable::News::restarted);
+  CHECK(hear(table, {2}, 1, heartbeat(0, 5)) == WorkerTable::News::ignored);
+  CHECK(hear(table, {3}, 1, heartbeat(0, 7)) == WorkerTable::News::known);
+  CHECK(hear(table, {4}, 9, heartbeat()) == WorkerTable::News::ignored);
+}
+
+TEST_CASE("the wait is what the worker reported and what was sent since, over its lanes") {
+  WorkerTable table = table_of({1});
+  Heartbeat beat = heartbeat(60);
+  beat.lanes = 2;
+  beat.us_per_token = 4;
+  hear(table, {0}, 1, beat);
+  CHECK(table.wait_us(1) == 120);
+  const Ticket first = table.send({1}, {1, 50});
+  CHECK(first.predicted_us == 120 + 200);
+  CHECK(table.wait_us(1) == 220);
+  const Ticket second = table.send({1}, {1, 30});
+  table.forget(first);
+  CHECK(table.wait_us(1) == 180);
+  hear(table, {2}, 1, beat);  // counts the second
+  table.forget(second);
+  CHECK(table.wait_us(1) == 120);
+  beat.lanes_busy = 1;
+  hear(table, {3}, 1, beat);
+  CHECK(table.wait_us(1) > 120);
+}
+
+TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of a new process does") {
+  WorkerTable table = table_of({1});
+  Heartbeat beat = heartbeat(10);
+  beat.sequence = 7;
+  CHECK(table.hear({0}, 1, beat) == WorkerTable::News::known);
+  Heartbeat late = heartbeat(1'000);
+  late.sequence = 6;
+  CHECK(table.hear({2'000}, 1, late) == WorkerTable::News::ignored);
+  const Ticket sent = table.send({2'000}, {1, 5});
+  CHECK(table.hear({2'000}, 1, beat) == WorkerTable::News::ignored);
+  CHECK(table.wait_us(1) == 150);
+  CHECK_FALSE(table.alive({3'000}, 1));  // neither says that it lives still
+  table.lose(1);
+  table.hear({2'001}, 1, late);
+  CHECK_FALSE(table.alive({2'001}, 1));
+  Heartbeat reborn = heartbeat(0, 6);
+  reborn.sequence = 1;
+  CHECK(table.hear({2'002}, 1, reborn) == WorkerTable::News::restarted);
+  CHECK(table.alive({2'002}, 1));
+  table.forget(sent);
+}
+
+TEST_CASE("the earliest completion is chosen: the queue counts, and so does what need not be computed") {
+  WorkerTable table = table_of({1, 2, 3});
+  hear(table, {0}, 1, heartbeat(100));
+  hear(table, {0}, 2, heartbeat(0));
+  CHECK(chosen(table, 1, {{1, 10}, {2, 100}}) == 2);
+  CHECK(chosen(table, 1, {{1, 10}, {2, 120}}) == 1);
+  CHECK(chosen(table, 1, {}) == 0);
+  table.lose(2);
+  CHECK(chosen(table, 1, {{1, 10}, {2, 0}}) == 1);
+}
+
+TEST_CASE("a tie goes to the home, else to the lower node") {
+  WorkerTable table = table_of({1, 2, 3});
+  CHECK(chosen(table, 1, {{3, 10}, {1, 10}, {2, 10}}) == 3);
+  CHECK(chosen(table, 1, {{3, 11}, {2, 10}, {1, 10}}) == 1);
+}
+
+TEST_CASE("the home stays while it lives, and the homes of all are spread evenly") {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 1; node <= 10; ++node) nodes.push_back(node);
+  WorkerTable table = table_of(nodes);
+  std::map<NodeId, int> homes;
+  for (std::uint64_t user = 0; user < 1'000; ++user) {
+    const auto home = table.candidates({0}, {.home = spread(user), .draw = user, .model = "m"}).at(0);
+    ++homes[home];
+    table.lose(home == 1 ? 2 : 1);  // somebody else
+    CHECK(table.candidates({0}, {.home = spread(user), .draw = user + 1, .model = "m"}).at(0) == home);
+    hear(table, {0}, home == 1 ? 2 : 1, heartbeat());
+  }
+  for (const auto& [node, count] : homes) CHECK(count > 60);
+}
+
+TEST_CASE("candidates are the home and the two with the shortest wait, never the tried ones") {
+  WorkerTable table = table_of({1, 2, 3, 4, 5});
+  for (NodeId node = 1; node <= 5; ++node) hear(table, {0}, node, heartbeat(node * 10));
+  const auto nodes = table.candidates({1}, {.home = 7, .model = "m"});
+  REQUIRE(nodes.size() == 3);
+  const NodeId home = nodes[0];
+  CHECK(nodes[1] == (home == 1 ? 2 : 1));
+  CHECK(nodes[2] == (home <= 2 ? 3 : 2));
+  const std::vector<NodeId> tried{home, nodes[1]};
+  for (const NodeId node : table.candidates({1}, {.home = 7, .model = "m", .tried = tried}))
+    CHECK(node != home);
+  const std::vector<NodeId> all{1, 2, 3, 4, 5};
+  CHECK(table.candidates({1}, {.home = 7, .model = "m", .tried = all}).empty());
+}
+
+TEST_CASE("of a thousand workers a few are looked at, others for other requests") {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 1; node <= 1'000; ++node) nodes.push_back(node);
+  WorkerTable table = table_of(nodes);
+  std::set<NodeId> seen;
+  for (std::uint64_t draw = 0; draw < 100; ++draw) {
+    const auto found = table.candidates({0}, {.home = 1, .draw = spread(draw), .model = "m"});
+    CHECK(found.size() == 3);
+    seen.insert(found.begin() + 1, found.end());
+  }
+  CHECK(seen.size() > 100);
+  CHECK(table.candidates({0}, {.home = 1, .draw = 5, .model = "m"}) ==
+        table.candidates({0}, {.home = 1, .draw = 5, .model = "m"}));
+}
+
+TEST_CASE(
+    "a worker that is much slower than it should be gets a probe now and then, until it is normal again") {
+  WorkerTable table = table_of({1, 2, 3});
+  for (NodeId node = 1; node <= 3; ++node) hear(table, {0}, node, heartbeat());
+  answer(table, 3, 10, 10);
+  table.tick({0});
+  CHECK(table.slow(3));
+  CHECK(table.slowness(3) > 5);
+  const std::int64_t later = beat_us + 1;
+  CHECK(chosen(table, later, {{3, 0}, {1, 100}}) == 3);  // a probe, at any price
+  CHECK(chosen(table, later + 1, {{3, 0}, {1, 100}}) == 1);
+  CHECK(chosen(table, later + beat_us, {{3, 0}, {1, 100}}) == 3);
+  for (NodeId node = 1; node <= 3; ++node) hear(table, {later + 2 * beat_us}, node, heartbeat());
+  CHECK(chosen(table, later + 2 * beat_us, {{3, 0}, {1, 100}}) == 1);  // the second gap is longer
+  CHECK(chosen(table, later + 2 * beat_us, {{3, 0}}) == 3);            // better than nobody
+  answer(table, 3, 1, 12);
+  CHECK_FALSE(table.slow(3));
+}
+
+TEST_CASE("a worker that does not answer in time is slow at once; one alone never is") {
+  WorkerTable table = table_of({1, 2});
+  table.tick({0});
+  table.time_out({300}, table.send({0}, {1, 10}));
+  CHECK_FALSE(table.slow(1));  // three times the prediction, and no more
+  table.time_out({401}, table.send({0}, {1, 0}));
+  CHECK(table.slow(1));
+  CHECK_FALSE(table.slow(2));
+  CHECK(chosen(table, 1, {{1, 0}, {2, 50}}) == 2);
+  WorkerTable alone = table_of({1});
+  alone.tick({0});
+  alone.time_out({1'000}, alone.send({0}, {1, 10}));
+  CHECK_FALSE(alone.slow(1));
+}
+
+TEST_CASE("a worker that fails is slow at once, however fast it does") {
+  WorkerTable table = table_of({1, 2});
+  table.tick({0});
+  table.fail({0}, table.send({0}, {1, 10}));
+  CHECK(table.slow(1));
+}
+
+TEST_CASE("rounds of time-outs on most workers do not add up: with answers all are normal soon") {
+  constexpr NodeId count = 5;
+  WorkerTable table = table_of({1, 2, 3, 4, 5});
+  std::int64_t now = 0;
+  const auto beats = [&] {
+    now += beat_us;
+    for (NodeId node = 1; node <= count; ++node) hear(table, {now}, node, heartbeat());
+    table.tick({now});
+  };
+  for (int round = 0; round < 2'000; ++round) {
+    beats();
+    for (NodeId node = 1; node < count; ++node) table.fail({now}, table.send({now}, {node, 1}));
+  }
+  for (NodeId node = 1; node <= count; ++node) CHECK(table.slowness(node) < 5);
+  const std::int64_t end = now + 10 * beat_us;  // two seconds with a heartbeat of 200 ms
+  while (now < end) {
+    beats();
+    for (int i = 0; i < 4; ++i) {
+      const NodeId node = chosen(table, now, {{1, 10}, {2, 10}, {3, 10}, {4, 10}, {5, 10}});
+      const Ticket ticket = table.send({now}, {node, 10});
+      table.finish({now + static_cast<std::int64_t>(ticket.predicted_us)}, ticket);
+    }
+  }
+  for (NodeId node = 1; node <= count; ++node) CHECK_FALSE(table.slow(node));
+}
+
+TEST_CASE("when the drawn workers are no good the others are looked at, until two are found") {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 1; node <= 200; ++node) nodes.push_back(node);
+  WorkerTable table = table_of(nodes);
+  for (NodeId node = 1; node <= 200; ++node)
+    if (node % 50 != 0) table.lose(node);  // four are left
+  for (std::uint64_t draw = 0; draw < 100; ++draw) {
+    const auto found = table.candidates({0}, {.home = 1, .draw = spread(draw), .model = "m"});
+    CHECK(found.size() >= 2);
+    for (const NodeId node : found) CHECK(node % 50 == 0);
+  }
+}
+
+TEST_CASE("when all are slower than predicted nobody is slow") {
+  WorkerTable table = table_of({1, 2, 3});
+  for (NodeId node = 1; node <= 3; ++node) answer(table, node, 8, 10);
+  table.tick({0});
+  for (NodeId node = 1; node <= 3; ++node) CHECK_FALSE(table.slow(node));
+}
+
+TEST_CASE("a worker's refusal of a next model counts for those versions, while it lives and takes plans") {
+  WorkerTable table = table_of({1, 2});
+  Heartbeat beat = heartbeat();
+  beat.versions_epoch = 7;
+  beat.refused_model = "n";
+  beat.refused_why = "why";
+  hear(table, {0}, 2, beat);
+  CHECK(table.load_refusal({1}, 7, "n") == "node 2: why");
+  CHECK(table.load_refusal({1}, 8, "n").empty());
+  CHECK(table.load_refusal({1}, 7, "m").empty());
+  CHECK(table.load_refusal({1}, 7, "").empty());
+  CHECK(table.load_refusal({5'000}, 7, "n").empty());
+  beat.draining = true;
+  hear(table, {1}, 2, beat);
+  CHECK(table.load_refusal({2}, 7, "n").empty());
+}
+
+TEST_CASE("a model is everywhere when every live worker that takes plans has said so") {
+  WorkerTable table = table_of({1, 2, 3});
+  table.start({0});
+  hear(table, {0}, 1, heartbeat());
+  hear(table, {0}, 2, heartbeat());
+  CHECK_FALSE(table.all_have({1}, "m"));  // 3 has said nothing yet
+  table.lose(3);
+  CHECK(table.all_have({1}, "m"));
+  CHECK_FALSE(table.all_have({1}, "n"));
+  table.lose(2);
+  CHECK_FALSE(table.all_have({1}, "m"));  // one of three is heard
+  hear(table, {1}, 2, heartbeat());
+  CHECK_FALSE(table.all_have({5'000}, "m"));  // nobody lives
+  CHECK_FALSE(table.all_follow({1}, 4));
+  for (NodeId node : {1, 2}) {
+    Heartbeat beat = heartbeat();
+    beat.versions_epoch = 4;
+    hear(table, {2}, node, beat);
+  }
+  CHECK(table.all_follow({3}, 4));
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,63 @@
+#include "router/request/fingerprint.h"
+
+#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
+#include <xxhash.h>
+
+#include <string_view>
+#include <vector>
+
+namespace troupe::router {
+namespace {
+
+class Fingerprint {
+ public:
+  explicit Fingerprint(std::string_view kind) {
+    XXH3_INITSTATE(&state_);
+    XXH3_64bits_reset(&state_);
+    add(kind);
+  }
+  void add(std::uint64_t number) { XXH3_64bits_update(&state_, &number, sizeof number); }
+  void add(std::string_view text) {
+    add(std::uint64_t{text.size()});
+    XXH3_64bits_update(&state_, text.data(), text.size());
+  }
+  void add(const std::vector<Token>& tokens) {
+    add(std::uint64_t{tokens.size()});
+    XXH3_64bits_update(&state_, tokens.data(), tokens.size() * sizeof(Token));
+  }
+  std::uint64_t value() const { return XXH3_64bits_digest(&state_); }
+
+ private:
+  XXH3_state_t state_;
+};
+
+}  // namespace
+
+std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_version) {
+  Fingerprint print("rank");
+  print.add(request.tenant);
+  print.add(request.user);
+  print.add(profile_version);
+  print.add(std::uint64_t{request.candidates.size()});
+  for (const std::string& candidate : request.candidates) print.add(candidate);
+  return print.value();
+}
+
+std::uint64_t fingerprint(const ScoreRequest& request) {
+  Fingerprint print("score");
+  print.add(request.tenant);
+  print.add(request.query);
+  print.add(request.label_tokens);
+  print.add(std::uint64_t{request.items.size()});
+  for (const TokenList& item : request.items) print.add(item.tokens);
+  return print.value();
+}
+
+std::uint64_t user_hash(std::string_view tenant, std::string_view user) {
+  Fingerprint print("user");
+  print.add(tenant);
+  print.add(user);
+  return print.value();
+}
+
+}  // namespace troupe::router

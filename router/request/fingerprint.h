@@ -1,0 +1,15 @@
+#pragma once
+// What requests are recognised by: XXH3-64 over the length-prefixed parts, so that every router and every
+// process of it comes to the same number. Whoever asks, and how long it may take, is no part of it.
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe::router {
+
+std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_version);
+std::uint64_t fingerprint(const ScoreRequest& request);
+std::uint64_t user_hash(std::string_view tenant, std::string_view user);
+
+}  // namespace troupe::router

@@ -1,0 +1,25 @@
+#include "router/request/fingerprint.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::router {
+namespace {
+
+TEST_CASE("a fingerprint is over the content, and not over who asks or how long it may take") {
+  const RankRequest one{1, "t", "ann", {"a", "b"}, 0, "bat", 50};
+  CHECK(fingerprint(one, 3) == fingerprint(RankRequest{2, "t", "ann", {"a", "b"}, 1, "user", 60}, 3));
+  CHECK(fingerprint(one, 3) != fingerprint(one, 4));
+  CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "", "tann", {"a", "b"}}, 3));
+  CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "ann", {"ab"}}, 3));
+  const ScoreRequest score{1, "t", {5}, {{{6}}, {{7}}}, {8}};
+  CHECK(fingerprint(score) == fingerprint(ScoreRequest{9, "t", {5}, {{{6}}, {{7}}}, {8}, true}));
+  CHECK(fingerprint(score) != fingerprint(ScoreRequest{1, "t", {5}, {{{6, 7}}}, {8}}));
+}
+
+TEST_CASE("a user's number depends on the tenant and where its name ends") {
+  CHECK(user_hash("t", "ann") == user_hash("t", "ann"));
+  CHECK(user_hash("t", "ann") != user_hash("ta", "nn"));
+}
+
+}  // namespace
+}  // namespace troupe::router

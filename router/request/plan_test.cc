@@ -1,0 +1,199 @@
+#include "router/request/plan.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+
+namespace troupe::router {
+namespace {
+
+const NameContext context{"model 1", "layout 1"};
+
+// The form of tiny-ranker-games: system of 8 tokens, <user>, three instruction tokens, <disc>.
+PromptForm games() { return {{1, 10, 11, 12, 13, 14, 15, 16}, {4}, {7, 8, 9}, {5}, 512, 17'903}; }
+
+Profile history_of(std::uint32_t events) {
+  Profile profile{1, std::vector<Token>(4 * events), std::vector<std::uint32_t>(events, 4)};
+  std::iota(profile.tokens.begin(), profile.tokens.end(), 20);
+  return profile;
+}
+
+std::vector<Item> candidates(std::initializer_list<std::size_t> lengths) {
+  std::vector<Item> items;
+  for (const std::size_t length : lengths) {
+    const Token n = static_cast<Token>(items.size());
+    Item item{"item " + std::to_string(n), "", std::vector<Token>(length, 100 + n), 1'044 + n, {}};
+    item.block = item_block(games(), context, item.tokens);
+    items.push_back(item);
+  }
+  return items;
+}
+
+using Indices = std::vector<std::uint32_t>;
+
+TEST_CASE("user prefix: positions and sight are those of the model's description") {
+  const FittedHistory history = fit_history(games(), history_of(3), 4);
+  const auto plan = rank_plan(games(), context, Prefix::user, "t", "ann", history, candidates({4, 4}));
+  const auto& s = plan.segments;
+  REQUIRE(s.size() == 6);  // system, user (U = 13), two items, instruction, discriminant
+  CHECK(s[0].start == 0);
+  CHECK(s[0].sees == Indices{});
+  CHECK(s[1].kind == SegmentKind::user);
+  CHECK(s[1].tokens.size() == 13);
+  CHECK(s[1].tokens[0] == 4);
+  CHECK(s[1].start == 8);
+  CHECK(s[1].sees == Indices{0});
+  for (std::size_t item : {2, 3}) {
+    CHECK(s[item].start == 8 + 13);
+    CHECK(s[item].sees == Indices{0, 1});
+  }
+  CHECK(s[4].start == 8 + 13 + 4);
+  CHECK(s[4].sees == Indices{0, 1, 2, 3});
+  CHECK(s[5].start == 8 + 13 + 4 + 3);
+  CHECK(s[5].sees == Indices{0, 1, 2, 3, 4});
+  REQUIRE(plan.readouts.size() == 1);
+  CHECK(plan.readouts[0] == PlannedReadout{5, 0, {1'044, 1'045}});
+}
+
+TEST_CASE("item prefix: positions and sight are those of the model's description") {
+  const FittedHistory history = fit_history(games(), history_of(3), 4);
+  const auto plan = rank_plan(games(), context, Prefix::item, "t", "ann", history, candidates({4, 2}));
+  const auto& s = plan.segments;
+  REQUIRE(s.size() == 6);  // system, two items, user, instruction, discriminant
+  for (std::size_t item : {1, 2}) {
+    CHECK(s[item].kind == SegmentKind::item);
+    CHECK(s[item].start == 8);
+    CHECK(s[item].sees == Indices{0});
+  }
+  CHECK(s[3].kind == SegmentKind::user);
+  CHECK(s[3].start == 12);  // after the longest item
+  CHECK(s[3].sees == Indices{0, 1, 2});
+  CHECK(s[4].start == 12 + 13);
+  CHECK(s[4].sees == Indices{0, 1, 2, 3});
+  CHECK(s[5].start == 12 + 13 + 3);
+  CHECK(s[5].sees == Indices{0, 1, 2, 3, 4});
+  CHECK(plan.readouts[0].segment == 5);
+}
+
+TEST_CASE("only what the prefix shares has a name, and its owner is known") {
+  const FittedHistory history = fit_history(games(), history_of(2), 4);
+  const auto items = candidates({4, 4});
+  const auto up = rank_plan(games(), context, Prefix::user, "t", "ann", history, items).segments;
+  CHECK(up[0].block == system_block(games(), context));
+  CHECK(up[1].block == user_block(games(), context, "t", history.tokens));
+  CHECK(up[1].owner == user_key("t", "ann"));
+  for (std::size_t i = 2; i < up.size(); ++i) CHECK_FALSE(up[i].block.has_value());
+
+  const auto ip = rank_plan(games(), context, Prefix::item, "t", "ann", history, items).segments;
+  CHECK(ip[0].block == system_block(games(), context));
+  CHECK(ip[1].block == items[0].block);
+  CHECK(ip[1].owner == "item 0");
+  for (std::size_t i = 3; i < ip.size(); ++i) CHECK_FALSE(ip[i].block.has_value());
+
+  auto none = rank_plan(games(), context, Prefix::none, "t", "ann", history, items).segments;
+  for (const auto& segment : none) CHECK_FALSE(segment.block.has_value());
+  REQUIRE(none.size() == up.size());
+  for (std::size_t i = 0; i < none.size(); ++i) {  // otherwise it is the user plan
+    none[i].block = up[i].block;
+    none[i].owner = up[i].owner;
+  }
+  CHECK(none == up);
+}
+
+TEST_CASE("names of users are salted by tenant, names of items are not") {
+  const std::vector<Token> tokens{4, 20, 21};
+  CHECK(user_block(games(), context, "a", tokens) != user_block(games(), context, "b", tokens));
+  CHECK(user_block(games(), context, "", tokens) != item_block(games(), context, tokens));
+  CHECK(user_key("a", "b:c") != user_key("a:b", "c"));
+  CHECK(user_key("1", "2") != user_key("", "12"));
+}
+
+TEST_CASE("a name changes with the system prompt that the block sees") {
+  PromptForm other = games();
+  other.system[3] = 99;
+  const std::vector<Token> tokens{100, 101};
+  CHECK(item_block(games(), context, tokens) != item_block(other, context, tokens));
+}
+
+TEST_CASE("a long history keeps its newest events and says how many it lost") {
+  PromptForm form = games();
+  form.positions_max = 8 + 1 + 4 + 3 + 1 + 10;  // room for ten history tokens: two events of four
+  const FittedHistory fitted = fit_history(form, history_of(5), 4);
+  CHECK(fitted.cut == 3);
+  CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
+  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, candidates({4}));
+  CHECK(plan.history_cut == 3);
+  const auto& last = plan.segments.back();
+  CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=
+        static_cast<std::int32_t>(form.positions_max));
+}
+
+TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
+  PromptForm form = games();
+  form.positions_max = 5;
+  const FittedHistory fitted = fit_history(form, history_of(2), 4);
+  CHECK(fitted.cut == 2);
+  CHECK(fitted.tokens == form.user);
+}
+
+TEST_CASE("a model without a system prompt and an empty history has no empty segments") {
+  PromptForm form = games();
+  form.system.clear();
+  form.user.clear();
+  const FittedHistory history = fit_history(form, {}, 4);
+  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", history, candidates({4}));
+  REQUIRE(plan.segments.size() == 3);
+  CHECK(plan.segments[0].start == 0);
+  CHECK(plan.segments[0].sees == Indices{});
+  CHECK(plan.segments[1].start == 4);
+  CHECK(plan.segments[2].start == 7);
+  CHECK(plan.readouts[0].segment == 2);
+}
+
+// The segments that the model's own reference used for one request, against ours from the same features.
+void check_golden(const nlohmann::json& request, const char* plan, Prefix prefix) {
+  Profile profile;
+  std::vector<Item> items;
+  const nlohmann::json& expected = request["plans"][plan]["segments"];
+  for (const auto& segment : expected) {
+    const auto tokens = segment["tokens"].get<std::vector<Token>>();
+    if (segment["kind"] == "user") {
+      profile.tokens.assign(tokens.begin() + 1, tokens.end());
+      profile.events.assign(profile.tokens.size() / 4, 4);
+    }
+    if (segment["kind"] == "item") {
+      const Token candidate = request["candidates"][items.size()].get<Token>();
+      items.push_back({std::to_string(candidate), "", tokens, 1'044 + candidate, {}});
+    }
+  }
+  const FittedHistory history = fit_history(games(), profile, 4);
+  const auto ours = rank_plan(games(), context, prefix, "", "ann", history, items);
+  REQUIRE(ours.segments.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(ours.segments[i].tokens == expected[i]["tokens"].get<std::vector<Token>>());
+    CHECK(ours.segments[i].start == expected[i]["start"].get<std::int32_t>());
+    CHECK(ours.segments[i].sees == expected[i]["sees"].get<Indices>());
+  }
+  CHECK(ours.readouts[0].rows.size() == request["plans"][plan]["logits"].size());
+}
+
+TEST_CASE("the plans of the shipped ranker's golden requests are rebuilt token by token") {
+  std::ifstream file(std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-ranker-games/golden.json");
+  if (!file) {
+    MESSAGE("skipped: ../shared/models/tiny-ranker-games/golden.json is not there");
+    return;
+  }
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  for (const auto& request : golden["requests"]) {
+    CAPTURE(request["user_id"].get<int>());
+    check_golden(request, "up", Prefix::user);
+    check_golden(request, "ip", Prefix::item);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,29 @@
+#include "router/request/pull_cost.h"
+
+#include <algorithm>
+
+namespace troupe::router {
+namespace {
+
+constexpr double start_us = 20'000;      // of computing, that the start value counts for
+constexpr double pull_us_max = 1e6;      // of one answer: a longer one says no more
+constexpr double keep_per_beat = 0.986;  // half after 50 heartbeats: ten seconds of 200 ms
+
+}  // namespace
+
+void PullCost::note(double tokens, double pull_us, double us_per_token) {
+  if (tokens <= 0 || pull_us <= 0 || us_per_token <= 0) return;
+  pulled_us_ += std::min(pull_us, pull_us_max);
+  computed_us_ += tokens * us_per_token;
+}
+
+void PullCost::beat() {
+  pulled_us_ *= keep_per_beat;
+  computed_us_ *= keep_per_beat;
+}
+
+double PullCost::share() const {
+  return std::min(1.0, (start_ * start_us + pulled_us_) / (start_us + computed_us_));
+}
+
+}  // namespace troupe::router

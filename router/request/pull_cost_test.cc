@@ -1,0 +1,52 @@
+#include "router/request/pull_cost.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::router {
+namespace {
+
+TEST_CASE("before a pull was measured the start value holds") {
+  PullCost cost(0.25);
+  CHECK(cost.share() == 0.25);
+  cost.beat();
+  CHECK(cost.share() == 0.25);
+}
+
+TEST_CASE("what requests see counts more and more, as a ratio of sums") {
+  PullCost cost(0.25);
+  cost.note(100, 1'000, 20);  // half of what computing takes
+  CHECK(cost.share() > 0.25);
+  CHECK(cost.share() < 0.3);
+  for (int i = 0; i < 1'000; ++i) cost.note(100, 1'000, 20);
+  CHECK(cost.share() == doctest::Approx(0.5).epsilon(0.01));
+  for (int i = 0; i < 100'000; ++i) cost.note(10, 2, 20);  // a hundredth
+  CHECK(cost.share() == doctest::Approx(0.055).epsilon(0.1));
+}
+
+TEST_CASE("pulls that are dearer than computing make the share one, and are tried again after a while") {
+  PullCost cost(0.25);
+  for (int i = 0; i < 1'000; ++i) cost.note(100, 6'000, 20);
+  CHECK(cost.share() == 1);
+  int beats = 0;
+  for (; cost.share() == 1; ++beats) cost.beat();
+  CHECK(beats > 100);  // of 200 ms: not at once
+  CHECK(beats < 600);
+  for (int i = 0; i < 2'000; ++i) cost.beat();
+  CHECK(cost.share() == doctest::Approx(0.25).epsilon(0.01));
+}
+
+TEST_CASE("what says nothing changes nothing") {
+  PullCost cost(0.25);
+  cost.note(0, 1'000, 20);
+  cost.note(100, 0, 20);
+  cost.note(100, 1'000, 0);  // the worker has computed nothing yet
+  CHECK(cost.share() == 0.25);
+}
+
+TEST_CASE("a start of one or of nothing is kept as it is") {
+  CHECK(PullCost(1).share() == 1);
+  CHECK(PullCost(0).share() == 0);
+}
+
+}  // namespace
+}  // namespace troupe::router

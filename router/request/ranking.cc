@@ -1,0 +1,40 @@
+#include "router/request/ranking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/base/check.h"
+
+namespace troupe::router {
+
+bool all_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+}
+
+std::vector<double> softmax(std::span<const double> scores) {
+  std::vector<double> shares(scores.begin(), scores.end());
+  if (shares.empty()) return shares;
+  const double largest = *std::max_element(shares.begin(), shares.end());
+  double sum = 0;
+  for (double& share : shares) sum += share = std::exp(share - largest);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+std::vector<RankedItem> rank_items(std::span<const Item> items, std::span<const double> scores,
+                                   std::uint32_t top_k) {
+  TROUPE_CHECK(items.size() == scores.size(), "one score per candidate");
+  const std::vector<double> probabilities = softmax(scores);
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  if (top_k > 0 && top_k < order.size()) order.resize(top_k);
+  std::vector<RankedItem> ranked;
+  for (const std::size_t i : order)
+    ranked.push_back({items[i].id, items[i].title, scores[i], probabilities[i]});
+  return ranked;
+}
+
+}  // namespace troupe::router

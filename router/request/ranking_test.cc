@@ -1,0 +1,51 @@
+#include "router/request/ranking.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace troupe::router {
+namespace {
+
+std::vector<Item> items(std::initializer_list<const char*> ids) {
+  std::vector<Item> list;
+  for (const char* id : ids) list.push_back({.id = id, .title = std::string("the ") + id});
+  return list;
+}
+
+TEST_CASE("items come best first, and ties in the order of the candidates") {
+  const auto list = items({"a", "b", "c", "d"});
+  const auto ranked = rank_items(list, std::vector<double>{1, 3, 1, 2}, 0);
+  REQUIRE(ranked.size() == 4);
+  CHECK(ranked[0].id == "b");
+  CHECK(ranked[0].title == "the b");
+  CHECK(ranked[1].id == "d");
+  CHECK(ranked[2].id == "a");
+  CHECK(ranked[3].id == "c");
+}
+
+TEST_CASE("top_k cuts the list but not the probabilities") {
+  const auto list = items({"a", "b", "c"});
+  const auto ranked = rank_items(list, std::vector<double>{0, 0, std::log(2.0)}, 1);
+  REQUIRE(ranked.size() == 1);
+  CHECK(ranked[0].id == "c");
+  CHECK(ranked[0].probability == doctest::Approx(0.5));
+  CHECK(rank_items(list, std::vector<double>{1, 2, 3}, 9).size() == 3);
+}
+
+TEST_CASE("a softmax of huge scores neither overflows nor vanishes") {
+  const auto shares = softmax(std::vector<double>{1e4, 1e4, -1e4});
+  CHECK(shares[0] == doctest::Approx(0.5));
+  CHECK(shares[2] == 0);
+  CHECK(softmax({}).empty());
+}
+
+TEST_CASE("a value that is no number is seen") {
+  CHECK(all_finite(std::vector<double>{0, -1e300}));
+  CHECK_FALSE(all_finite(std::vector<double>{0, std::nan("")}));
+  CHECK_FALSE(all_finite(std::vector<double>{std::numeric_limits<double>::infinity()}));
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,130 @@
+#include "router/request/request_check.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "router/request/policy.h"
+
+namespace troupe::router {
+namespace {
+
+using Fault = std::optional<Refusal>;
+
+Fault bad_id(const std::string& id, std::string_view field, const RequestLimits& limits, bool may_be_empty) {
+  if (id.empty() && !may_be_empty)
+    return Refusal{400, "empty_" + std::string(field), "the id is empty", std::string(field), "an id"};
+  if (id.size() > limits.id_bytes_max)
+    return Refusal{413, "id_too_long", "the id has " + std::to_string(id.size()) + " bytes",
+                   std::string(field), "at most " + std::to_string(limits.id_bytes_max)};
+  return std::nullopt;
+}
+
+Fault bad_user(const std::string& tenant, const std::string& user, const RequestLimits& limits) {
+  if (Fault fault = bad_id(tenant, "tenant", limits, true)) return fault;
+  return bad_id(user, "user", limits, false);
+}
+
+Fault bad_count(std::size_t count, std::size_t max, const char* what, std::string where) {
+  if (count >= 1 && count <= max) return std::nullopt;
+  const std::string expected = "1.." + std::to_string(max);
+  if (count == 0)
+    return Refusal{400, std::string("no_") + what, "the list is empty", std::move(where), expected};
+  return Refusal{413, std::string("too_many_") + what, "there are " + std::to_string(count), std::move(where),
+                 expected};
+}
+
+Fault bad_tokens(std::span<const Token> tokens, std::uint32_t vocabulary, const std::string& where) {
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= vocabulary)
+      return Refusal{422, "unknown_token", "token " + std::to_string(tokens[i]),
+                     where + "[" + std::to_string(i) + "]", "0.." + std::to_string(vocabulary - 1)};
+  return std::nullopt;
+}
+
+Fault bad_length(std::size_t positions, const PromptForm& form, std::string where) {
+  if (positions <= form.positions_max) return std::nullopt;
+  return Refusal{422, "too_long", "the prompt takes " + std::to_string(positions) + " positions",
+                 std::move(where), "at most " + std::to_string(form.positions_max)};
+}
+
+Fault bad_budget(std::int64_t budget_us) {
+  if (budget_us >= 0) return std::nullopt;
+  return Refusal{400, "bad_budget", "the time is " + std::to_string(budget_us) + " us", "budget_us",
+                 "at least 0; 0 is the configured one"};
+}
+
+Fault repeated(const std::vector<std::string>& candidates) {
+  std::set<std::string_view> seen;
+  for (const std::string& id : candidates)
+    if (!seen.insert(id).second)
+      return Refusal{422, "repeated_candidate", "item \"" + id + "\" is named twice", "candidates",
+                     "each candidate once"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
+  if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
+  if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "candidates", "candidates"))
+    return fault;
+  if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (!request.policy.empty() && !find_policy(request.policy))
+    return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy",
+                   std::string(policy_names)};
+  return repeated(request.candidates);
+}
+
+Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (Fault fault = bad_count(request.items.size(), limits.score_items_max, "items", "items")) return fault;
+  if (Fault fault = bad_count(request.label_tokens.size(), limits.score_labels_max, "labels", "label_tokens"))
+    return fault;
+  if (Fault fault = bad_tokens(request.query, form.vocabulary, "query")) return fault;
+  if (Fault fault = bad_tokens(request.label_tokens, form.vocabulary, "label_tokens")) return fault;
+  std::size_t longest = 0, total = request.query.size();
+  for (std::size_t i = 0; i < request.items.size(); ++i) {
+    const std::vector<Token>& tokens = request.items[i].tokens;
+    const std::string where = "items[" + std::to_string(i) + "]";
+    if (tokens.empty())
+      return Refusal{400, "empty_item", "the item has no tokens", where, "at least one token"};
+    if (Fault fault = bad_tokens(tokens, form.vocabulary, where)) return fault;
+    longest = std::max(longest, tokens.size());
+    total += tokens.size();
+  }
+  if (Fault fault = bad_length(request.query.size() + longest, form, "query and the longest item"))
+    return fault;
+  return bad_count(total, limits.request_tokens_max, "tokens", "query and items");
+}
+
+Fault find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = bad_user(put.tenant, put.user, limits)) return fault;
+  if (!put.history.empty() && !put.tokens.empty())
+    return Refusal{400, "ambiguous_history", "both history and tokens are given", "history",
+                   "one of the two"};
+  const std::size_t events = std::max(put.history.size(), put.tokens.size());
+  if (events > limits.history_max) return bad_count(events, limits.history_max, "events", "history");
+  return bad_tokens(put.tokens, form.vocabulary, "tokens");
+}
+
+Fault find_fault(const DeleteUser& remove, const PromptForm&, const RequestLimits& limits) {
+  return bad_user(remove.tenant, remove.user, limits);
+}
+
+Fault find_fault(const PutItem& put, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = bad_id(put.item, "item", limits, false)) return fault;
+  if (put.tokens.empty())
+    return Refusal{400, "empty_item", "the item has no tokens", "tokens", "at least one token"};
+  if (Fault fault = bad_tokens(put.tokens, form.vocabulary, "tokens")) return fault;
+  if (Fault fault = bad_tokens(std::span(&put.identifier, 1), form.vocabulary, "identifier")) return fault;
+  return bad_length(positions_without_history(form, put.tokens.size()), form, "tokens");
+}
+
+Fault find_fault(const DeleteItem& remove, const PromptForm&, const RequestLimits& limits) {
+  return bad_id(remove.item, "item", limits, false);
+}
+
+}  // namespace troupe::router

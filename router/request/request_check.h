@@ -1,0 +1,32 @@
+#pragma once
+// What a request has to be before anything is done for it. Each check answers with the refusal that the
+// client gets, or with nothing if the request is sound. Whether users and items exist is the feature port's
+// to say.
+#include <cstdint>
+#include <optional>
+
+#include "router/request/plan.h"
+#include "runtime/actor/messages.h"
+
+namespace troupe::router {
+
+struct RequestLimits {
+  std::uint32_t candidates_max = 1'024;
+  std::uint32_t score_items_max = 1'024;
+  std::uint32_t score_labels_max = 256;
+  std::uint32_t request_tokens_max = 262'144;  // of a plan, all segments together
+  std::uint32_t history_max = 16'384;          // events, or tokens, of a profile
+  std::uint32_t id_bytes_max = 512;            // of a tenant, user or item id
+};
+
+std::optional<Refusal> find_fault(const RankRequest& request, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const ScoreRequest& request, const PromptForm& form,
+                                  const RequestLimits& limits);
+std::optional<Refusal> find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const DeleteUser& remove, const PromptForm& form,
+                                  const RequestLimits& limits);
+std::optional<Refusal> find_fault(const PutItem& put, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const DeleteItem& remove, const PromptForm& form,
+                                  const RequestLimits& limits);
+
+}  // namespace troupe::router

@@ -1,0 +1,87 @@
+#include "router/request/request_check.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+namespace troupe::router {
+namespace {
+
+const PromptForm form{{1}, {2}, {3}, {4}, 20, 100};
+const RequestLimits limits{.candidates_max = 3,
+                           .score_items_max = 2,
+                           .score_labels_max = 2,
+                           .request_tokens_max = 16,
+                           .history_max = 4,
+                           .id_bytes_max = 8};
+
+RankRequest rank() { return {1, "t", "ann", {"a", "b"}}; }
+ScoreRequest score() { return {1, "t", {5, 6}, {{{7}}, {{8, 9}}}, {10, 11}}; }
+
+// Status and code, or "sound".
+template <class Request, class... More>
+std::string verdict(Request request, std::function<void(Request&)> change, const More&... more) {
+  change(request);
+  const auto fault = find_fault(request, more..., limits);
+  return fault ? std::to_string(fault->status) + " " + fault->code : "sound";
+}
+
+TEST_CASE("a ranking request is checked field by field") {
+  const auto check = [](std::function<void(RankRequest&)> change) { return verdict(rank(), change); };
+  CHECK(check([](auto&) {}) == "sound");
+  CHECK(check([](auto& r) { r.policy = "bat"; }) == "sound");
+  CHECK(check([](auto& r) { r.user.clear(); }) == "400 empty_user");
+  CHECK(check([](auto& r) { r.user = "123456789"; }) == "413 id_too_long");
+  CHECK(check([](auto& r) { r.tenant = "123456789"; }) == "413 id_too_long");
+  CHECK(check([](auto& r) { r.candidates.clear(); }) == "400 no_candidates");
+  CHECK(check([](auto& r) { r.candidates = {"a", "b", "c", "d"}; }) == "413 too_many_candidates");
+  CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "422 repeated_candidate");
+  CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
+  CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
+}
+
+TEST_CASE("a score request keeps to the vocabulary, the positions and the counts") {
+  const auto check = [](std::function<void(ScoreRequest&)> change) { return verdict(score(), change, form); };
+  CHECK(check([](auto&) {}) == "sound");
+  CHECK(check([](auto& r) { r.query.clear(); }) == "sound");
+  CHECK(check([](auto& r) { r.items.clear(); }) == "400 no_items");
+  CHECK(check([](auto& r) { r.items.resize(3, {{1}}); }) == "413 too_many_items");
+  CHECK(check([](auto& r) { r.items[1].tokens.clear(); }) == "400 empty_item");
+  CHECK(check([](auto& r) { r.label_tokens.clear(); }) == "400 no_labels");
+  CHECK(check([](auto& r) { r.label_tokens[0] = 100; }) == "422 unknown_token");
+  CHECK(check([](auto& r) { r.query[1] = -1; }) == "422 unknown_token");
+  CHECK(check([](auto& r) { r.items[0].tokens[0] = 1'000; }) == "422 unknown_token");
+  CHECK(check([](auto& r) { r.items[0].tokens.assign(18, 1); }) == "413 too_many_tokens");
+  CHECK(check([](auto& r) { r.items[0].tokens.assign(19, 1); }) == "422 too_long");
+}
+
+TEST_CASE("what is wrong is said with its place and what was expected") {
+  ScoreRequest request = score();
+  request.items[1].tokens[1] = 100;
+  const auto fault = find_fault(request, form, limits);
+  REQUIRE(fault.has_value());
+  CHECK(fault->what == "token 100");
+  CHECK(fault->where == "items[1][1]");
+  CHECK(fault->expected == "0..99");
+}
+
+TEST_CASE("profiles and items are checked before they are stored") {
+  CHECK_FALSE(find_fault(PutUser{1, "", "ann", {"a"}, {}}, form, limits).has_value());
+  CHECK_FALSE(find_fault(PutUser{1, "", "ann", {}, {}}, form, limits).has_value());  // a new user
+  CHECK(find_fault(PutUser{1, "", "ann", {"a"}, {5}}, form, limits)->code == "ambiguous_history");
+  CHECK(find_fault(PutUser{1, "", "ann", {}, {100}}, form, limits)->code == "unknown_token");
+  CHECK(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 4, 5}}, form, limits)->code == "too_many_events");
+  CHECK(find_fault(DeleteUser{1, "", ""}, form, limits)->code == "empty_user");
+
+  CHECK_FALSE(find_fault(PutItem{1, "a", "", {5}, 99}, form, limits).has_value());
+  CHECK(find_fault(PutItem{1, "", "", {5}, 99}, form, limits)->code == "empty_item");
+  CHECK(find_fault(PutItem{1, "a", "", {}, 99}, form, limits)->code == "empty_item");
+  CHECK(find_fault(PutItem{1, "a", "", {5}, 100}, form, limits)->where == "identifier[0]");
+  CHECK(find_fault(PutItem{1, "a", "", {5}, -1}, form, limits)->code == "unknown_token");
+  CHECK_FALSE(find_fault(PutItem{1, "a", "", std::vector<Token>(16, 5), 9}, form, limits).has_value());
+  CHECK(find_fault(PutItem{1, "a", "", std::vector<Token>(17, 5), 9}, form, limits)->code == "too_long");
+  CHECK(find_fault(DeleteItem{1, ""}, form, limits)->code == "empty_item");
+}
+
+}  // namespace
+}  // namespace troupe::router

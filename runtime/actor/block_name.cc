@@ -1,0 +1,104 @@
+#include "runtime/actor/block_name.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "runtime/actor/planted.h"
+
+namespace troupe {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tokens are hashed as they lie in memory");
+
+// The first part of every name. A change of this format needs another one.
+constexpr std::string_view format = "troupe block 1";
+
+// One SHA-256 at a time over parts; each part is its tag, its length in bytes (64 bits) and its bytes, so
+// that no two lists of parts give the same stream.
+class NameHasher {
+ public:
+  NameHasher() : algorithm_(EVP_MD_fetch(nullptr, "SHA256", nullptr)), context_(EVP_MD_CTX_new()) {
+    must(algorithm_ && context_);
+  }
+
+  void start() { must(EVP_DigestInit_ex2(context_.get(), algorithm_.get(), nullptr)); }
+
+  void part(char tag, const void* bytes, std::uint64_t size) {
+    must(EVP_DigestUpdate(context_.get(), &tag, 1));
+    must(EVP_DigestUpdate(context_.get(), &size, sizeof size));
+    if (size > 0) must(EVP_DigestUpdate(context_.get(), bytes, size));
+  }
+  void part(char tag, std::string_view text) { part(tag, text.data(), text.size()); }
+
+  BlockName finish() {
+    BlockName name;
+    must(EVP_DigestFinal_ex(context_.get(), name.bytes.data(), nullptr));
+    return name;
+  }
+
+ private:
+  static void must(bool done) {
+    if (done) return;
+    std::fputs("block_name: OpenSSL cannot compute SHA-256\n", stderr);
+    std::abort();
+  }
+  struct Free {
+    void operator()(EVP_MD* algorithm) const { EVP_MD_free(algorithm); }
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  std::unique_ptr<EVP_MD, Free> algorithm_;
+  std::unique_ptr<EVP_MD_CTX, Free> context_;
+};
+
+std::vector<BlockName> as_set(std::span<const BlockName> names) {
+  std::vector<BlockName> set(names.begin(), names.end());
+  std::ranges::sort(set, {}, &BlockName::bytes);  // the whole names, also in the build that cuts them
+  set.erase(std::unique(set.begin(), set.end(), identical), set.end());
+  return set;
+}
+
+}  // namespace
+
+#ifdef TROUPE_PLANTED
+std::strong_ordering BlockName::operator<=>(const BlockName& other) const {
+  const int whole = planting::name_bits / 8, rest = planting::name_bits % 8;
+  for (int i = 0; i < whole; ++i)
+    if (bytes[i] != other.bytes[i]) return bytes[i] <=> other.bytes[i];
+  if (rest == 0) return std::strong_ordering::equal;
+  return (bytes[whole] >> (8 - rest)) <=> (other.bytes[whole] >> (8 - rest));
+}
+#endif
+
+BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
+                     std::int32_t start, std::span<const BlockName> sees) {
+  thread_local NameHasher hasher;  // fetching the algorithm costs more than most names
+  const std::vector<BlockName> seen = as_set(sees);
+  static_assert(sizeof(BlockName) == 32);
+  hasher.start();
+  hasher.part('F', format);
+  hasher.part('M', context.model_version);
+  hasher.part('L', context.layout_version);
+  hasher.part('S', tenant_salt);
+  hasher.part('T', tokens.data(), tokens.size_bytes());
+  hasher.part('P', &start, sizeof start);
+  hasher.part('B', seen.data(), seen.size() * sizeof(BlockName));
+  return hasher.finish();
+}
+
+std::string to_hex(const BlockName& name) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(2 * name.bytes.size());
+  for (const std::uint8_t byte : name.bytes) {
+    hex += digits[byte >> 4];
+    hex += digits[byte & 15];
+  }
+  return hex;
+}
+
+}  // namespace troupe

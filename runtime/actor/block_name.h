@@ -1,0 +1,23 @@
+#pragma once
+// Names of blocks. A block's keys and values depend on the model, the layout, the tokens, the start position and the
+// blocks it sees, and on nothing else; its name is SHA-256 over exactly those, each part tagged and length-prefixed.
+// Equal names are equal bytes (up to rounding). A name is salted by the tenant unless the block is public.
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe {
+
+struct NameContext {
+  std::string model_version;
+  std::string layout_version;   // changes whenever the meaning of stored pages changes
+};
+
+BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
+                     std::int32_t start, std::span<const BlockName> sees);   // `sees` as a set: order is ignored
+
+std::string to_hex(const BlockName& name);
+
+}  // namespace troupe

@@ -1,0 +1,84 @@
+#pragma once
+// The contract of every actor. A core is a plain object: it is given one event and the time, changes its own state
+// and says what should happen next. It has no thread, clock, random source, socket, file or lock, so the same
+// inputs always give the same outputs, and the CAF host and the simulation run the same code.
+//
+// Rules for cores: timers cannot be cancelled, so a firing is a hint and the deadline is checked again; messages may
+// be lost, late, doubled and reordered; effects are applied in order after `step` returns; no iteration over
+// unordered containers.
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/actor/messages.h"
+#include "runtime/actor/metrics.h"
+#include "runtime/actor/ports.h"
+
+namespace troupe {
+
+struct Instant {
+  std::int64_t us = 0;   // on this process's monotonic clock; never sent to another host
+  auto operator<=>(const Instant&) const = default;
+};
+struct Duration {
+  std::int64_t us = 0;
+  auto operator<=>(const Duration&) const = default;
+};
+constexpr Instant operator+(Instant t, Duration d) { return {t.us + d.us}; }
+constexpr Duration operator-(Instant a, Instant b) { return {a.us - b.us}; }
+
+struct Received {
+  Address from;
+  Message message;
+};
+struct TimerFired {
+  std::uint64_t timer = 0;
+};
+struct PeerLost {
+  NodeId node = 0;
+};
+// A job that this core started has ended. Exactly one per job.
+struct Done {
+  std::uint64_t job = 0;
+  JobResult result;
+};
+using Event = std::variant<Received, TimerFired, PeerLost, Done>;
+
+enum class LogLevel : std::uint8_t { debug, info, warning, error };
+struct LogField {
+  std::string name, value;
+};
+
+struct Effects {
+  struct Send { Address to; Message message; };
+  struct SetTimer { std::uint64_t timer; Instant at; };
+  struct Start { std::uint64_t job; Job work; };
+  struct Count { Metric metric; double amount; };      // counters: added; gauges: set; histograms: observed
+  struct Log { LogLevel level; std::string event; std::vector<LogField> fields; };
+  using Effect = std::variant<Send, SetTimer, Start, Count, Log>;
+
+  std::vector<Effect> list;   // applied in order
+
+  void send(Address to, Message message) { list.push_back(Send{to, std::move(message)}); }
+  void set_timer(std::uint64_t timer, Instant at) { list.push_back(SetTimer{timer, at}); }
+  void start(std::uint64_t job, Job work) { list.push_back(Start{job, std::move(work)}); }
+  void count(Metric metric, double amount = 1) { list.push_back(Count{metric, amount}); }
+  void log(LogLevel level, std::string event, std::vector<LogField> fields = {}) {
+    list.push_back(Log{level, std::move(event), std::move(fields)});
+  }
+};
+
+class Core {
+ public:
+  virtual ~Core() = default;
+  // The first event is TimerFired{start_timer}.
+  virtual void step(Instant now, const Event& event, Effects& effects) = 0;
+};
+
+// Every core gets this timer once, from its host, before anything else.
+inline constexpr std::uint64_t start_timer = 0;
+
+}  // namespace troupe

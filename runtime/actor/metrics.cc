@@ -1,0 +1,255 @@
+#include "runtime/actor/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "kernels/base/check.h"
+
+namespace troupe {
+namespace {
+
+using enum Metric;
+using enum MetricKind;
+
+constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
+constexpr std::string_view requests_help = "Requests taken in by the router.";
+constexpr std::string_view plans_help = "Requests by the plan that was run.";
+constexpr std::string_view hit_help = "Blocks that a request found in the cache and reused.";
+constexpr std::string_view computed_help = "Blocks that had to be computed.";
+constexpr std::string_view evicted_help = "Blocks evicted from the pool to make room.";
+constexpr std::string_view pages_help = "Pages of the pool that an area has.";
+constexpr std::string_view device_blocks_help =
+    "Cached blocks that batches read, by where the GPU found them.";
+constexpr std::string_view device_bytes_help = "Bytes of pages that were copied between host and GPU.";
+constexpr std::string_view pages_used_help = "Pages of the pool that hold blocks.";
+
+// Rows with one name differ in their labels only; they need not be neighbours.
+constexpr MetricRow rows[] = {
+    {requests_rank, counter, "troupe_requests_total", "kind=\"rank\"", requests_help},
+    {requests_score, counter, "troupe_requests_total", "kind=\"score\"", requests_help},
+    {requests_refused, counter, "troupe_requests_refused_total", "", "Requests answered with a refusal."},
+    {requests_expired, counter, "troupe_requests_expired_total", "", "Requests whose deadline passed."},
+    {tokens_total, counter, "troupe_tokens_total", "", "Tokens of all plans that were run."},
+    {tokens_computed, counter, "troupe_tokens_computed_total", "", "Tokens that were computed."},
+    {tokens_reused, counter, "troupe_tokens_reused_total", "", "Tokens whose keys and values were reused."},
+    {plans_user, counter, "troupe_plans_total", user_label, plans_help},
+    {plans_item, counter, "troupe_plans_total", item_label, plans_help},
+    {plans_recompute, counter, "troupe_plans_total", "kind=\"recompute\"", plans_help},
+    {request_seconds, histogram, "troupe_request_seconds", "",
+     "Time from a request's receipt to its answer."},
+    {compute_seconds, histogram, "troupe_compute_seconds", "", "Time that one batch was computed."},
+    {prediction_ratio, histogram, "troupe_prediction_ratio", "",
+     "Observed over predicted time from sending a plan to its answer."},
+    {batch_tokens, histogram, "troupe_batch_tokens", "", "Computed tokens of one batch."},
+    {batch_requests, histogram, "troupe_batch_requests", "", "Requests in one batch."},
+    {queue_depth, gauge, "troupe_queue_depth", "", "Requests that wait for an executor."},
+    {requests_in_flight, gauge, "troupe_requests_in_flight", "",
+     "Requests that the router has not answered."},
+    {blocks_hit_user, counter, "troupe_blocks_hit_total", user_label, hit_help},
+    {blocks_hit_item, counter, "troupe_blocks_hit_total", item_label, hit_help},
+    {blocks_computed_user, counter, "troupe_blocks_computed_total", user_label, computed_help},
+    {blocks_computed_item, counter, "troupe_blocks_computed_total", item_label, computed_help},
+    {blocks_waited, counter, "troupe_blocks_waited_total", "",
+     "Waits for a block that another request computed."},
+    {blocks_corrupt, counter, "troupe_blocks_corrupt_total", "", "Cached blocks that failed their checksum."},
+    {blocks_evicted_user, counter, "troupe_blocks_evicted_total", user_label, evicted_help},
+    {blocks_evicted_item, counter, "troupe_blocks_evicted_total", item_label, evicted_help},
+    {blocks_refused, counter, "troupe_blocks_refused_total", "", "Blocks that found no room in the pool."},
+    {item_blocks_loaded, counter, "troupe_item_blocks_loaded_total", "", "Item blocks read from disk."},
+    {item_blocks_saved, counter, "troupe_item_blocks_saved_total", "", "Item blocks written to disk."},
+    {item_blocks_save_failed, counter, "troupe_item_blocks_save_failed_total", "",
+     "Item blocks that could not be written to disk."},
+    {item_blocks_precomputed, counter, "troupe_item_blocks_precomputed_total", "",
+     "Item blocks computed in the background."},
+    {item_blocks_given_up, counter, "troupe_item_blocks_given_up_total", "",
+     "Items that are not computed in the background, because they failed again by themselves."},
+    {items_refreshed, counter, "troupe_items_refreshed_total", "",
+     "Blocks of hot or put items that were sent for because they were not where they belong."},
+    {item_bytes_moved, counter, "troupe_item_bytes_moved_total", "",
+     "Bytes of item blocks that workers got from each other in the background."},
+    {items_hot, gauge, "troupe_items_hot", "",
+     "Items that belong to all workers because they are hot, beside those of the plan."},
+    {item_pages, gauge, "troupe_pages", item_label, pages_help},
+    {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
+    {user_pages, gauge, "troupe_pages", user_label, pages_help},
+    {user_pages_used, gauge, "troupe_pages_used", user_label, pages_used_help},
+    {device_blocks_hit, counter, "troupe_device_blocks_read_total", "from=\"device\"", device_blocks_help},
+    {device_blocks_missed, counter, "troupe_device_blocks_read_total", "from=\"host\"", device_blocks_help},
+    {device_blocks_evicted, counter, "troupe_device_blocks_evicted_total", "",
+     "Blocks whose copy in the GPU's memory made room for others."},
+    {device_bytes_in, counter, "troupe_device_bytes_total", "to=\"device\"", device_bytes_help},
+    {device_bytes_out, counter, "troupe_device_bytes_total", "to=\"host\"", device_bytes_help},
+    {device_pages, gauge, "troupe_device_pages", "", "Pages that fit into the GPU's part of the pool."},
+    {device_pages_used, gauge, "troupe_device_pages_used", "", "Of those, pages that hold blocks."},
+    {index_blocks, gauge, "troupe_index_blocks", "", "Blocks that cache-meta knows of."},
+    {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
+    {protocol_errors, counter, "troupe_protocol_errors_total", "",
+     "Messages that could not be decoded or delivered, or made no sense."},
+    {messages_undelivered, counter, "troupe_messages_undelivered_total", "",
+     "Messages to other nodes that were dropped: the node was away, or did not keep up."},
+    {http_requests, counter, "troupe_http_requests_total", "", "HTTP requests."},
+    {http_refused, counter, "troupe_http_refused_total", "",
+     "HTTP requests and connections turned away at the door."},
+    {http_connections, gauge, "troupe_http_connections", "", "Open HTTP connections."},
+};
+
+constexpr std::size_t metric_count = static_cast<std::size_t>(Metric::count_);
+static_assert(std::size(rows) == metric_count, "one row per metric");
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < metric_count; ++i)
+        if (rows[i].metric != static_cast<Metric>(i)) return false;
+      return true;
+    }(),
+    "the rows are in the order of the enumerators");
+
+// Upper bounds of a histogram's buckets; what is above the last goes to +Inf.
+constexpr double seconds_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                     0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
+constexpr double tokens_bounds[] = {16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576};
+constexpr double ratio_bounds[] = {0.1, 0.25, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10};
+constexpr double requests_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+
+std::span<const double> bounds_of(Metric metric) {
+  switch (metric) {
+    case request_seconds:
+    case compute_seconds:
+      return seconds_bounds;
+    case prediction_ratio:
+      return ratio_bounds;
+    case batch_tokens:
+      return tokens_bounds;
+    case batch_requests:
+      return requests_bounds;
+    default:
+      return {};
+  }
+}
+
+void append_number(std::string& out, double value) {
+  if (std::isnan(value)) {
+    out += "NaN";
+  } else if (std::isinf(value)) {
+    out += value > 0 ? "+Inf" : "-Inf";
+  } else {
+    char buffer[32];
+    const bool whole =
+        value == std::floor(value) && std::abs(value) < 0x1p53;  // without an exponent, for people
+    const auto end = whole ? std::to_chars(buffer, std::end(buffer), static_cast<std::int64_t>(value)).ptr
+                           : std::to_chars(buffer, std::end(buffer), value).ptr;
+    out.append(buffer, end);
+  }
+}
+
+std::string_view kind_name(MetricKind kind) {
+  return kind == counter ? "counter" : kind == gauge ? "gauge" : "histogram";
+}
+
+// name{labels,more} value
+void append_sample(std::string& out, const MetricRow& row, std::string_view suffix, std::string_view more,
+                   double value) {
+  out.append(row.name).append(suffix);
+  if (!row.labels.empty() || !more.empty()) {
+    out.append("{").append(row.labels);
+    if (!row.labels.empty() && !more.empty()) out += ',';
+    out.append(more).append("}");
+  }
+  out += ' ';
+  append_number(out, value);
+  out += '\n';
+}
+
+// One metric's numbers. Updates are relaxed: a scrape may see a histogram's bucket before its sum.
+struct Series {
+  std::atomic<double> value = 0;                    // counter, gauge; histogram: the sum
+  std::vector<std::atomic<std::uint64_t>> buckets;  // histogram: one per bound, and +Inf
+
+  std::uint64_t observations() const {
+    std::uint64_t sum = 0;
+    for (const auto& bucket : buckets) sum += bucket.load(std::memory_order_relaxed);
+    return sum;
+  }
+};
+
+void append_histogram(std::string& out, const MetricRow& row, const Series& series) {
+  const std::span<const double> bounds = bounds_of(row.metric);
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i <= bounds.size(); ++i) {
+    below += series.buckets[i].load(std::memory_order_relaxed);
+    std::string bound = "le=\"";
+    append_number(bound, i < bounds.size() ? bounds[i] : INFINITY);
+    append_sample(out, row, "_bucket", bound + "\"", static_cast<double>(below));
+  }
+  append_sample(out, row, "_sum", "", series.value.load(std::memory_order_relaxed));
+  append_sample(out, row, "_count", "", static_cast<double>(below));  // as the scrape saw the buckets
+}
+
+}  // namespace
+
+std::span<const MetricRow> metric_table() { return rows; }
+
+struct MetricRegistry::State {
+  std::array<Series, metric_count> series;
+};
+
+MetricRegistry::MetricRegistry() : state_(std::make_unique<State>()) {
+  for (const MetricRow& row : rows)
+    if (row.kind == histogram)
+      state_->series[static_cast<std::size_t>(row.metric)].buckets =
+          std::vector<std::atomic<std::uint64_t>>(bounds_of(row.metric).size() + 1);
+}
+
+MetricRegistry::~MetricRegistry() = default;
+
+void MetricRegistry::record(Metric metric, double amount) {
+  const auto index = static_cast<std::size_t>(metric);
+  TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
+  Series& series = state_->series[index];
+  switch (rows[index].kind) {
+    case counter:
+      series.value.fetch_add(amount, std::memory_order_relaxed);
+      return;
+    case gauge:
+      series.value.store(amount, std::memory_order_relaxed);
+      return;
+    case histogram:
+      break;
+  }
+  const std::span<const double> bounds = bounds_of(metric);
+  const auto bucket = std::ranges::lower_bound(bounds, amount) - bounds.begin();
+  series.buckets[static_cast<std::size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+  series.value.fetch_add(amount, std::memory_order_relaxed);
+}
+
+double MetricRegistry::value(Metric metric) const {
+  const auto index = static_cast<std::size_t>(metric);
+  TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
+  const Series& series = state_->series[index];
+  if (rows[index].kind == histogram) return static_cast<double>(series.observations());
+  return series.value.load(std::memory_order_relaxed);
+}
+
+std::string MetricRegistry::render() const {
+  std::string out;
+  for (const MetricRow& first : rows) {
+    if (std::ranges::find(rows, first.name, &MetricRow::name) != &first)
+      continue;  // written with its namesake
+    out.append("# HELP ").append(first.name).append(" ").append(first.help).append("\n");
+    out.append("# TYPE ").append(first.name).append(" ").append(kind_name(first.kind)).append("\n");
+    for (const MetricRow& row : rows) {
+      if (row.name != first.name) continue;
+      const Series& series = state_->series[static_cast<std::size_t>(row.metric)];
+      if (row.kind == histogram)
+        append_histogram(out, row, series);
+      else
+        append_sample(out, row, "", "", series.value.load(std::memory_order_relaxed));
+    }
+  }
+  return out;
+}
+
+}  // namespace troupe

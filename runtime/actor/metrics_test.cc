@@ -1,0 +1,95 @@
+#include "runtime/actor/metrics.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+using namespace troupe;
+
+namespace {
+
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("names follow their kinds, and rows with one name agree but for their labels") {
+  std::map<std::string_view, const MetricRow*> first;
+  std::set<std::pair<std::string_view, std::string_view>> series;
+  for (const MetricRow& row : metric_table()) {
+    CAPTURE(row.name);
+    CHECK(row.name.starts_with("troupe_"));
+    CHECK((row.kind == MetricKind::counter) == row.name.ends_with("_total"));
+    CHECK(row.help.ends_with('.'));
+    CHECK(series.emplace(row.name, row.labels).second);
+    const MetricRow& other = *first.emplace(row.name, &row).first->second;
+    CHECK(other.kind == row.kind);
+    CHECK(other.help == row.help);
+  }
+}
+
+TEST_CASE("counters add, gauges keep the last value, histograms count observations") {
+  MetricRegistry registry;
+  registry.record(Metric::tokens_reused, 3);
+  registry.record(Metric::tokens_reused, 4);
+  registry.record(Metric::queue_depth, 3);
+  registry.record(Metric::queue_depth, 1);
+  registry.record(Metric::request_seconds, 0.2);
+  registry.record(Metric::request_seconds, 200);
+  CHECK(registry.value(Metric::tokens_reused) == 7);
+  CHECK(registry.value(Metric::queue_depth) == 1);
+  CHECK(registry.value(Metric::request_seconds) == 2);
+  CHECK(registry.value(Metric::tokens_total) == 0);
+}
+
+TEST_CASE("the text has help and type once per name, and every labelled sample") {
+  MetricRegistry registry;
+  registry.record(Metric::user_pages, 7);
+  registry.record(Metric::item_pages, 1e9);
+  registry.record(Metric::plans_recompute, 1);
+  const std::string text = registry.render();
+  CHECK(has_line(text, "troupe_pages{kind=\"item\"} 1000000000\ntroupe_pages{kind=\"user\"} 7"));
+  CHECK(has_line(text, "troupe_plans_total{kind=\"recompute\"} 1"));
+  CHECK(has_line(text, "# TYPE troupe_pages gauge"));
+  CHECK(has_line(text, "troupe_tokens_total 0"));
+  std::set<std::string> seen;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# ")) CHECK(seen.insert(line.substr(0, line.find(' ', 7))).second);
+  }
+  CHECK(text.ends_with("\n"));
+}
+
+TEST_CASE("a histogram's buckets include their bound and add up") {
+  MetricRegistry registry;
+  for (double amount : {1.0, 2.0, 2.5, 256.0, 257.0}) registry.record(Metric::batch_requests, amount);
+  const std::string text = registry.render();
+  CHECK(has_line(text, "troupe_batch_requests_bucket{le=\"1\"} 1"));
+  CHECK(has_line(text, "troupe_batch_requests_bucket{le=\"2\"} 2"));
+  CHECK(has_line(text, "troupe_batch_requests_bucket{le=\"4\"} 3"));
+  CHECK(has_line(text, "troupe_batch_requests_bucket{le=\"256\"} 4"));
+  CHECK(has_line(text, "troupe_batch_requests_bucket{le=\"+Inf\"} 5"));
+  CHECK(has_line(text, "troupe_batch_requests_sum 518.5"));
+  CHECK(has_line(text, "troupe_batch_requests_count 5"));
+}
+
+TEST_CASE("records from several threads are all counted") {
+  MetricRegistry registry;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        registry.record(Metric::http_requests, 1);
+        registry.record(Metric::batch_tokens, 100);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(registry.value(Metric::http_requests) == 20000);
+  CHECK(registry.value(Metric::batch_tokens) == 20000);
+  CHECK(has_line(registry.render(), "troupe_batch_tokens_sum 2000000"));
+}

@@ -1,0 +1,128 @@
+#include "runtime/features/catalog_mirror.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace troupe;
+
+namespace {
+
+CatalogChange put(const std::string& id, std::uint64_t version) {
+  return {id, version,
+          std::make_shared<MirroredItem>(
+              MirroredItem{{.id = id, .identifier = static_cast<Token>(version)}, version})};
+}
+CatalogChange gone(const std::string& id, std::uint64_t version) { return {id, version, nullptr}; }
+CatalogPosition at(std::uint64_t version) { return {"run", "origin", version}; }
+
+// "a3 b- " : a as version 3 wrote it, no b; "?": not known.
+std::string seen(const CatalogMirror& mirror, const CatalogPosition& position,
+                 const std::vector<std::string>& ids) {
+  const auto items = mirror.read(position, ids);
+  if (!items) return "?";
+  std::string text;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    text += ids[i] + ((*items)[i] ? std::to_string((*items)[i]->version) : "-") + " ";
+  return text;
+}
+
+struct Filled {
+  CatalogMirror mirror{100, 8};
+  Filled() { mirror.replace(at(2), std::vector{put("a", 1), put("b", 2)}); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Filled, "earlier positions are read as they were, as long as they are remembered") {
+  mirror.advance(at(2), 3, std::vector{put("a", 3)});
+  mirror.advance(at(3), 5, std::vector{gone("b", 4), put("c", 5)});
+  CHECK(seen(mirror, at(5), {"a", "b", "c"}) == "a3 b- c5 ");
+  CHECK(seen(mirror, at(3), {"a", "b", "c"}) == "a3 b2 c- ");
+  CHECK(seen(mirror, at(2), {"a", "b", "c"}) == "a1 b2 c- ");
+  CHECK(seen(mirror, at(0), {"a"}) == "a- ");
+  for (std::uint64_t v = 6; v < 9; ++v) mirror.advance(at(v - 1), v, std::vector{put("a", v)});
+  CHECK(seen(mirror, at(2), {"a"}) == "?");
+  CHECK(seen(mirror, at(5), {"a"}) == "a3 ");
+}
+
+TEST_CASE_FIXTURE(Filled, "a position at which the mirror never stood is not known") {
+  mirror.advance(at(2), 5, std::vector{put("b", 4), put("a", 5)});
+  CHECK(seen(mirror, at(4), {"a", "b"}) == "?");
+  CHECK(seen(mirror, at(1), {"a"}) == "?");
+  CHECK(seen(mirror, at(6), {"a"}) == "?");
+  CHECK(seen(mirror, {"other", "origin", 2}, {"a"}) == "?");
+  CHECK(seen(mirror, {"run", "other", 5}, {"a"}) == "?");
+}
+
+TEST_CASE_FIXTURE(Filled, "changes that another lane has brought already are not applied twice") {
+  mirror.advance(at(2), 4, std::vector{put("a", 3), put("b", 4)});
+  mirror.advance(at(2), 3, std::vector{put("a", 3)});  // late
+  CHECK(mirror.position() == at(4));
+  mirror.advance(at(2), 5, std::vector{put("a", 3), put("b", 4), put("c", 5)});
+  CHECK(seen(mirror, at(5), {"a", "b", "c"}) == "a3 b4 c5 ");
+  CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a3 b4 c- ");
+}
+
+TEST_CASE_FIXTURE(Filled,
+                  "a gap, another lineage and an older whole change nothing; a new lineage replaces all") {
+  mirror.advance(at(4), 5, std::vector{put("a", 5)});
+  mirror.advance({"other", "origin", 2}, 3, std::vector{put("a", 3)});
+  mirror.replace(at(1), std::vector{put("a", 1)});
+  CHECK(mirror.position() == at(2));
+  CHECK(seen(mirror, at(2), {"a", "b"}) == "a1 b2 ");
+  mirror.replace({"next", "origin", 1}, std::vector{put("z", 1)});
+  CHECK(mirror.items() == 1);
+  CHECK(seen(mirror, {"next", "origin", 1}, {"a", "z"}) == "a- z1 ");
+  CHECK(seen(mirror, at(2), {"a"}) == "?");
+}
+
+TEST_CASE("items beyond the bound are left out and counted; changes of those that are in still count") {
+  CatalogMirror mirror(2, 8);
+  mirror.replace(at(3), std::vector{put("a", 1), put("b", 2), put("c", 3)});
+  CHECK(mirror.items() == 2);
+  CHECK(mirror.left_out() == 1);
+  mirror.advance(at(3), 4, std::vector{put("a", 4)});
+  CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a4 b2 c- ");
+}
+
+TEST_CASE("random steps: every position that is known reads as it was") {
+  const std::uint64_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  CatalogMirror mirror(100, 64);
+  const std::vector<std::string> ids{"a", "b", "c", "d"};
+  std::map<std::string, CatalogChange> now;  // the store
+  std::map<std::uint64_t, std::string> truth;
+  std::uint64_t version = 0;
+  const auto text = [&] {
+    std::string all;
+    for (const auto& id : ids)
+      all += id + (now.contains(id) && now[id].item ? std::to_string(now[id].version) : "-") + " ";
+    return all;
+  };
+  mirror.replace(at(++version), std::vector{now["a"] = put("a", version)});
+  truth[version] = text();
+  std::size_t known = 0;
+  for (int step = 0; step < 500; ++step) {
+    const std::uint64_t from = version - random() % std::min<std::uint64_t>(version, 3);
+    for (std::uint64_t n = random() % 4; n > 0; --n) {
+      const std::string& id = ids[random() % ids.size()];
+      ++version;
+      now[id] = random() % 3 ? put(id, version) : gone(id, version);
+    }
+    std::map<std::uint64_t, CatalogChange> changes;  // each id at its last place
+    for (const auto& [id, change] : now)
+      if (change.version > from) changes[change.version] = change;
+    std::vector<CatalogChange> in_order;
+    for (const auto& [at_version, change] : changes) in_order.push_back(change);
+    mirror.advance(at(from), version, in_order);
+    if (mirror.position().version == version) truth[version] = text();
+    for (const auto& [at_version, expected] : truth)
+      if (const std::string found = seen(mirror, at(at_version), ids); found != "?") {
+        ++known;
+        REQUIRE(found == expected);
+      }
+  }
+  CHECK(known > 1000);
+}

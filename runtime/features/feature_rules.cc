@@ -1,0 +1,74 @@
+#include "runtime/features/feature_rules.h"
+
+namespace troupe {
+namespace {
+
+Refusal wrong_version(const char* code, const char* where, const std::string& asked,
+                      const std::string& present) {
+  return {503, code, "version \"" + asked + "\" is not served here", where, "\"" + present + "\""};
+}
+
+}  // namespace
+
+std::string catalog_version_text(std::uint64_t version) { return "c" + std::to_string(version); }
+
+Refusal wrong_feature_job() {
+  return {500, "wrong_port", "this job is not about features", "feature port",
+          "FindFeatures, Write, ListItems"};
+}
+
+Refusal unknown_user() {
+  return {404, "unknown_user", "no such user", "user", "the id of a user that was put before"};
+}
+
+Refusal unknown_item() {
+  return {404, "unknown_item", "no such item in the catalog", "item",
+          "the id of an item that was put before"};
+}
+
+Refusal catalog_full(const FeatureLimits& limits) {
+  return {422, "catalog_full", "the catalog is full", "item",
+          "at most " + std::to_string(limits.items_max) + " items"};
+}
+
+std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model) {
+  if (wanted.model_version.empty() || model.empty() || wanted.model_version == model) return {};
+  return wrong_version("wrong_model", "model_version", wanted.model_version, model);
+}
+
+std::optional<Refusal> check_catalog(const FindFeatures& wanted, const std::string& present) {
+  if (wanted.catalog_version.empty() || wanted.catalog_version == present) return {};
+  return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, present);
+}
+
+std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const TokensOf& tokens_of,
+                               Profile& profile) {
+  if (auto fault = find_fault(put, limits)) return fault;
+  profile.tokens = put.tokens;
+  profile.events.assign(put.tokens.size(), 1);
+  for (std::size_t i = 0; i < put.history.size(); ++i) {
+    const std::vector<Token>* tokens = tokens_of(put.history[i]);
+    if (!tokens) {
+      Refusal refusal = unknown_item();
+      refusal.status = 422;
+      refusal.where = "history[" + std::to_string(i) + "]";
+      return refusal;
+    }
+    profile.tokens.insert(profile.tokens.end(), tokens->begin(), tokens->end());
+    profile.events.push_back(static_cast<std::uint32_t>(tokens->size()));
+  }
+  return {};
+}
+
+void refuse_row(const char* kind, std::size_t row, const Refusal& refusal) {
+  throw StoreError(StoreFault::bad_row, std::string(kind) + " row " + std::to_string(row) + ": " +
+                                            refusal.where + ": " + refusal.what + "; expected " +
+                                            refusal.expected);
+}
+
+void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure) {
+  throw StoreError(failure.fault, std::string(kind) + " import: " + failure.why +
+                                      "; expected to store all rows, stored " + std::to_string(rows_done));
+}
+
+}  // namespace troupe

@@ -1,0 +1,71 @@
+#include "runtime/features/profile_cache.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t entry_bytes = 512;  // list, map, and the position's texts
+
+std::size_t bytes_of(const std::string& key, const Profile& profile) {
+  return entry_bytes + 2 * key.size() + profile.tokens.size() * sizeof(Token) +
+         profile.events.size() * sizeof(std::uint32_t);
+}
+
+}  // namespace
+
+void ProfileCache::put(const std::string& key, const Known& read) {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(key);
+  if (at != entries_.end()) {
+    const Known& known = at->second->known;
+    const bool same = known.at.same_lineage(read.at) || !at->second->readable;
+    if (same && (read.profile.version < known.profile.version || read.at.version < known.at.version)) return;
+  }
+  place({key, read, true, bytes_of(key, read.profile)});
+}
+
+void ProfileCache::forget(const std::string& key, std::uint64_t written_version) {
+  const std::lock_guard lock(mutex_);
+  place({key, {{.version = written_version}, {}}, false, bytes_of(key, {})});
+}
+
+void ProfileCache::erase(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  drop(key);
+}
+
+void ProfileCache::drop(const std::string& key) {
+  const auto at = entries_.find(key);
+  if (at == entries_.end()) return;
+  bytes_ -= at->second->bytes;
+  order_.erase(at->second);
+  entries_.erase(at);
+}
+
+std::optional<ProfileCache::Known> ProfileCache::find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto at = entries_.find(key);
+  if (at == entries_.end() || !at->second->readable) return {};
+  order_.splice(order_.begin(), order_, at->second);
+  return at->second->known;
+}
+
+void ProfileCache::place(Entry entry) {
+  if (entry.bytes > bytes_max_) return drop(entry.key);
+  bytes_ += entry.bytes;
+  const auto at = entries_.find(entry.key);
+  if (at != entries_.end()) {
+    bytes_ -= at->second->bytes;
+    *at->second = std::move(entry);
+    order_.splice(order_.begin(), order_, at->second);
+  } else {
+    order_.push_front(std::move(entry));
+    entries_[order_.front().key] = order_.begin();
+  }
+  while (bytes_ > bytes_max_ && !order_.empty()) {
+    bytes_ -= order_.back().bytes;
+    entries_.erase(order_.back().key);
+    order_.pop_back();
+  }
+}
+
+}  // namespace troupe

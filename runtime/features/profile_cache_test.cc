@@ -1,0 +1,57 @@
+#include "runtime/features/profile_cache.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+
+namespace {
+
+ProfileCache::Known read_at(std::uint64_t catalog, std::uint64_t version) {
+  return {{version, {1, 2}, {2}}, {"run", "origin", catalog}};
+}
+std::uint64_t version_of(ProfileCache& cache, const std::string& key) {
+  const auto known = cache.find(key);
+  return known ? known->profile.version : 0;
+}
+
+}  // namespace
+
+TEST_CASE("a profile comes back with the position at which it was read; a late, older reading is dropped") {
+  ProfileCache cache(1 << 20);
+  cache.put("ann", read_at(5, 7));
+  CHECK(cache.find("ann")->at == CatalogPosition{"run", "origin", 5});
+  CHECK(cache.find("ann")->profile == Profile{7, {1, 2}, {2}});
+  cache.put("ann", read_at(4, 7)), cache.put("ann", read_at(6, 6));
+  CHECK(cache.find("ann")->at.version == 5);
+  cache.put("ann", read_at(6, 7));
+  CHECK(cache.find("ann")->at.version == 6);
+  cache.put("ann", {{1, {}, {}}, {"next run", "origin", 1}});  // the store lost its last writes
+  CHECK(version_of(cache, "ann") == 1);
+}
+
+TEST_CASE("what was written since is not known, however late an older reading comes") {
+  ProfileCache cache(1 << 20);
+  cache.put("ann", read_at(5, 7));
+  cache.forget("ann", 8);
+  CHECK_FALSE(cache.find("ann"));
+  cache.put("ann", read_at(5, 7));
+  CHECK_FALSE(cache.find("ann"));
+  cache.put("ann", read_at(5, 8));
+  CHECK(version_of(cache, "ann") == 8);
+  cache.erase("ann");
+  CHECK_FALSE(cache.find("ann"));
+}
+
+TEST_CASE("the least recently used make room, and one that is too large is not kept") {
+  ProfileCache cache(2'000);  // three small ones
+  for (const char* user : {"a", "b", "c"}) cache.put(user, read_at(1, 1));
+  CHECK(cache.find("a"));
+  cache.put("d", read_at(1, 1));
+  CHECK_FALSE(cache.find("b"));
+  CHECK(cache.find("a"));
+  CHECK(cache.find("c"));
+  CHECK(cache.find("d"));
+  cache.put("large", {{1, std::vector<Token>(1'000), {1'000}}, {"run", "origin", 1}});
+  CHECK_FALSE(cache.find("large"));
+  CHECK(cache.find("d"));
+}

@@ -1,0 +1,258 @@
+#include "runtime/features/store_features.h"
+
+#include <algorithm>
+
+#include "runtime/features/feature_rules.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view profiles_key = "profiles", catalog_key = "catalog";
+constexpr std::size_t import_batch_rows = 1024;
+constexpr std::uint64_t deletions_lost_max = 1'000'000;
+
+Refusal storage_failed(StoreFault fault) {
+  return {503, "storage_failed", std::string(describe(fault)), "store", "a disk that works and has room"};
+}
+
+Change counter_change(std::string_view key, std::uint64_t value) {
+  return {Column::meta, std::string(key), encode_counter(value, key)};
+}
+
+}  // namespace
+
+FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
+                         std::string model_version)
+    : store_(store),
+      limits_(limits),
+      name_item_(std::move(name_item)),
+      model_version_(std::move(model_version)) {
+  const std::uint64_t newest_item = load_catalog();
+  catalog_written_ = load_counter(catalog_key, [&] { return newest_item; });
+  profiles_written_ = load_counter(profiles_key, [&] { return newest_profile(); });
+}
+
+JobResult FeaturePort::run(const Job& job, std::uint32_t) {
+  try {
+    if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted);
+    if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted);
+    if (const auto* wanted = std::get_if<Write>(&job))
+      return std::visit([this](const auto& what) { return write(what); }, wanted->what);
+    return wrong_feature_job();
+  } catch (const std::exception& error) {  // out of memory
+    return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+  }
+}
+
+// ---- start ----
+
+std::uint64_t FeaturePort::load_catalog() {
+  std::uint64_t newest = 0;
+  const bool whole = store_.scan(Column::items, "", "", [&](std::string_view key, std::string_view value) {
+    auto stored = decode_item(key, value, limits_);
+    if (!stored || catalog_.size() >= limits_.items_max) {
+      ++bad_records_;
+      return true;
+    }
+    stored->item.block = name_item_(stored->item.tokens);
+    newest = std::max(newest, stored->catalog);
+    catalog_.emplace_hint(catalog_.end(), key, std::move(stored->item));
+    return true;
+  });
+  if (!whole) ++bad_records_;  // the rest of the column cannot be read
+  return newest;
+}
+
+// A counter that is lost goes on above the newest row; deletions, which leave no row, are allowed for.
+std::uint64_t FeaturePort::load_counter(std::string_view key,
+                                        const std::function<std::uint64_t()>& newest_row) {
+  std::optional<std::uint64_t> count;
+  const Store::Read read =
+      store_.read(Column::meta, key, [&](std::string_view value) { count = decode_counter(key, value); });
+  if (count) return *count;
+  if (read == Store::Read::missing) return newest_row();
+  ++bad_records_;
+  return newest_row() + deletions_lost_max;
+}
+
+std::uint64_t FeaturePort::newest_profile() const {
+  std::uint64_t newest = 0;
+  store_.scan(Column::users, "", "", [&](std::string_view key, std::string_view value) {
+    if (const auto profile = decode_profile(key, value, limits_)) newest = std::max(newest, profile->version);
+    return true;
+  });
+  return newest;
+}
+
+// ---- reads ----
+
+Store::Read FeaturePort::read_profile(const std::string& key, std::optional<Profile>& profile) const {
+  Store::Read read = store_.read(
+      Column::users, key, [&](std::string_view value) { profile = decode_profile(key, value, limits_); });
+  if (read == Store::Read::found && !profile) read = Store::Read::corrupt;
+  if (read == Store::Read::corrupt) ++bad_records_;
+  return read;
+}
+
+JobResult FeaturePort::find(const FindFeatures& wanted) const {
+  Features found;
+  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
+  if (!wanted.user.empty() &&
+      read_profile(user_key(wanted.tenant, wanted.user), found.user) == Store::Read::failed)
+    return storage_failed(StoreFault::failed);
+  found.items.reserve(wanted.items.size());
+  const std::shared_lock lock(catalog_mutex_);
+  found.catalog_version = catalog_version_text(catalog_written_);
+  if (auto refusal = check_catalog(wanted, found.catalog_version)) return *refusal;
+  for (const std::string& id : wanted.items) {
+    const auto at = catalog_.find(id);
+    found.items.push_back(at == catalog_.end() ? std::nullopt : std::optional(at->second));
+  }
+  return found;
+}
+
+JobResult FeaturePort::list(const ListItems& wanted) const {
+  ItemList page;
+  const std::shared_lock lock(catalog_mutex_);
+  auto at = catalog_.upper_bound(wanted.after);
+  for (; at != catalog_.end() && page.items.size() < wanted.count; ++at) page.items.push_back(at->second);
+  page.last = at == catalog_.end();
+  return page;
+}
+
+std::uint64_t FeaturePort::items() const {
+  const std::shared_lock lock(catalog_mutex_);
+  return catalog_.size();
+}
+
+std::string FeaturePort::catalog_version() const {
+  const std::shared_lock lock(catalog_mutex_);
+  return catalog_version_text(catalog_written_);
+}
+
+// ---- writes: the caller of resolve and change_of holds writing_, so the catalog stands still ----
+
+std::optional<Refusal> FeaturePort::resolve(const PutUser& put, Profile& profile) const {
+  const auto tokens_of = [this](const std::string& item) {
+    const auto at = catalog_.find(item);
+    return at == catalog_.end() ? nullptr : &at->second.tokens;
+  };
+  return troupe::resolve(put, limits_, tokens_of, profile);
+}
+
+Change FeaturePort::change_of(const PutUser& put, Profile profile) const {
+  const std::string key = user_key(put.tenant, put.user);
+  return {Column::users, key, encode_profile(profile, key)};
+}
+
+JobResult FeaturePort::write(const PutUser& put) {
+  const std::lock_guard lock(writing_);
+  Profile profile{profiles_written_ + 1};
+  if (auto refusal = resolve(put, profile)) return *refusal;
+  const Change changes[] = {change_of(put, profile), counter_change(profiles_key, profile.version)};
+  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  profiles_written_ = profile.version;
+  return Written{profile.version};
+}
+
+JobResult FeaturePort::write(const DeleteUser& gone) {
+  const std::lock_guard lock(writing_);
+  const std::string key = user_key(gone.tenant, gone.user);
+  const Store::Read read = store_.read(Column::users, key, [](std::string_view) {});
+  if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
+  if (read == Store::Read::missing) return unknown_user();
+  const std::uint64_t version = profiles_written_ + 1;
+  const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
+  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  profiles_written_ = version;
+  return Written{version};
+}
+
+JobResult FeaturePort::write(const PutItem& put) {
+  const std::lock_guard lock(writing_);
+  if (auto refusal = find_fault(put, limits_)) return *refusal;
+  if (catalog_.size() >= limits_.items_max && !catalog_.contains(put.item)) return catalog_full(limits_);
+  Item item{put.item, put.title, put.tokens, put.identifier, name_item_(put.tokens)};
+  const std::uint64_t version = catalog_written_ + 1;
+  const Change changes[] = {{Column::items, put.item, encode_item(item, version, put.item)},
+                            counter_change(catalog_key, version)};
+  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  const std::unique_lock catalog_lock(catalog_mutex_);
+  catalog_[put.item] = std::move(item);
+  catalog_written_ = version;
+  return Written{version};
+}
+
+JobResult FeaturePort::write(const DeleteItem& gone) {
+  const std::lock_guard lock(writing_);
+  if (!catalog_.contains(gone.item)) return unknown_item();
+  const std::uint64_t version = catalog_written_ + 1;
+  const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
+  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  const std::unique_lock catalog_lock(catalog_mutex_);
+  catalog_.erase(gone.item);
+  catalog_written_ = version;
+  return Written{version};
+}
+
+// ---- imports: like so many writes, in batches that become visible one by one ----
+
+void FeaturePort::import_items(std::span<const PutItem> rows) {
+  const std::lock_guard lock(writing_);
+  std::uint64_t items = catalog_.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (const auto fault = find_fault(rows[i], limits_)) refuse_row("item", i + 1, *fault);
+    if (!catalog_.contains(rows[i].item) && ++items > limits_.items_max)
+      refuse_row("item", i + 1, catalog_full(limits_));
+  }
+  for (std::size_t done = 0; done < rows.size(); done += import_batch_rows)
+    if (const auto failure =
+            import_item_batch(rows.subspan(done, std::min(import_batch_rows, rows.size() - done))))
+      stop_import("item", done, *failure);
+  if (const auto failure = store_.sync()) stop_import("item", rows.size(), *failure);
+}
+
+// One catalog version per batch.
+std::optional<StoreFailure> FeaturePort::import_item_batch(std::span<const PutItem> rows) {
+  const std::uint64_t version = catalog_written_ + 1;
+  std::vector<Item> items;
+  std::vector<Change> changes = {counter_change(catalog_key, version)};
+  for (const PutItem& row : rows) {
+    items.push_back({row.item, row.title, row.tokens, row.identifier, name_item_(row.tokens)});
+    changes.push_back({Column::items, row.item, encode_item(items.back(), version, row.item)});
+  }
+  if (auto failure = store_.write(changes, Durability::buffered)) return failure;
+  const std::unique_lock lock(catalog_mutex_);
+  for (Item& item : items) catalog_.insert_or_assign(item.id, std::move(item));
+  catalog_written_ = version;
+  return {};
+}
+
+void FeaturePort::import_users(std::span<const PutUser> rows) {
+  const std::lock_guard lock(writing_);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Profile profile;
+    if (const auto refusal = resolve(rows[i], profile)) refuse_row("user", i + 1, *refusal);
+  }
+  for (std::size_t done = 0; done < rows.size(); done += import_batch_rows)
+    if (const auto failure =
+            import_user_batch(rows.subspan(done, std::min(import_batch_rows, rows.size() - done))))
+      stop_import("user", done, *failure);
+  if (const auto failure = store_.sync()) stop_import("user", rows.size(), *failure);
+}
+
+std::optional<StoreFailure> FeaturePort::import_user_batch(std::span<const PutUser> rows) {
+  std::uint64_t version = profiles_written_;
+  std::vector<Change> changes;
+  for (const PutUser& row : rows) {
+    Profile profile{++version};
+    resolve(row, profile);  // checked before the first batch
+    changes.push_back(change_of(row, profile));
+  }
+  changes.push_back(counter_change(profiles_key, version));
+  if (auto failure = store_.write(changes, Durability::buffered)) return failure;
+  profiles_written_ = version;
+  return {};
+}
+
+}  // namespace troupe

@@ -1,0 +1,101 @@
+#include "runtime/features/store_features.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "runtime/actor/block_name.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+const FeatureLimits limits{
+    .vocabulary = 1000, .item_tokens_max = 8, .history_events_max = 5, .items_max = 20'000};
+
+BlockName name_item(std::span<const Token> tokens) { return block_name({"m", "l"}, "", tokens, 3, {}); }
+
+struct Shop {
+  TestFolder folder;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<FeaturePort> port;
+
+  Shop() { open(limits); }
+  void open(const FeatureLimits& l) {
+    port.reset(), store.reset();
+    store = std::make_unique<Store>(folder.path());
+    port = std::make_unique<FeaturePort>(*store, l, name_item);
+  }
+  JobResult write(auto what) { return port->run(Write{std::move(what)}, 0); }
+  std::uint64_t version(auto what) {
+    const JobResult result = write(std::move(what));
+    REQUIRE(std::holds_alternative<Written>(result));
+    return std::get<Written>(result).version;
+  }
+  Features find(std::string tenant, std::string user, std::vector<std::string> items = {}) {
+    return std::get<Features>(
+        port->run(FindFeatures{std::move(tenant), std::move(user), std::move(items)}, 1));
+  }
+  void put_raw(Column column, const std::string& key, const std::string& value) {
+    const Change change{column, key, value};
+    REQUIRE_FALSE(store->write({&change, 1}, Durability::buffered));
+  }
+};
+
+PutItem item(const std::string& id, std::vector<Token> tokens) {
+  return {0, id, "title of " + id, std::move(tokens), 9};
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Shop, "bad, foreign and swapped records are misses and are counted; they can be replaced") {
+  version(item("a", {1})), version(item("b", {2}));
+  version(PutUser{0, "t", "ann", {}, {1}}), version(PutUser{0, "t", "bob", {}, {2}});
+  std::string anns;
+  store->read(Column::users, user_key("t", "ann"), [&](std::string_view value) { anns = value; });
+  put_raw(Column::users, user_key("t", "bob"), anns);
+  CHECK_FALSE(find("t", "bob").user);
+  anns[anns.size() / 2] ^= 1;
+  put_raw(Column::users, user_key("t", "ann"), anns);
+  CHECK_FALSE(find("t", "ann").user);
+  CHECK(port->bad_records() == 2);
+
+  put_raw(Column::items, "a", "not a record");
+  open(limits);
+  CHECK(port->bad_records() == 1);
+  CHECK(port->items() == 1);
+  version(item("a", {7}));
+  version(PutUser{0, "t", "ann", {}, {3}});
+  CHECK(find("t", "ann", {"a"}).user->tokens == std::vector<Token>{3});
+  CHECK(find("t", "ann", {"a"}).items[0]->tokens == std::vector<Token>{7});
+}
+
+TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
+  version(item("a", {1})), version(item("b", {1})), version(DeleteItem{0, "b"});
+  version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});
+  put_raw(Column::meta, "catalog", "nonsense");
+  put_raw(Column::meta, "profiles", "nonsense");
+  open(limits);
+  CHECK(port->bad_records() == 2);
+  CHECK(version(item("a", {1})) > 4);
+  CHECK(version(PutUser{0, "t", "ann"}) > 3);
+}
+
+TEST_CASE_FIXTURE(Shop, "readers on other lanes see an item and its catalog version change together") {
+  version(item("a", {1}));  // at version n the item's only token is n
+  std::atomic<bool> stop = false;
+  std::atomic<int> wrong = 0;
+  std::thread reader([&] {
+    while (!stop) {
+      const Features found = find("", "", {"a", "a"});
+      const std::string version = "c" + std::to_string(found.items[0]->tokens[0]);
+      wrong += found.catalog_version != version || found.items[0] != found.items[1];
+    }
+  });
+  for (Token n = 2; n <= 100; ++n) version(item("a", {n}));
+  stop = true;
+  reader.join();
+  CHECK(wrong == 0);
+}

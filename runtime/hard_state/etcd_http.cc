@@ -1,0 +1,159 @@
+#include "runtime/hard_state/etcd_http.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio.hpp>
+#include <boost/beast.hpp>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+namespace troupe {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Tcp = asio::ip::tcp;
+
+namespace {
+
+constexpr std::uint32_t header_bytes_max = 8 << 10;
+constexpr std::chrono::seconds idle_time_max(30);  // then a firewall may have forgotten the connection
+
+bool is_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && stop == text.data() + text.size() && port != 0;
+}
+
+std::string words_of(const beast::error_code& error) {
+  if (error == beast::error::timeout) return "no answer in time";
+  if (error == http::error::end_of_stream) return "the connection was closed without an answer";
+  return error.message();
+}
+
+}  // namespace
+
+// Used by one thread at a time.
+struct EtcdEndpoint::Connection {
+  asio::io_context io{1};
+  beast::tcp_stream stream{io};
+  beast::flat_buffer buffer;
+  bool reusable = false;
+  Time idle_since;
+
+  beast::error_code connect(const std::string& host, const std::string& port, Time by);
+  std::variant<EtcdReply, EtcdSilence> exchange(const http::request<http::string_body>& request, Time by);
+  bool is_open();
+
+ private:
+  // Runs the step that was just begun to its end.
+  beast::error_code finish() {
+    io.restart();
+    io.run();
+    return error_;
+  }
+  auto note() {
+    return [this](beast::error_code error, auto&&...) { error_ = error; };
+  }
+  beast::error_code error_;
+};
+
+beast::error_code EtcdEndpoint::Connection::connect(const std::string& host, const std::string& port,
+                                                    Time by) {
+  beast::error_code error;
+  const auto targets = Tcp::resolver(io).resolve(host, port, error);
+  if (error) return error;
+  stream.expires_at(by);
+  stream.async_connect(targets, note());
+  error = finish();
+  beast::error_code ignored;
+  if (!error) stream.socket().set_option(Tcp::no_delay(true), ignored);
+  return error;
+}
+
+std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::Connection::exchange(
+    const http::request<http::string_body>& request, Time by) {
+  reusable = false;
+  stream.expires_at(by);
+  http::async_write(stream, request, note());
+  if (const auto error = finish()) return EtcdSilence{words_of(error), true};
+  http::response_parser<http::string_body> parser;
+  parser.header_limit(header_bytes_max);
+  parser.body_limit(body_bytes_max);
+  http::async_read(stream, buffer, parser, note());
+  if (const auto error = finish()) return EtcdSilence{words_of(error), true};
+  stream.expires_never();
+  reusable = parser.get().keep_alive() && buffer.size() == 0;
+  return EtcdReply{parser.get().result_int(), std::move(parser.get().body())};
+}
+
+// A server that has gone closes its connections, and nothing may come unasked.
+bool EtcdEndpoint::Connection::is_open() {
+  char byte = 0;
+  const ssize_t got = recv(stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+EtcdEndpoint::EtcdEndpoint(std::string url) : url_(std::move(url)) {
+  constexpr std::string_view scheme = "http://";
+  const std::size_t colon = url_.rfind(':');
+  if (url_.starts_with(scheme) && colon != std::string::npos && colon > scheme.size()) {
+    host_ = url_.substr(scheme.size(), colon - scheme.size());
+    port_ = url_.substr(colon + 1);
+  }
+  if (host_.size() > 2 && host_.front() == '[' && host_.back() == ']')
+    host_ = host_.substr(1, host_.size() - 2);
+  else if (host_.find_first_of("/:@?# ") != std::string::npos)
+    host_.clear();
+  if (host_.empty() || !is_port(port_))
+    throw std::runtime_error("etcd endpoint \"" + url_ +
+                             "\": expected http://host:port, such as http://127.0.0.1:2379");
+}
+
+EtcdEndpoint::~EtcdEndpoint() = default;
+
+std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::post(const std::string& path, const std::string& body,
+                                                        Time connected_by, Time answered_by) {
+  if (std::chrono::steady_clock::now() >= connected_by) return EtcdSilence{"no time was left for it", false};
+  std::unique_ptr<Connection> connection = take_idle();
+  if (!connection) {
+    connection = std::make_unique<Connection>();
+    if (const auto error = connection->connect(host_, port_, connected_by))
+      return EtcdSilence{words_of(error), false};
+  }
+  http::request<http::string_body> request(http::verb::post, path, 11, body);
+  request.set(http::field::host, url_.substr(url_.find("//") + 2));
+  request.set(http::field::content_type, "application/json");
+  request.prepare_payload();
+  auto reply = connection->exchange(request, answered_by);
+  if (std::holds_alternative<EtcdSilence>(reply)) drop_idle();
+  if (connection->reusable) keep(std::move(connection));
+  return reply;
+}
+
+std::unique_ptr<EtcdEndpoint::Connection> EtcdEndpoint::take_idle() {
+  const std::lock_guard held(mutex_);
+  while (!idle_.empty()) {
+    std::unique_ptr<Connection> last = std::move(idle_.back());
+    idle_.pop_back();
+    if (last->is_open() && std::chrono::steady_clock::now() < last->idle_since + idle_time_max) return last;
+  }
+  return nullptr;
+}
+
+void EtcdEndpoint::keep(std::unique_ptr<Connection> connection) {
+  connection->idle_since = std::chrono::steady_clock::now();
+  const std::lock_guard held(mutex_);
+  if (idle_.size() < idle_max) idle_.push_back(std::move(connection));
+}
+
+// What broke one connection has most likely broken the others.
+void EtcdEndpoint::drop_idle() {
+  const std::lock_guard held(mutex_);
+  idle_.clear();
+}
+
+}  // namespace troupe

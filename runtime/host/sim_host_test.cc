@@ -1,0 +1,201 @@
+#include "runtime/host/sim_host.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/host/host_test.h"
+
+using namespace troupe;
+
+namespace {
+
+constexpr Address door{1, Role::door}, router{1, Role::router}, worker{2, Role::inference_worker};
+
+struct Run {
+  std::uint64_t digest;
+  std::vector<std::uint64_t> order;  // in which the door saw the ids
+  bool operator==(const Run&) const = default;
+};
+
+// Four cores that pass every message round once, with a timer each, towards the door.
+Run run_ring(std::uint64_t seed) {
+  MetricRegistry metrics;
+  Run run;
+  SimHost host(metrics, nullptr, {.seed = seed});
+  for (NodeId node = 1; node <= 4; ++node)
+    host.add({{node, Role::router}, core_of([node](Instant now, const Event& event, Effects& effects) {
+                const Address next = node == 4 ? door : Address{node + 1, Role::router};
+                if (auto* received = std::get_if<Received>(&event)) effects.send(next, received->message);
+                effects.set_timer(node, now + Duration{node == 4 ? 10'000'000 : 1000});
+              })});
+  host.set_door(door,
+                [&](Address, Message message) { run.order.push_back(std::get<StatusRequest>(message).id); });
+  host.start();
+  for (std::uint64_t id = 0; id < 20; ++id) host.post(router, door, StatusRequest{id});
+  host.run_until({100'000});
+  run.digest = host.digest();
+  return run;
+}
+
+TEST_CASE("a seed replays to the last byte, and another seed is another order") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    const Run run = run_ring(seed);
+    CHECK(run.order.size() == 20);
+    CHECK(run == run_ring(seed));
+    const Run other = run_ring(seed + 1000);
+    CHECK(run.digest != other.digest);
+    CHECK(run.order != other.order);
+  }
+}
+
+TEST_CASE("events of the same microsecond come in an order drawn from the seed") {
+  auto order = [](std::uint64_t seed) {
+    MetricRegistry metrics;
+    std::vector<std::uint64_t> seen;
+    SimHost host(metrics, nullptr, {.seed = seed, .latency_min = {0}, .latency_max = {0}});
+    host.set_door(door,
+                  [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
+    host.start();
+    for (std::uint64_t id = 0; id < 10; ++id) host.post(door, router, StatusRequest{id});
+    CHECK(host.run_until_idle(100) == 10);
+    CHECK(host.now() == Instant{0});
+    return seen;
+  };
+  CHECK(order(1) == order(1));
+  CHECK(order(1) != order(2));
+}
+
+TEST_CASE("the start timer comes before messages of cores that started earlier, also without latency") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    MetricRegistry metrics;
+    std::vector<std::uint64_t> seen;
+    SimHost host(metrics, nullptr, {.seed = seed, .latency_min = {0}, .latency_max = {0}});
+    host.add({router, core_of([](Instant, const Event&, Effects& effects) {
+                effects.send(worker, StatusRequest{});
+              })});
+    host.add({worker, start_witness(door)});
+    host.set_door(door,
+                  [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
+    host.start();
+    host.run_until_idle(10);
+    CHECK(seen == std::vector<std::uint64_t>{1});
+  }
+}
+
+TEST_CASE("the digest sees the bytes of a message, not only its time") {
+  auto digest = [](std::uint64_t id) {
+    MetricRegistry metrics;
+    SimHost host(metrics, nullptr, {});
+    host.set_door(door, [](Address, Message) {});
+    host.start();
+    host.post(door, router, StatusRequest{id});
+    host.run_until_idle(10);
+    return host.digest();
+  };
+  CHECK(digest(1) == digest(1));
+  CHECK(digest(1) != digest(2));
+}
+
+TEST_CASE("latency stays in its range and reaches both ends") {
+  MetricRegistry metrics;
+  SimHost host(metrics, nullptr, {.latency_min = {3}, .latency_max = {5}});
+  std::vector<int> at(10);
+  host.set_door(door, [&](Address, Message) { ++at.at(static_cast<std::size_t>(host.now().us)); });
+  host.start();
+  for (int i = 0; i < 300; ++i) host.post(door, router, StatusRequest{1});
+  host.run_until({9});
+  CHECK(at[3] + at[4] + at[5] == 300);
+  CHECK(at[3] > 0);
+  CHECK(at[5] > 0);
+}
+
+TEST_CASE("jobs take their cost, at most one for each lane at a time, and start in order") {
+  struct Ended {
+    std::int64_t at;
+    std::uint64_t job;
+    bool operator==(const Ended&) const = default;
+  };
+  std::vector<Ended> ended;
+  std::vector<std::uint32_t> lanes;
+  FunctionPort port([&](const Job& job, std::uint32_t lane) -> JobResult {
+    lanes.push_back(lane);
+    return ItemList{std::vector<Item>(std::get<ListItems>(job).count)};
+  });
+  MetricRegistry metrics;
+  auto cost = [](const Address& address, const Job&, const JobResult& result) {
+    CHECK(address == worker);
+    return Duration{static_cast<std::int64_t>(std::get<ItemList>(result).items.size())};
+  };
+  SimHost host(metrics, nullptr, {.job_cost = cost});
+  host.add({worker, core_of([&](Instant now, const Event& event, Effects& effects) {
+              if (auto* done = std::get_if<Done>(&event)) return ended.push_back({now.us, done->job});
+              effects.start(1, ListItems{"", 10});
+              effects.start(2, ListItems{"", 25});
+              effects.start(3, ListItems{"", 30});  // lane 0 after job 1
+              effects.start(4, ListItems{"", 5});   // lane 1 after job 2
+            }),
+            &port, 2});
+  host.start();
+  host.run_until({1000});
+  CHECK(ended == std::vector<Ended>{{10, 1}, {25, 2}, {30, 4}, {40, 3}});
+  CHECK(lanes == std::vector<std::uint32_t>{0, 1, 0, 1});
+}
+
+TEST_CASE("a job beyond the bound of waiting ones ends at once with a refusal") {
+  std::vector<std::uint64_t> refused;
+  FunctionPort port([](const Job&, std::uint32_t) -> JobResult { return ItemList{}; });
+  MetricRegistry metrics;
+  SimHost host(metrics, nullptr, {});
+  host.add({worker, core_of([&](Instant now, const Event& event, Effects& effects) {
+              auto* done = std::get_if<Done>(&event);
+              if (!done) {
+                for (std::uint64_t job = 1; job <= 4; ++job) effects.start(job, ListItems{});
+              } else if (std::holds_alternative<Refusal>(done->result)) {
+                refused.push_back(done->job);
+                CHECK(now == Instant{0});
+              }
+            }),
+            &port, 1, 2});
+  host.start();
+  CHECK(host.run_until_idle(100) == 5);
+  CHECK(refused == std::vector<std::uint64_t>{4});
+}
+
+TEST_CASE("run_until delivers what is due at its end and leaves the rest, and the time is its end") {
+  std::vector<std::int64_t> fired;
+  MetricRegistry metrics;
+  SimHost host(metrics, nullptr, {});
+  host.add({router, core_of([&](Instant now, const Event&, Effects& effects) {
+              fired.push_back(now.us);
+              effects.set_timer(1, now + Duration{100});
+            })});
+  host.start();
+  CHECK(host.run_until({200}) == 3);
+  CHECK(host.run_until({250}) == 0);
+  CHECK(host.now() == Instant{250});
+  CHECK(host.run_until_idle(1) == 1);
+  CHECK(fired == std::vector<std::int64_t>{0, 100, 200, 300});
+}
+
+TEST_CASE("the loss of a node is told to the cores of all other nodes") {
+  std::vector<NodeId> told;
+  MetricRegistry metrics;
+  SimHost host(metrics, nullptr, {});
+  for (NodeId node = 1; node <= 3; ++node)
+    host.add({{node, Role::router}, core_of([&told, node](Instant, const Event& event, Effects&) {
+                auto* lost = std::get_if<PeerLost>(&event);
+                if (lost && lost->node == 2) told.push_back(node);
+              })});
+  host.start();
+  host.announce_lost(2);
+  host.run_until({1000});
+  std::ranges::sort(told);
+  CHECK(told == std::vector<NodeId>{1, 3});
+}
+
+}  // namespace

@@ -1,0 +1,197 @@
+#pragma once
+// Who owns which page of one node's arena. The KV-cache worker's core holds the one PagePool of its node; the
+// pool has no bytes, threads or clock, so the same calls always give the same answers. Pages of one range
+// serve two areas (items and system prompts; users) whose sizes are a matter of accounting: moving the
+// boundary copies nothing, and the area that became too large gives pages up when the next reservation needs
+// them.
+//
+// A block goes reserve → writing or loading → commit → ready → evicted or removed. Every reservation has its
+// own generation, so whatever arrives late about an older one is recognised and ignored.
+//
+// The pool finds by name as containers do. Whoever uses a block that it found checks `identical` (messages.h)
+// first, and does not reserve a name that finds another block.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe {
+
+enum class PoolArea : std::uint8_t { item, user };
+PoolArea area_of(SegmentKind kind);  // user blocks: user; everything else: item
+
+enum class BlockState : std::uint8_t { writing, loading, ready };
+
+struct PoolBlock {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  std::vector<std::uint32_t> pages;  // in token order
+  std::uint64_t generation = 0;      // rising, never used twice by one pool
+  BlockState state = BlockState::writing;
+  std::uint32_t pins = 0;      // readers; a block that is not ready is held by its writer instead
+  std::uint64_t checksum = 0;  // of the bytes, once ready
+  bool copy = false;           // of what another node has: of less worth here, until it is touched
+  bool removed = false;        // gone by name; its pages follow when the last holder lets go
+};
+
+// A ready block that can no longer be found: what the index must be told.
+struct BlockGone {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;
+  std::string owner;
+  std::uint32_t tokens = 0;
+  std::uint64_t generation = 0;
+  bool evicted = false;  // for room; otherwise `remove` was called
+};
+
+struct PagePoolSizes {
+  std::uint32_t pages = 0;                       // of the arena: the hard cap
+  std::uint32_t page_tokens = 0;                 // at least 1
+  std::uint32_t item_pages = 0, user_pages = 0;  // together at most `pages`
+};
+
+// Pointers to blocks stay valid until the block's pages are given back. Finding, pinning and
+// unpinning are O(1); a block that comes or goes costs O(log blocks) plus its pages. Nodes have ten thousands
+// of blocks and requests touch a hundred, so what is touched in memory per block counts.
+class PagePool {
+ public:
+  // Generations start at `first_generation`, from 1: an owner passes its incarnation, so that those of
+  // earlier processes are recognised too.
+  explicit PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation = 1);
+  PagePool(const PagePool&) = delete;
+  PagePool& operator=(const PagePool&) = delete;
+
+  // Null if there is no such block; its state may be any.
+  const PoolBlock* find(const BlockName& name) const;
+
+  struct Want {
+    BlockName name;  // not in the pool now
+    SegmentKind kind = SegmentKind::item;
+    std::string owner;
+    std::uint32_t tokens = 0;
+    bool loading = false;  // from the persistent tier, instead of being computed
+    bool copy = false;     // another node has it and goes on having it
+  };
+  // Room is made by evicting ready, unpinned blocks of the same area: those hinted first, in their order,
+  // then copies, then the others, the least recently used first (a use lasts until its pin ends); and blocks
+  // of the other area only as far as that is above its cap. If that is not enough, or `tokens` is 0, the
+  // answer is null and nothing was evicted. The new block is held until commit or abandon.
+  const PoolBlock* reserve(const Want& want, std::span<const BlockName> evict_first = {});
+
+  // Both areas as one: what goes first is worth least, which is one over the uses of all blocks since its
+  // own last one, times `copy_worth` (0 to 1) for a copy.
+  struct Room {
+    bool possible = false;                    // else what is pinned or unfinished takes it
+    std::vector<const PoolBlock*> displaced;  // in that order; none while there is room without
+  };
+  Room room_anywhere(std::uint32_t tokens, double copy_worth) const;
+  // Out of that room; the boundary moves as far as the block needs it. Null, and nothing has changed, if
+  // there is none.
+  const PoolBlock* reserve_anywhere(const Want& want, double copy_worth);
+
+  // The writer's word; false if the generation is stale or the block was removed meanwhile (its pages are
+  // free now).
+  bool commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum);
+  bool abandon(const BlockName& name, std::uint64_t generation);
+
+  // A pin keeps a ready block's pages. Null if the block is absent or not ready.
+  const PoolBlock* pin(const BlockName& name);
+  bool unpin(const BlockName& name, std::uint64_t generation);  // false if stale
+  void touch(const BlockName& name);                            // a use without a pin; it is no copy any more
+  void pass_over(const BlockName& name);  // others of its area go first from now on, though it was not used
+
+  // The block cannot be found from now on; pages under a pin or a writer are given back when that ends. With
+  // a generation: only if it is still that one. False if there was nothing to remove.
+  bool remove(const BlockName& name, std::optional<std::uint64_t> generation = {});
+
+  // Ready blocks evicted or removed since the last call, in order.
+  std::vector<BlockGone> take_gone();
+
+  // Names of the owner's blocks in any state, oldest reservation first.
+  std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
+  // The first `count` ready blocks with a generation above this one, in order of it: a part of the inventory
+  // that an empty index learns from.
+  std::vector<const PoolBlock*> ready_after(std::uint64_t generation, std::size_t count) const;
+
+  // Together at most the arena's pages. Nothing is evicted now.
+  void set_split(std::uint32_t item_pages, std::uint32_t user_pages);
+
+  std::uint32_t pages() const { return sizes_.pages; }
+  std::uint32_t page_tokens() const { return sizes_.page_tokens; }
+  std::uint32_t free_pages() const { return static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t cap(PoolArea area) const { return areas_[index(area)].cap; }
+  std::uint32_t used(PoolArea area) const { return areas_[index(area)].used; }
+  std::uint32_t evictable(PoolArea area) const { return areas_[index(area)].evictable; }  // pages, of `used`
+  // Pages that a reservation in this area could take without evicting anything.
+  std::uint32_t room(PoolArea area) const;
+  std::uint64_t pages_for(std::uint32_t tokens) const;
+
+  // Empty if all is well, else what is wrong: every page is free or in exactly one block, all counts agree.
+  std::string check_invariants() const;
+
+ private:
+  struct NameHash {
+    std::size_t operator()(const BlockName& name) const;
+  };
+  struct Entry;
+  using Owners = std::unordered_map<std::string, Entry*>;  // owner → the newest of its blocks
+  struct Entry : PoolBlock {
+    Entry *older = nullptr, *newer = nullptr;    // in order of use, while evictable
+    Entry *previous = nullptr, *next = nullptr;  // of the owner, newest first, while found by name
+    Owners::value_type* owned = nullptr;
+    std::uint64_t last_use = 0;  // uses of all blocks are numbered
+  };
+  struct Order {
+    Entry *least_recent = nullptr, *most_recent = nullptr;
+  };
+  struct Area {
+    std::uint32_t cap = 0, used = 0, evictable = 0;  // pages
+    Order own, copies;                               // evictable blocks
+  };
+
+  static std::size_t index(PoolArea area) { return static_cast<std::size_t>(area); }
+  Owners& owners(const PoolBlock& block) { return owners_[static_cast<std::size_t>(block.kind)]; }
+  Area& area(const PoolBlock& block) { return areas_[index(area_of(block.kind))]; }
+  Order& order(const PoolBlock& block) { return block.copy ? area(block).copies : area(block).own; }
+  static bool may_evict(const PoolBlock& block);
+  Entry* find_named(const BlockName& name) const;
+  Entry* find_held(const BlockName& name, std::uint64_t generation);
+  Entry* find_unfinished(const BlockName& name, std::uint64_t generation);
+  bool fits(PoolArea area, std::uint64_t need) const;
+  double worth(const Entry& block, double copy_worth) const;
+  std::optional<std::vector<Entry*>> find_room(std::uint64_t need, double copy_worth) const;
+  const PoolBlock* take_pages(const Want& want, std::uint32_t need);
+  void make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first);
+  void evict(Entry& block);
+  void evict_oldest(PoolArea area);
+  void start_evictable(Entry& block);
+  void append(Entry& block);
+  void stop_evictable(Entry& block);
+  void own(Entry& block);
+  void disown(Entry& block);
+  void forget_name(Entry& block, bool evicted);
+  void give_back(Entry& block);  // destroys it
+  std::string check_blocks() const;
+  std::string check_areas() const;
+
+  PagePoolSizes sizes_;
+  std::vector<std::uint32_t> free_;  // taken from the back
+  Area areas_[2];
+  std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held
+  // Hash tables are looked up only, never walked.
+  std::unordered_map<BlockName, Entry*, NameHash> by_name_;
+  std::array<Owners, static_cast<std::size_t>(SegmentKind::beam) + 1> owners_;  // by kind
+  std::vector<BlockGone> gone_;
+  std::uint64_t last_generation_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,39 @@
+#pragma once
+// The host of the real world: each core is one CAF actor on a small thread pool, each port has executor
+// threads of its own, time is the steady clock. The only code that knows CAF is caf_host.cc. All cores speak
+// the same events, so its shell is one plain class over the Core interface rather than a template, and a new
+// actor adds no CAF code. As one of a cluster it has links to its peers (links.h); that one is lost comes to
+// every core as PeerLost. Between actors of this process an envelope is encoded once,
+// shared by pointer, and decoded by its receiver. Mailboxes are not bounded here: admission in the router
+// bounds what is under way.
+#include <cstdint>
+#include <memory>
+
+#include "runtime/host/host.h"
+#include "runtime/process/cluster.h"
+
+namespace troupe {
+
+class CafHost final : public Host {
+ public:
+  // `threads` run the cores; 0 means min(cores of this machine, 4). Ports do not count.
+  CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads = 0);
+  ~CafHost() override;
+
+  // Before start(): actors of this node may send to those of its peers. Throws std::runtime_error, as start()
+  // does then if it cannot listen.
+  void join(ClusterPlace place);
+  std::uint16_t port() const;  // where it listens; 0: nowhere
+
+  void add(ActorSpec actor) override;
+  void set_door(Address address, Door door) override;
+  void start() override;
+  void post_encoded(Address to, Bytes envelope) override;
+  void stop() override;
+
+ private:
+  struct World;
+  std::unique_ptr<World> world_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,426 @@
+// What strangers may do to a link, and who is let in by TLS. What links are for is tested in
+// caf_host_cluster_test.cc.
+#include "runtime/process/links.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/process/certificates.h"
+#include "runtime/process/link_wire.h"
+
+namespace troupe {
+namespace {
+
+using link::Frame;
+using link::Kind;
+
+// ---- frames ----
+
+TEST_CASE("a frame and a join survive the way") {
+  const Frame cargo{Kind::cargo, {70'000, Role::allocator}, 123'456};
+  CHECK(std::get<Frame>(link::decode_header(link::encode(cargo), true)) == cargo);
+  const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
+  CHECK(std::get<link::Join>(link::decode_join(link::encode(join))) == join);
+  Bytes later = link::encode(join);
+  later.resize(later.size() + 9);
+  CHECK(std::get<link::Join>(link::decode_join(later)) == join);
+}
+
+// What programs that know no seals say.
+Bytes encode_older(const link::Join& join) {
+  Bytes bytes = link::encode(join);
+  bytes.resize(bytes.size() - 1 - link::seal_bytes);
+  return bytes;
+}
+
+TEST_CASE("a join of an older program is taken, without seals") {
+  link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
+  const auto older = link::decode_join(encode_older(join));
+  join.knows_seals = false;
+  CHECK(std::get<link::Join>(older) == join);
+}
+
+TEST_CASE("a join with one bit turned over is refused, whichever it is") {
+  for (const bool knows_seals : {false, true}) {
+    const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), knows_seals});
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      CAPTURE(bit);
+      Bytes bytes = good;
+      bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+      CHECK(std::holds_alternative<std::string>(link::decode_join(bytes)));
+    }
+    for (std::size_t left = 1; left <= link::seal_bytes; ++left)
+      CHECK(
+          std::holds_alternative<std::string>(link::decode_join(std::span(good).first(good.size() - left))));
+  }
+}
+
+TEST_CASE("a header with one bit turned over is not whole") {
+  const link::Header good = link::encode(Frame{Kind::cargo, {70'000, Role::allocator}, 123'456});
+  CHECK(link::is_whole(good));
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    link::Header header = good;
+    header[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    CHECK_FALSE(link::is_whole(header));
+  }
+}
+
+TEST_CASE("frames out of turn, of unknown kinds or too long are refused before anything is allocated") {
+  const auto refused = [](const Frame& frame, bool joined) {
+    return std::holds_alternative<std::string>(link::decode_header(link::encode(frame), joined));
+  };
+  CHECK(refused({Kind::cargo, {1, Role::router}, 8}, false));
+  CHECK(refused({Kind::ping}, false));
+  CHECK(refused({Kind::join, {}, 8}, true));
+  CHECK(refused({Kind::join, {}, 1 << 20}, false));
+  CHECK(refused({Kind::turned_away, {}, 4'097}, false));
+  CHECK(refused({Kind::ping, {}, 1}, true));
+  CHECK(refused({Kind::cargo, {}, message_bytes_max + 1}, true));
+  CHECK_FALSE(refused({Kind::cargo, {}, message_bytes_max}, true));
+  CHECK(refused({static_cast<Kind>(9)}, true));
+  CHECK(refused({Kind::cargo, {1, static_cast<Role>(6)}}, true));
+}
+
+TEST_CASE("any bytes are a join or words that say why not") {
+  std::mt19937 random(3);
+  const Bytes good = encode_older({1, 2, 3, 4, "c", Bytes(100, 7)});
+  for (std::size_t cut = 0; cut < good.size(); ++cut)
+    CHECK(std::holds_alternative<std::string>(link::decode_join(std::span(good).first(cut))));
+  for (int i = 0; i < 20'000; ++i) {
+    Bytes bytes = good;
+    for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    const auto decoded = link::decode_join(bytes);
+    if (const auto* join = std::get_if<link::Join>(&decoded)) CHECK(join->greeting.size() <= bytes.size());
+  }
+}
+
+// ---- ends of links ----
+
+class End {
+ public:
+  explicit End(ClusterPlace place, Duration heartbeat = {50'000}) {
+    place.incarnation = 1;
+    place.heartbeat = heartbeat;
+    links_ = std::make_unique<Links>(
+        place,
+        Links::Inside{
+            [this](NodeId, Address, auto envelope) { write("got " + std::to_string(envelope->size())); },
+            [this](NodeId peer) { write("lost " + std::to_string(peer)); }},
+        journal_);
+    links_->open();
+  }
+  std::uint16_t port() const { return links_->port(); }
+  void send(NodeId to, std::size_t bytes) {
+    links_->send({to, Role::router}, std::make_shared<const Bytes>(bytes));
+  }
+  bool await(const std::string& what, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] {
+      return std::ranges::any_of(lines_, [&](auto& line) { return line.find(what) != std::string::npos; });
+    });
+  }
+  bool has(const std::string& what) { return await(what, std::chrono::milliseconds(0)); }
+  MetricRegistry metrics;
+
+ private:
+  void write(std::string line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::move(line));
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> lines_;
+  Journal journal_{metrics, [this](LogLevel, std::string_view, std::string_view event, auto fields) {
+                     std::string line(event);
+                     for (const LogField& field : fields) line += " " + field.name + "=" + field.value;
+                     write(line);
+                   }};
+  std::unique_ptr<Links> links_;  // the first to go
+};
+
+ClusterPlace place_of(NodeId node, std::vector<PeerAddress> peers) {
+  ClusterPlace place;
+  place.node = node;
+  place.peers = std::move(peers);
+  return place;
+}
+
+// A stranger at the port.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    const timeval limit{10, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  ~Stranger() { close(socket_); }
+  Stranger(const Stranger&) = delete;
+  void say(std::span<const std::uint8_t> bytes) { ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void say(Frame frame, const Bytes& body) {
+    frame.bytes = static_cast<std::uint32_t>(body.size());
+    say(link::encode(frame));
+    say(body);
+  }
+  // All that comes until the other side closes.
+  Bytes hear() {
+    Bytes all;
+    std::uint8_t buffer[4'096];
+    for (ssize_t got = 0; (got = recv(socket_, buffer, sizeof buffer, 0)) > 0;)
+      all.insert(all.end(), buffer, buffer + got);
+    return all;
+  }
+
+ private:
+  int socket_;
+};
+
+TEST_CASE("noise at the port harms nobody") {
+  End one(place_of(1, {{2}, {3}}));
+  End two(place_of(2, {{1, "", "127.0.0.1", one.port()}, {3}}));
+  REQUIRE(two.await("peer_met"));
+  std::mt19937 random(5);
+  for (int i = 0; i < 100; ++i) {
+    Stranger stranger(one.port());
+    Bytes noise(1 + random() % 500);
+    for (auto& byte : noise) byte = static_cast<std::uint8_t>(random());
+    stranger.say(noise);
+  }
+  two.send(1, 77);
+  CHECK(one.await("got 77"));
+  CHECK_FALSE(two.has("lost 1"));
+}
+
+TEST_CASE("a stranger that claims a gigabyte, comes out of turn, or says nothing is cut off") {
+  End one(place_of(1, {{2}}));
+  const auto cut_off = [&](Frame frame) {
+    Stranger stranger(one.port());
+    stranger.say(link::encode(frame));
+    return !stranger.hear().empty();  // the words why
+  };
+  CHECK(cut_off({Kind::join, {}, 0xFFFF'FFFF}));
+  CHECK(cut_off({Kind::cargo, {1, Role::router}, 8}));
+  Stranger silent(one.port());
+  const auto since = std::chrono::steady_clock::now();
+  silent.hear();
+  CHECK(std::chrono::steady_clock::now() - since < std::chrono::seconds(9));
+}
+
+TEST_CASE("one that speaks another version is told which is expected, whatever else its join says") {
+  End one(place_of(1, {{2}}));
+  Stranger later(one.port());
+  Bytes join =
+      link::encode(link::Join{.wire = link::wire_version + 1, .node = 2, .wanted = 1, .incarnation = 4});
+  join.resize(join.size() + 100);  // of what this version does not know
+  later.say({Kind::join}, join);
+  const std::string words = "node 2 speaks version " + std::to_string(link::wire_version + 1) +
+                            "; expected " + std::to_string(link::wire_version);
+  CHECK(one.await("join_refused why=" + words));
+  const Bytes answer = later.hear();
+  REQUIRE(answer.size() == link::header_bytes + words.size());
+  CHECK(answer[4] == static_cast<std::uint8_t>(Kind::turned_away));
+  CHECK(std::string(answer.begin() + link::header_bytes, answer.end()) == words);
+  CHECK_FALSE(one.has("peer_met"));
+}
+
+TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
+  End one(place_of(1, {{2}}));
+  Stranger two(one.port());
+  two.say({Kind::join},
+          link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  two.say({Kind::ping}, {});
+  CHECK(one.await("peer_met node=2 incarnation=4"));
+  two.say({Kind::cargo, {1, Role::router}}, Bytes(24));
+  CHECK(one.await("got 24"));
+  two.say({Kind::cargo, {5, Role::router}}, Bytes(8));
+  CHECK(one.await("nobody_at_address"));
+  CHECK(one.await("lost 2"));
+  CHECK(one.has("it is silent"));
+  CHECK(two.hear().size() > link::header_bytes);  // its join and some pings
+
+  Stranger again(one.port());
+  again.say({Kind::join},
+            link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 5, .cluster = "troupe"}));
+  again.say({Kind::ping}, {});
+  CHECK(one.await("incarnation=5"));
+  again.say(Bytes(16, 9));
+  CHECK(one.await("what came is no frame"));
+}
+
+TEST_CASE(
+    "in the clear, cargo that was damaged on the way ends the connection at once, whichever bit it is") {
+  End one(place_of(1, {{2}}), {2'000'000});  // silence alone would take ten seconds
+  const Bytes envelope(24, 7);
+  const link::Header header = link::encode(Frame{Kind::cargo, {1, Role::router}, 24 + link::seal_bytes});
+  const link::Seal seal = link::seal(header, envelope);
+  Bytes good(header.size() + envelope.size() + seal.size());
+  const auto after_header = std::ranges::copy(header, good.begin()).out;
+  std::ranges::copy(seal, std::ranges::copy(envelope, after_header).out);
+  Incarnation incarnation = 4;
+  const auto join_and_say = [&](Stranger& two, const Bytes& bytes) {
+    two.say(
+        {Kind::join},
+        link::encode(link::Join{
+            .node = 2, .wanted = 1, .incarnation = ++incarnation, .cluster = "troupe", .knows_seals = true}));
+    two.say({Kind::ping}, {});
+    REQUIRE(one.await("peer_met node=2 incarnation=" + std::to_string(incarnation)));
+    two.say(bytes);
+  };
+  const auto lose = [&](std::size_t bit) {
+    CAPTURE(bit);
+    Bytes bytes = good;
+    bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    Stranger two(one.port());
+    join_and_say(two, bytes);
+    REQUIRE(one.await("peer_lost node=2 incarnation=" + std::to_string(incarnation) + " why=",
+                      std::chrono::seconds(5)));
+  };
+  for (std::size_t bit = 0; bit < 8 * link::header_bytes; ++bit) lose(bit);
+  for (const std::size_t at : {16, 39, 40, 47}) lose(8 * at);
+  CHECK_FALSE(one.has("got"));
+  CHECK(one.has("a frame whose header was damaged on the way"));
+  CHECK(one.has("cargo that was damaged on the way"));
+  Stranger two(one.port());
+  join_and_say(two, good);
+  CHECK(one.await("got 24"));
+}
+
+TEST_CASE("a join that was damaged on the way shuts nobody out") {
+  End one(place_of(1, {{2}}));
+  const link::Join join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true};
+  Bytes damaged = link::encode(join);
+  damaged[19] ^= 0x80;  // of the incarnation
+  Stranger first(one.port());
+  first.say({Kind::join}, damaged);
+  first.say({Kind::ping}, {});
+  CHECK(one.await("join_refused why=a join that was damaged on the way"));
+  Stranger again(one.port());
+  again.say({Kind::join}, link::encode(join));
+  again.say({Kind::ping}, {});
+  CHECK(one.await("peer_met node=2 incarnation=4"));
+}
+
+TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond it") {
+  End one(place_of(1, {{2}}));
+  Stranger two(one.port());  // reads nothing
+  two.say({Kind::join},
+          link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  two.say({Kind::ping}, {});
+  REQUIRE(one.await("peer_met"));
+  for (int i = 0; i < 90; ++i) one.send(2, 1 << 20);
+  CHECK(one.await("lost 2"));  // for it does not ping either
+  CHECK(one.metrics.value(Metric::messages_undelivered) > 5);
+}
+
+TEST_CASE("what was sent before the end arrives") {
+  End one(place_of(1, {{2}}));
+  {
+    End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
+    REQUIRE(two.await("peer_met"));
+    for (std::size_t i = 0; i < 20; ++i) two.send(1, 100'000 + i);
+  }
+  for (std::size_t i = 0; i < 20; ++i) CHECK(one.await("got " + std::to_string(100'000 + i)));
+  CHECK(one.await("lost 2"));
+}
+
+// ---- TLS ----
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("troupe-links-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  TlsFiles files(const Certificate& authority, const Certificate& own, const std::string& name) const {
+    const auto put = [&](const std::string& file, const std::string& text) {
+      std::ofstream(path_ / file) << text;
+      return (path_ / file).string();
+    };
+    return {put(name + "-ca.pem", authority.certificate), put(name + ".pem", own.certificate),
+            put(name + ".key", own.key)};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST_CASE("with TLS only those come in whose certificate is the cluster's and for their name") {
+  const Folder folder;
+  const Certificate authority = make_authority("blue", 30), foreign = make_authority("blue", 30);
+  ClusterPlace place = place_of(1, {{2, "two"}, {3, "three"}});
+  place.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
+  End one(place);
+  const auto caller = [&](NodeId node, const TlsFiles& tls, const std::string& expects = "one") {
+    ClusterPlace other = place_of(node, {{1, expects, "127.0.0.1", one.port()}});
+    other.tls = tls;
+    return other;
+  };
+  {
+    End two(caller(2, folder.files(authority, make_certificate(authority, "two", 30), "two")));
+    REQUIRE(two.await("peer_met"));
+    two.send(1, 3'000'000);
+    CHECK(one.await("got 3000000"));
+    one.send(2, 5);
+    CHECK(two.await("got 5"));
+  }
+  {  // the certificate of another node
+    End three(caller(3, folder.files(authority, make_certificate(authority, "two", 30), "two")));
+    CHECK(one.await("node 3 shows a certificate that is not for \"three\""));
+    CHECK(three.await("turned away"));
+  }
+  {  // of another authority
+    End three(caller(3, folder.files(foreign, make_certificate(foreign, "three", 30), "foreign")));
+    CHECK(three.await("peer_away"));
+    CHECK_FALSE(three.has("peer_met"));
+  }
+  {  // that distrusts who answers
+    End three(caller(3, folder.files(authority, make_certificate(authority, "three", 30), "three"), "four"));
+    CHECK(three.await("node 1 shows a certificate that is not for \"four\""));
+    CHECK_FALSE(one.has("peer_met node=3"));
+  }
+  End clear(place_of(3, {{1, "", "127.0.0.1", one.port()}}));
+  CHECK(clear.await("peer_away"));
+  CHECK_FALSE(clear.has("peer_met"));
+}
+
+TEST_CASE("certificates that cannot be used are said before anything is opened") {
+  const Folder folder;
+  const Certificate authority = make_authority("blue", 30);
+  MetricRegistry metrics;
+  const Journal journal(metrics, nullptr);
+  ClusterPlace place = place_of(1, {});
+  place.incarnation = 1;
+  place.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
+  place.tls->key = folder.files(authority, make_certificate(authority, "two", 30), "two").key;
+  CHECK_THROWS_WITH_AS(Links(place, {}, journal), doctest::Contains("two.key"), std::runtime_error);
+  place.tls->certificate = "/nowhere.pem";
+  CHECK_THROWS_WITH_AS(Links(place, {}, journal), doctest::Contains("/nowhere.pem"), std::runtime_error);
+  CHECK_THROWS_WITH_AS(make_certificate(authority, "two words", 30), doctest::Contains("does not fit"),
+                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(make_certificate({authority.certificate, make_authority("x", 1).key}, "a", 1),
+                       doctest::Contains("not that of its certificate"), std::runtime_error);
+  CHECK_THROWS_AS(make_certificate({"no", "no"}, "a", 1), std::runtime_error);
+  CHECK_THROWS_AS(make_certificate(authority, "a", 0), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace troupe

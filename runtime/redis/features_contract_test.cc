@@ -1,0 +1,249 @@
+// What both feature stores promise: every case here runs over RocksDB and over Redis.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <optional>
+
+#include "runtime/actor/block_name.h"
+#include "runtime/features/store_features.h"
+#include "runtime/redis/redis_features.h"
+#include "runtime/redis/redis_test_server.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+const FeatureLimits limits{
+    .vocabulary = 1000, .item_tokens_max = 8, .history_events_max = 5, .items_max = 20'000};
+
+BlockName name_item(std::span<const Token> tokens) { return block_name({"m", "l"}, "", tokens, 3, {}); }
+
+bool redis_is_installed() {
+  static const bool installed = RedisTestServer::is_installed();
+  return installed;
+}
+
+// A store in either form. All cases share one server, each with a prefix of its own.
+struct Shop {
+  TestFolder folder;
+  std::unique_ptr<Store> store;
+  std::optional<RedisFeatureOptions> redis;
+  std::unique_ptr<FeatureStore> port;
+
+  Shop() {
+    SUBCASE("in RocksDB") {}
+    if (redis_is_installed()) {
+      SUBCASE("in Redis") {
+        static RedisTestServer server;
+        static int shops = 0;
+        redis = {.address = server.address(),
+                 .prefix = "shop " + std::to_string(++shops) + ":",
+                 .time_limit = std::chrono::seconds(10),
+                 .page_items = 100};
+      }
+    }
+    open(limits);
+  }
+  void open(const FeatureLimits& l, const std::string& model = "") {
+    port.reset(), store.reset();
+    if (redis) {
+      port = std::make_unique<RedisFeaturePort>(*redis, l, name_item, model);
+    } else {
+      store = std::make_unique<Store>(folder.path());
+      port = std::make_unique<FeaturePort>(*store, l, name_item, model);
+    }
+  }
+  JobResult write(auto what) { return port->run(Write{std::move(what)}, 0); }
+  std::uint64_t version(auto what) {
+    const JobResult result = write(std::move(what));
+    REQUIRE(std::holds_alternative<Written>(result));
+    return std::get<Written>(result).version;
+  }
+  std::string refused(auto what) {
+    const JobResult result = write(std::move(what));
+    REQUIRE(std::holds_alternative<Refusal>(result));
+    const Refusal& refusal = std::get<Refusal>(result);
+    return std::to_string(refusal.status) + " " + refusal.code + " " + refusal.where;
+  }
+  Features find(std::string tenant, std::string user, std::vector<std::string> items = {}) {
+    return std::get<Features>(
+        port->run(FindFeatures{std::move(tenant), std::move(user), std::move(items)}, 1));
+  }
+};
+
+PutItem item(const std::string& id, std::vector<Token> tokens) {
+  return {0, id, "title of " + id, std::move(tokens), 9};
+}
+PutUser history(const std::string& user, std::vector<std::string> items) {
+  return {0, "t", user, std::move(items)};
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Shop, "an item is found with the name of its block, and in order of id in the list") {
+  version(item("b", {1, 2})), version(item("a", {3})), version(item("c", {4}));
+  const Features found = find("", "", {"a", "none", "b"});
+  REQUIRE(found.items.size() == 3);
+  CHECK(found.items[0] == Item{"a", "title of a", {3}, 9, name_item(std::vector<Token>{3})});
+  CHECK_FALSE(found.items[1]);
+  CHECK(found.items[2]->tokens == std::vector<Token>{1, 2});
+  CHECK_FALSE(found.user);
+
+  const auto ids = [&](const std::string& after, std::uint32_t count) {
+    const auto page = std::get<ItemList>(port->run(ListItems{after, count}, 0));
+    std::string text;
+    for (const Item& i : page.items) text += i.id;
+    return text + (page.last ? "." : "");
+  };
+  CHECK(ids("", 2) == "ab");
+  CHECK(ids("b", 2) == "c.");
+  CHECK(ids("", 3) == "abc.");
+  CHECK(ids("c", 3) == ".");
+}
+
+TEST_CASE_FIXTURE(Shop,
+                  "a history of items becomes their tokens, one event each; tokens are one event each") {
+  version(item("a", {1, 2})), version(item("b", {3}));
+  version(history("ann", {"b", "a", "b"}));
+  CHECK(find("t", "ann").user == Profile{1, {3, 1, 2, 3}, {1, 2, 1}});
+  version(PutUser{0, "t", "bob", {}, {5, 6}});
+  CHECK(find("t", "bob").user == Profile{2, {5, 6}, {1, 1}});
+  version(PutUser{0, "t", "new"});
+  CHECK(find("t", "new").user == Profile{3, {}, {}});
+}
+
+TEST_CASE_FIXTURE(Shop, "a profile keeps the tokens that its items had; a new history has the new ones") {
+  version(item("a", {1}));
+  version(history("ann", {"a"}));
+  version(item("a", {2, 3}));
+  CHECK(find("t", "ann", {"a"}).user->tokens == std::vector<Token>{1});
+  CHECK(find("t", "ann", {"a"}).items[0]->block == name_item(std::vector<Token>{2, 3}));
+  version(history("ann", {"a"}));
+  CHECK(find("t", "ann").user->tokens == std::vector<Token>{2, 3});
+}
+
+TEST_CASE_FIXTURE(Shop, "features of another catalog or model version than the present one are refused") {
+  version(item("a", {1}));
+  const auto refused = [&](const FindFeatures& wanted) {
+    const JobResult result = port->run(wanted, 0);
+    const Refusal* refusal = std::get_if<Refusal>(&result);
+    return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->expected : "";
+  };
+  const std::string now = find("", "", {"a"}).catalog_version;
+  CHECK(refused({.items = {"a"}, .catalog_version = now}) == "");
+  version(item("a", {2}));
+  CHECK(refused({.items = {"a"}, .catalog_version = now}) == "503 wrong_catalog \"c2\"");
+  CHECK(refused({.items = {"a"}, .model_version = "any"}) == "");  // this port does not know its own
+  open(limits, "m");
+  CHECK(refused({.items = {"a"}, .model_version = "m", .catalog_version = "c2"}) == "");
+  CHECK(refused({.items = {"a"}, .model_version = "m2"}) == "503 wrong_model \"m\"");
+}
+
+TEST_CASE_FIXTURE(Shop, "tenants do not see each other's users") {
+  version(PutUser{0, "a", "bc", {}, {1}});
+  version(PutUser{0, "ab", "c", {}, {2}});
+  CHECK(find("a", "bc").user->tokens == std::vector<Token>{1});
+  CHECK(find("ab", "c").user->tokens == std::vector<Token>{2});
+  CHECK_FALSE(find("", "bc").user);
+  CHECK_FALSE(find("abc", "").user);
+}
+
+TEST_CASE_FIXTURE(Shop, "what cannot be written is refused by name and changes nothing") {
+  version(item("a", {1}));
+  CHECK(refused(history("ann", {"a", "a", "x", "y"})) == "422 unknown_item history[2]");
+  CHECK(refused(PutUser{0, "t", "ann", {}, {1, 1000}}) == "422 bad_token tokens[1]");
+  CHECK(refused(item("b", {})) == "422 no_tokens tokens");
+  CHECK(refused(DeleteUser{0, "t", "ann"}) == "404 unknown_user user");
+  CHECK(refused(DeleteItem{0, "b"}) == "404 unknown_item item");
+  CHECK_FALSE(find("t", "ann").user);
+  CHECK(find("", "").catalog_version == "c1");
+  CHECK(std::get<Refusal>(port->run(ListStored{}, 0)).code == "wrong_port");
+}
+
+TEST_CASE_FIXTURE(Shop, "versions rise with every write, of whatever user, and go on after a restart") {
+  CHECK(find("", "").catalog_version == "c0");
+  CHECK(version(item("a", {1})) == 1);
+  CHECK(version(DeleteItem{0, "a"}) == 2);
+  CHECK(version(item("b", {1})) == 3);
+  CHECK(version(history("ann", {"b"})) == 1);
+  CHECK(version(history("bob", {})) == 2);
+  CHECK(version(DeleteUser{0, "t", "bob"}) == 3);
+  open(limits);
+  CHECK(find("", "", {"a", "b"}).catalog_version == "c3");
+  CHECK_FALSE(find("", "", {"a"}).items[0]);
+  CHECK(find("t", "ann", {"b"}).items[0] ==
+        Item{"b", "title of b", {1}, 9, name_item(std::vector<Token>{1})});
+  CHECK_FALSE(find("t", "bob").user);
+  CHECK(find("t", "ann").user == Profile{1, {1}, {1}});
+  CHECK(version(history("bob", {})) == 4);
+  CHECK(version(DeleteItem{0, "b"}) == 4);
+  CHECK(port->bad_records() == 0);
+}
+
+TEST_CASE_FIXTURE(Shop, "rows from a larger vocabulary are not seen after a change of model") {
+  version(item("a", {500})), version(item("b", {20}));
+  version(PutUser{0, "t", "ann", {}, {500}});
+  FeatureLimits smaller = limits;
+  smaller.vocabulary = 100;
+  open(smaller);
+  CHECK_FALSE(find("t", "ann", {"a"}).items[0]);
+  CHECK_FALSE(find("t", "ann").user);
+  CHECK(find("", "", {"b"}).items[0]);
+}
+
+TEST_CASE_FIXTURE(Shop, "a full catalog still takes changes of what it has") {
+  FeatureLimits two = limits;
+  two.items_max = 2;
+  open(two);
+  version(item("a", {1})), version(item("b", {1}));
+  CHECK(refused(item("c", {1})) == "422 catalog_full item");
+  version(item("b", {2}));
+  version(DeleteItem{0, "a"});
+  version(item("c", {1}));
+}
+
+TEST_CASE_FIXTURE(Shop, "an import names its first bad row and stores none of it") {
+  const auto error_of = [](auto import) -> std::string {
+    try {
+      import();
+    } catch (const StoreError& error) {
+      CHECK(error.fault == StoreFault::bad_row);
+      return error.what();
+    }
+    return "";
+  };
+  const PutItem items[] = {item("a", {1}), item("b", {1, -5}), item("c", {})};
+  CHECK(error_of([&] { port->import_items(items); }) ==
+        "item row 2: tokens[1]: token -5 is outside the vocabulary; expected 0..999");
+  CHECK(port->items() == 0);
+  port->import_items({items, 1});
+  const PutUser users[] = {history("ann", {"a"}), history("bob", {"a", "b"})};
+  CHECK(
+      error_of([&] { port->import_users(users); }) ==
+      "user row 2: history[1]: no such item in the catalog; expected the id of an item that was put before");
+  CHECK_FALSE(find("t", "ann").user);
+}
+
+TEST_CASE_FIXTURE(Shop, "10,000 items and as many users are imported, and are there after a restart") {
+  std::vector<PutItem> items;
+  std::vector<PutUser> users;
+  for (int i = 0; i < 10'000; ++i) {
+    items.push_back(item("item" + std::to_string(i), {i % 1000, i / 1000, 5, 6, 7, 8}));
+    users.push_back(history("user" + std::to_string(i), {"item" + std::to_string(i), "item7", "item77"}));
+  }
+  const auto seconds = [](auto work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const double items_s = seconds([&] { port->import_items(items); });
+  const double users_s = seconds([&] { port->import_users(users); });
+  const double open_s = seconds([&] { open(limits); });
+  MESSAGE("10,000 rows: items " << items_s << " s, users " << users_s << " s, open " << open_s << " s");
+  CHECK(port->items() == 10'000);
+  CHECK(find("", "", {"item9999"}).items[0]->tokens == items[9999].tokens);
+  CHECK(find("t", "user9999").user->version == 10'000);
+  CHECK(find("t", "user9999").user->events == std::vector<std::uint32_t>{6, 6, 6});
+  CHECK(port->bad_records() == 0);
+}

@@ -1,0 +1,126 @@
+#include "runtime/redis/redis_catalog.h"
+
+#include <unordered_map>
+
+namespace troupe {
+namespace {
+
+constexpr int restarts_max = 16;  // of reading the whole catalog, by one question
+
+}  // namespace
+
+RedisCatalog::RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options)
+    : limits_(limits),
+      name_item_(std::move(name_item)),
+      options_(options),
+      mirror_(limits.items_max, options.history_max) {}
+
+RedisCatalog::Turn::~Turn() {
+  if (!catalog) return;
+  const std::lock_guard lock(catalog->turn_mutex_);
+  catalog->loading_ = false;
+  catalog->turn_ended_.notify_one();
+}
+
+bool RedisCatalog::wait_for(Turn& turn) {
+  std::unique_lock lock(turn_mutex_);
+  if (!turn_ended_.wait_for(lock, options_.patience, [this] { return !loading_; })) return false;
+  loading_ = true;
+  turn.catalog = this;
+  return true;
+}
+
+RedisCatalog::Gathering RedisCatalog::begin(const std::string& run) const {
+  CatalogPosition held = mirror_.position();
+  if (held.run != run) held = {run, "", 0};
+  const std::uint64_t version = held.version;
+  return {std::move(held), version, version, {}, 0};
+}
+
+OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const RedisKeys& keys,
+                                             const std::string& user) {
+  Turn turn;
+  Gathering gathered = begin(session.run_id());
+  for (;;) {
+    auto answer = next_page(session, keys, user, gathered);
+    auto* page = std::get_if<CatalogPage>(&answer);
+    if (!page) return std::get<RedisFailure>(std::move(answer));
+    const bool last = page->entries.size() < options_.page_items;
+    if (!last && !turn.catalog) {  // a long way, which one lane goes for all
+      if (!wait_for(turn)) return RedisFailure{"the catalog is being loaded"};
+      gathered = begin(session.run_id());
+      continue;
+    }
+    take(gathered, *page, session.run_id());
+    if (gathered.restarts > restarts_max) return RedisFailure{"deletions are forgotten faster than read"};
+    if (last) return settle(std::move(gathered), *page);
+    if (gathered.changes.size() > 2 * limits_.items_max + options_.page_items)
+      return RedisFailure{"the catalog does not end"};
+  }
+}
+
+OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisLanes::Session& session, const RedisKeys& keys,
+                                                    const std::string& user, const Gathering& gathered) {
+  const PageQuestion question{gathered.from.origin, gathered.base, gathered.cursor, options_.page_items,
+                              user};
+  const RedisCommand command = ask_page(keys, question);
+  auto answer = session.run({&command, 1});
+  if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
+  RedisReply& reply = std::get<std::vector<RedisReply>>(answer).front();
+  auto page = read_page(reply, question);
+  if (page) return std::move(*page);
+  session.drop();
+  return RedisFailure{reply.is(RedisReply::Kind::error) ? "it answers with " + error_code(reply)
+                                                        : "it answers in another form"};
+}
+
+// A page that starts at 0, where we did not ask for it, starts the whole catalog anew.
+void RedisCatalog::take(Gathering& gathered, CatalogPage& page, const std::string& run) {
+  if (page.after != gathered.cursor || page.origin != gathered.from.origin || page.after == 0) {
+    gathered.from = {run, page.origin, 0};
+    gathered.base = page.version;  // deletions from here on concern us
+    gathered.changes.clear();
+    ++gathered.restarts;
+  }
+  for (CatalogPage::Entry& entry : page.entries) gathered.changes.push_back(change_of(entry));
+  gathered.cursor = page.entries.empty() ? page.version : page.entries.back().version;
+}
+
+CatalogChange RedisCatalog::change_of(CatalogPage::Entry& entry) {
+  CatalogChange change{std::move(entry.id), entry.version, nullptr};
+  if (!entry.record) return change;
+  auto stored = decode_item(change.id, *entry.record, limits_);
+  if (!stored) {
+    count_bad_record();
+    return change;
+  }
+  stored->item.block = name_item_(stored->item.tokens);
+  change.item = std::make_shared<MirroredItem>(MirroredItem{std::move(stored->item), change.version});
+  return change;
+}
+
+StorePoint RedisCatalog::settle(Gathering gathered, CatalogPage& page) {
+  StorePoint point{gathered.from, std::move(page.user), std::move(gathered.from),
+                   std::move(gathered.changes)};
+  point.at.version = page.version;
+  if (point.from.version == 0)
+    mirror_.replace(point.at, point.changes);
+  else
+    mirror_.advance(point.from, point.at.version, point.changes);
+  return point;
+}
+
+std::optional<std::vector<ItemPointer>> RedisCatalog::read(const StorePoint& point,
+                                                           std::span<const std::string> ids) const {
+  if (auto items = mirror_.read(point.at, ids)) return items;
+  // Another lane has led the mirror past this point, in one step: go there from where we both began.
+  auto items = mirror_.read(point.from, ids);
+  if (!items) return {};
+  std::unordered_map<std::string_view, ItemPointer> changed;
+  for (const CatalogChange& change : point.changes) changed[change.id] = change.item;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (const auto at = changed.find(ids[i]); at != changed.end()) (*items)[i] = at->second;
+  return items;
+}
+
+}  // namespace troupe

@@ -1,0 +1,220 @@
+#include "runtime/redis/redis_connection.h"
+
+#include <fcntl.h>
+#include <hiredis/read.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+using Kind = RedisReply::Kind;
+
+constexpr const char* too_late = "no answer in time";
+
+std::string system_text(int error) {
+  std::array<char, 128> text{};
+  return strerror_r(error, text.data(), text.size());
+}
+
+// "" when ready, otherwise why not.
+std::string wait_for(int socket, short events, RedisDeadline deadline) {
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return too_late;
+    pollfd wanted{socket, events, 0};
+    const int ready = poll(&wanted, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    if (ready > 0) return "";
+    if (ready < 0 && errno != EINTR) return system_text(errno);
+  }
+}
+
+// A socket that connects or has connected; -1 and why.
+int start_connect(const addrinfo& at, RedisDeadline deadline, std::string& why) {
+  const int made = socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, at.ai_protocol);
+  if (made < 0) return why = system_text(errno), -1;
+  const int on = 1;
+  setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (connect(made, at.ai_addr, at.ai_addrlen) == 0) return made;
+  int error = errno;
+  if (error == EINPROGRESS && (why = wait_for(made, POLLOUT, deadline)).empty()) {
+    socklen_t size = sizeof error;
+    getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0) return made;
+  }
+  if (error != EINPROGRESS) why = system_text(error);
+  close(made);
+  return -1;
+}
+
+std::string encode(std::span<const RedisCommand> commands) {
+  std::string bytes;
+  for (const RedisCommand& words : commands) {
+    bytes += "*" + std::to_string(words.size()) + "\r\n";
+    for (const std::string& word : words)
+      bytes.append("$").append(std::to_string(word.size())).append("\r\n").append(word).append("\r\n");
+  }
+  return bytes;
+}
+
+// ---- hiredis builds our replies: the root is ours to delete, the others live in their parents ----
+
+RedisReply* place_of(const redisReadTask* task) {
+  if (!task->parent) return new RedisReply;
+  return &static_cast<RedisReply*>(task->parent->obj)->list.at(static_cast<std::size_t>(task->idx));
+}
+
+// A null reply makes hiredis give up; an exception must not pass through it.
+template <class Fill>
+void* make_reply(const redisReadTask* task, Fill fill) noexcept {
+  RedisReply* made = nullptr;
+  try {
+    made = place_of(task);
+    fill(*made);
+    return made;
+  } catch (...) {
+    if (made && !task->parent) delete made;
+    return nullptr;
+  }
+}
+
+void* make_text(const redisReadTask* task, char* text, std::size_t size) {
+  return make_reply(task, [&](RedisReply& reply) {
+    reply.kind = task->type == REDIS_REPLY_ERROR    ? Kind::error
+                 : task->type == REDIS_REPLY_STATUS ? Kind::status
+                                                    : Kind::text;
+    reply.text.assign(text, size);
+  });
+}
+
+void* make_list(const redisReadTask* task, int elements) {
+  return make_reply(task, [&](RedisReply& reply) {
+    const auto& limits = *static_cast<const RedisReplyLimits*>(task->privdata);
+    if (elements < 0 || static_cast<std::size_t>(elements) > limits.elements_max) throw std::bad_alloc();
+    reply.kind = Kind::list;
+    reply.list.resize(static_cast<std::size_t>(elements));
+  });
+}
+
+void* make_integer(const redisReadTask* task, long long value) {
+  return make_reply(task, [&](RedisReply& reply) { reply.kind = Kind::integer, reply.integer = value; });
+}
+
+void* make_nil(const redisReadTask* task) {
+  return make_reply(task, [](RedisReply&) {});
+}
+
+void free_reply(void* reply) { delete static_cast<RedisReply*>(reply); }
+
+redisReplyObjectFunctions reply_makers{make_text, make_list, make_integer, make_nil, free_reply};
+
+}  // namespace
+
+struct RedisConnection::Reader {
+  explicit Reader(const RedisReplyLimits& l)
+      : limits(l), parser(redisReaderCreateWithFunctions(&reply_makers)) {
+    if (!parser) throw std::bad_alloc();
+    parser->privdata = &limits;
+  }
+  ~Reader() { redisReaderFree(parser); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  RedisReplyLimits limits;
+  redisReader* parser;
+  std::array<char, 65536> incoming;
+};
+
+RedisConnection::RedisConnection(int socket, const RedisReplyLimits& limits)
+    : socket_(socket), reader_(std::make_unique<Reader>(limits)) {}
+
+RedisConnection::~RedisConnection() { close(socket_); }
+
+OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
+                                                                       RedisDeadline deadline,
+                                                                       const RedisReplyLimits& limits) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int fault =
+          getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &wanted, &found))
+    return RedisFailure{std::string("its name is not known: ") + gai_strerror(fault)};
+  std::string why = "it has no address";
+  int made = -1;
+  for (const addrinfo* at = found; at && made < 0; at = at->ai_next) made = start_connect(*at, deadline, why);
+  freeaddrinfo(found);
+  if (made < 0) return RedisFailure{"cannot connect: " + why};
+  return std::unique_ptr<RedisConnection>(new RedisConnection(made, limits));
+}
+
+OrRedisFailure<std::vector<RedisReply>> RedisConnection::run(std::span<const RedisCommand> commands,
+                                                             RedisDeadline deadline) {
+  bool any_sent = false;
+  if (std::string why = send_all(encode(commands), deadline, any_sent); !why.empty())
+    return RedisFailure{std::move(why), any_sent};
+  std::size_t bytes_left = reader_->limits.bytes_max;
+  std::vector<RedisReply> replies(commands.size());
+  for (RedisReply& reply : replies)
+    if (std::string why = read_reply(reply, deadline, bytes_left); !why.empty())
+      return RedisFailure{std::move(why), true};
+  if (reader_->parser->pos != reader_->parser->len) return RedisFailure{"more replies than commands", true};
+  return replies;
+}
+
+std::string RedisConnection::send_all(std::string_view bytes, RedisDeadline deadline, bool& any_sent) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      any_sent = true;
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (std::string why = wait_for(socket_, POLLOUT, deadline); !why.empty()) return why;
+    } else if (errno != EINTR) {
+      return "cannot send: " + system_text(errno);
+    }
+  }
+  return "";
+}
+
+std::string RedisConnection::read_reply(RedisReply& reply, RedisDeadline deadline, std::size_t& bytes_left) {
+  for (;;) {
+    void* found = nullptr;
+    if (redisReaderGetReply(reader_->parser, &found) != REDIS_OK)
+      return std::string("not a reply of a Redis: ") + reader_->parser->errstr;
+    if (found) {
+      const std::unique_ptr<RedisReply> root(static_cast<RedisReply*>(found));
+      reply = std::move(*root);
+      return "";
+    }
+    if (std::string why = receive(deadline, bytes_left); !why.empty()) return why;
+  }
+}
+
+std::string RedisConnection::receive(RedisDeadline deadline, std::size_t& bytes_left) {
+  if (std::string why = wait_for(socket_, POLLIN, deadline); !why.empty()) return why;
+  const ssize_t got = recv(socket_, reader_->incoming.data(), reader_->incoming.size(), 0);
+  if (got == 0) return "it closed the connection";
+  if (got < 0) return errno == EAGAIN || errno == EINTR ? "" : "the connection broke: " + system_text(errno);
+  if (static_cast<std::size_t>(got) > bytes_left) return "a reply that is too long";
+  bytes_left -= static_cast<std::size_t>(got);
+  redisReaderFeed(reader_->parser, reader_->incoming.data(), static_cast<std::size_t>(got));
+  return "";
+}
+
+bool RedisConnection::is_quiet() const {
+  char byte;
+  return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+}  // namespace troupe

@@ -1,0 +1,306 @@
+#include "runtime/redis/redis_features.h"
+
+#include <algorithm>
+#include <random>
+
+#include "runtime/features/feature_rules.h"
+
+namespace troupe {
+namespace {
+
+using What = WriteOutcome::What;
+
+constexpr int tries_max = 32;  // of what only a storm of writes elsewhere makes fail
+
+std::string random_text() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += std::to_string(device()) + "-";
+  return text;
+}
+
+RedisLanesOptions lanes_options(const RedisFeatureOptions& options) {
+  return {options.address, options.lanes, options.time_limit, options.reconnect_pause};
+}
+
+RedisCatalog::Options catalog_options(const RedisFeatureOptions& options) {
+  return {std::clamp<std::uint32_t>(options.page_items, 1, 4096), options.catalog_history_max,
+          options.time_limit};
+}
+
+Refusal unavailable(const std::string& why) {
+  return {503, "features_unavailable", "the shared feature store is away: " + why, "feature store",
+          "a Redis that answers in time"};
+}
+
+Refusal outcome_unknown(const std::string& why) {
+  return {503, "outcome_unknown", "whether the write was stored is not known: " + why, "feature store",
+          "a Redis that answers in time; ask again for what is stored"};
+}
+
+// Errors with which Redis refuses a script before its first write.
+bool wrote_nothing(const std::string& code) {
+  for (const char* known :
+       {"BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "NOSCRIPT", "OOM", "READONLY"})
+    if (code == known) return true;
+  return false;
+}
+
+std::variant<WriteOutcome, Refusal> outcome_of(const RedisReply& reply) {
+  if (reply.is(RedisReply::Kind::error)) {
+    const std::string code = error_code(reply), why = "it answers with " + code;
+    return wrote_nothing(code) ? unavailable(why) : outcome_unknown(why);
+  }
+  if (const auto outcome = read_outcome(reply)) return *outcome;
+  return outcome_unknown("it answers in another form");
+}
+
+}  // namespace
+
+RedisFeaturePort::RedisFeaturePort(RedisFeatureOptions options, const FeatureLimits& limits,
+                                   NameItem name_item, std::string model_version)
+    : options_(std::move(options)),
+      limits_(limits),
+      name_item_(std::move(name_item)),
+      model_version_(std::move(model_version)),
+      nonce_(random_text()),
+      keys_(options_.prefix),
+      lanes_(lanes_options(options_), redis_scripts()),
+      catalog_(limits_, name_item_, catalog_options(options_)),
+      profiles_(options_.last_known_bytes_max) {
+  ask(0, "");
+}
+
+JobResult RedisFeaturePort::run(const Job& job, std::uint32_t lane) {
+  try {
+    if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted, lane);
+    if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted, lane);
+    if (const auto* wanted = std::get_if<Write>(&job))
+      return std::visit([&](const auto& what) { return write(what, lane); }, wanted->what);
+    return wrong_feature_job();
+  } catch (const std::exception& error) {  // out of memory
+    return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+  }
+}
+
+std::string RedisFeaturePort::catalog_version() const {
+  return catalog_version_text(catalog_.mirror().position().version);
+}
+
+// ---- reads ----
+
+OrRedisFailure<StorePoint> RedisFeaturePort::ask(std::uint32_t lane, const std::string& user) {
+  auto taken = lanes_.take(lane);
+  if (auto* failure = std::get_if<RedisFailure>(&taken)) return std::move(*failure);
+  return catalog_.ask(std::get<RedisLanes::Session>(taken), keys_, user);
+}
+
+JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane) {
+  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
+  const std::string key = wanted.user.empty() ? "" : user_key(wanted.tenant, wanted.user);
+  for (int tries = 0; tries < tries_max; ++tries) {
+    auto asked = ask(lane, key);
+    if (const auto* away = std::get_if<RedisFailure>(&asked)) return find_last_known(wanted, key, *away);
+    if (auto result = answer(wanted, key, std::get<StorePoint>(asked))) return std::move(*result);
+  }
+  return unavailable("its catalog changes faster than it can be read");
+}
+
+std::optional<Profile> RedisFeaturePort::profile_of(const StorePoint& point, const std::string& key) {
+  if (!point.user) return {};
+  const auto row = split_user_row(*point.user);
+  auto profile = row ? decode_profile(key, row->second, limits_) : std::nullopt;
+  if (profile)
+    profile->version = row->first;
+  else
+    catalog_.count_bad_record();
+  return profile;
+}
+
+namespace {
+
+std::optional<Refusal> fill(const FindFeatures& wanted, std::uint64_t version,
+                            const std::vector<ItemPointer>& items, Features& found) {
+  found.catalog_version = catalog_version_text(version);
+  if (auto refusal = check_catalog(wanted, found.catalog_version)) return refusal;
+  found.items.reserve(items.size());
+  for (const ItemPointer& item : items)
+    found.items.push_back(item ? std::optional(item->item) : std::nullopt);
+  return {};
+}
+
+}  // namespace
+
+// Absent: the point is no longer known.
+std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, const std::string& key,
+                                                  const StorePoint& point) {
+  const auto items = catalog_.read(point, wanted.items);
+  if (!items) return {};
+  Features found;
+  if (!key.empty()) found.user = profile_of(point, key);
+  if (options_.when_away == WhenAway::last_known && !key.empty()) {
+    if (found.user)
+      profiles_.put(key, {*found.user, point.at});
+    else
+      profiles_.erase(key);
+  }
+  if (auto refusal = fill(wanted, point.at.version, *items, found)) return *refusal;
+  return found;
+}
+
+JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const std::string& key,
+                                            const RedisFailure& away) {
+  if (options_.when_away == WhenAway::refuse) return unavailable(away.why);
+  Features found;
+  CatalogPosition at = catalog_.mirror().position();
+  if (!key.empty()) {
+    auto known = profiles_.find(key);
+    if (!known) return unavailable(away.why + ", and the profile is not known here");
+    found.user = std::move(known->profile);
+    at = std::move(known->at);
+  }
+  const auto items = catalog_.mirror().read(at, wanted.items);
+  if (at.run.empty() || !items) return unavailable(away.why + ", and its catalog is not known here");
+  if (auto refusal = fill(wanted, at.version, *items, found)) return *refusal;
+  return found;
+}
+
+JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
+  const auto asked = ask(lane, "");
+  if (const auto* away = std::get_if<RedisFailure>(&asked)) {
+    if (options_.when_away == WhenAway::refuse) return unavailable(away->why);
+    if (catalog_.mirror().position().run.empty())
+      return unavailable(away->why + ", and its catalog is not known here");
+  }
+  return catalog_.mirror().list(wanted);
+}
+
+// ---- writes ----
+
+// Half of the time limit, so that its answer still comes in time.
+void RedisFeaturePort::add_wait(std::vector<RedisCommand>& commands) const {
+  if (options_.wait_replicas == 0) return;
+  const auto patience = std::chrono::floor<std::chrono::milliseconds>(options_.time_limit / 2).count();
+  commands.push_back(
+      {"WAIT", std::to_string(options_.wait_replicas), std::to_string(std::max<long>(1, patience))});
+}
+
+bool RedisFeaturePort::is_confirmed(const RedisReply& last) const {
+  return options_.wait_replicas == 0 ||
+         (last.is(RedisReply::Kind::integer) && last.integer >= options_.wait_replicas);
+}
+
+std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command, std::uint32_t lane) {
+  auto taken = lanes_.take(lane);
+  if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
+  return send(std::move(command), std::get<RedisLanes::Session>(taken));
+}
+
+std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command,
+                                                           RedisLanes::Session& session) {
+  std::vector<RedisCommand> commands = {std::move(command)};
+  add_wait(commands);
+  auto answer = session.run(commands);
+  if (const auto* failure = std::get_if<RedisFailure>(&answer))
+    return failure->may_have_run ? outcome_unknown(failure->why) : unavailable(failure->why);
+  const auto& replies = std::get<std::vector<RedisReply>>(answer);
+  auto outcome = outcome_of(replies.front());
+  if (std::holds_alternative<Refusal>(outcome)) session.drop();  // a server that was demoted stays so
+  const auto* done = std::get_if<WriteOutcome>(&outcome);
+  if (done && done->what == What::written && !is_confirmed(replies.back()))
+    return outcome_unknown("too few replicas have it in time");
+  return outcome;
+}
+
+// `items`: those of the history, as they stood at one point.
+std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const std::vector<ItemPointer>& items,
+                                               UserDraft& made) const {
+  std::size_t next = 0;  // events are asked for in order
+  const auto tokens_of = [&](const std::string& id) -> const std::vector<Token>* {
+    const ItemPointer& item = items[next++];
+    if (!item) return nullptr;
+    made.seen.push_back({id, item->version});
+    return &item->item.tokens;
+  };
+  Profile profile;
+  if (auto refusal = resolve(put, limits_, tokens_of, profile)) return refusal;
+  made.record = encode_profile(profile, user_key(put.tenant, put.user));
+  return {};
+}
+
+RedisCommand RedisFeaturePort::command_of(const PutUser& put, const UserDraft& made) const {
+  return ask_put_user(keys_, nonce_, user_key(put.tenant, put.user), made);
+}
+
+RedisCommand RedisFeaturePort::command_of(const PutItem& put) const {
+  const Item item{put.item, put.title, put.tokens, put.identifier, {}};
+  return ask_put_item(keys_, nonce_, put.item, encode_item(item, 0, put.item), limits_.items_max);
+}
+
+// A history is resolved from memory; the script checks that its items are still those. If not, or if one is
+// not known here, it is resolved again from what is in the store now.
+JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
+  if (auto fault = find_fault(put, limits_)) return *fault;
+  auto taken = lanes_.take(lane);
+  if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
+  auto& session = std::get<RedisLanes::Session>(taken);
+  CatalogPosition at = catalog_.mirror().position();
+  auto items = catalog_.mirror().read(at, put.history);
+  for (int tries = 0; tries < tries_max; ++tries) {
+    UserDraft made{.origin = at.origin, .catalog = at.version};
+    const auto refusal = items ? draft(put, *items, made) : std::nullopt;
+    if (refusal && tries > 0) return *refusal;
+    if (items && !refusal && (made.seen.empty() || at.run == session.run_id())) {
+      const auto outcome = send(command_of(put, made), session);
+      note_written(user_key(put.tenant, put.user), outcome);
+      if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
+      const auto& done = std::get<WriteOutcome>(outcome);
+      if (done.what == What::written) return Written{done.version};
+    }
+    const auto asked = catalog_.ask(session, keys_, "");
+    if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
+    at = std::get<StorePoint>(asked).at;
+    items = catalog_.read(std::get<StorePoint>(asked), put.history);
+  }
+  return unavailable("the items of the history change faster than they can be read");
+}
+
+JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
+  const std::string key = user_key(gone.tenant, gone.user);
+  const auto outcome = send(ask_delete_user(keys_, key), lane);
+  note_written(key, outcome);
+  if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
+  const auto& done = std::get<WriteOutcome>(outcome);
+  return done.what == What::written ? JobResult(Written{done.version}) : JobResult(unknown_user());
+}
+
+// A router that has written a user knows that what it read before is no longer the last.
+void RedisFeaturePort::note_written(const std::string& user,
+                                    const std::variant<WriteOutcome, Refusal>& outcome) {
+  const auto* done = std::get_if<WriteOutcome>(&outcome);
+  if (done && done->what == What::written)
+    profiles_.forget(user, done->version);
+  else if (std::holds_alternative<Refusal>(outcome))
+    profiles_.erase(user);
+}
+
+JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
+  if (auto refusal = find_fault(put, limits_)) return *refusal;
+  const auto outcome = send(command_of(put), lane);
+  if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
+  const auto& done = std::get<WriteOutcome>(outcome);
+  if (done.what != What::written) return catalog_full(limits_);
+  ask(lane, "");  // so that the last known catalog has it
+  return Written{done.version};
+}
+
+JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t lane) {
+  const auto outcome = send(ask_delete_item(keys_, gone.item, options_.deletions_max), lane);
+  if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
+  const auto& done = std::get<WriteOutcome>(outcome);
+  if (done.what != What::written) return unknown_item();
+  ask(lane, "");
+  return Written{done.version};
+}
+
+}  // namespace troupe

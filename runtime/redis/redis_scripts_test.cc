@@ -1,0 +1,88 @@
+#include "runtime/redis/redis_scripts.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+
+namespace {
+
+using Kind = RedisReply::Kind;
+
+RedisReply text(std::string value) { return {.kind = Kind::text, .text = std::move(value)}; }
+RedisReply integer(std::int64_t value) { return {.kind = Kind::integer, .integer = value}; }
+RedisReply list(std::vector<RedisReply> values) { return {.kind = Kind::list, .list = std::move(values)}; }
+
+const PageQuestion question{"o", 3, 3, 10, "ann"};
+
+// A page of two changes: a at 4, b deleted at 6.
+RedisReply good_page() {
+  return list({text("o"), integer(3), integer(6), list({text("a"), text("4"), text("b"), text("6")}),
+               list({text("record"), {}}), text("7 row")});
+}
+bool is_read(auto spoil) {
+  RedisReply page = good_page();
+  spoil(page.list);
+  return read_page(page, question).has_value();
+}
+
+}  // namespace
+
+TEST_CASE("a page is read: versions rise, no row means deleted") {
+  RedisReply reply = good_page();
+  const auto page = read_page(reply, question);
+  REQUIRE(page);
+  CHECK(page->version == 6);
+  REQUIRE(page->entries.size() == 2);
+  CHECK(page->entries[0].record == "record");
+  CHECK_FALSE(page->entries[1].record);
+  CHECK(page->user == "7 row");
+  CHECK(is_read([](auto& p) { p[5] = {}; }));
+  CHECK(is_read([](auto& p) { p[1] = integer(0); }));  // from the start, though not asked for
+}
+
+TEST_CASE("a page of another form or out of range is not believed") {
+  CHECK(is_read([](auto&) {}));
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK_FALSE(is_read([&](auto& p) { p[i] = {.kind = Kind::error, .text = "ERR"}; }));
+    CHECK_FALSE(is_read([&](auto& p) { p.erase(p.begin() + static_cast<std::ptrdiff_t>(i)); }));
+  }
+  CHECK_FALSE(is_read([](auto& p) { p[1] = integer(2); }));  // neither what was asked for nor the start
+  CHECK_FALSE(is_read([](auto& p) { p[2] = integer(5); }));  // b is newer than the catalog
+  CHECK_FALSE(is_read([](auto& p) { p[2] = integer(-1); }));
+  CHECK_FALSE(is_read([](auto& p) { p[2] = integer(std::int64_t{1} << 60); }));
+  CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("6"); }));  // does not rise
+  CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("3"); }));  // was known
+  CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("4.5"); }));
+  CHECK_FALSE(is_read([](auto& p) { p[3].list[0] = integer(1); }));
+  CHECK_FALSE(is_read([](auto& p) { p[3].list.pop_back(); }));
+  CHECK_FALSE(is_read([](auto& p) { p[4].list[1] = integer(1); }));
+  PageQuestion one = question;
+  one.items = 1;
+  RedisReply page = good_page();
+  CHECK_FALSE(read_page(page, one));
+}
+
+TEST_CASE("a user's row is a version and a record") {
+  CHECK(split_user_row("12 record") == std::pair(std::uint64_t{12}, std::string_view("record")));
+  for (const char* row : {"", "12", " record", "-1 record", "1x record", "99999999999999999999 record"})
+    CHECK_FALSE(split_user_row(row));
+}
+
+TEST_CASE("an outcome is one of four words, and a version only when written") {
+  CHECK(read_outcome(list({text("written"), integer(8)}))->version == 8);
+  CHECK(read_outcome(list({text("changed")}))->what == WriteOutcome::What::changed);
+  CHECK_FALSE(read_outcome(list({text("written")})));
+  CHECK_FALSE(read_outcome(list({text("written"), integer(-8)})));
+  CHECK_FALSE(read_outcome(list({text("full"), integer(8)})));
+  CHECK_FALSE(read_outcome(list({text("done")})));
+  CHECK_FALSE(read_outcome(list({})));
+  CHECK_FALSE(read_outcome(text("written")));
+}
+
+TEST_CASE("keys stand below the prefix, users' among them") {
+  const RedisKeys keys("shop:");
+  CHECK(keys.user("k") == "shop:user:k");
+  const RedisCommand command = ask_delete_user(keys, "k");
+  CHECK(std::vector(command.begin() + 2, command.end()) ==
+        std::vector<std::string>{"5", "shop:meta", "shop:items", "shop:log", "shop:gone", "shop:user:k"});
+}

@@ -1,0 +1,246 @@
+#include "runtime/settings/knobs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "kernels/base/check.h"
+
+namespace troupe {
+namespace {
+
+using enum KnobKind;
+
+constexpr Knob knobs[] = {
+    {"node.data_dir", text, "", "", "",
+     "Where profiles, the catalog and saved blocks are kept; must be set to serve."},
+    {"node.log_level", choice, "info", "debug|info|warning|error", "", "The least level that is logged."},
+    {"node.log_file", text, "", "", "", "Log lines are appended here; empty: they go to standard error."},
+
+    {"node.notice", duration, "0s", "0s..10min", "",
+     "At its end a node says for so long that it is not ready, before it refuses requests: for load "
+     "balancers."},
+    {"node.drain_limit", duration, "30s", "0s..10min", "",
+     "Then it ends what it has begun, but waits no longer than this."},
+
+    {"model.directory", text, "", "", "",
+     "Hugging Face model directory: config.json and safetensors; must be set to serve."},
+    {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
+    {"model.weights", choice, "f32", "f32|int8", "",
+     "How linear layers are kept and multiplied. int8 takes a quarter of the memory and is faster; logits "
+     "move "
+     "a little. On a GPU: f32, which means model.device_format."},
+    {"model.device", text, "cpu", "", "",
+     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16; all workers "
+     "of "
+     "a cluster have the same kind."},
+    {"model.device_format", choice, "bf16", "bf16|f16", "",
+     "How a GPU keeps weights and activations; f16 is finer, but ends at 65504."},
+
+    {"pool.memory", size, "256MiB", "1MiB..16TiB", "",
+     "Memory for cached keys and values; taken once, at start."},
+    {"pool.page_tokens", integer, "4", "1..256", "tokens",
+     "Tokens in a page. Small pages waste less on short items, large ones need less bookkeeping."},
+    {"pool.kv_format", choice, "f32", "f32|f16|bf16", "",
+     "How keys and values are stored. Both halves fit twice the blocks into pool.memory; f16 is finer, but "
+     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision. A "
+     "GPU has no f32."},
+    {"pool.device_bytes", size, "0B", "0B..16TiB", "",
+     "Memory of the GPU for copies of the blocks in pool.memory that are used most; 0: half of what the "
+     "model "
+     "leaves free there, at most as much as pool.memory."},
+    {"pool.item_share", real, "0.5", "0..1", "",
+     "Share of the pages that the item area gets at start; users get the rest. The policy planner moves it."},
+    {"pool.verify_on_read", boolean, "true", "", "",
+     "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there."},
+    {"pool.store_item_blocks", boolean, "true", "", "",
+     "Keep item blocks in node.data_dir, so that a restart is warm."},
+    {"pool.store_bytes_max", size, "64GiB", "1MiB..16TiB", "", "Most that saved blocks may take on disk."},
+    {"pool.precompute_items", boolean, "true", "", "",
+     "Compute item blocks in the background while nothing else runs."},
+    {"pool.placement", text, "any", "", "",
+     "Where item blocks are computed ahead: any (one worker after the other), replicate, hash, or a plan "
+     "that "
+     "troupe plan --json wrote (FILE or FILE:NAME)."},
+    {"pool.hot_share", real, "0.001", "0..1", "",
+     "An item with this share of the item accesses belongs to all workers, wherever pool.placement has it, "
+     "until it has less than half of that; 0: none does."},
+
+    {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
+    {"cluster.coordination", text, "", "", "",
+     "URLs of etcd, with commas between, such as http://10.0.0.9:2379; empty: a file in node.data_dir, "
+     "for a process that is alone."},
+    {"cluster.certificates", text, "", "", "",
+     "Folder with ca.pem and each node's NAME.pem and NAME.key (`troupe certs` makes them): nodes speak TLS; "
+     "empty: in the clear."},
+    {"cluster.listen_address", text, "", "", "",
+     "Where a node listens for the others; empty: at its host in the list of nodes if that is an IP address, "
+     "else everywhere."},
+    {"cluster.heartbeat", duration, "200ms", "10ms..1min", "",
+     "How often nodes say that they live; three silent ones are taken for a loss."},
+
+    {"features.store", text, "", "", "",
+     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], which several "
+     "routers "
+     "may share; empty: in node.data_dir."},
+    {"features.when_away", choice, "refuse", "refuse|last_known", "",
+     "While Redis is away: refuse, or answer from what this router has read, as it was at one point."},
+    {"features.time_limit", duration, "200ms", "1ms..10s", "", "For a round trip to Redis."},
+    {"features.wait_replicas", integer, "0", "0..16", "replicas",
+     "Replicas of Redis that must have a write before it is answered."},
+
+    {"transfer.transports", text, "tcp", "", "",
+     "How pages go between nodes, in UCX's words (UCX_TLS): tcp, or with RDMA rc,ud,tcp."},
+    {"transfer.devices", text, "", "", "",
+     "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
+
+    {"router.policy", choice, "bat", "recompute|user|item|larger|bat|planner", "",
+     "Which prefix is reused when a request does not say."},
+    {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
+     "More than these are refused."},
+    {"router.candidates_max", integer, "1000", "1..100000", "candidates", "Most candidates of one request."},
+    {"router.history_events_max", integer, "10000", "1..1000000", "events",
+     "Most history events of a profile."},
+    {"router.deadline", duration, "2s", "1ms..10min", "",
+     "From receipt to answer, when a request does not say."},
+    {"router.deadline_max", duration, "10s", "1ms..10min", "",
+     "Longest deadline that a request may ask for."},
+    {"router.frequency_window", duration, "300s", "1s..24h", "",
+     "Sliding window over which accesses of a user or item are counted."},
+
+    {"router.pull_share", real, "0.25", "0..1", "",
+     "Time to pull a block from another node, of the time to compute it, until requests have measured it; "
+     "1: nothing is pulled."},
+    {"router.device", text, "", "", "",
+     "Profile of the workers' machines that troupe bench calibrate wrote, or a known device: computing a "
+     "block, beside a pull of it, takes as long as it says; empty: as long as workers take for a token."},
+
+    {"inference.executors", integer, "0", "0..256", "threads",
+     "Batches computed at a time; 0: one per core, or two on a GPU."},
+    {"inference.cores", integer, "0", "0..1024", "cores",
+     "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
+    {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
+     "Computed tokens that are put into one batch; a larger request runs alone."},
+    {"inference.queue_max", integer, "1024", "1..1000000", "requests",
+     "Requests that wait for an executor; more are refused."},
+
+    {"http.address", text, "127.0.0.1", "", "",
+     "Address to listen on; 0.0.0.0 opens the door to other machines."},
+    {"http.port", integer, "8080", "0..65535", "", "0: any free one."},
+    {"http.connections_max", integer, "1024", "1..1000000", "connections", "More are turned away."},
+    {"http.header_bytes_max", size, "8KiB", "1KiB..1MiB", "", "Longest header of a request."},
+    {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
+    {"http.timeout", duration, "10s", "10ms..10min", "",
+     "For a client to send a request or to take its response."},
+    {"http.admin_routes", boolean, "false", "", "",
+     "Serve /v1/models/reload and /v1/catalog/reload: whoever reaches the door may change what is served."},
+};
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+constexpr Unit size_units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                               {"TiB", 0x1p40}, {"B", 1},        {"", 1}};
+constexpr Unit duration_units[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"min", 60e6}, {"h", 3600e6}};
+
+template <class Number>
+std::optional<double> parse_number(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return static_cast<double>(value);
+}
+
+std::optional<double> parse_with_unit(std::string_view text, std::span<const Unit> units) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  std::string_view unit = text.substr(digits);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto number = parse_number<double>(text.substr(0, digits));
+  const auto found = std::ranges::find(units, unit, &Unit::name);
+  if (!number || found == units.end()) return std::nullopt;
+  return *number * found->factor;
+}
+
+// Bounds and values of every kind of number fit a double exactly: all are below 2^53.
+std::optional<double> parse_amount(KnobKind kind, std::string_view text) {
+  if (kind == size) return parse_with_unit(text, size_units);
+  if (kind == duration) return parse_with_unit(text, duration_units);
+  return kind == real ? parse_number<double>(text) : parse_number<std::int64_t>(text);
+}
+
+bool in_range(const Knob& knob, double value) {
+  const std::size_t dots = knob.range.find("..");
+  const auto low = parse_amount(knob.kind, knob.range.substr(0, dots));
+  const auto high = parse_amount(knob.kind, knob.range.substr(dots + 2));
+  TROUPE_CHECK(low && high, knob.name);
+  return *low <= value && value <= *high;
+}
+
+bool is_choice(std::string_view choices, std::string_view word) {
+  while (!choices.empty()) {
+    const std::string_view first = choices.substr(0, choices.find('|'));
+    if (first == word) return true;
+    choices.remove_prefix(std::min(first.size() + 1, choices.size()));
+  }
+  return false;
+}
+
+std::optional<KnobValue> value_of(const Knob& knob, std::string_view text) {
+  switch (knob.kind) {
+    case KnobKind::text:
+      return KnobValue(std::string(text));
+    case choice:
+      if (!is_choice(knob.range, text)) return std::nullopt;
+      return KnobValue(std::string(text));
+    case boolean:
+      if (text != "true" && text != "false") return std::nullopt;
+      return KnobValue(text == "true");
+    default:
+      break;
+  }
+  const auto amount = parse_amount(knob.kind, text);
+  if (!amount || !in_range(knob, *amount)) return std::nullopt;
+  if (knob.kind == real) return KnobValue(*amount);
+  if (*amount != std::floor(*amount)) return std::nullopt;
+  return KnobValue(static_cast<std::int64_t>(*amount));
+}
+
+}  // namespace
+
+std::span<const Knob> knob_table() { return knobs; }
+
+const Knob* find_knob(std::string_view name) {
+  const auto found = std::ranges::find(knobs, name, &Knob::name);
+  return found == std::end(knobs) ? nullptr : found;
+}
+
+std::variant<KnobValue, KnobFault> parse_knob(const Knob& knob, std::string_view text) {
+  if (auto value = value_of(knob, text)) return std::move(*value);
+  return KnobFault{expected_of(knob)};
+}
+
+std::string expected_of(const Knob& knob) {
+  std::string range(knob.range);
+  switch (knob.kind) {
+    case text:
+      return "text";
+    case boolean:
+      return "true or false";
+    case choice:
+      for (std::size_t at = 0; (at = range.find('|', at)) != range.npos; at += 3) range.replace(at, 1, " | ");
+      return range;
+    case size:
+      return range + " (B, KiB, MiB, GiB, TiB)";
+    case duration:
+      return range + " (us, ms, s, min, h)";
+    case integer:
+      return range + (knob.unit.empty() ? "" : " " + std::string(knob.unit));
+    case real:
+      return range;
+  }
+  return range;
+}
+
+}  // namespace troupe

@@ -1,0 +1,86 @@
+#include "runtime/store/store_cache.h"
+
+#include <fstream>
+#include <system_error>
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether nobody ever wrote a profile or an item: then there is no row, and no counter of their versions.
+bool holds_only_blocks(const Store& store) {
+  bool empty = true;
+  const auto see = [&](std::string_view, std::string_view) { return empty = false; };
+  const auto see_meta = [&](std::string_view key, std::string_view) {
+    return empty = empty && key == "format";
+  };
+  return store.scan(Column::items, "", "", see) && store.scan(Column::users, "", "", see) &&
+         store.scan(Column::meta, "", "", see_meta) && empty;
+}
+
+// Without the file it is not set aside, so one that cannot be written is no failure.
+std::unique_ptr<Store> open_and_mark(const fs::path& data_dir) {
+  auto store = std::make_unique<Store>(data_dir);
+  if (holds_only_blocks(*store))
+    std::ofstream(data_dir / "rocksdb" / only_blocks_file) << "Nothing was kept here but saved blocks.\n";
+  return store;
+}
+
+[[noreturn]] void leave(const StoreError& error, const std::string& why) {
+  throw StoreError(error.fault, std::string(error.what()) + ". It was not set aside, for " + why);
+}
+
+fs::path free_place(const fs::path& data_dir, const StoreError& error) {
+  for (const char* const name : {"rocksdb.damaged", "rocksdb.damaged.2"}) {
+    std::error_code failure;
+    if (fs::symlink_status(data_dir / name, failure).type() == fs::file_type::not_found)
+      return data_dir / name;
+  }
+  leave(error, "two were before: look at " + (data_dir / "rocksdb.damaged").string() +
+                   " and rocksdb.damaged.2, and remove them");
+}
+
+// Under another name, while the damaged one is still where it was. What is there already was left by an end
+// between these steps.
+void make_empty_one(const fs::path& beginning, const StoreError& error) {
+  bool empty = false;
+  try {
+    empty = holds_only_blocks(*open_and_mark(beginning));
+  } catch (const StoreError& other) {
+    leave(error, std::string("no other could be made: ") + other.what());
+  }
+  if (!empty) leave(error, (beginning / "rocksdb").string() + ", which would take its place, is not empty");
+}
+
+void change_places(const fs::path& now, const fs::path& aside, const fs::path& next,
+                   const StoreError& error) {
+  std::error_code failure, ignored;
+  fs::rename(now, aside, failure);
+  if (failure) leave(error, "it could not be renamed to " + aside.string() + ": " + failure.message());
+  fs::rename(next, now, failure);
+  if (!failure) return;
+  fs::rename(aside, now, ignored);
+  leave(error, "no other could take its place: " + failure.message());
+}
+
+}  // namespace
+
+OpenedCache open_cache(const fs::path& data_dir) {
+  try {
+    return {open_and_mark(data_dir), ""};
+  } catch (const StoreError& error) {
+    if (error.fault != StoreFault::corrupt && error.fault != StoreFault::foreign_format) throw;
+    std::error_code failure;
+    if (!fs::exists(data_dir / "rocksdb" / only_blocks_file, failure))
+      leave(error, "profiles or a catalog may be in it; if only saved blocks are, remove the folder");
+    const fs::path aside = free_place(data_dir, error);
+    const fs::path beginning = data_dir / "rocksdb.beginning";
+    make_empty_one(beginning, error);
+    change_places(data_dir / "rocksdb", aside, beginning / "rocksdb", error);
+    fs::remove(beginning, failure);  // an empty folder by now
+    return {open_and_mark(data_dir), std::string(error.what()) + ". It was set aside as " + aside.string()};
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,135 @@
+#include "runtime/store/store_rows.h"
+
+#include "runtime/store/store_record.h"
+
+namespace troupe {
+namespace {
+
+using Fault = std::optional<Refusal>;
+
+Refusal refuse(std::string code, std::string what, std::string where, std::string expected) {
+  return {422, std::move(code), std::move(what), std::move(where), std::move(expected)};
+}
+
+std::string up_to(std::uint64_t count, const char* unit) {
+  return "at most " + std::to_string(count) + " " + unit;
+}
+
+std::string at(const char* field, std::size_t index) {
+  return std::string(field) + "[" + std::to_string(index) + "]";
+}
+
+Fault check_id(std::string_view id, const char* field, const FeatureLimits& limits) {
+  if (id.empty()) return refuse("bad_id", "the id is empty", field, "1 byte or more");
+  if (id.size() <= limits.id_bytes_max) return {};
+  return refuse("bad_id", "the id has " + std::to_string(id.size()) + " bytes", field,
+                up_to(limits.id_bytes_max, "bytes"));
+}
+
+bool in_vocabulary(Token token, const FeatureLimits& limits) {
+  return token >= 0 && token < limits.vocabulary;
+}
+
+Refusal bad_token(Token token, std::string where, const FeatureLimits& limits) {
+  return refuse("bad_token", "token " + std::to_string(token) + " is outside the vocabulary",
+                std::move(where), "0.." + std::to_string(limits.vocabulary - 1));
+}
+
+Fault check_tokens(std::span<const Token> tokens, const FeatureLimits& limits) {
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (!in_vocabulary(tokens[i], limits)) return bad_token(tokens[i], at("tokens", i), limits);
+  return {};
+}
+
+Refusal too_many(std::size_t count, const char* field, std::uint64_t most, const char* unit) {
+  return refuse(std::string("too_many_") + unit, std::to_string(count) + " " + unit, field,
+                up_to(most, unit));
+}
+
+bool sums_to_tokens(const Profile& profile) {
+  std::uint64_t sum = 0;
+  for (const std::uint32_t event : profile.events) sum += event;
+  return sum == profile.tokens.size();
+}
+
+}  // namespace
+
+Fault find_fault(const PutUser& put, const FeatureLimits& limits) {
+  if (!put.tenant.empty())
+    if (Fault fault = check_id(put.tenant, "tenant", limits)) return fault;
+  if (Fault fault = check_id(put.user, "user", limits)) return fault;
+  if (!put.history.empty() && !put.tokens.empty())
+    return refuse("bad_history", "the history is given twice", "history, tokens",
+                  "item ids or tokens, not both");
+  if (put.history.size() > limits.history_events_max)
+    return too_many(put.history.size(), "history", limits.history_events_max, "events");
+  const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
+  if (put.tokens.size() > tokens_max) return too_many(put.tokens.size(), "tokens", tokens_max, "tokens");
+  return check_tokens(put.tokens, limits);
+}
+
+Fault find_fault(const PutItem& put, const FeatureLimits& limits) {
+  if (Fault fault = check_id(put.item, "item", limits)) return fault;
+  if (put.title.size() > limits.title_bytes_max)
+    return refuse("bad_title", "the title has " + std::to_string(put.title.size()) + " bytes", "title",
+                  up_to(limits.title_bytes_max, "bytes"));
+  if (put.tokens.empty()) return refuse("no_tokens", "the item has no tokens", "tokens", "1 token or more");
+  if (put.tokens.size() > limits.item_tokens_max)
+    return too_many(put.tokens.size(), "tokens", limits.item_tokens_max, "tokens");
+  if (Fault fault = check_tokens(put.tokens, limits)) return fault;
+  if (!in_vocabulary(put.identifier, limits)) return bad_token(put.identifier, "identifier", limits);
+  return {};
+}
+
+std::string user_key(std::string_view tenant, std::string_view user) {
+  const auto length = static_cast<std::uint32_t>(tenant.size());
+  std::string key;
+  for (int shift = 24; shift >= 0; shift -= 8) key += static_cast<char>(length >> shift);
+  return key.append(tenant).append(user);
+}
+
+std::string encode_profile(const Profile& profile, std::string_view key) {
+  RecordWriter writer(RecordType::profile);
+  return writer.u64(profile.version).list(profile.tokens).list(profile.events).seal(key);
+}
+
+std::string encode_item(const Item& item, std::uint64_t catalog, std::string_view key) {
+  RecordWriter writer(RecordType::item);
+  writer.u64(catalog).text(item.title).u32(static_cast<std::uint32_t>(item.identifier)).list(item.tokens);
+  return writer.seal(key);
+}
+
+std::string encode_counter(std::uint64_t value, std::string_view key) {
+  return RecordWriter(RecordType::counter).u64(value).seal(key);
+}
+
+std::optional<Profile> decode_profile(std::string_view key, std::string_view value,
+                                      const FeatureLimits& limits) {
+  auto reader = RecordReader::open(RecordType::profile, key, value);
+  if (!reader) return {};
+  Profile profile{reader->u64(), reader->list_i32(), reader->list_u32()};
+  if (!reader->complete() || !sums_to_tokens(profile) || check_tokens(profile.tokens, limits)) return {};
+  return profile;
+}
+
+std::optional<StoredItem> decode_item(std::string_view key, std::string_view value,
+                                      const FeatureLimits& limits) {
+  auto reader = RecordReader::open(RecordType::item, key, value);
+  if (!reader) return {};
+  const std::uint64_t catalog = reader->u64();
+  PutItem row{0, std::string(key), reader->text()};
+  row.identifier = static_cast<Token>(reader->u32());
+  row.tokens = reader->list_i32();
+  if (!reader->complete() || find_fault(row, limits)) return {};
+  return StoredItem{{std::move(row.item), std::move(row.title), std::move(row.tokens), row.identifier},
+                    catalog};
+}
+
+std::optional<std::uint64_t> decode_counter(std::string_view key, std::string_view value) {
+  auto reader = RecordReader::open(RecordType::counter, key, value);
+  if (!reader) return {};
+  const std::uint64_t count = reader->u64();
+  return reader->complete() ? std::optional(count) : std::nullopt;
+}
+
+}  // namespace troupe

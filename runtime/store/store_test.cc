@@ -1,0 +1,213 @@
+#include "runtime/store/store.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+std::optional<std::string> get(const Store& store, Column column, const std::string& key) {
+  std::optional<std::string> value;
+  store.read(column, key, [&](std::string_view bytes) { value = bytes; });
+  return value;
+}
+
+std::optional<StoreFailure> put(Store& store, Column column, const std::string& key,
+                                const std::string& value) {
+  const Change change{column, key, value};
+  return store.write({&change, 1}, Durability::buffered);
+}
+
+// What opening this folder fails with; `failed` and "" if it does not.
+StoreError open_error(const std::filesystem::path& folder) {
+  try {
+    Store store(folder);
+  } catch (const StoreError& error) {
+    return error;
+  }
+  return {StoreFault::failed, ""};
+}
+
+bool says(const StoreError& error, const std::string& words) {
+  return std::string(error.what()).find(words) != std::string::npos;
+}
+
+bool no_disk(const TestFolder& folder) {
+  if (!folder.mounted()) MESSAGE("skipped: no right to mount a disk of its own for this test");
+  return !folder.mounted();
+}
+
+void overwrite(const std::filesystem::path& file, const std::string& content) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+}
+
+}  // namespace
+
+TEST_CASE("what is written is read, in its column, also after the store was closed") {
+  TestFolder folder;
+  {
+    Store store(folder.path());
+    const std::string_view tail[] = {"b", "", "cd"};
+    const Change changes[] = {{Column::items, "k", "item"},
+                              {Column::users, "k", "user"},
+                              {Column::blocks, "k", "a", {tail[0], tail[1], tail[2]}},
+                              {Column::users, "gone", "x"},
+                              {Column::users, "gone"}};
+    CHECK_FALSE(store.write(changes, Durability::synced));
+    CHECK_FALSE(store.sync());
+  }
+  Store store(folder.path());
+  CHECK(get(store, Column::items, "k") == "item");
+  CHECK(get(store, Column::users, "k") == "user");
+  CHECK(get(store, Column::blocks, "k") == "abcd");
+  CHECK(store.read(Column::users, "gone", [](std::string_view) {}) == Store::Read::missing);
+}
+
+TEST_CASE("a scan goes in order through its range and stops when told; a range can be erased") {
+  TestFolder folder;
+  Store store(folder.path());
+  for (const char* key : {"b2", "a", "c", "b1", "b3"}) put(store, Column::items, key, "v");
+  std::string seen;
+  const auto collect = [&](std::string_view key, std::string_view) { return seen += key, key != "b2"; };
+  CHECK(store.scan(Column::items, "b", "c", collect));
+  CHECK(seen == "b1b2");
+  CHECK_FALSE(store.erase_range(Column::items, "b2", "c"));
+  seen.clear();
+  CHECK(store.scan(Column::items, "", "", collect));
+  CHECK(seen == "ab1c");
+}
+
+TEST_CASE("a folder that cannot be made is an error that says so") {
+  TestFolder folder;
+  overwrite(folder.path() / "file", "");
+  const StoreError error = open_error(folder.path() / "file" / "data");
+  CHECK(error.fault == StoreFault::cannot_create);
+  CHECK(says(error, "file/data/rocksdb: the folder cannot be made"));
+  CHECK(says(error, "; expected a folder"));
+  overwrite(folder.path() / "rocksdb", "");
+  CHECK(open_error(folder.path()).fault == StoreFault::cannot_create);
+}
+
+TEST_CASE("two stores in one folder: the second is told that it is locked, and the first goes on") {
+  TestFolder folder;
+  Store store(folder.path());
+  const StoreError error = open_error(folder.path());
+  CHECK(error.fault == StoreFault::locked);
+  CHECK(says(error, "locked by another process"));
+  CHECK_FALSE(put(store, Column::items, "k", "v"));
+}
+
+TEST_CASE("another process that holds the folder is told of, too") {
+  TestFolder folder;
+  const auto lock_file = folder.path() / "rocksdb" / "LOCK";
+  { Store store(folder.path()); }
+  int ready[2], done[2];
+  REQUIRE((pipe(ready) == 0 && pipe(done) == 0));
+  const pid_t child = fork();
+  if (child == 0) {  // holds the lock as another Troupe would; no RocksDB after a fork
+    char byte = 0;
+    FILE* file = std::fopen(lock_file.c_str(), "r+");
+    const bool held = file && lockf(fileno(file), F_TLOCK, 0) == 0;
+    close(done[1]);
+    if (write(ready[1], held ? "y" : "n", 1) != 1) _exit(1);
+    _exit(read(done[0], &byte, 1) < 0);
+  }
+  close(ready[1]), close(done[0]);
+  char held = 0;
+  REQUIRE(read(ready[0], &held, 1) == 1);
+  CHECK(held == 'y');
+  CHECK(open_error(folder.path()).fault == StoreFault::locked);
+  close(done[1]), close(ready[0]);
+  waitpid(child, nullptr, 0);
+  CHECK_NOTHROW(Store(folder.path()));
+}
+
+TEST_CASE("a damaged store is called corrupt") {
+  TestFolder folder;
+  {
+    Store store(folder.path());
+    put(store, Column::items, "k", "v");
+  }
+  overwrite(folder.path() / "rocksdb" / "CURRENT", "nonsense");
+  const StoreError error = open_error(folder.path());
+  CHECK(error.fault == StoreFault::corrupt);
+  CHECK(says(error, "restore a copy, or remove the folder"));
+}
+
+TEST_CASE("a store in a foreign format is refused") {
+  TestFolder folder;
+  {
+    Store store(folder.path());
+    put(store, Column::meta, "format", "troupe store 9");
+  }
+  const StoreError error = open_error(folder.path());
+  CHECK(error.fault == StoreFault::foreign_format);
+  CHECK(says(error, "troupe store 9"));
+}
+
+TEST_CASE("a read-only folder is refused") {
+  TestFolder folder("8m");
+  if (no_disk(folder)) return;
+  { Store store(folder.path()); }
+  REQUIRE(folder.make_read_only());
+  const StoreError error = open_error(folder.path());
+  CHECK(error.fault == StoreFault::read_only);
+  CHECK(says(error, "the folder is read-only"));
+  CHECK(open_error(folder.path() / "new").fault == StoreFault::read_only);
+}
+
+TEST_CASE("a full disk refuses to open, too") {
+  TestFolder folder("1m");
+  if (no_disk(folder)) return;
+  overwrite(folder.path() / "ballast", std::string(1 << 20, 'x'));
+  CHECK(open_error(folder.path()).fault == StoreFault::disk_full);
+}
+
+TEST_CASE("a full disk is a value; what was stored is still read, and writes work again when there is room") {
+  TestFolder folder("48m");
+  if (no_disk(folder)) return;
+  auto opened = std::make_unique<Store>(folder.path(), 0);
+  Store& store = *opened;
+  REQUIRE_FALSE(put(store, Column::users, "first", "kept"));
+  const auto ballast = folder.path() / "ballast";
+  overwrite(ballast, std::string(32 << 20, 'x'));
+  const std::string megabyte(1 << 20, 'y');
+  std::optional<StoreFailure> failure;
+  for (int i = 0; i < 64 && !failure; ++i) failure = put(store, Column::blocks, std::to_string(i), megabyte);
+  REQUIRE(failure);
+  CHECK(failure->fault == StoreFault::disk_full);
+  CHECK(put(store, Column::users, "second", "refused"));
+  CHECK(get(store, Column::users, "first") == "kept");
+  std::filesystem::remove(ballast);
+  failure = put(store, Column::users, "third", "kept");
+  INFO((failure ? failure->why : ""));
+  CHECK_FALSE(failure);
+  for (const bool again : {false, true}) {
+    CAPTURE(again);
+    if (again) opened.reset(), opened = std::make_unique<Store>(folder.path(), 0);
+    CHECK(get(*opened, Column::users, "third") == "kept");
+    CHECK(get(*opened, Column::users, "first") == "kept");
+    CHECK_FALSE(get(*opened, Column::users, "second"));
+  }
+}
+
+TEST_CASE("while too little is free, rows are refused and erasures are not") {
+  TestFolder folder;
+  {
+    Store store(folder.path());
+    put(store, Column::users, "old", "row");
+  }
+  Store store(folder.path(), ~std::uint64_t{0});
+  const auto failure = put(store, Column::users, "new", "row");
+  REQUIRE(failure);
+  CHECK(failure->fault == StoreFault::disk_full);
+  CHECK(failure->why.find("bytes are free") != std::string::npos);
+  const Change erase{Column::users, "old"};
+  CHECK_FALSE(store.write({&erase, 1}, Durability::synced));
+  CHECK_FALSE(get(store, Column::users, "old"));
+}

@@ -1,0 +1,160 @@
+#include "runtime/transfer/incoming_pull.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+// No lease lasts longer; larger numbers would overflow the clock.
+constexpr std::int64_t budget_us_max = 3'600'000'000;
+
+}  // namespace
+
+Refusal pull_refused(std::string code, NodeId node, const std::string& what, std::string expected) {
+  return {503, std::move(code), "node " + std::to_string(node) + " " + what, "transfer of pages",
+          std::move(expected)};
+}
+
+std::optional<Refusal> IncomingPull::fault_of(const PullBlocks& work, const PageArena& arena) {
+  const auto ours = [&](std::uint32_t page) { return page < arena.pages(); };
+  const bool good = std::all_of(work.blocks.begin(), work.blocks.end(), [&](const PullBlocks::One& one) {
+    return one.from.size() == one.to.size() && !one.to.empty() &&
+           std::all_of(one.to.begin(), one.to.end(), ours);
+  });
+  if (good && arena.page_bytes() > 0) return std::nullopt;
+  return Refusal{500, "bad_pages", "a page outside the arena, no page, or not as many here as there",
+                 "transfer of pages", "pages of 0.." + std::to_string(arena.pages())};
+}
+
+IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& arena)
+    : id_(id),
+      node_(work.node),
+      incarnation_(work.incarnation),
+      deadline_(Clock::now() +
+                std::chrono::microseconds(std::clamp<std::int64_t>(work.budget_us, 0, budget_us_max))),
+      arena_(arena) {
+  for (const PullBlocks::One& one : work.blocks) {
+    from_.insert(from_.end(), one.from.begin(), one.from.end());
+    to_.insert(to_.end(), one.to.begin(), one.to.end());
+    block_ends_.push_back(to_.size());
+  }
+  const std::size_t pages = std::clamp<std::size_t>(asked_bytes / arena.page_bytes(), 1, request_pages_max);
+  for (std::size_t begin = 0; begin < from_.size(); begin += pages)
+    chunks_.push_back({begin, std::min(begin + pages, from_.size())});
+}
+
+std::optional<PullRequest> IncomingPull::next_request() {
+  std::lock_guard lock(mutex_);
+  if (refusal_ || asked_ == chunks_.size() || asked_ - sum_chunk_ >= window) return std::nullopt;
+  if (Clock::now() >= deadline_) return std::nullopt;
+  Chunk& chunk = chunks_[asked_];
+  chunk.missing = pieces_of(bytes_of(chunk));
+  chunk.landed.assign(chunk.missing, false);
+  const auto at = [&](std::size_t i) { return from_.begin() + static_cast<std::ptrdiff_t>(i); };
+  return PullRequest{incarnation_,
+                     id_,
+                     static_cast<std::uint32_t>(asked_++),
+                     arena_.page_bytes(),
+                     {at(chunk.begin), at(chunk.end)}};
+}
+
+IncomingPull::Landed IncomingPull::land(const PullReply& reply, std::span<const std::uint8_t> bytes) {
+  std::lock_guard lock(mutex_);
+  if (refusal_) return Landed::late;
+  if (reply.chunk >= asked_) return Landed::absurd;
+  Chunk& chunk = chunks_[reply.chunk];
+  if (chunk.missing == 0) return Landed::absurd;
+  if (reply.status != PullStatus::sent) {
+    end_locked(refusal_of(reply.status));
+    return Landed::late;
+  }
+  if (reply.piece >= chunk.landed.size() || chunk.landed[reply.piece]) return Landed::absurd;
+  const std::size_t begin = reply.piece * piece_bytes;
+  if (bytes.size() != std::min(piece_bytes, bytes_of(chunk) - begin)) return Landed::absurd;
+  write(chunk, reply.piece, bytes.data());
+  chunk.landed[reply.piece] = true;
+  sum_up();
+  if (--chunk.missing > 0) return Landed::piece;
+  ++done_;
+  return Landed::chunk;
+}
+
+std::vector<PagePart> IncomingPull::parts(const Chunk& chunk, std::size_t piece) const {
+  const auto pages = std::span(to_).subspan(chunk.begin, chunk.end - chunk.begin);
+  const std::size_t begin = piece * piece_bytes;
+  return parts_of(pages, arena_.page_bytes(), begin, std::min(piece_bytes, bytes_of(chunk) - begin));
+}
+
+void IncomingPull::write(const Chunk& chunk, std::size_t piece, const std::uint8_t* from) {
+  for (const PagePart& part : parts(chunk, piece)) {
+    std::memcpy(arena_.page(part.page) + part.offset, from, part.bytes);
+    from += part.bytes;
+  }
+}
+
+// A piece that has overtaken others waits for them. Whoever waits is woken when a block is here, not before.
+void IncomingPull::sum_up() {
+  while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
+    const Chunk& chunk = chunks_[sum_chunk_];
+    for (const PagePart& part : parts(chunk, sum_piece_)) {
+      sum_.add(arena_.page(part.page) + part.offset, part.bytes);
+      if (part.offset + part.bytes < arena_.page_bytes() || ++sum_pages_ < block_ends_[sums_.size()])
+        continue;
+      sums_.push_back(sum_.take());
+      changed_.notify_all();
+    }
+    if (++sum_piece_ < chunk.landed.size()) continue;
+    ++sum_chunk_;
+    sum_piece_ = 0;
+  }
+}
+
+void IncomingPull::end(Refusal refusal) {
+  std::lock_guard lock(mutex_);
+  end_locked(std::move(refusal));
+}
+
+void IncomingPull::end_locked(Refusal refusal) {
+  if (!refusal_) refusal_ = std::move(refusal);
+  changed_.notify_all();
+}
+
+bool IncomingPull::ended() const {
+  std::lock_guard lock(mutex_);
+  return refusal_.has_value();
+}
+
+std::optional<Refusal> IncomingPull::await(std::size_t index) {
+  std::unique_lock lock(mutex_);
+  const bool in_time = changed_.wait_until(lock, deadline_, [&] { return refusal_ || sums_.size() > index; });
+  if (!in_time)
+    end_locked(pull_refused(
+        "transfer_timeout", node_,
+        "has sent " + std::to_string(done_) + " of " + std::to_string(chunks_.size()) + " parts in time",
+        "all of them before the lease ends"));
+  return refusal_;
+}
+
+std::uint64_t IncomingPull::checksum(std::size_t index) const {
+  std::lock_guard lock(mutex_);
+  return sums_[index];
+}
+
+Refusal IncomingPull::refusal_of(PullStatus status) const {
+  switch (status) {
+    case PullStatus::wrong_incarnation:
+      return pull_refused("wrong_incarnation", node_, "runs in another incarnation",
+                          "incarnation " + std::to_string(incarnation_));
+    case PullStatus::wrong_page_bytes:
+      return pull_refused("wrong_page_bytes", node_, "has pages of another size",
+                          "pages of " + std::to_string(arena_.page_bytes()) + " bytes on all nodes");
+    case PullStatus::bad_pages:
+      return pull_refused("bad_pages", node_, "does not have a page that was asked for",
+                          "pages that it has granted");
+    default:
+      return pull_refused("peer_overloaded", node_, "has too much to send already", "a later try");
+  }
+}
+
+}  // namespace troupe

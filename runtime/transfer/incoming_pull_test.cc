@@ -1,0 +1,173 @@
+#include "runtime/transfer/incoming_pull.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <thread>
+
+using namespace troupe;
+using Landed = IncomingPull::Landed;
+
+namespace {
+
+constexpr std::size_t page_bytes = 64 << 10;  // four of them are a chunk of five pieces
+constexpr std::int64_t patient_us = 60'000'000;
+
+std::vector<std::uint32_t> counted(std::uint32_t begin, std::uint32_t count) {
+  std::vector<std::uint32_t> pages(count);
+  std::iota(pages.begin(), pages.end(), begin);
+  return pages;
+}
+
+struct Fixture {
+  PageArena arena{page_bytes, 64};
+  PullBlocks work{3, 30, patient_us, {}};
+  void add_block(std::uint32_t first, std::uint32_t count) {
+    PullBlocks::One& one = work.blocks.emplace_back();
+    one.from = counted(100 + first, count);
+    one.to = counted(first, count);
+  }
+};
+
+// What the owner sends: every byte of a page is the low byte of its id there.
+Bytes piece_of(const PullRequest& request, std::uint32_t piece) {
+  Bytes bytes;
+  const std::size_t begin = piece * piece_bytes;
+  const std::size_t size = std::min(piece_bytes, request.pages.size() * page_bytes - begin);
+  for (const PagePart& part : parts_of(request.pages, page_bytes, begin, size))
+    bytes.insert(bytes.end(), part.bytes, static_cast<std::uint8_t>(part.page));
+  return bytes;
+}
+Landed land(IncomingPull& pull, const PullRequest& request, std::uint32_t piece) {
+  return pull.land({request.pull, request.chunk, piece, PullStatus::sent}, piece_of(request, piece));
+}
+Landed land_all(IncomingPull& pull, const PullRequest& request) {
+  Landed last = Landed::absurd;
+  const auto pieces = static_cast<std::uint32_t>(pieces_of(request.pages.size() * page_bytes));
+  for (std::uint32_t piece = pieces; piece-- > 0;) last = land(pull, request, piece);
+  return last;
+}
+Refusal some_refusal() { return pull_refused("peer_lost", 3, "is gone", "a peer"); }
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a few chunks are asked for at a time, the next when one is here") {
+  add_block(0, 26);
+  IncomingPull pull(77, work, arena);
+  std::vector<PullRequest> requests;
+  while (auto request = pull.next_request()) requests.push_back(*request);
+  REQUIRE(requests.size() == IncomingPull::window);
+  CHECK(requests[1] == PullRequest{30, 77, 1, page_bytes, {104, 105, 106, 107}});
+  CHECK(land_all(pull, requests[0]) == Landed::chunk);
+  CHECK(pull.next_request()->chunk == 4);
+  CHECK_FALSE(pull.next_request().has_value());
+  for (const std::size_t i : {2, 3}) CHECK(land_all(pull, requests[i]) == Landed::chunk);
+  CHECK_FALSE(pull.next_request().has_value());  // what came is not summed up before what is missing
+  land_all(pull, requests[1]);
+  CHECK(pull.next_request()->chunk == 5);
+  CHECK(pull.next_request() == PullRequest{30, 77, 6, page_bytes, {124, 125}});
+  CHECK_FALSE(pull.next_request().has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a block is here when all its pages are, in whatever order they came") {
+  add_block(0, 6);
+  add_block(10, 3);
+  work.budget_us = 20'000;
+  IncomingPull pull(1, work, arena);
+  const PullRequest first = *pull.next_request(), second = *pull.next_request(), third = *pull.next_request();
+  CHECK(land_all(pull, second) == Landed::chunk);
+  CHECK(land_all(pull, first) == Landed::chunk);
+  CHECK_FALSE(pull.await(0).has_value());
+  CHECK(pull.checksum(0) == checksum_pages(arena, work.blocks[0].to));
+  CHECK(arena.page(5)[page_bytes - 1] == std::byte{105});
+  CHECK(arena.page(11)[0] == std::byte{111});
+  CHECK(arena.page(12)[0] == std::byte{0});
+  CHECK(pull.await(1)->code == "transfer_timeout");
+  CHECK(land_all(pull, third) == Landed::late);
+  CHECK(arena.page(12)[0] == std::byte{0});
+  CHECK_FALSE(pull.next_request().has_value());
+}
+
+TEST_CASE_FIXTURE(Fixture, "what was not asked for, comes again or has another size is dropped") {
+  add_block(0, 8);
+  IncomingPull pull(1, work, arena);
+  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
+  CHECK(pull.land({1, 0, 0, PullStatus::bad_pages}, {}) == Landed::absurd);
+  const PullRequest request = *pull.next_request();
+  CHECK(pull.land({1, 1, 0, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
+  CHECK(pull.land({1, 0, 5, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
+  CHECK(pull.land({1, 0, ~0u, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
+  CHECK(pull.land({1, 0, 4, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
+  for (const std::size_t size : {std::size_t{0}, piece_bytes - 1, piece_bytes + 1})
+    CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(size, 9)) == Landed::absurd);
+  CHECK(arena.page(0)[0] == std::byte{0});
+  CHECK(land(pull, request, 0) == Landed::piece);
+  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes, 9)) == Landed::absurd);
+  CHECK(arena.page(0)[0] == std::byte{100});
+  for (std::uint32_t piece = 1; piece < 4; ++piece) CHECK(land(pull, request, piece) == Landed::piece);
+  CHECK(land(pull, request, 4) == Landed::chunk);
+  CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes, 9)) == Landed::absurd);
+  CHECK(pull.land({1, 0, 0, PullStatus::bad_pages}, {}) == Landed::absurd);
+  CHECK_FALSE(pull.ended());
+}
+
+TEST_CASE_FIXTURE(Fixture, "the owner's refusal ends it, and the first end counts") {
+  add_block(0, 8);
+  const std::vector<std::pair<PullStatus, std::string>> meant{
+      {PullStatus::wrong_incarnation, "wrong_incarnation"},
+      {PullStatus::wrong_page_bytes, "wrong_page_bytes"},
+      {PullStatus::bad_pages, "bad_pages"},
+      {PullStatus::overloaded, "peer_overloaded"}};
+  for (const auto& [status, code] : meant) {
+    IncomingPull pull(1, work, arena);
+    const PullRequest request = *pull.next_request();
+    pull.land({1, 0, 0, status}, {});
+    pull.end(some_refusal());
+    CHECK(pull.await(0)->code == code);
+    CHECK(pull.await(0)->status == 503);
+    CHECK(land(pull, request, 0) == Landed::late);
+    CHECK(arena.page(0)[0] == std::byte{0});
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "who waits is woken by the end") {
+  add_block(0, 1);
+  IncomingPull pull(1, work, arena);
+  std::thread other([&] { pull.end(some_refusal()); });
+  CHECK(pull.await(0)->code == "peer_lost");
+  other.join();
+}
+
+TEST_CASE_FIXTURE(Fixture, "work that names pages that are not here, or not as many, is at fault") {
+  add_block(0, 2);
+  CHECK_FALSE(IncomingPull::fault_of(work, arena).has_value());
+  work.blocks[0].to[1] = 64;
+  CHECK(IncomingPull::fault_of(work, arena)->code == "bad_pages");
+  work.blocks[0].to = {1};
+  CHECK(IncomingPull::fault_of(work, arena).has_value());
+  work.blocks[0] = {};
+  CHECK(IncomingPull::fault_of(work, arena)->status == 500);
+}
+
+TEST_CASE_FIXTURE(Fixture, "absurd replies in any number change nothing but what was asked for") {
+  const std::uint64_t seed = std::random_device()();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  add_block(8, 10);
+  IncomingPull pull(1, work, arena);
+  std::vector<PullRequest> requests;
+  const Bytes bytes(piece_bytes, 7);
+  for (int round = 0; round < 5'000; ++round) {
+    if (random() % 100 == 0)
+      if (auto request = pull.next_request()) requests.push_back(*request);
+    const PullReply reply{random(), static_cast<std::uint32_t>(random() % 5),
+                          static_cast<std::uint32_t>(random() % (random() % 9 == 0 ? ~0u : 20)),
+                          PullStatus::sent};
+    const std::size_t size = random() % 3 ? piece_bytes : random() % piece_bytes;
+    pull.land(reply, std::span(bytes).first(size));
+  }
+  for (const std::uint32_t page : {0u, 7u, 18u, 63u})
+    for (std::size_t i = 0; i < page_bytes; ++i) REQUIRE(arena.page(page)[i] == std::byte{0});
+}

@@ -1,0 +1,96 @@
+#include "runtime/transfer/local_transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace troupe {
+
+LocalTransport::LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena,
+                               MetricRegistry& metrics, std::function<bool()> hears)
+    : network_(network),
+      incarnation_(incarnation),
+      arena_(arena),
+      metrics_(metrics),
+      hears_(std::move(hears)),
+      desk_(incarnation, arena) {
+  std::lock_guard lock(network_.mutex_);
+  address_ = network_.next_++;
+  network_.owners_[address_] = this;
+}
+
+LocalTransport::~LocalTransport() {
+  {
+    std::lock_guard lock(network_.mutex_);  // waits for those who read here
+    network_.owners_.erase(address_);
+  }
+  desk_.stop();
+  desk_.await_closed();
+}
+
+Bytes LocalTransport::address() const {
+  Bytes bytes(sizeof address_);
+  std::memcpy(bytes.data(), &address_, sizeof address_);
+  return bytes;
+}
+
+void LocalTransport::meet(NodeId node, Incarnation incarnation, Bytes address) {
+  if (address.size() != sizeof address_) {
+    metrics_.record(Metric::protocol_errors, 1);
+    address.clear();
+  }
+  desk_.meet(node, incarnation, std::move(address));
+}
+
+void LocalTransport::lose(NodeId node, Incarnation incarnation) { desk_.lose(node, incarnation); }
+
+void LocalTransport::stop() { desk_.stop(); }
+
+std::variant<Pulled, Refusal> LocalTransport::pull(const PullBlocks& work) {
+  auto opened = desk_.open(work);
+  if (auto* refusal = std::get_if<Refusal>(&opened)) return *refusal;
+  auto& [pull, address] = std::get<PullDesk::Open>(opened);
+  std::uint64_t owner = 0;
+  std::memcpy(&owner, address.data(), sizeof owner);
+  while (auto request = pull->next_request())
+    if (!fetch(owner, *request, *pull))
+      pull->end(pull_refused("peer_lost", work.node, "has ended", "a peer that lives"));
+  auto outcome = desk_.await(work, *pull);
+  desk_.close(pull);
+  return outcome;
+}
+
+bool LocalTransport::fetch(std::uint64_t owner, const PullRequest& request, IncomingPull& pull) const {
+  std::shared_lock lock(network_.mutex_);
+  const auto at = network_.owners_.find(owner);
+  if (at == network_.owners_.end()) return false;
+  at->second->send(request, pull);
+  return true;
+}
+
+// On the reader's thread. A piece that lies in one page is copied once; others are put together first.
+void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
+  if (hears_ && !hears_()) return;
+  PullReply reply{request.pull, request.chunk, 0, examine(request, incarnation_, arena_)};
+  if (!is_sound(reply.status)) metrics_.record(Metric::protocol_errors, 1);
+  if (reply.status != PullStatus::sent) {
+    to.land(reply, {});
+    return;
+  }
+  const std::size_t total = request.pages.size() * arena_.page_bytes();
+  for (std::size_t begin = 0; begin < total; begin += piece_bytes, ++reply.piece) {
+    const std::size_t size = std::min(piece_bytes, total - begin);
+    std::vector<std::uint8_t> together;
+    for (const PagePart& part : parts_of(request.pages, arena_.page_bytes(), begin, size)) {
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(arena_.page(part.page) + part.offset);
+      if (part.bytes == size) {
+        to.land(reply, {bytes, size});
+      } else {
+        together.insert(together.end(), bytes, bytes + part.bytes);
+      }
+    }
+    if (!together.empty()) to.land(reply, together);
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,91 @@
+#include "runtime/transfer/pull_desk.h"
+
+#include <utility>
+
+namespace troupe {
+namespace {
+
+Refusal lost(NodeId node) {
+  return pull_refused("peer_lost", node, "is gone or cannot be reached", "a peer that lives");
+}
+Refusal stopped() {
+  return {503, "transport_stopped", "this process stops", "transfer of pages", "a process that goes on"};
+}
+
+}  // namespace
+
+void PullDesk::meet(NodeId node, Incarnation incarnation, Bytes address) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = peers_[node];
+  if (incarnation < peer.incarnation) return;
+  end_before(node, incarnation);
+  peer = {incarnation, std::move(address), false};
+}
+
+// What is lost before it was met leaves its number, so that an older one is not taken for it.
+void PullDesk::lose(NodeId node, Incarnation incarnation) {
+  std::lock_guard lock(mutex_);
+  Peer& peer = peers_[node];
+  if (incarnation < peer.incarnation) return;
+  end_before(node, incarnation + 1);
+  peer = {incarnation, {}, true};
+}
+
+void PullDesk::end_before(NodeId node, Incarnation limit) {
+  for (const auto& pull : running_)
+    if (pull->node() == node && pull->incarnation() < limit) pull->end(lost(node));
+}
+
+std::optional<Refusal> PullDesk::fault_of(const PullBlocks& work) const {
+  if (stopped_) return stopped();
+  const auto at = peers_.find(work.node);
+  if (at == peers_.end())
+    return pull_refused("peer_unknown", work.node, "has not been met", "a node of this cluster");
+  const Peer& peer = at->second;
+  if (peer.incarnation != work.incarnation)
+    return pull_refused("wrong_incarnation", work.node,
+                        "is known as incarnation " + std::to_string(peer.incarnation),
+                        "incarnation " + std::to_string(work.incarnation));
+  if (peer.lost) return lost(work.node);
+  if (peer.address.empty())
+    return pull_refused("peer_unreachable", work.node, "gave no address that can be read",
+                        "an address of the same version of the transport");
+  return std::nullopt;
+}
+
+std::variant<PullDesk::Open, Refusal> PullDesk::open(const PullBlocks& work) {
+  if (auto fault = IncomingPull::fault_of(work, arena_)) return *fault;
+  std::lock_guard lock(mutex_);
+  if (auto fault = fault_of(work)) return *fault;
+  Open open{std::make_shared<IncomingPull>(next_id_++, work, arena_), peers_.at(work.node).address};
+  running_.insert(open.pull);
+  return open;
+}
+
+std::variant<Pulled, Refusal> PullDesk::await(const PullBlocks& work, IncomingPull& pull) const {
+  Pulled pulled;
+  for (std::size_t i = 0; i < work.blocks.size(); ++i) {
+    if (auto refusal = pull.await(i)) return *refusal;
+    pulled.ok.push_back(pull.checksum(i) == work.blocks[i].checksum);
+  }
+  return pulled;
+}
+
+void PullDesk::close(const std::shared_ptr<IncomingPull>& pull) {
+  std::lock_guard lock(mutex_);
+  running_.erase(pull);
+  closed_.notify_all();
+}
+
+void PullDesk::stop() {
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (const auto& pull : running_) pull->end(stopped());
+}
+
+void PullDesk::await_closed() {
+  std::unique_lock lock(mutex_);
+  closed_.wait(lock, [&] { return running_.empty(); });
+}
+
+}  // namespace troupe

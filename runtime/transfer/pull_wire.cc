@@ -1,0 +1,130 @@
+#include "runtime/transfer/pull_wire.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers travel as they lie in memory");
+constexpr std::uint32_t request_magic = 0x31717254, reply_magic = 0x31707254;  // "Trq1", "Trp1"
+constexpr std::size_t request_head_bytes = 40;
+static_assert(request_bytes_max == request_head_bytes + 4 * request_pages_max);
+
+class Writer {
+ public:
+  explicit Writer(std::span<std::uint8_t> to) : to_(to) {}
+  template <class Number>
+  Writer& put(Number number) {
+    std::memcpy(to_.data() + at_, &number, sizeof number);
+    at_ += sizeof number;
+    return *this;
+  }
+
+ private:
+  std::span<std::uint8_t> to_;
+  std::size_t at_ = 0;
+};
+
+// Of bytes that are known to be enough, and need not be aligned.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::uint8_t> from) : from_(from) {}
+  template <class Number>
+  Number take() {
+    Number number;
+    std::memcpy(&number, from_.data() + at_, sizeof number);
+    at_ += sizeof number;
+    return number;
+  }
+
+ private:
+  std::span<const std::uint8_t> from_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::size_t pages_per_request(std::size_t page_bytes) {
+  return std::clamp<std::size_t>(chunk_bytes / std::max<std::size_t>(page_bytes, 1), 1, request_pages_max);
+}
+
+std::size_t pieces_of(std::size_t bytes) { return (bytes + piece_bytes - 1) / piece_bytes; }
+
+Bytes encode(const PullRequest& request) {
+  Bytes bytes(request_head_bytes + 4 * request.pages.size());
+  Writer writer(bytes);
+  writer.put(request_magic).put(static_cast<std::uint32_t>(request.pages.size()));
+  writer.put(request.owner)
+      .put(request.pull)
+      .put(request.page_bytes)
+      .put(request.chunk)
+      .put(std::uint32_t{0});
+  for (const std::uint32_t page : request.pages) writer.put(page);
+  return bytes;
+}
+
+std::optional<PullRequest> parse_request(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() < request_head_bytes || bytes.size() > request_bytes_max) return std::nullopt;
+  Reader reader(bytes);
+  if (reader.take<std::uint32_t>() != request_magic) return std::nullopt;
+  const auto count = reader.take<std::uint32_t>();
+  if (count == 0 || count > request_pages_max || bytes.size() != request_head_bytes + 4 * std::size_t{count})
+    return std::nullopt;
+  PullRequest request;
+  request.owner = reader.take<std::uint64_t>();
+  request.pull = reader.take<std::uint64_t>();
+  request.page_bytes = reader.take<std::uint64_t>();
+  request.chunk = reader.take<std::uint32_t>();
+  if (reader.take<std::uint32_t>() != 0) return std::nullopt;
+  request.pages.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) request.pages.push_back(reader.take<std::uint32_t>());
+  return request;
+}
+
+ReplyHeader encode(const PullReply& reply) {
+  ReplyHeader bytes{};
+  Writer writer(bytes);
+  writer.put(reply_magic).put(reply.chunk).put(reply.pull).put(reply.piece);
+  writer.put(static_cast<std::uint32_t>(reply.status));
+  return bytes;
+}
+
+std::optional<PullReply> parse_reply(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() != reply_header_bytes) return std::nullopt;
+  Reader reader(bytes);
+  if (reader.take<std::uint32_t>() != reply_magic) return std::nullopt;
+  PullReply reply;
+  reply.chunk = reader.take<std::uint32_t>();
+  reply.pull = reader.take<std::uint64_t>();
+  reply.piece = reader.take<std::uint32_t>();
+  const auto status = reader.take<std::uint32_t>();
+  if (status >= static_cast<std::uint32_t>(PullStatus::count_)) return std::nullopt;
+  reply.status = static_cast<PullStatus>(status);
+  return reply;
+}
+
+PullStatus examine(const PullRequest& request, Incarnation self, const PageArena& arena) {
+  if (request.owner != self) return PullStatus::wrong_incarnation;
+  if (request.page_bytes != arena.page_bytes()) return PullStatus::wrong_page_bytes;
+  if (request.pages.size() > pages_per_request(arena.page_bytes())) return PullStatus::bad_pages;
+  const bool all_ours = std::all_of(request.pages.begin(), request.pages.end(),
+                                    [&](std::uint32_t page) { return page < arena.pages(); });
+  return all_ours ? PullStatus::sent : PullStatus::bad_pages;
+}
+
+std::vector<PagePart> parts_of(std::span<const std::uint32_t> pages, std::size_t page_bytes,
+                               std::size_t begin, std::size_t bytes) {
+  std::vector<PagePart> parts;
+  while (bytes > 0) {
+    const std::size_t offset = begin % page_bytes;
+    const std::size_t part = std::min(bytes, page_bytes - offset);
+    parts.push_back({pages[begin / page_bytes], offset, part});
+    begin += part;
+    bytes -= part;
+  }
+  return parts;
+}
+
+}  // namespace troupe

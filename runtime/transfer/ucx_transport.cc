@@ -1,0 +1,247 @@
+#include "runtime/transfer/ucx_transport.h"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/transfer/pull_desk.h"
+#include "runtime/transfer/ucx_address.h"
+#include "runtime/transfer/ucx_connection.h"
+#include "runtime/transfer/ucx_library.h"
+#include "runtime/transfer/ucx_replies.h"
+#include "runtime/transfer/ucx_worker.h"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds closing_max(2'000);  // what is not gone then ends with the worker
+constexpr std::size_t requests_unsent_max = 1'024;       // to one peer
+
+UcxVersion version() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucx().ucp_get_version(&major, &minor, &release);
+  return {static_cast<std::uint16_t>(major), static_cast<std::uint16_t>(minor)};
+}
+
+}  // namespace
+
+// Everything below `desk` belongs to the worker's thread.
+class UcxTransport::Wire {
+ public:
+  Wire(UcxOptions options, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics);
+  ~Wire();
+
+  PullDesk desk;
+  Bytes address;
+
+  void drop(NodeId node, Incarnation incarnation_max);
+  void begin(std::shared_ptr<IncomingPull> pull, const Bytes& address);
+  void finish(const std::shared_ptr<IncomingPull>& pull, bool timed_out);
+  void post(std::function<void()> command) { worker_.post(std::move(command)); }
+  void absurd() { metrics_.record(Metric::protocol_errors, 1); }
+
+ private:
+  struct Running {
+    std::shared_ptr<IncomingPull> pull;
+    UcxConnection* connection = nullptr;
+  };
+  struct Peer {
+    std::unique_ptr<UcxConnection> connection;
+    std::optional<Clock::time_point> silent_since;  // it was asked then, and has said nothing
+  };
+  Peer& peer_of(const IncomingPull& pull, const Bytes& address);
+  void ask(Running& running);
+  void on_request(const UcxWorker::Message& message);
+  void on_reply(const UcxWorker::Message& message);
+  void close(Peer& peer, const std::string& why);
+  void close_everything();
+  UcxWorker::Turn turn();
+
+  const std::chrono::milliseconds silence_max_;
+  const std::function<void()> before_answer_;
+  MetricRegistry& metrics_;
+  std::map<std::uint64_t, Running> running_;
+  std::map<NodeId, Peer> peers_;
+  std::vector<std::unique_ptr<UcxConnection>> closing_;
+  UcxReplies replies_;
+  bool stopping_ = false;
+  Clock::time_point stop_by_;
+  UcxWorker worker_;  // last: what it may still read or call is above
+};
+
+UcxTransport::Wire::Wire(UcxOptions options, Incarnation incarnation, PageArena& arena,
+                         MetricRegistry& metrics)
+    : desk(incarnation, arena),
+      silence_max_(options.silence_max),
+      before_answer_(std::move(options.before_answer)),
+      metrics_(metrics),
+      replies_(arena, incarnation, metrics),
+      worker_({options.transports, options.devices}) {
+  address = pack_ucx_address(version(), worker_.address());
+  worker_.on(
+      request_message, [this](const auto& message) { on_request(message); }, [this] { absurd(); });
+  worker_.on(
+      reply_message, [this](const auto& message) { on_reply(message); }, [this] { absurd(); });
+  worker_.start([this] { return turn(); });
+}
+
+UcxTransport::Wire::~Wire() {
+  desk.stop();
+  desk.await_closed();
+  post([this] { close_everything(); });
+  worker_.join();
+}
+
+void UcxTransport::Wire::drop(NodeId node, Incarnation incarnation_max) {
+  const auto at = peers_.find(node);
+  if (at == peers_.end() || at->second.connection->incarnation() > incarnation_max) return;
+  close(at->second, "was lost");
+  peers_.erase(at);
+}
+
+// The pulls through it end here too, in case UCX has seen what nobody else knows yet.
+void UcxTransport::Wire::close(Peer& peer, const std::string& why) {
+  for (auto& [id, running] : running_) {
+    if (running.connection != peer.connection.get()) continue;
+    running.connection = nullptr;
+    running.pull->end(pull_refused("peer_lost", running.pull->node(), why, "a peer that lives"));
+  }
+  peer.connection->close();
+  closing_.push_back(std::move(peer.connection));
+}
+
+// One endpoint per incarnation; the older one's pulls have ended, or are refused by who runs there now.
+UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, const Bytes& address) {
+  const auto at = peers_.find(pull.node());
+  if (at != peers_.end()) {
+    const UcxConnection& connection = *at->second.connection;
+    if (connection.incarnation() == pull.incarnation() && !connection.failed()) return at->second;
+    close(at->second, "was replaced");
+  }
+  auto connection =
+      std::make_unique<UcxConnection>(worker_.handle(), pull.node(), pull.incarnation(), address);
+  return peers_[pull.node()] = {std::move(connection), std::nullopt};
+}
+
+void UcxTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, const Bytes& address) {
+  if (pull->ended() || stopping_) return;
+  const auto ucx_address = unpack_ucx_address(version(), address);
+  if (!ucx_address) return;  // meet() has looked
+  Peer& peer = peer_of(*pull, *ucx_address);
+  if (peer.connection->sending() >= requests_unsent_max)
+    return pull->end(pull_refused("peer_overloaded", pull->node(), "takes no requests", "a later try"));
+  if (!peer.silent_since) peer.silent_since = Clock::now();
+  const std::uint64_t id = pull->id();
+  ask(running_[id] = {std::move(pull), peer.connection.get()});
+}
+
+void UcxTransport::Wire::ask(Running& running) {
+  while (running.connection) {
+    const auto request = running.pull->next_request();
+    if (!request) return;
+    running.connection->send(request_message, encode(*request));
+  }
+}
+
+void UcxTransport::Wire::finish(const std::shared_ptr<IncomingPull>& pull, bool timed_out) {
+  running_.erase(pull->id());
+  const auto peer = peers_.find(pull->node());
+  if (!timed_out || peer == peers_.end()) return;
+  const auto& since = peer->second.silent_since;
+  if (!since || Clock::now() - *since < silence_max_) return;
+  close(peer->second, "was silent");
+  peers_.erase(peer);
+}
+
+void UcxTransport::Wire::on_request(const UcxWorker::Message& message) {
+  if (stopping_) return;
+  if (before_answer_) before_answer_();
+  const auto request = parse_request(message.body);
+  if (!request || !message.header.empty() || !message.reply_to) return absurd();
+  replies_.answer(*request, message.reply_to);
+}
+
+void UcxTransport::Wire::on_reply(const UcxWorker::Message& message) {
+  const auto reply = parse_reply(message.header);
+  if (!reply) return absurd();
+  const auto at = running_.find(reply->pull);
+  if (at == running_.end()) return;  // late
+  Running& running = at->second;
+  const auto peer = peers_.find(running.pull->node());
+  if (peer != peers_.end()) peer->second.silent_since.reset();
+  switch (running.pull->land(*reply, message.body)) {
+    case IncomingPull::Landed::chunk:
+      return ask(running);
+    case IncomingPull::Landed::absurd:
+      return absurd();
+    default:
+      return;
+  }
+}
+
+UcxWorker::Turn UcxTransport::Wire::turn() {
+  for (auto at = peers_.begin(); at != peers_.end();) {
+    if (at->second.connection->failed()) {
+      close(at->second, "cannot be reached: " + at->second.connection->failure());
+      at = peers_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  std::erase_if(closing_, [](const auto& connection) { return connection->is_gone(); });
+  const bool gone = closing_.empty() && replies_.empty();
+  return {false, stopping_ && (gone || Clock::now() >= stop_by_)};
+}
+
+void UcxTransport::Wire::close_everything() {
+  stopping_ = true;
+  stop_by_ = Clock::now() + closing_max;
+  for (auto& [node, peer] : peers_) close(peer, "is no longer needed");
+  peers_.clear();
+}
+
+UcxTransport::UcxTransport(UcxOptions options, Incarnation incarnation, PageArena& arena,
+                           MetricRegistry& metrics)
+    : wire_(std::make_unique<Wire>(std::move(options), incarnation, arena, metrics)) {}
+
+UcxTransport::~UcxTransport() = default;
+
+Bytes UcxTransport::address() const { return wire_->address; }
+
+void UcxTransport::meet(NodeId node, Incarnation incarnation, Bytes address) {
+  if (!unpack_ucx_address(version(), address)) {
+    wire_->absurd();
+    address.clear();
+  }
+  wire_->desk.meet(node, incarnation, std::move(address));
+  wire_->post([wire = wire_.get(), node, incarnation] {
+    if (incarnation > 0) wire->drop(node, incarnation - 1);
+  });
+}
+
+void UcxTransport::lose(NodeId node, Incarnation incarnation) {
+  wire_->desk.lose(node, incarnation);
+  wire_->post([wire = wire_.get(), node, incarnation] { wire->drop(node, incarnation); });
+}
+
+void UcxTransport::stop() { wire_->desk.stop(); }
+
+std::variant<Pulled, Refusal> UcxTransport::pull(const PullBlocks& work) {
+  Wire& wire = *wire_;
+  auto opened = wire.desk.open(work);
+  if (auto* refusal = std::get_if<Refusal>(&opened)) return *refusal;
+  const auto& [pull, address] = std::get<PullDesk::Open>(opened);
+  wire.post([&wire, pull = pull, address = address] { wire.begin(pull, address); });
+  auto outcome = wire.desk.await(work, *pull);
+  const auto* refusal = std::get_if<Refusal>(&outcome);
+  const bool timed_out = refusal && refusal->code == "transfer_timeout";
+  wire.post([&wire, pull = pull, timed_out] { wire.finish(pull, timed_out); });
+  wire.desk.close(pull);
+  return outcome;
+}
+
+}  // namespace troupe

@@ -1,0 +1,258 @@
+#include "runtime/transfer/ucx_transport.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "runtime/transfer/transport_test.h"
+
+using namespace troupe;
+
+namespace {
+
+constexpr int line_fd = 3;  // of the other process: its end of the line to the test
+constexpr Incarnation owner_incarnation = 100;
+constexpr std::size_t page_bytes = 64 << 10, pages = 256;
+
+void take_exactly(int fd, void* to, std::size_t size) {
+  for (auto* at = static_cast<char*>(to); size > 0;) {
+    const ssize_t got = read(fd, at, size);
+    if (got <= 0) throw std::runtime_error("the other end is closed");
+    at += got;
+    size -= static_cast<std::size_t>(got);
+  }
+}
+
+// An owner in a process of its own, with the pages that `fill` gives its incarnation. It sends a '?' for each
+// request, and answers it when it gets a byte.
+class OtherProcess {
+ public:
+  OtherProcess() {
+    std::array<int, 2> ends{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    line_ = ends[0];
+    std::string program = "/proc/self/exe", test = "--test-case=the other process*", all = "--no-skip";
+    std::array<char*, 4> arguments{program.data(), test.data(), all.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    const int between = fcntl(ends[1], F_DUPFD, 10);  // dup2 onto itself would keep the close-on-exec flag
+    posix_spawn_file_actions_adddup2(&actions, between, line_fd);
+    posix_spawn_file_actions_addclose(&actions, between);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    REQUIRE(posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(between);
+    close(ends[1]);
+    std::uint32_t size = 0;
+    take_exactly(line_, &size, sizeof size);
+    address_.resize(size);
+    take_exactly(line_, address_.data(), size);
+  }
+  ~OtherProcess() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    close(line_);
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+
+  const Bytes& address() const { return address_; }
+  void signal(int number) { kill(pid_, number); }
+  void allow(std::size_t answers) {
+    const std::string bytes(answers, '!');
+    REQUIRE(write(line_, bytes.data(), bytes.size()) == static_cast<ssize_t>(answers));
+  }
+  void await_requests(std::size_t count) {
+    std::string bytes(count, ' ');
+    take_exactly(line_, bytes.data(), count);
+  }
+
+ private:
+  int line_ = -1;
+  pid_t pid_ = -1;
+  Bytes address_;
+};
+
+// What this process knows of the other one's pages.
+struct Reader {
+  Reader() {
+    fill(there, owner_incarnation);
+    transport.meet(1, owner_incarnation, other.address());
+  }
+  PullBlocks work(std::uint32_t first, std::uint32_t count, std::int64_t budget_us = patient_us) const {
+    std::vector<std::uint32_t> same(count);
+    std::iota(same.begin(), same.end(), first);
+    PullBlocks pull{1, owner_incarnation, budget_us, {}};
+    pull.blocks.push_back(block_of(there, same, same));
+    return pull;
+  }
+  PageArena there{page_bytes, pages}, arena{page_bytes, pages};
+  MetricRegistry metrics;
+  OtherProcess other;
+  UcxTransport transport{{.devices = "lo"}, 200, arena, metrics};
+};
+
+TEST_CASE("the other process (a part of other tests, not one by itself)" * doctest::skip()) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (getsockopt(line_fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+    MESSAGE("skipped: only the tests of the UCX transport can start this");
+    return;
+  }
+  PageArena arena(page_bytes, pages);
+  fill(arena, owner_incarnation);
+  MetricRegistry metrics;
+  UcxTransport transport({.devices = "lo",
+                          .before_answer =
+                              [] {
+                                char byte = '?';
+                                if (write(line_fd, &byte, 1) != 1 || read(line_fd, &byte, 1) != 1) _exit(0);
+                              }},
+                         owner_incarnation, arena, metrics);
+  const Bytes address = transport.address();
+  const auto bytes = static_cast<std::uint32_t>(address.size());
+  REQUIRE(write(line_fd, &bytes, sizeof bytes) == sizeof bytes);
+  REQUIRE(write(line_fd, address.data(), bytes) == static_cast<ssize_t>(bytes));
+  pollfd end{line_fd, 0, 0};  // until the test ends
+  while (poll(&end, 1, -1) < 0) continue;
+}
+
+TEST_CASE("pages come from another process") {
+  Reader reader;
+  reader.other.allow(64);  // of four pages each
+  CHECK(said(reader.transport.pull(reader.work(0, 256))) == "ok 1");
+  CHECK(bytes_of(reader.arena) == bytes_of(reader.there));
+}
+
+TEST_CASE("a process that is killed in the middle of a transfer ends its pulls long before their deadline") {
+  Reader reader;
+  std::string outcome;
+  std::thread thread([&] { outcome = said(reader.transport.pull(reader.work(0, 256))); });
+  reader.other.allow(2);
+  reader.other.await_requests(3);
+  reader.other.signal(SIGKILL);
+  thread.join();
+  CHECK(outcome == "peer_lost");
+}
+
+TEST_CASE(
+    "a process that is stopped in the middle of a transfer is refused at the deadline, and what it sends "
+    "when it goes on is written nowhere") {
+  Reader reader;
+  std::string outcome;
+  reader.other.allow(2);
+  std::thread thread([&] { outcome = said(reader.transport.pull(reader.work(0, 128, 300'000))); });
+  reader.other.await_requests(3);
+  reader.other.signal(SIGSTOP);
+  thread.join();
+  CHECK(outcome == "transfer_timeout");
+  const auto before = bytes_of(reader.arena);
+  reader.other.allow(100);
+  reader.other.signal(SIGCONT);
+  CHECK(said(reader.transport.pull(reader.work(128, 64))) == "ok 1");
+  for (std::uint32_t page = 0; page < 128; ++page)
+    REQUIRE(std::memcmp(&before[page * page_bytes], reader.arena.page(page), page_bytes) == 0);
+  CHECK(said(reader.transport.pull(reader.work(0, 128))) == "ok 1");
+}
+
+TEST_CASE("a process that was started again is reached by its new address") {
+  Reader reader;
+  reader.other.allow(1);
+  CHECK(said(reader.transport.pull(reader.work(0, 1))) == "ok 1");
+  OtherProcess again;
+  again.allow(1);
+  reader.other.signal(SIGKILL);
+  reader.transport.lose(1, owner_incarnation);
+  CHECK(said(reader.transport.pull(reader.work(1, 1))) == "peer_lost");
+  reader.transport.meet(1, owner_incarnation, again.address());
+  CHECK(said(reader.transport.pull(reader.work(1, 1))) == "ok 1");
+}
+
+TEST_CASE("readers that die leave their owner well") {
+  UcxWorld world;
+  TestNode<UcxWorld> owner(world, 1, 100, page_bytes, pages);
+  for (NodeId round = 0; round < 3; ++round) {
+    TestNode<UcxWorld> reader(world, 2, 200 + round, page_bytes, pages);
+    reader.meet(owner);
+    owner.gate.shut();
+    PullBlocks pull = pull_from(owner);
+    std::vector<std::uint32_t> all(pages);
+    std::iota(all.begin(), all.end(), 0);
+    pull.blocks.push_back(block_of(owner.arena, all, all));
+    std::string outcome;
+    std::thread thread([&] { outcome = said(reader.transport->pull(pull)); });
+    CHECK(owner.gate.await_arrived(1));
+    reader.transport.reset();
+    thread.join();
+    CHECK(outcome == "transport_stopped");
+    owner.gate.open();
+  }
+  TestNode<UcxWorld> last(world, 3, 300, page_bytes, pages);
+  last.meet(owner);
+  PullBlocks pull = pull_from(owner);
+  pull.blocks.push_back(block_of(owner.arena, {5}, {6}));
+  CHECK(said(last.transport->pull(pull)) == "ok 1");
+}
+
+TEST_CASE(
+    "a silent peer does not cost the pulls of others, nor the deadlines of those that were asked of it") {
+  UcxWorld world;
+  TestNode<UcxWorld> silent(world, 1, 100), well(world, 2, 200), reader(world, 3, 300);
+  reader.meet(silent);
+  reader.meet(well);
+  silent.gate.shut();
+  PullBlocks in_vain = pull_from(silent, hasty_us), pull = pull_from(well);
+  in_vain.blocks.push_back(block_of(silent.arena, {1}, {1}));
+  pull.blocks.push_back(block_of(well.arena, {2}, {2}));
+  std::array<std::string, 2> outcomes;
+  std::thread first([&] { outcomes[0] = said(reader.transport->pull(in_vain)); });
+  std::thread second([&] { outcomes[1] = said(reader.transport->pull(in_vain)); });
+  for (int round = 0; round < 20; ++round) CHECK(said(reader.transport->pull(pull)) == "ok 1");
+  first.join();
+  second.join();
+  // The second to end may find that the first has closed the connection.
+  for (const std::string& outcome : outcomes)
+    CHECK((outcome == "transfer_timeout" || outcome == "peer_lost"));
+  silent.gate.open();
+}
+
+TEST_CASE("a peer that stays silent gets a new connection, and its late bytes are written nowhere") {
+  UcxWorld world;
+  TestNode<UcxWorld> owner(world, 1, 100);
+  PageArena arena(4096, 64);
+  MetricRegistry metrics;
+  UcxTransport reader({.devices = "lo", .silence_max = std::chrono::milliseconds(0)}, 200, arena, metrics);
+  reader.meet(1, 100, owner.transport->address());
+  PullBlocks pull = pull_from(owner);
+  pull.blocks.push_back(block_of(owner.arena, {1, 2}, {1, 2}));
+  for (int round = 0; round < 3; ++round) {
+    owner.gate.shut();
+    PullBlocks in_vain = pull_from(owner, hasty_us);
+    in_vain.blocks.push_back(block_of(owner.arena, {3, 4}, {3, 4}));
+    CHECK(said(reader.pull(in_vain)) == "transfer_timeout");
+    owner.gate.open();
+    CHECK(said(reader.pull(pull)) == "ok 1");
+  }
+  CHECK(arena.page(3)[0] == std::byte{0});
+  CHECK(arena.page(4)[4095] == std::byte{0});
+}
+
+TEST_CASE("a transport that UCX does not have, or a device that is not there, says so") {
+  PageArena arena(4096, 1);
+  MetricRegistry metrics;
+  CHECK_THROWS_AS(UcxTransport({"no_such_transport", "lo"}, 1, arena, metrics), std::runtime_error);
+  CHECK_THROWS_AS(UcxTransport({"tcp", "no_such_device"}, 1, arena, metrics), std::runtime_error);
+}
+
+}  // namespace

@@ -1,0 +1,79 @@
+#pragma once
+// One UCX context and worker, and the one thread that makes every call on them. It sleeps until the network
+// or a command wakes it; nothing here polls.
+#include <ucp/api/ucp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe {
+
+class UcxWorker {
+ public:
+  struct Options {
+    std::string transports = "tcp";  // as UCX_TLS
+    std::string devices;             // as UCX_NET_DEVICES, "eth0,eth1"; empty: all
+  };
+  struct Message {
+    std::span<const std::uint8_t> header, body;  // of any alignment, until the handler returns
+    ucp_ep_h reply_to = nullptr;                 // until the handler returns; null if no reply was asked for
+  };
+  using Handler = std::function<void(const Message&)>;
+  struct Turn {
+    bool busy = false;      // there is more to do at once
+    bool finished = false;  // the thread may end
+  };
+
+  // Throws std::runtime_error: no such transport or device, too few file descriptors or threads.
+  explicit UcxWorker(const Options& options);
+  ~UcxWorker();  // the thread has ended or never began
+  UcxWorker(const UcxWorker&) = delete;
+  UcxWorker& operator=(const UcxWorker&) = delete;
+
+  ucp_worker_h handle() const { return worker_; }
+  Bytes address() const;
+
+  // Before start(). `absurd` is called for messages of that id that come in another way than whole.
+  void on(unsigned id, Handler handler, std::function<void()> absurd);
+  // `turn` is called after every round of progress; handlers, commands and it on the thread of the worker.
+  void start(std::function<Turn()> turn);
+  // From any thread. What is posted after the end is not run.
+  void post(std::function<void()> command);
+  // Waits until a turn said that it is finished.
+  void join();
+
+ private:
+  struct Listener {
+    Handler handler;
+    std::function<void()> absurd;
+  };
+  static ucs_status_t receive(void* listener, const void* header, std::size_t header_size, void* body,
+                              std::size_t body_size, const ucp_am_recv_param_t* param);
+  void open_context(const Options& options);
+  void open_worker();
+  void close_all();
+  void run();
+  void run_commands();
+  bool progress();
+  void sleep();
+
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int wake_ = -1, poll_ = -1;
+  std::map<unsigned, Listener> listeners_;
+  std::function<Turn()> turn_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> commands_;
+  std::thread thread_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,226 @@
+// schema/cache.capnp: where blocks are, pinning and writing them.
+#include "runtime/wire/codec_fields.h"
+
+namespace troupe::codec {
+
+static_assert(static_cast<int>(schema::Grant::NONE) == static_cast<int>(Grant::none));
+static_assert(static_cast<int>(schema::Grant::READ) == static_cast<int>(Grant::read));
+static_assert(static_cast<int>(schema::Grant::WRITE) == static_cast<int>(Grant::write));
+static_assert(static_cast<int>(schema::Outcome::DONE) == static_cast<int>(Outcome::done));
+static_assert(static_cast<int>(schema::Outcome::WRITTEN) == static_cast<int>(Outcome::written));
+static_assert(static_cast<int>(schema::Outcome::ABANDONED) == static_cast<int>(Outcome::abandoned));
+static_assert(static_cast<int>(schema::Outcome::CORRUPT) == static_cast<int>(Outcome::corrupt));
+
+void put(const LookupBlocks& m, schema::LookupBlocks::Builder to) {
+  to.setId(m.id);
+  to.setUser(wire(m.user));
+  to.setUserBlock(wire(m.user_block));
+  to.setUserTokens(m.user_tokens);
+  put_list(m.item_blocks, to.initItemBlocks(m.item_blocks.size()));
+  put_list(m.prefer, to.initPrefer(m.prefer.size()));
+  to.setCountAccess(m.count_access);
+  to.setAllHolders(m.all_holders);
+}
+void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
+  m.id = from.getId();
+  get(from.getUser(), m.user);
+  get(from.getUserBlock(), m.user_block);
+  m.user_tokens = from.getUserTokens();
+  get_list(from.getItemBlocks(), m.item_blocks);
+  get_list(from.getPrefer(), m.prefer);
+  m.count_access = from.getCountAccess();
+  m.all_holders = from.getAllHolders();
+}
+
+void put(const BlocksFound& m, schema::BlocksFound::Builder to) {
+  to.setId(m.id);
+  put_list(m.user_holders, to.initUserHolders(m.user_holders.size()));
+  put_list(m.item_counts, to.initItemCounts(m.item_counts.size()));
+  put_list(m.item_holders, to.initItemHolders(m.item_holders.size()));
+  to.setUserFrequency(m.user_frequency);
+  to.setColdestFrequency(m.coldest_frequency);
+  put_list(m.coldest, to.initColdest(m.coldest.size()));
+  to.setMissingItemUses(m.missing_item_uses);
+  to.setUserUses(m.user_uses);
+}
+void get(schema::BlocksFound::Reader from, BlocksFound& m) {
+  m.id = from.getId();
+  get_list(from.getUserHolders(), m.user_holders);
+  get_list(from.getItemCounts(), m.item_counts);
+  get_list(from.getItemHolders(), m.item_holders);
+  m.user_frequency = from.getUserFrequency();
+  m.coldest_frequency = from.getColdestFrequency();
+  get_list(from.getColdest(), m.coldest);
+  m.missing_item_uses = from.getMissingItemUses();
+  m.user_uses = from.getUserUses();
+}
+
+void put(const BlockWant& m, schema::BlockWant::Builder to) {
+  to.setName(wire(m.name));
+  to.setKind(wire<schema::SegmentKind>(m.kind));
+  to.setOwner(wire(m.owner));
+  to.setTokens(m.tokens);
+  to.setAt(m.at);
+}
+void get(schema::BlockWant::Reader from, BlockWant& m) {
+  get(from.getName(), m.name);
+  get(from.getKind(), m.kind);
+  get(from.getOwner(), m.owner);
+  m.tokens = from.getTokens();
+  m.at = from.getAt();
+}
+
+void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
+  to.setId(m.id);
+  to.setBudgetUs(m.budget_us);
+  put_list(m.wants, to.initWants(m.wants.size()));
+  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  to.setMayEvict(m.may_evict);
+  to.setKeepHotter(m.keep_hotter);
+  to.setBelongs(m.belongs);
+  to.setCopyWorth(m.copy_worth);
+  to.setReadOnly(m.read_only);
+}
+void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
+  m.id = from.getId();
+  m.budget_us = from.getBudgetUs();
+  get_list(from.getWants(), m.wants);
+  get_list(from.getEvictFirst(), m.evict_first);
+  m.may_evict = from.getMayEvict();
+  m.keep_hotter = from.getKeepHotter();
+  m.belongs = from.getBelongs();
+  m.copy_worth = from.getCopyWorth();
+  m.read_only = from.getReadOnly();
+}
+
+void put(const BlockGrant& m, schema::BlockGrant::Builder to) {
+  to.setGrant(wire<schema::Grant>(m.grant));
+  to.setGeneration(m.generation);
+  to.setChecksum(m.checksum);
+  put_list(m.pages, to.initPages(m.pages.size()));
+}
+void get(schema::BlockGrant::Reader from, BlockGrant& m) {
+  get(from.getGrant(), m.grant);
+  m.generation = from.getGeneration();
+  m.checksum = from.getChecksum();
+  get_list(from.getPages(), m.pages);
+}
+
+void put(const BlocksAcquired& m, schema::BlocksAcquired::Builder to) {
+  to.setId(m.id);
+  to.setIncarnation(m.incarnation);
+  to.setLeaseUs(m.lease_us);
+  put_list(m.grants, to.initGrants(m.grants.size()));
+  to.setPullUs(m.pull_us);
+}
+void get(schema::BlocksAcquired::Reader from, BlocksAcquired& m) {
+  m.id = from.getId();
+  m.incarnation = from.getIncarnation();
+  m.lease_us = from.getLeaseUs();
+  get_list(from.getGrants(), m.grants);
+  m.pull_us = from.getPullUs();
+}
+
+void put(const BlockOutcome& m, schema::BlockOutcome::Builder to) {
+  to.setName(wire(m.name));
+  to.setGeneration(m.generation);
+  to.setOutcome(wire<schema::Outcome>(m.outcome));
+  to.setChecksum(m.checksum);
+}
+void get(schema::BlockOutcome::Reader from, BlockOutcome& m) {
+  get(from.getName(), m.name);
+  m.generation = from.getGeneration();
+  get(from.getOutcome(), m.outcome);
+  m.checksum = from.getChecksum();
+}
+
+void put(const ReleaseBlocks& m, schema::ReleaseBlocks::Builder to) {
+  to.setId(m.id);
+  put_list(m.outcomes, to.initOutcomes(m.outcomes.size()));
+}
+void get(schema::ReleaseBlocks::Reader from, ReleaseBlocks& m) {
+  m.id = from.getId();
+  get_list(from.getOutcomes(), m.outcomes);
+}
+
+void put(const BlockEntry& m, schema::BlockEntry::Builder to) {
+  to.setName(wire(m.name));
+  to.setKind(wire<schema::SegmentKind>(m.kind));
+  to.setOwner(wire(m.owner));
+  to.setTokens(m.tokens);
+  to.setGeneration(m.generation);
+}
+void get(schema::BlockEntry::Reader from, BlockEntry& m) {
+  get(from.getName(), m.name);
+  get(from.getKind(), m.kind);
+  get(from.getOwner(), m.owner);
+  m.tokens = from.getTokens();
+  m.generation = from.getGeneration();
+}
+
+void put(const BlockVersion& m, schema::BlockVersion::Builder to) {
+  to.setName(wire(m.name));
+  to.setGeneration(m.generation);
+}
+void get(schema::BlockVersion::Reader from, BlockVersion& m) {
+  get(from.getName(), m.name);
+  m.generation = from.getGeneration();
+}
+
+void put(const CacheChanges& m, schema::CacheChanges::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setSequence(m.sequence);
+  put_list(m.added, to.initAdded(m.added.size()));
+  put_list(m.removed, to.initRemoved(m.removed.size()));
+  to.setUserFreeTokens(m.user_free_tokens);
+  to.setUserTotalTokens(m.user_total_tokens);
+  to.setItemFreeTokens(m.item_free_tokens);
+  to.setItemTotalTokens(m.item_total_tokens);
+}
+void get(schema::CacheChanges::Reader from, CacheChanges& m) {
+  m.incarnation = from.getIncarnation();
+  m.sequence = from.getSequence();
+  get_list(from.getAdded(), m.added);
+  get_list(from.getRemoved(), m.removed);
+  m.user_free_tokens = from.getUserFreeTokens();
+  m.user_total_tokens = from.getUserTotalTokens();
+  m.item_free_tokens = from.getItemFreeTokens();
+  m.item_total_tokens = from.getItemTotalTokens();
+}
+
+void put(const InventoryRequest& m, schema::InventoryRequest::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setAfter(m.after);
+}
+void get(schema::InventoryRequest::Reader from, InventoryRequest& m) {
+  m.incarnation = from.getIncarnation();
+  m.after = from.getAfter();
+}
+
+void put(const InventoryPart& m, schema::InventoryPart::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setAfter(m.after);
+  to.setSequence(m.sequence);
+  put_list(m.blocks, to.initBlocks(m.blocks.size()));
+  to.setLast(m.last);
+}
+void get(schema::InventoryPart::Reader from, InventoryPart& m) {
+  m.incarnation = from.getIncarnation();
+  m.after = from.getAfter();
+  m.sequence = from.getSequence();
+  get_list(from.getBlocks(), m.blocks);
+  m.last = from.getLast();
+}
+
+void put(const Forget& m, schema::Forget::Builder to) {
+  to.setKind(wire<schema::SegmentKind>(m.kind));
+  to.setOwner(wire(m.owner));
+  to.setToken(m.token);
+}
+void get(schema::Forget::Reader from, Forget& m) {
+  get(from.getKind(), m.kind);
+  get(from.getOwner(), m.owner);
+  m.token = from.getToken();
+}
+
+}  // namespace troupe::codec

@@ -1,0 +1,159 @@
+// schema/cluster.capnp: the split of each node's memory, liveness, versions, and how an actor is doing.
+#include "runtime/wire/codec_fields.h"
+
+namespace troupe::codec {
+
+static_assert(static_cast<int>(schema::Role::DOOR) == static_cast<int>(Role::door));
+static_assert(static_cast<int>(schema::Role::ROUTER) == static_cast<int>(Role::router));
+static_assert(static_cast<int>(schema::Role::CACHE_META) == static_cast<int>(Role::cache_meta));
+static_assert(static_cast<int>(schema::Role::KV_WORKER) == static_cast<int>(Role::kv_worker));
+static_assert(static_cast<int>(schema::Role::INFERENCE_WORKER) == static_cast<int>(Role::inference_worker));
+static_assert(static_cast<int>(schema::Role::ALLOCATOR) == static_cast<int>(Role::allocator));
+
+void put(const SetSplit& m, schema::SetSplit::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setEpoch(m.epoch);
+  to.setItemPages(m.item_pages);
+  to.setUserPages(m.user_pages);
+}
+void get(schema::SetSplit::Reader from, SetSplit& m) {
+  m.incarnation = from.getIncarnation();
+  m.epoch = from.getEpoch();
+  m.item_pages = from.getItemPages();
+  m.user_pages = from.getUserPages();
+}
+
+void put(const PoolReport& m, schema::PoolReport::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setEpoch(m.epoch);
+  to.setItemPagesUsed(m.item_pages_used);
+  to.setUserPagesUsed(m.user_pages_used);
+  to.setItemPages(m.item_pages);
+  to.setUserPages(m.user_pages);
+}
+void get(schema::PoolReport::Reader from, PoolReport& m) {
+  m.incarnation = from.getIncarnation();
+  m.epoch = from.getEpoch();
+  m.item_pages_used = from.getItemPagesUsed();
+  m.user_pages_used = from.getUserPagesUsed();
+  m.item_pages = from.getItemPages();
+  m.user_pages = from.getUserPages();
+}
+
+void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setDraining(m.draining);
+  to.setLanes(m.lanes);
+  to.setLanesBusy(m.lanes_busy);
+  to.setPlansWaiting(m.plans_waiting);
+  to.setTokensWaiting(m.tokens_waiting);
+  to.setUsPerToken(m.us_per_token);
+  to.setPlansExecuted(m.plans_executed);
+  to.setVersionsEpoch(m.versions_epoch);
+  put_list(m.models, to.initModels(m.models.size()));
+  to.setRefusedModel(wire(m.refused_model));
+  to.setRefusedWhy(wire(m.refused_why));
+  to.setSequence(m.sequence);
+}
+void get(schema::Heartbeat::Reader from, Heartbeat& m) {
+  m.incarnation = from.getIncarnation();
+  m.draining = from.getDraining();
+  m.lanes = from.getLanes();
+  m.lanes_busy = from.getLanesBusy();
+  m.plans_waiting = from.getPlansWaiting();
+  m.tokens_waiting = from.getTokensWaiting();
+  m.us_per_token = from.getUsPerToken();
+  m.plans_executed = from.getPlansExecuted();
+  m.versions_epoch = from.getVersionsEpoch();
+  get_list(from.getModels(), m.models);
+  get(from.getRefusedModel(), m.refused_model);
+  get(from.getRefusedWhy(), m.refused_why);
+  m.sequence = from.getSequence();
+}
+
+void put(const Versions& m, schema::Versions::Builder to) {
+  to.setEpoch(m.epoch);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+  to.setNextModel(wire(m.next_model));
+  to.setNextCatalog(wire(m.next_catalog));
+}
+void get(schema::Versions::Reader from, Versions& m) {
+  m.epoch = from.getEpoch();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+  get(from.getNextModel(), m.next_model);
+  get(from.getNextCatalog(), m.next_catalog);
+}
+
+void put(const Loss& m, schema::Loss::Builder to) {
+  to.setNode(m.node);
+  to.setProcess(m.process);
+  to.setProof(m.proof);
+}
+void get(schema::Loss::Reader from, Loss& m) {
+  m.node = from.getNode();
+  m.process = from.getProcess();
+  m.proof = from.getProof();
+}
+
+void put(const Strike& m, schema::Strike::Builder to) {
+  put_list(m.losses, to.initLosses(m.losses.size()));
+  to.setSure(m.sure);
+}
+void get(schema::Strike::Reader from, Strike& m) {
+  get_list(from.getLosses(), m.losses);
+  m.sure = from.getSure();
+}
+
+void put(const Suspect& m, schema::Suspect::Builder to) {
+  to.setFingerprint(m.fingerprint);
+  to.setStrikes(m.strikes);
+  put_list(m.doubted, to.initDoubted(m.doubted.size()));
+}
+void get(schema::Suspect::Reader from, Suspect& m) {
+  m.fingerprint = from.getFingerprint();
+  m.strikes = from.getStrikes();
+  get_list(from.getDoubted(), m.doubted);
+}
+
+void put(const LeaderBeat& m, schema::LeaderBeat::Builder to) { to.setToken(m.token); }
+void get(schema::LeaderBeat::Reader from, LeaderBeat& m) { m.token = from.getToken(); }
+
+void put(const Drain& m, schema::Drain::Builder to) {
+  to.setId(m.id);
+  to.setOn(m.on);
+}
+void get(schema::Drain::Reader from, Drain& m) {
+  m.id = from.getId();
+  m.on = from.getOn();
+}
+
+void put(const StatusRequest& m, schema::StatusRequest::Builder to) { to.setId(m.id); }
+void get(schema::StatusRequest::Reader from, StatusRequest& m) { m.id = from.getId(); }
+
+void put(const StatusField& m, schema::StatusField::Builder to) {
+  to.setName(wire(m.name));
+  to.setValue(wire(m.value));
+}
+void get(schema::StatusField::Reader from, StatusField& m) {
+  get(from.getName(), m.name);
+  get(from.getValue(), m.value);
+}
+
+void put(const StatusReply& m, schema::StatusReply::Builder to) {
+  to.setId(m.id);
+  to.setNode(m.node);
+  to.setRole(wire<schema::Role>(m.role));
+  to.setReady(m.ready);
+  put_list(m.fields, to.initFields(m.fields.size()));
+}
+void get(schema::StatusReply::Reader from, StatusReply& m) {
+  m.id = from.getId();
+  m.node = from.getNode();
+  get(from.getRole(), m.role);
+  m.ready = from.getReady();
+  get_list(from.getFields(), m.fields);
+}
+
+}  // namespace troupe::codec

@@ -1,0 +1,342 @@
+// schema/serving.capnp: ranking, scores, profiles and catalog, execution.
+#include "runtime/wire/codec_fields.h"
+
+namespace troupe::codec {
+
+static_assert(static_cast<int>(schema::SegmentKind::SYSTEM) == static_cast<int>(SegmentKind::system));
+static_assert(static_cast<int>(schema::SegmentKind::USER) == static_cast<int>(SegmentKind::user));
+static_assert(static_cast<int>(schema::SegmentKind::ITEM) == static_cast<int>(SegmentKind::item));
+static_assert(static_cast<int>(schema::SegmentKind::INSTRUCTION) ==
+              static_cast<int>(SegmentKind::instruction));
+static_assert(static_cast<int>(schema::SegmentKind::DISCRIMINANT) ==
+              static_cast<int>(SegmentKind::discriminant));
+static_assert(static_cast<int>(schema::SegmentKind::BEAM) == static_cast<int>(SegmentKind::beam));
+static_assert(static_cast<int>(schema::Priority::SERVING) == static_cast<int>(Priority::serving));
+static_assert(static_cast<int>(schema::Priority::BACKGROUND) == static_cast<int>(Priority::background));
+
+void get(capnp::Data::Reader name, BlockName& out) {
+  KJ_REQUIRE(name.size() == out.bytes.size(), "a block name has the wrong length; expected 32 bytes",
+             name.size());
+  std::copy(name.begin(), name.end(), out.bytes.begin());
+}
+
+void get(capnp::Data::Reader name, std::optional<BlockName>& out) {
+  if (name.size() == 0)
+    out.reset();
+  else
+    get(name, out.emplace());
+}
+
+void put(const Refusal& m, schema::Refusal::Builder to) {
+  to.setStatus(m.status);
+  to.setCode(wire(m.code));
+  to.setWhat(wire(m.what));
+  to.setWhere(wire(m.where));
+  to.setExpected(wire(m.expected));
+}
+void get(schema::Refusal::Reader from, Refusal& m) {
+  m.status = from.getStatus();
+  get(from.getCode(), m.code);
+  get(from.getWhat(), m.what);
+  get(from.getWhere(), m.where);
+  get(from.getExpected(), m.expected);
+}
+
+void put(const RankRequest& m, schema::RankRequest::Builder to) {
+  to.setId(m.id);
+  to.setTenant(wire(m.tenant));
+  to.setUser(wire(m.user));
+  put_list(m.candidates, to.initCandidates(m.candidates.size()));
+  to.setTopK(m.top_k);
+  to.setPolicy(wire(m.policy));
+  to.setBudgetUs(m.budget_us);
+}
+void get(schema::RankRequest::Reader from, RankRequest& m) {
+  m.id = from.getId();
+  get(from.getTenant(), m.tenant);
+  get(from.getUser(), m.user);
+  get_list(from.getCandidates(), m.candidates);
+  m.top_k = from.getTopK();
+  get(from.getPolicy(), m.policy);
+  m.budget_us = from.getBudgetUs();
+}
+
+void put(const RankedItem& m, schema::RankedItem::Builder to) {
+  to.setId(wire(m.id));
+  to.setTitle(wire(m.title));
+  to.setScore(m.score);
+  to.setProbability(m.probability);
+}
+void get(schema::RankedItem::Reader from, RankedItem& m) {
+  get(from.getId(), m.id);
+  get(from.getTitle(), m.title);
+  m.score = from.getScore();
+  m.probability = from.getProbability();
+}
+
+void put(const Timings& m, schema::Timings::Builder to) {
+  to.setFeatures(m.features);
+  to.setLookup(m.lookup);
+  to.setBlocks(m.blocks);
+  to.setQueue(m.queue);
+  to.setCompute(m.compute);
+  to.setTotal(m.total);
+  to.setPull(m.pull);
+  to.setPredicted(m.predicted);
+}
+void get(schema::Timings::Reader from, Timings& m) {
+  m.features = from.getFeatures();
+  m.lookup = from.getLookup();
+  m.blocks = from.getBlocks();
+  m.queue = from.getQueue();
+  m.compute = from.getCompute();
+  m.total = from.getTotal();
+  m.pull = from.getPull();
+  m.predicted = from.getPredicted();
+}
+
+void put(const RankReply& m, schema::RankReply::Builder to) {
+  to.setId(m.id);
+  to.setUser(wire(m.user));
+  put_list(m.items, to.initItems(m.items.size()));
+  to.setPolicy(wire(m.policy));
+  to.setPlan(wire(m.plan));
+  to.setTokensTotal(m.tokens_total);
+  to.setTokensComputed(m.tokens_computed);
+  to.setTokensReused(m.tokens_reused);
+  to.setBlocksReused(m.blocks_reused);
+  to.setBlocksWritten(m.blocks_written);
+  to.setHistoryCut(m.history_cut);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+  to.setProfileVersion(m.profile_version);
+  to.setNode(m.node);
+  put(m.timings, to.initTimings());
+}
+void get(schema::RankReply::Reader from, RankReply& m) {
+  m.id = from.getId();
+  get(from.getUser(), m.user);
+  get_list(from.getItems(), m.items);
+  get(from.getPolicy(), m.policy);
+  get(from.getPlan(), m.plan);
+  m.tokens_total = from.getTokensTotal();
+  m.tokens_computed = from.getTokensComputed();
+  m.tokens_reused = from.getTokensReused();
+  m.blocks_reused = from.getBlocksReused();
+  m.blocks_written = from.getBlocksWritten();
+  m.history_cut = from.getHistoryCut();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+  m.profile_version = from.getProfileVersion();
+  m.node = from.getNode();
+  get(from.getTimings(), m.timings);
+}
+
+void put(const TokenList& m, schema::TokenList::Builder to) {
+  put_list(m.tokens, to.initTokens(m.tokens.size()));
+}
+void get(schema::TokenList::Reader from, TokenList& m) { get_list(from.getTokens(), m.tokens); }
+
+void put(const ScoreRequest& m, schema::ScoreRequest::Builder to) {
+  to.setId(m.id);
+  to.setTenant(wire(m.tenant));
+  put_list(m.query, to.initQuery(m.query.size()));
+  put_list(m.items, to.initItems(m.items.size()));
+  put_list(m.label_tokens, to.initLabelTokens(m.label_tokens.size()));
+  to.setApplySoftmax(m.apply_softmax);
+  to.setBudgetUs(m.budget_us);
+}
+void get(schema::ScoreRequest::Reader from, ScoreRequest& m) {
+  m.id = from.getId();
+  get(from.getTenant(), m.tenant);
+  get_list(from.getQuery(), m.query);
+  get_list(from.getItems(), m.items);
+  get_list(from.getLabelTokens(), m.label_tokens);
+  m.apply_softmax = from.getApplySoftmax();
+  m.budget_us = from.getBudgetUs();
+}
+
+void put(const ScoreRow& m, schema::ScoreRow::Builder to) {
+  put_list(m.scores, to.initScores(m.scores.size()));
+}
+void get(schema::ScoreRow::Reader from, ScoreRow& m) { get_list(from.getScores(), m.scores); }
+
+void put(const ScoreReply& m, schema::ScoreReply::Builder to) {
+  to.setId(m.id);
+  put_list(m.items, to.initItems(m.items.size()));
+  to.setTokensTotal(m.tokens_total);
+  to.setTokensComputed(m.tokens_computed);
+  to.setTokensReused(m.tokens_reused);
+  to.setModelVersion(wire(m.model_version));
+  put(m.timings, to.initTimings());
+}
+void get(schema::ScoreReply::Reader from, ScoreReply& m) {
+  m.id = from.getId();
+  get_list(from.getItems(), m.items);
+  m.tokens_total = from.getTokensTotal();
+  m.tokens_computed = from.getTokensComputed();
+  m.tokens_reused = from.getTokensReused();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getTimings(), m.timings);
+}
+
+void put(const PutUser& m, schema::PutUser::Builder to) {
+  to.setId(m.id);
+  to.setTenant(wire(m.tenant));
+  to.setUser(wire(m.user));
+  put_list(m.history, to.initHistory(m.history.size()));
+  put_list(m.tokens, to.initTokens(m.tokens.size()));
+}
+void get(schema::PutUser::Reader from, PutUser& m) {
+  m.id = from.getId();
+  get(from.getTenant(), m.tenant);
+  get(from.getUser(), m.user);
+  get_list(from.getHistory(), m.history);
+  get_list(from.getTokens(), m.tokens);
+}
+
+void put(const DeleteUser& m, schema::DeleteUser::Builder to) {
+  to.setId(m.id);
+  to.setTenant(wire(m.tenant));
+  to.setUser(wire(m.user));
+}
+void get(schema::DeleteUser::Reader from, DeleteUser& m) {
+  m.id = from.getId();
+  get(from.getTenant(), m.tenant);
+  get(from.getUser(), m.user);
+}
+
+void put(const PutItem& m, schema::PutItem::Builder to) {
+  to.setId(m.id);
+  to.setItem(wire(m.item));
+  to.setTitle(wire(m.title));
+  put_list(m.tokens, to.initTokens(m.tokens.size()));
+  to.setIdentifier(m.identifier);
+}
+void get(schema::PutItem::Reader from, PutItem& m) {
+  m.id = from.getId();
+  get(from.getItem(), m.item);
+  get(from.getTitle(), m.title);
+  get_list(from.getTokens(), m.tokens);
+  m.identifier = from.getIdentifier();
+}
+
+void put(const DeleteItem& m, schema::DeleteItem::Builder to) {
+  to.setId(m.id);
+  to.setItem(wire(m.item));
+}
+void get(schema::DeleteItem::Reader from, DeleteItem& m) {
+  m.id = from.getId();
+  get(from.getItem(), m.item);
+}
+
+void put(const Reload& m, schema::Reload::Builder to) {
+  to.setId(m.id);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+}
+void get(schema::Reload::Reader from, Reload& m) {
+  m.id = from.getId();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+}
+
+void put(const Stored& m, schema::Stored::Builder to) {
+  to.setId(m.id);
+  to.setVersion(m.version);
+}
+void get(schema::Stored::Reader from, Stored& m) {
+  m.id = from.getId();
+  m.version = from.getVersion();
+}
+
+void put(const Refused& m, schema::Refused::Builder to) {
+  to.setId(m.id);
+  put(m.refusal, to.initRefusal());
+}
+void get(schema::Refused::Reader from, Refused& m) {
+  m.id = from.getId();
+  get(from.getRefusal(), m.refusal);
+}
+
+void put(const PlannedSegment& m, schema::PlannedSegment::Builder to) {
+  to.setKind(wire<schema::SegmentKind>(m.kind));
+  put_list(m.tokens, to.initTokens(m.tokens.size()));
+  to.setStart(m.start);
+  put_list(m.sees, to.initSees(m.sees.size()));
+  to.setBlock(wire(m.block));
+  to.setOwner(wire(m.owner));
+  to.setAt(m.at);
+}
+void get(schema::PlannedSegment::Reader from, PlannedSegment& m) {
+  get(from.getKind(), m.kind);
+  get_list(from.getTokens(), m.tokens);
+  m.start = from.getStart();
+  get_list(from.getSees(), m.sees);
+  get(from.getBlock(), m.block);
+  get(from.getOwner(), m.owner);
+  m.at = from.getAt();
+}
+
+void put(const PlannedReadout& m, schema::PlannedReadout::Builder to) {
+  to.setSegment(m.segment);
+  to.setOffset(m.offset);
+  put_list(m.rows, to.initRows(m.rows.size()));
+}
+void get(schema::PlannedReadout::Reader from, PlannedReadout& m) {
+  m.segment = from.getSegment();
+  m.offset = from.getOffset();
+  get_list(from.getRows(), m.rows);
+}
+
+void put(const Execute& m, schema::Execute::Builder to) {
+  to.setId(m.id);
+  to.setPriority(wire<schema::Priority>(m.priority));
+  to.setBudgetUs(m.budget_us);
+  put_list(m.segments, to.initSegments(m.segments.size()));
+  put_list(m.readouts, to.initReadouts(m.readouts.size()));
+  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  to.setModelVersion(wire(m.model_version));
+  to.setAlone(m.alone);
+  to.setKeepHotter(m.keep_hotter);
+  to.setBelongs(m.belongs);
+  to.setCopyWorth(m.copy_worth);
+}
+void get(schema::Execute::Reader from, Execute& m) {
+  m.id = from.getId();
+  get(from.getPriority(), m.priority);
+  m.budget_us = from.getBudgetUs();
+  get_list(from.getSegments(), m.segments);
+  get_list(from.getReadouts(), m.readouts);
+  get_list(from.getEvictFirst(), m.evict_first);
+  get(from.getModelVersion(), m.model_version);
+  m.alone = from.getAlone();
+  m.keep_hotter = from.getKeepHotter();
+  m.belongs = from.getBelongs();
+  m.copy_worth = from.getCopyWorth();
+}
+
+void put(const Executed& m, schema::Executed::Builder to) {
+  to.setId(m.id);
+  put_list(m.readouts, to.initReadouts(m.readouts.size()));
+  put_list(m.reused, to.initReused(m.reused.size()));
+  to.setBlocksWritten(m.blocks_written);
+  to.setBlocksUs(m.blocks_us);
+  to.setQueueUs(m.queue_us);
+  to.setComputeUs(m.compute_us);
+  to.setModelVersion(wire(m.model_version));
+  to.setPullUs(m.pull_us);
+}
+void get(schema::Executed::Reader from, Executed& m) {
+  m.id = from.getId();
+  get_list(from.getReadouts(), m.readouts);
+  get_list(from.getReused(), m.reused);
+  m.blocks_written = from.getBlocksWritten();
+  m.blocks_us = from.getBlocksUs();
+  m.queue_us = from.getQueueUs();
+  m.compute_us = from.getComputeUs();
+  get(from.getModelVersion(), m.model_version);
+  m.pull_us = from.getPullUs();
+}
+
+}  // namespace troupe::codec

@@ -1,0 +1,188 @@
+#include "runtime/wire/codec.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <doctest/doctest.h>
+
+#include <boost/pfr.hpp>
+#include <cstring>
+#include <random>
+
+#include "runtime/wire/schema/envelope.capnp.h"
+
+using namespace troupe;
+
+namespace {
+
+// Fills every member of every struct, also those that are added later.
+class RandomMessage {
+ public:
+  explicit RandomMessage(std::uint64_t seed) : random_(seed) {}
+
+  Envelope envelope(std::size_t alternative) {
+    Envelope e;
+    fill(e.from);
+    make(e.message, alternative, std::make_index_sequence<std::variant_size_v<Message>>());
+    return e;
+  }
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+
+ private:
+  template <std::size_t... I>
+  void make(Message& m, std::size_t alternative, std::index_sequence<I...>) {
+    ((I == alternative ? fill(m.emplace<I>()) : void()), ...);
+  }
+  void fill(std::string& s) {
+    s.resize(below(12));
+    for (char& c : s) c = static_cast<char>(random_());
+  }
+  void fill(BlockName& name) {
+    for (auto& byte : name.bytes) byte = static_cast<std::uint8_t>(random_());
+  }
+  void fill(bool& value) { value = below(2) == 1; }
+  void fill(double& value) { value = static_cast<double>(random_()) / 3e9; }
+  void fill(SegmentKind& value) { value = static_cast<SegmentKind>(below(6)); }
+  void fill(Role& value) { value = static_cast<Role>(below(6)); }
+  void fill(Priority& value) { value = static_cast<Priority>(below(2)); }
+  void fill(Grant& value) { value = static_cast<Grant>(below(3)); }
+  void fill(Outcome& value) { value = static_cast<Outcome>(below(4)); }
+  template <class T>
+  void fill(std::optional<T>& value) {
+    if (below(2) == 1) fill(value.emplace());
+  }
+  template <class T>
+  void fill(std::vector<T>& values) {
+    values.resize(below(5));
+    for (T& value : values) fill(value);
+  }
+  template <class T>
+  void fill(T& value) {
+    if constexpr (std::is_integral_v<T>)
+      value = static_cast<T>(random_());
+    else
+      boost::pfr::for_each_field(value, [this](auto& field) { fill(field); });
+  }
+
+  std::mt19937_64 random_;
+};
+
+constexpr std::size_t alternatives = std::variant_size_v<Message>;
+
+std::string error_of(std::span<const std::uint8_t> bytes) {
+  auto decoded = decode(bytes);
+  const std::string* error = std::get_if<std::string>(&decoded);
+  return error ? *error : "";
+}
+
+bool says(const std::string& error, std::string_view part) { return error.find(part) != std::string::npos; }
+
+// An envelope that our own encoder would never write.
+template <class Fill>
+Bytes forged(Fill fill) {
+  capnp::MallocMessageBuilder builder;
+  fill(builder.initRoot<schema::Envelope>());
+  auto words = capnp::messageToFlatArray(builder);
+  return Bytes(words.asBytes().begin(), words.asBytes().end());
+}
+
+}  // namespace
+
+TEST_CASE("every message comes back from its bytes as it was") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    RandomMessage random(seed);
+    for (std::size_t i = 0; i < alternatives; ++i) {
+      CAPTURE(i);
+      const Envelope sent = random.envelope(i);
+      const auto decoded = decode(encode(sent));
+      REQUIRE_MESSAGE(std::holds_alternative<Envelope>(decoded), error_of(encode(sent)));
+      CHECK(std::get<Envelope>(decoded) == sent);
+    }
+  }
+}
+
+TEST_CASE("a large message is within its own traversal limit") {
+  Execute execute;
+  execute.segments.resize(2000, PlannedSegment{.tokens = std::vector<Token>(37, 5), .block = BlockName{}});
+  const Envelope sent{{1, Role::router}, execute};
+  CHECK(std::get<Envelope>(decode(encode(sent))) == sent);
+}
+
+TEST_CASE("damaged bytes give an envelope or an error, never a crash") {
+  const std::uint64_t seed = 20240807;
+  CAPTURE(seed);
+  RandomMessage random(seed);
+  int refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    Bytes bytes = encode(random.envelope(random.below(alternatives)));
+    for (std::uint64_t n = 1 + random.below(3); n > 0; --n)
+      bytes[random.below(bytes.size())] = static_cast<std::uint8_t>(random.below(256));
+    if (round % 2) bytes.resize(random.below(bytes.size()));
+    const auto decoded = decode(bytes);
+    if (std::holds_alternative<std::string>(decoded))
+      ++refused;
+    else
+      CHECK(encode(std::get<Envelope>(decoded)).size() < 64 * bytes.size() + 1024);
+  }
+  CHECK(refused > 2000);
+}
+
+TEST_CASE("bytes that are no whole message are refused with the reason") {
+  Bytes bytes = encode({{1, Role::door}, StatusRequest{7}});
+  CHECK(error_of({}) == "envelope: 0 bytes; expected a multiple of 8");
+  CHECK(error_of(std::span(bytes).first(bytes.size() - 1)) ==
+        "envelope: " + std::to_string(bytes.size() - 1) + " bytes; expected a multiple of 8");
+  CHECK(says(error_of(std::span(bytes).first(bytes.size() - 8)), "ends prematurely"));
+  bytes.resize(bytes.size() + 8);
+  CHECK(says(error_of(bytes), "bytes after the end"));
+}
+
+TEST_CASE("an unknown message, enumerator or length of name is refused") {
+  CHECK(says(error_of(forged([](auto to) { to.setFromRole(static_cast<schema::Role>(6)); })),
+             "an enumerator is out of range"));
+  CHECK(says(
+      error_of(forged([](auto to) { to.initForget().setKind(static_cast<schema::SegmentKind>(65535)); })),
+      "an enumerator is out of range"));
+  CHECK(says(error_of(forged([](auto to) { to.initReleaseBlocks().initOutcomes(1)[0].initName(31); })),
+             "wrong length"));
+  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initUserBlock(33); })), "wrong length"));
+  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initItemBlocks(1).set(0, nullptr); })),
+             "wrong length"));
+
+  Bytes unknown = encode({{1, Role::door}, StatusRequest{7}});
+  const Bytes other = encode({{1, Role::door}, StatusReply{}});
+  for (std::size_t i = 16; i < 32; ++i)
+    if (unknown[i] != other[i]) unknown[i] = 200;  // the number of the union's member
+  CHECK(says(error_of(unknown), "unknown kind of message"));
+}
+
+TEST_CASE("a message that points at one list many times is refused") {
+  // Two lists of the same length, then the second pointer is turned to the first list: each list is within
+  // the message, but together they are larger than it.
+  const std::vector<Token> tokens(1000, 9);
+  Bytes bytes = encode({{1, Role::door}, PutItem{.tokens = tokens}});
+  CHECK(error_of(bytes).empty());
+  ScoreRequest request;
+  request.items.resize(50);
+  request.items[0].tokens = tokens;
+  bytes = encode({{1, Role::door}, request});
+  std::vector<std::uint64_t> words(bytes.size() / 8);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  std::size_t first = 0;  // the list pointer of items[0]: kind 1, 1000 elements of 4 bytes
+  while (!((words[first] & 3) == 1 && words[first] >> 32 == (1000u << 3 | 4))) ++first;
+  for (std::size_t i = 1; i < 50; ++i) words[first + i] = words[first] - (i << 2);
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  CHECK(says(error_of(bytes), "traversal limit"));
+}
+
+TEST_CASE("a list of bytes is not read as a list of structs") {
+  // The pointer of `fields` is changed from an inline list to a list of bytes over the same words.
+  Bytes bytes = encode({{1, Role::door}, StatusReply{.fields = std::vector<StatusField>(64)}});
+  std::vector<std::uint64_t> words(bytes.size() / 8);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  std::size_t at = 0;
+  while (!((words[at] & 3) == 1 && (words[at] >> 32 & 7) == 7)) ++at;
+  words[at] = (words[at] & 0xffffffff) | std::uint64_t{500u << 3 | 2} << 32;
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  CHECK(says(error_of(bytes), "another form"));
+}

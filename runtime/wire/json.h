@@ -1,0 +1,35 @@
+#pragma once
+// HTTP bodies: JSON to the messages that a client may send, and from those that answer it. The keys, types
+// and ranges are the ones of the Cap'n Proto schemas, so a member is declared once; members marked $internal
+// there
+// (`id`) do not exist here. A body that is no JSON, or has a member that we do not know or that has another
+// type, is refused as a whole, so that a misspelt option is never silently the default.
+//
+// Integers are plain JSON numbers, exact up to 64 bits; a reader that keeps numbers as doubles loses digits
+// above 2^53. A score that is not finite is null. Refusals (status 400) are:
+//   malformed_json   no JSON, not UTF-8, nested deeper than 16, a key twice; where: "byte 17"
+//   unknown_field    where: "items[3].colour"
+//   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe {
+
+// On a refusal `out` is as it was. Members that the body leaves out have their defaults.
+std::optional<Refusal> from_json(std::string_view body, RankRequest& out);
+std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out);
+std::optional<Refusal> from_json(std::string_view body, PutUser& out);
+std::optional<Refusal> from_json(std::string_view body, PutItem& out);
+std::optional<Refusal> from_json(std::string_view body, Reload& out);
+
+std::string to_json(const RankReply& reply);
+std::string to_json(const ScoreReply& reply);
+std::string to_json(const Stored& reply);
+std::string to_json(std::span<const StatusReply> actors);  // {"actors":[…]}
+std::string to_json(const Refusal& refusal);  // {"error":{"status":404,"code":…,"message":…}}
+
+}  // namespace troupe

@@ -1,0 +1,19 @@
+#pragma once
+// JSON along a Cap'n Proto schema, in both directions. Not Cap'n Proto's own JsonCodec: that of 0.9.2 reads
+// "\u00e9" as "I", rounds integers above 2^53, takes the last of two equal keys, ends at a NUL byte and has
+// no positions in its errors. Included only by json*.cc.
+#include <capnp/dynamic.h>
+
+#include <string>
+#include <string_view>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe::json {
+
+// Throws Refusal. What the body does not name stays as it is in `out`.
+void read(std::string_view body, capnp::DynamicStruct::Builder out);
+
+void write(capnp::DynamicStruct::Reader from, std::string& out);
+
+}  // namespace troupe::json

@@ -1,0 +1,173 @@
+#include "runtime/wire/json.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+
+using namespace troupe;
+
+namespace {
+
+// The refusal of this body as "code where"; "" if it is taken.
+template <class M = RankRequest>
+std::string refusal_of(std::string_view body) {
+  M message;
+  const auto refusal = from_json(body, message);
+  if (!refusal) return "";
+  CHECK(refusal->status == 400);
+  CHECK(message == M{});
+  CHECK(nlohmann::json::accept(to_json(*refusal)));
+  return refusal->code + " " + refusal->where;
+}
+
+std::string repeated(std::string_view part, int n) {
+  std::string out;
+  while (n-- > 0) out += part;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a rank request is read from its snake_case members") {
+  RankRequest request;
+  const auto refusal = from_json(
+      R"( {"user": "u1", "candidates": ["a", "b"], "top_k": 4294967295, "policy": "bat",
+           "budget_us": 9223372036854775807} )",
+      request);
+  REQUIRE_MESSAGE(!refusal, refusal->what);
+  CHECK(request == RankRequest{.user = "u1",
+                               .candidates = {"a", "b"},
+                               .top_k = 4294967295,
+                               .policy = "bat",
+                               .budget_us = 9223372036854775807});
+  CHECK(refusal_of("{}") == "");
+}
+
+TEST_CASE("nested lists, booleans and defaults are read") {
+  ScoreRequest score;
+  CHECK(!from_json(
+      R"({"query":[1,-2],"items":[{"tokens":[3]},{},{"tokens":[]}],"label_tokens":[7],"apply_softmax":true})",
+      score));
+  CHECK(score.query == std::vector<Token>{1, -2});
+  CHECK(score.items == std::vector<TokenList>{{{3}}, {}, {}});
+  CHECK(score.apply_softmax);
+  PutItem item;
+  CHECK(!from_json(R"({"title":"T","tokens":[5]})", item));
+  CHECK(item.identifier == -1);
+  PutUser user;
+  CHECK(!from_json(R"({"history":["x"]})", user));
+  CHECK(user.history == std::vector<std::string>{"x"});
+}
+
+TEST_CASE("escapes beyond ASCII name the user that they mean") {
+  RankRequest request;
+  CHECK(!from_json(R"({"user":"\u00e9\ud83d\ude00\/\n","policy":"é"})", request));
+  CHECK(request.user == "é😀/\n");
+  CHECK(request.policy == "é");
+}
+
+TEST_CASE("what is no JSON is refused at its byte") {
+  CHECK(refusal_of("") == "malformed_json byte 1");
+  CHECK(refusal_of("{\"user\":\"a\",}") == "malformed_json byte 13");
+  CHECK(refusal_of("{\"user\":\"a\"}x") == "malformed_json byte 13");
+  CHECK(refusal_of(std::string("{}\0{}", 5)) == "malformed_json byte 3");
+  CHECK(refusal_of("{\"user\":\"\xff\"}") == "malformed_json byte 10");
+  CHECK(refusal_of("{\"user\":\"\\ud800\"}").starts_with("malformed_json byte"));
+  CHECK(refusal_of("{\"user\":\"a\nb\"}") == "malformed_json byte 11");
+  for (const char* number : {"01", "1.", "+1", "NaN", "Infinity", "1e999", "0x1", "- 1"}) {
+    CAPTURE(number);
+    CHECK(refusal_of(std::string("{\"top_k\":") + number + "}").starts_with("malformed_json byte"));
+  }
+}
+
+TEST_CASE("a hundred thousand brackets do not use up the stack") {
+  CHECK(refusal_of(repeated("[", 100000)) == "malformed_json body");
+  CHECK(refusal_of(repeated("{\"a\":", 100000)) == "malformed_json body");
+  CHECK(refusal_of("{\"user\":\"" + repeated("[", 100000) + "\"}") == "");
+}
+
+TEST_CASE("a member that we do not know is refused, so is one that is not for clients") {
+  CHECK(refusal_of(R"({"topk":1})") == "unknown_field topk");
+  CHECK(refusal_of(R"({"topK":1})") == "unknown_field topK");
+  CHECK(refusal_of(R"({"id":1})") == "unknown_field id");
+  CHECK(refusal_of(R"({"":1})") == "unknown_field \"\"");
+  CHECK(refusal_of<ScoreRequest>(R"({"items":[{},{"x":1}]})") == "unknown_field items[1].x");
+  CHECK(refusal_of(R"({"user":"a","user":"b"})") == "malformed_json user");
+  RankRequest request;
+  CHECK(from_json(R"({"x":1})", request)->expected ==
+        "one of tenant, user, candidates, top_k, policy, budget_us");
+}
+
+TEST_CASE("a value of another type or out of range is refused where it stands") {
+  for (const char* value : {"-1", "4294967296", "1.5", "1.0", "1e2", "\"7\"", "null", "[]", "{}", "true",
+                            "18446744073709551616", "1e300"}) {
+    CAPTURE(value);
+    CHECK(refusal_of(std::string("{\"top_k\":") + value + "}") == "wrong_type top_k");
+  }
+  CHECK(refusal_of("[]") == "wrong_type body");
+  CHECK(refusal_of(R"({"user":7})") == "wrong_type user");
+  CHECK(refusal_of(R"({"user":"a\u0000b"})") == "wrong_type user");
+  CHECK(refusal_of(R"({"candidates":"a"})") == "wrong_type candidates");
+  CHECK(refusal_of(R"({"candidates":["a",null]})") == "wrong_type candidates[1]");
+  CHECK(refusal_of(R"({"budget_us":9223372036854775808})") == "wrong_type budget_us");
+  CHECK(refusal_of<ScoreRequest>(R"({"items":[[1]]})") == "wrong_type items[0]");
+  CHECK(refusal_of<ScoreRequest>(R"({"items":[{"tokens":[1,2147483648]}]})") ==
+        "wrong_type items[0].tokens[1]");
+  CHECK(refusal_of<ScoreRequest>(R"({"apply_softmax":1})") == "wrong_type apply_softmax");
+  RankRequest request;
+  const auto refusal = from_json(R"({"top_k":-1})", request);
+  CHECK(refusal->what == "top_k is -1");
+  CHECK(refusal->expected == "an integer from 0 to 4294967295");
+}
+
+TEST_CASE("damaged bodies are taken or refused, never more") {
+  const std::uint64_t seed = 77;
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const std::string body = R"({"user":"é\u00e9","candidates":["a","b"],"top_k":3,"budget_us":1000})";
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = body;
+    for (auto n = 1 + random() % 3; n > 0; --n)
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+    RankRequest request;
+    if (from_json(damaged, request)) ++refused;
+  }
+  CHECK(refused > 1500);
+}
+
+TEST_CASE("a reply has plain numbers and no id") {
+  RankReply reply{.id = 99, .user = "é\"\n\xff", .policy = "bat", .plan = "user"};
+  reply.items = {{"a", "A", 0.1, 0.75}, {"b", "", -std::numeric_limits<double>::infinity(), 0.25}};
+  reply.tokens_total = 4294967295;
+  reply.profile_version = 18446744073709551615u;
+  reply.timings.total = 1234567890123456789;
+  const std::string text = to_json(reply);
+  const auto json = nlohmann::json::parse(text);
+  CHECK(json["user"] == "é\"\n\xef\xbf\xbd");
+  CHECK(!json.contains("id"));
+  CHECK(json["items"][0] ==
+        nlohmann::json{{"id", "a"}, {"title", "A"}, {"score", 0.1}, {"probability", 0.75}});
+  CHECK(json["items"][1]["score"].is_null());
+  CHECK(json["tokens_total"] == 4294967295);
+  CHECK(json["profile_version"] == 18446744073709551615u);
+  CHECK(json["timings"]["total"] == 1234567890123456789);
+  CHECK(json["history_cut"] == 0);
+  CHECK(text.starts_with(R"({"user":"é\"\n)"));
+}
+
+TEST_CASE("the other answers have their documented form") {
+  CHECK(to_json(Stored{.id = 4, .version = 12}) == R"({"version":12})");
+  CHECK(
+      to_json(Refusal{404, "unknown_user", "no such user", "user", "a stored user"}) ==
+      R"({"error":{"status":404,"code":"unknown_user","message":"no such user","where":"user","expected":"a stored user"}})");
+  const std::vector<StatusReply> actors{{1, 2, Role::kv_worker, true, {{"blocks", "3"}}}};
+  CHECK(
+      to_json(actors) ==
+      R"({"actors":[{"node":2,"role":"kv_worker","ready":true,"fields":[{"name":"blocks","value":"3"}]}]})");
+  CHECK(to_json(std::vector<StatusReply>{}) == R"({"actors":[]})");
+  const auto score = nlohmann::json::parse(to_json(ScoreReply{.items = {{{0.25, 0.75}}, {}}}));
+  CHECK(score["items"] == nlohmann::json::parse(R"([{"scores":[0.25,0.75]},{"scores":[]}])"));
+}

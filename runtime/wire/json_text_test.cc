@@ -1,0 +1,54 @@
+#include "runtime/wire/json_text.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+using namespace troupe;
+
+namespace {
+
+std::string as_json(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
+
+const std::string replaced = "\xef\xbf\xbd";
+
+}  // namespace
+
+TEST_CASE("quotes, backslashes and control characters are escaped") {
+  CHECK(as_json("a\"b\\c") == R"("a\"b\\c")");
+  CHECK(as_json(std::string_view("\0\x1f\x7f\n\r\t", 6)) == R"("\u0000\u001f\u007f\n\r\t")");
+  CHECK(as_json("é€😀") == "\"é€😀\"");
+}
+
+TEST_CASE("each byte that is not UTF-8 is replaced, and what follows it is kept") {
+  CHECK(as_json("a\xff"
+                "b") == "\"a" + replaced + "b\"");
+  CHECK(as_json("\xe2\x82") == "\"" + replaced + replaced + "\"");                 // cut short
+  CHECK(as_json("\xc0\x80") == "\"" + replaced + replaced + "\"");                 // overlong
+  CHECK(as_json("\xed\xa0\x80") == "\"" + replaced + replaced + replaced + "\"");  // surrogate
+  CHECK(as_json("\xf4\x90\x80\x80").size() == 2 + 4 * 3);                          // above U+10FFFF
+  CHECK(as_json("\xc3\"") == "\"" + replaced + "\\\"\"");
+}
+
+TEST_CASE("any bytes become a JSON string") {
+  const std::uint64_t seed = 5;
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text(random() % 12, ' ');
+    for (char& c : text) c = static_cast<char>(random() % 3 ? 0x80 + random() % 0x80 : random());
+    CHECK(nlohmann::json::accept(as_json(text)));
+  }
+}
+
+TEST_CASE("UTF-8 is told from what only looks like it") {
+  CHECK(is_utf8(""));
+  CHECK(is_utf8("aé€😀"));
+  for (const char* bad : {"\xff", "a\x80", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"})
+    CHECK_FALSE(is_utf8(bad));
+}

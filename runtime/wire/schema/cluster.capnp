@@ -1,0 +1,126 @@
+@0xd091301b3f3ba1c6;
+# The cluster: who is alive and how busy, who leads, which versions are served, how each node's memory is split.
+#
+# Who talks to whom
+#   inference worker → routers          Heartbeat, no answer
+#   router → inference worker           Versions, no answer; to those whose heartbeat shows an older epoch
+#   router → routers                    Versions and Suspect, no answers
+#   leading cache-meta → routers,
+#     KV-cache workers                  LeaderBeat, no answer
+#   allocator agent → KV-cache worker   SetSplit, answered by PoolReport
+#   KV-cache worker → allocator agent   PoolReport, also on a timer
+#   operator → any of these roles       Drain, answered by StatusReply
+#   anyone → anyone                     StatusRequest, answered by StatusReply
+#
+# Order: none is assumed. `epoch` orders the splits of one incarnation of a worker, and the versions; a lower one than
+# the last is ignored. `sequence` orders the heartbeats of one incarnation. `token` orders the leaders. A silence of three heartbeats is taken for a loss, so a Heartbeat or
+# LeaderBeat may get lost. An `incarnation` that differs from the known one is another process: what the old one had
+# is gone.
+#
+# GET /v1/cluster shows StatusReply as JSON. Mirrors runtime/actor/messages.h one to one.
+
+using Cxx = import "/capnp/c++.capnp";
+using Json = import "/capnp/compat/json.capnp";
+using Serving = import "serving.capnp";
+$Cxx.namespace("troupe::schema");
+
+enum Role {
+  door @0;
+  router @1;
+  cacheMeta @2 $Json.name("cache_meta");
+  kvWorker @3 $Json.name("kv_worker");
+  inferenceWorker @4 $Json.name("inference_worker");
+  allocator @5;
+}
+
+struct SetSplit {
+  # allocator agent → KV-cache worker. Answered by PoolReport.
+  incarnation @0 :UInt64;                         # of the worker that is meant
+  epoch @1 :UInt64;
+  itemPages @2 :UInt64;
+  userPages @3 :UInt64;
+}
+
+struct PoolReport {
+  # KV-cache worker → allocator agent.
+  incarnation @0 :UInt64;
+  epoch @1 :UInt64;                               # of the split that is in force
+  itemPagesUsed @2 :UInt64;
+  userPagesUsed @3 :UInt64;
+  itemPages @4 :UInt64;
+  userPages @5 :UInt64;
+}
+
+struct Heartbeat {
+  # inference worker → every router, once per heartbeat and when draining starts or stops. No answer.
+  incarnation @0 :UInt64;
+  draining @1 :Bool;                              # takes no new plans
+  lanes @2 :UInt32;
+  lanesBusy @3 :UInt32;
+  plansWaiting @4 :UInt32;
+  tokensWaiting @5 :UInt64;                       # new tokens of those
+  usPerToken @6 :Float64;                         # lane time per new token, lately; 0: nothing computed yet
+  plansExecuted @7 :UInt64;                       # since its start: progress
+  versionsEpoch @8 :UInt64;                       # of the Versions it follows
+  models @9 :List(Text);                          # loaded
+  refusedModel @10 :Text;                         # the next model, if it can never be loaded here; "" if none
+  refusedWhy @11 :Text;
+  sequence @12 :UInt64;                           # counts them from 1 within an incarnation
+}
+
+struct Versions {
+  # router → inference workers and routers. No answer.
+  epoch @0 :UInt64;                               # revision of the hard state
+  modelVersion @1 :Text;
+  catalogVersion @2 :Text;
+  nextModel @3 :Text;                             # to be loaded beside the present one; "" if none
+  nextCatalog @4 :Text;                           # comes with nextModel; "" keeps the present one
+}
+
+struct Loss {
+  # A process that seems lost, and is not if it says something later.
+  node @0 :UInt32;
+  process @1 :UInt64;                             # its incarnation
+  proof @2 :UInt64;                               # a heartbeat of it with this number, or a higher one, shows that it lives
+}
+
+struct Strike {
+  losses @0 :List(Loss);                          # that may turn out to be none
+  sure @1 :Bool = true;
+}
+
+struct Suspect {
+  # router → routers. No answer.
+  fingerprint @0 :UInt64;                         # of tenant, user, profile version and candidates
+  strikes @1 :UInt32;                             # workers lost while they ran it; 0: it ran well
+  doubted @2 :List(Strike);                       # the latest of them; earlier ones are sure
+}
+
+struct LeaderBeat {
+  # leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.
+  token @0 :UInt64;                               # fencing token
+}
+
+struct Drain {
+  # operator → router, inference worker or cache-meta. Answered by StatusReply.
+  id @0 :UInt64;
+  on @1 :Bool = true;                             # false: serve again
+}
+
+struct StatusRequest {
+  # anyone → anyone. Answered by StatusReply.
+  id @0 :UInt64;
+}
+
+struct StatusField {
+  name @0 :Text;
+  value @1 :Text;
+}
+
+struct StatusReply {
+  id @0 :UInt64 $Serving.internal;
+  node @1 :UInt32;
+  role @2 :Role;
+  ready @3 :Bool;                                 # this actor can serve
+  fields @4 :List(StatusField);                   # for people: whatever the actor wants to show
+}

@@ -1,0 +1,229 @@
+@0xd094e8f54729c483;
+# Serving: what the front door asks of the router, what the router asks of an inference worker, and the answers.
+#
+# Who talks to whom
+#   door → router             RankRequest, ScoreRequest, PutUser, DeleteUser, PutItem, DeleteItem, Reload
+#   router → door             RankReply, ScoreReply, Stored, or Refused instead of any of them
+#   router → inference worker Execute, answered by Executed or Refused
+#
+# Order: none is assumed. An answer is matched to its question by `id`, which the asker chose; a question may arrive
+# twice, an answer late, twice or never, and whoever asked gives up when its own budget is spent.
+#
+# The HTTP bodies are these structs as JSON: the key of a member is its $Json.name, or its own name; members marked
+# $internal do not exist there. Mirrors runtime/actor/messages.h one to one.
+
+using Cxx = import "/capnp/c++.capnp";
+using Json = import "/capnp/compat/json.capnp";
+$Cxx.namespace("troupe::schema");
+
+annotation internal @0xa180aca20b223898 (field) :Void;
+# Not part of the HTTP form: never written to JSON, and refused as unknown when read from it.
+
+using BlockName = Data;
+# 32 bytes (SHA-256). Where a name is optional, absent is empty.
+
+# ---- Answers to anything -----------------------------------------------------------------------------------
+
+struct Refusal {
+  status @0 :UInt16;                              # the HTTP status that the door answers with
+  code @1 :Text;                                  # a stable word for programs
+  what @2 :Text $Json.name("message");            # what is wrong
+  where @3 :Text;                                 # the field, file or actor
+  expected @4 :Text;                              # what would have been right
+}
+
+struct Refused {
+  # Answer to any request of this file: a typed "no".
+  id @0 :UInt64 $internal;
+  refusal @1 :Refusal;
+}
+
+struct Timings {
+  # Microseconds that the steps of one request took, one after the other.
+  features @0 :Int64;
+  lookup @1 :Int64;
+  blocks @2 :Int64;
+  queue @3 :Int64;
+  compute @4 :Int64;
+  total @5 :Int64;
+  pull @6 :Int64;                                 # of `blocks`: until those of other nodes were here
+  predicted @7 :Int64;                            # by the router when it chose the node: from then to the answer
+}
+
+# ---- Ranking -----------------------------------------------------------------------------------------------
+
+struct RankRequest {
+  # door → router. Answered by RankReply or Refused.
+  id @0 :UInt64 $internal;
+  tenant @1 :Text;                                # "" is the default tenant
+  user @2 :Text;
+  candidates @3 :List(Text);                      # item ids
+  topK @4 :UInt32 $Json.name("top_k");            # 0: all candidates
+  policy @5 :Text;                                # "" is the configured one; else recompute | user | item | bat
+  budgetUs @6 :Int64 $Json.name("budget_us");     # from receipt to answer; 0: the configured one
+}
+
+struct RankedItem {
+  id @0 :Text;                                    # item id
+  title @1 :Text;
+  score @2 :Float64;                              # logit of the item's identifier token
+  probability @3 :Float64;                        # softmax over this request's candidates
+}
+
+struct RankReply {
+  # router → door.
+  id @0 :UInt64 $internal;
+  user @1 :Text;
+  items @2 :List(RankedItem);                     # best first; ties by candidate order
+  policy @3 :Text;                                # the policy that chose
+  plan @4 :Text;                                  # "user" | "item": which prefix
+  tokensTotal @5 :UInt32 $Json.name("tokens_total");
+  tokensComputed @6 :UInt32 $Json.name("tokens_computed");
+  tokensReused @7 :UInt32 $Json.name("tokens_reused");
+  blocksReused @8 :UInt32 $Json.name("blocks_reused");
+  blocksWritten @9 :UInt32 $Json.name("blocks_written");
+  historyCut @10 :UInt32 $Json.name("history_cut");   # history events dropped, oldest first
+  modelVersion @11 :Text $Json.name("model_version");
+  catalogVersion @12 :Text $Json.name("catalog_version");
+  profileVersion @13 :UInt64 $Json.name("profile_version");
+  node @14 :UInt32;                               # where it ran
+  timings @15 :Timings;
+}
+
+# ---- Scores of label tokens --------------------------------------------------------------------------------
+
+struct TokenList {
+  tokens @0 :List(Int32);
+}
+
+struct ScoreRow {
+  scores @0 :List(Float64);                       # one per label token
+}
+
+struct ScoreRequest {
+  # door → router. Answered by ScoreReply or Refused.
+  id @0 :UInt64 $internal;
+  tenant @1 :Text;
+  query @2 :List(Int32);                          # tokens before every item
+  items @3 :List(TokenList);
+  labelTokens @4 :List(Int32) $Json.name("label_tokens");
+  applySoftmax @5 :Bool $Json.name("apply_softmax");  # over the label tokens
+  budgetUs @6 :Int64 $Json.name("budget_us");
+}
+
+struct ScoreReply {
+  # router → door.
+  id @0 :UInt64 $internal;
+  items @1 :List(ScoreRow);                       # parallel to ScoreRequest.items
+  tokensTotal @2 :UInt32 $Json.name("tokens_total");
+  tokensComputed @3 :UInt32 $Json.name("tokens_computed");
+  tokensReused @4 :UInt32 $Json.name("tokens_reused");
+  modelVersion @5 :Text $Json.name("model_version");
+  timings @6 :Timings;
+}
+
+# ---- Profiles and catalog ----------------------------------------------------------------------------------
+
+struct PutUser {
+  # door → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
+  id @0 :UInt64 $internal;
+  tenant @1 :Text;
+  user @2 :Text;
+  history @3 :List(Text);                         # item ids, oldest first
+  tokens @4 :List(Int32);
+}
+
+struct DeleteUser {
+  # door → router. Answered by Stored or Refused.
+  id @0 :UInt64 $internal;
+  tenant @1 :Text;
+  user @2 :Text;
+}
+
+struct PutItem {
+  # door → router. Answered by Stored or Refused.
+  id @0 :UInt64 $internal;
+  item @1 :Text;
+  title @2 :Text;
+  tokens @3 :List(Int32);
+  identifier @4 :Int32 = -1;                      # vocabulary row whose logit is the item's score
+}
+
+struct DeleteItem {
+  # door → router. Answered by Stored or Refused.
+  id @0 :UInt64 $internal;
+  item @1 :Text;
+}
+
+struct Reload {
+  # door → router. Answered by Stored when the new versions serve and the old ones have ended, or by Refused.
+  id @0 :UInt64 $internal;
+  modelVersion @1 :Text $Json.name("model");      # "" keeps the present one
+  catalogVersion @2 :Text $Json.name("catalog");  # "" keeps the present one
+}
+
+struct Stored {
+  # router → door.
+  id @0 :UInt64 $internal;
+  version @1 :UInt64;                             # of the profile, of the catalog, or the epoch of the versions
+}
+
+# ---- Execution ---------------------------------------------------------------------------------------------
+
+enum SegmentKind {
+  system @0;
+  user @1;
+  item @2;
+  instruction @3;
+  discriminant @4;
+  beam @5;
+}
+
+enum Priority {
+  serving @0;
+  background @1;
+}
+
+struct PlannedSegment {
+  kind @0 :SegmentKind;
+  tokens @1 :List(Int32);
+  start @2 :Int32;                                # position of the first token
+  sees @3 :List(UInt32);                          # indices of earlier segments, attended to in full
+  block @4 :BlockName;                            # empty: never reused, never kept
+  owner @5 :Text;                                 # user or item id that the block belongs to
+  at @6 :UInt32;                                  # another node that is said to hold the block; 0: none is known
+}
+
+struct PlannedReadout {
+  segment @0 :UInt32;
+  offset @1 :UInt32;                              # token inside the segment
+  rows @2 :List(Int32);                           # vocabulary rows whose logits are read
+}
+
+struct Execute {
+  # router → inference worker. Answered by Executed or Refused.
+  id @0 :UInt64;
+  priority @1 :Priority;
+  budgetUs @2 :Int64;                             # time left, counted from receipt
+  segments @3 :List(PlannedSegment);
+  readouts @4 :List(PlannedReadout);
+  evictFirst @5 :List(BlockName);                 # coldest user blocks, if room must be made
+  modelVersion @6 :Text;                          # that the request is pinned to
+  alone @7 :Bool;                                 # in a batch of its own
+  keepHotter @8 :Bool;                            # as of AcquireBlocks
+  belongs @9 :Bool;                               # as of AcquireBlocks
+  copyWorth @10 :Float64;                         # as of AcquireBlocks
+}
+
+struct Executed {
+  # inference worker → router.
+  id @0 :UInt64;
+  readouts @1 :List(ScoreRow);                    # logits, one row per readout
+  reused @2 :List(UInt8);                         # per segment: 1 if its block was reused
+  blocksWritten @3 :UInt32;
+  blocksUs @4 :Int64;                             # waiting for blocks
+  queueUs @5 :Int64;
+  computeUs @6 :Int64;
+  modelVersion @7 :Text;                          # that computed it
+  pullUs @8 :Int64;                               # of blocksUs: until those of other nodes were here
+}

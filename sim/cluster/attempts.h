@@ -1,0 +1,85 @@
+#pragma once
+// What routers send to workers, seen from outside: it counts each request's attempts (promise 10: two, but
+// for those after a worker that refused at no cost, and four in all) and the retries of each router against
+// its budget, and it keeps which contents were at a worker when their router lost it, so that a refusal as
+// poison can be judged (promise 12). It knows nothing of what the routers think.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/base/violations.h"
+
+namespace troupe::sim {
+
+// What a plan computes: its user tokens and the rows that are read. Requests with the same are struck
+// together.
+using Content = std::uint64_t;
+Content content_of(const Execute& plan);
+Content content_of(const std::vector<Token>& user_tokens, const std::vector<Token>& rows);
+
+class Attempts {
+ public:
+  Attempts(Duration heartbeat, Violations& violations) : heartbeat_(heartbeat), violations_(violations) {}
+
+  // Every message when its core sends it, and every event when it is delivered.
+  void on_send(Instant now, Address from, Address to, const Message& message);
+  void on_event(Instant now, Address to, const Event& event);
+
+  // Of the router's present process.
+  std::uint64_t sent(NodeId router) const { return find(router).sent; }        // plans of requests
+  std::uint64_t retries(NodeId router) const { return find(router).retries; }  // that the budget has to pay
+  std::uint64_t received(NodeId router) const { return find(router).received; }
+
+  // Whether routers lost them twice, at least once while one ran alone: then they may be refused as poison.
+  // They are one to a router: the same candidates of a user, whatever has become of the items since.
+  bool lost_twice(Instant now, const std::set<Content>& contents);
+
+ private:
+  struct Attempt {
+    NodeId node = 0;
+    Content content = 0;
+    Instant sent, deadline;
+    bool alone = false, open = true;
+  };
+  struct Request {
+    std::vector<Attempt> attempts;
+    std::set<NodeId> free;  // who refused at no cost
+    std::size_t retries = 0;
+  };
+  struct Worker {
+    Instant heard;
+    Incarnation incarnation = 0;
+    std::uint64_t sequence = 0;  // of its last heartbeat: one that it overtook does not count
+  };
+  struct Router {
+    std::map<RequestId, Request> requests;  // the newest ones, by the router's own ids
+    std::map<NodeId, Worker> workers;
+    std::uint64_t sent = 0, retries = 0, received = 0;
+  };
+  struct Losses {
+    std::array<std::uint64_t, 2> seen{};  // the last one: when and where, for it counts once
+    std::uint32_t count = 0;
+    bool alone = false;  // one of them: the others are told late, so their order is not known
+  };
+
+  const Router& find(NodeId router) const;
+  void on_plan(Instant now, NodeId router, NodeId node, const Execute& plan);
+  void on_message(Instant now, NodeId router, const Received& received);
+  void on_heartbeat(Instant now, NodeId router, NodeId node, const Heartbeat& heartbeat);
+  void on_answer(Instant now, NodeId router, NodeId node, RequestId id, bool ends_request);
+  // All that is open there was lost then.
+  void lose(Instant at, NodeId router, NodeId node);
+  void note_loss(Instant at, NodeId router, Attempt& attempt);
+  std::optional<Instant> silent_since(Instant now, const Router& router, NodeId node) const;
+
+  const Duration heartbeat_;
+  Violations& violations_;
+  std::map<NodeId, Router> routers_;
+  std::map<Content, Losses> losses_;
+};
+
+}  // namespace troupe::sim

@@ -1,0 +1,301 @@
+// What the clients make of the outcomes that they get, and of those that they do not get.
+#include <algorithm>
+
+#include "runtime/actor/message_id.h"
+#include "sim/cluster/clients.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr std::size_t ended_max = 100'000;
+constexpr std::int64_t reload_budget_us = 60'000'000;
+
+// What a refusal may be (promise 1), whoever is to blame; 404 and 422 need a reason of their own.
+bool is_promised(std::uint16_t status, Asked::Kind kind) {
+  constexpr std::uint16_t of_the_cluster[] = {404, 422, 429, 503, 504},
+                          of_the_client[] = {400, 401, 403, 413};
+  const bool may_blame_client = kind == Asked::Kind::malformed || kind == Asked::Kind::reload;
+  return std::ranges::count(of_the_cluster, status) > 0 ||
+         (may_blame_client && std::ranges::count(of_the_client, status) > 0);
+}
+
+void remember(std::deque<RequestId>& ids, RequestId id) {
+  ids.push_back(id);
+  if (ids.size() > ended_max) ids.pop_front();
+}
+
+std::string text_of(const Message& request) {
+  if (const auto* rank = std::get_if<RankRequest>(&request))
+    return "rank request " + std::to_string(rank->id) + " of user " + rank->tenant + "/" + rank->user;
+  return "request " + std::to_string(id_of(request));
+}
+
+std::vector<Item> items_of(const WorldData& world, const RankRequest& request, const std::string& catalog,
+                           WorldData::Edition edition) {
+  std::vector<Item> items;
+  for (const std::string& id : request.candidates)
+    if (auto item = world.item(id, catalog, edition)) items.push_back(std::move(*item));
+  return items;
+}
+
+std::vector<Token> rows_of(const std::vector<Item>& items) {
+  std::vector<Token> rows;
+  for (const Item& item : items) rows.push_back(item.identifier);
+  return rows;
+}
+
+}  // namespace
+
+// ---- which request it is of ----
+
+Second& Clients::second(Instant at) {
+  const auto index = static_cast<std::size_t>(at.us / 1'000'000);
+  if (seconds_.size() <= index) seconds_.resize(index + 1);
+  return seconds_[index];
+}
+
+void Clients::on_answer(NodeId router, Message message) {
+  const RequestId id = id_of(message);
+  const auto at = open_.find(id);
+  if (at == open_.end()) return on_unexpected(router, id);
+  const Asked asked = std::move(at->second);
+  open_.erase(at);
+  remember(ended_, id);
+  if (asked.router != router) report(1, asked, "is answered at another door");
+  if (cluster_.now() > due(asked))
+    report(1, asked, "has its outcome " + std::to_string((cluster_.now() - due(asked)).us) + " us too late");
+  judge(asked, message);
+  if (closed_) cluster_.host().at(cluster_.now(), [this] { ask_next(); });
+}
+
+void Clients::on_unexpected(NodeId router, RequestId id) {
+  if (stray_.contains(id)) return;
+  const std::string who = "request " + std::to_string(id);
+  if (std::ranges::find(ended_, id) != ended_.end())
+    return violations_.report(1, who + " has two outcomes", cluster_.now());
+  if (std::ranges::find(cut_, id) != cut_.end())
+    return violations_.report(1, who + " was lost with its router, and has an outcome", cluster_.now());
+  if (id == 0 || id >= next_id_)
+    violations_.report(1, who + " was never asked, and has an outcome at node " + std::to_string(router),
+                       cluster_.now());
+}
+
+void Clients::judge(const Asked& asked, const Message& answer) {
+  const auto* refused = std::get_if<Refused>(&answer);
+  if (const auto* reload = std::get_if<Reload>(&asked.request))
+    judge_reload(asked, *reload, refused ? &refused->refusal : nullptr);
+  Second& now = second(cluster_.now());
+  const bool excused = refused && is_excused(asked, refused->refusal);
+  if (!excused) {
+    tally_.after_kill += asked.since_kill != Asked::SinceKill::unknown;
+    tally_.long_after_kill += asked.since_kill == Asked::SinceKill::long_ago;
+  }
+  if (refused) {
+    now.failed += !excused && asked.kind == Asked::Kind::usual;
+    const bool late = refused->refusal.status == 504;
+    ++(late ? tally_.expired : tally_.refused);
+    ++(late ? now.expired : now.refused);
+    return judge_refusal(asked, refused->refusal);
+  }
+  if (asked.kind == Asked::Kind::malformed) report(15, asked, "makes no sense, and is answered");
+  ++tally_.answered;
+  ++now.answered;
+  tally_.after_kill_ok += asked.since_kill != Asked::SinceKill::unknown;
+  tally_.long_after_kill_ok += asked.since_kill == Asked::SinceKill::long_ago;
+  now.latency_ms.push_back(static_cast<float>((cluster_.now() - asked.sent).us) * 1e-3F);
+  if (const auto* stored = std::get_if<Stored>(&answer)) return learn_stored(asked, *stored);
+  if (const auto* rank = std::get_if<RankReply>(&answer)) return judge_rank(asked, *rank);
+  const auto* score = std::get_if<ScoreReply>(&answer);
+  const auto* request = std::get_if<ScoreRequest>(&asked.request);
+  if (!score || !request) return report(1, asked, "gets an answer of another kind");
+  if (const std::string fault = oracle_.find_fault(*request, *score); !fault.empty()) report(1, asked, fault);
+  judge_versions(asked, score->model_version, "");
+}
+
+void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
+  const auto* request = std::get_if<RankRequest>(&asked.request);
+  if (!request) return report(1, asked, "gets a ranking");
+  const std::string fault = oracle_.find_fault(*request, reply, asked.edition, cluster_.world().edition());
+  if (!fault.empty()) report(1, asked, fault);
+  if (reply.profile_version < asked.profile_known)
+    report(1, asked,
+           "is answered from profile " + std::to_string(reply.profile_version) + ", stored before it was " +
+               std::to_string(asked.profile_known));
+  tally_.tokens_total += reply.tokens_total;
+  tally_.tokens_reused += reply.tokens_reused;
+  judge_versions(asked, reply.model_version, reply.catalog_version);
+}
+
+void Clients::note_versions() {
+  const Versions now = cluster_.versions();
+  if (served_.empty() || served_.back().versions.epoch != now.epoch) served_.push_back({now, cluster_.now()});
+}
+
+// Routers have a few heartbeats to hear of new versions; one that is cut off or stopped may need longer.
+bool Clients::served_for(const Asked& asked, std::size_t index) const {
+  const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
+  return !asked.must_succeed || index + 1 == served_.size() ||
+         served_[index + 1].from.us + grace >= asked.sent.us;
+}
+
+// Nothing is answered from versions that were replaced before the request was sent, nor from any that were
+// not served.
+void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
+  note_versions();
+  for (std::size_t i = 0; i < served_.size(); ++i) {
+    const Versions& versions = served_[i].versions;
+    if (served_for(asked, i) && model == versions.model_version &&
+        (catalog.empty() || catalog == versions.catalog_version))
+      return;
+  }
+  report(4, asked,
+         "is answered by model " + model + " from catalog " + catalog + ", which were not served then");
+}
+
+// A reload that no other disturbs ends as it is wished, unless a fault that is not harmless is in its way.
+// What was to change together has changed in one step.
+void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal) {
+  if (!asked.alone) return;
+  const bool exists =
+      reload.model_version.empty() || std::ranges::count(Cluster::models, reload.model_version) > 0;
+  if (refusal) {
+    if (exists && cluster_.scenario().harmless)
+      report(4, asked, "is refused though nothing is in its way: " + refusal->code + ", " + refusal->what);
+    return;
+  }
+  if (!exists) return report(4, asked, "is answered as done, and there is no such model");
+  note_versions();
+  const Versions now = cluster_.versions();
+  const bool has_model = reload.model_version.empty() || reload.model_version == now.model_version;
+  const bool has_catalog = reload.catalog_version.empty() || reload.catalog_version == now.catalog_version;
+  if (!has_model || !has_catalog || !now.next_model.empty())
+    report(4, asked, "is answered as done, and other versions are served or to come");
+  if (reload.model_version.empty() || reload.catalog_version.empty()) return;
+  for (const Served& served : served_)
+    if (served.from > asked.sent && (served.versions.model_version == reload.model_version) !=
+                                        (served.versions.catalog_version == reload.catalog_version))
+      report(4, asked, "has changed model and catalog one after the other");
+}
+
+void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
+  const std::string text = std::to_string(refusal.status) + " " + refusal.code + ", " + refusal.what;
+  if (refusal.code.empty() || !is_promised(refusal.status, asked.kind))
+    return report(1, asked, "gets a refusal that was not promised: " + text);
+  if (asked.kind == Asked::Kind::malformed || asked.kind == Asked::Kind::reload || is_excused(asked, refusal))
+    return;
+  if (refusal.status == 404) return report(1, asked, "is refused for what is there: " + text);
+  if (refusal.code == "poison")
+    return report(12, asked, "is refused as poison, and was not lost twice with its workers");
+  if (refusal.status == 422) return report(1, asked, "is sound, and refused as if it were not: " + text);
+  if (asked.must_succeed) report(6, asked, "is refused though the cluster has what it needs: " + text);
+}
+
+bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
+  note_versions();
+  if (refusal.status == 404) return may_be_unknown(asked);
+  return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
+}
+
+// The user, or an item in a catalog that may have been asked, at some time while the request was under way.
+bool Clients::may_be_unknown(const Asked& asked) const {
+  const auto* request = std::get_if<RankRequest>(&asked.request);
+  if (!request) return false;
+  const WorldData& world = cluster_.world();
+  if (world.was_absent(request->tenant, request->user, asked.profile_since)) return true;
+  for (std::size_t i = 0; i < served_.size(); ++i) {
+    if (!served_for(asked, i)) continue;
+    for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)
+      for (const std::string& id : request->candidates)
+        if (!world.item(id, served_[i].versions.catalog_version, edition)) return true;
+  }
+  return false;
+}
+
+// Poison that killed was lost twice, too.
+bool Clients::was_lost_twice(const Asked& asked) {
+  if (!attempts_) return true;
+  std::set<Content> contents;
+  const auto add = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
+    contents.insert(content_of(user_tokens, rows));
+  };
+  if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) add(score->query, score->label_tokens);
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request))
+    add_contents(*rank, asked.profile_since, add);
+  return attempts_->lost_twice(cluster_.now(), contents);
+}
+
+// With each profile that there was while it was under way. Routers know a content by the items' ids, so that
+// its strikes may be from a time when they had other rows.
+void Clients::add_contents(
+    const RankRequest& request, std::uint64_t profile_since,
+    const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const {
+  const WorldData& world = cluster_.world();
+  std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, longest item
+  for (const std::string& catalog : world.options().catalogs)
+    for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
+      const std::vector<Item> items = items_of(world, request, catalog, edition);
+      states.insert({rows_of(items), router::item_tokens_max(items)});
+    }
+  const std::uint64_t last = world.profile_version(request.tenant, request.user);
+  for (std::uint64_t version = profile_since; version <= last; ++version)
+    if (const auto profile = world.profile(request.tenant, request.user, version))
+      for (const auto& [rows, longest] : states)
+        add(router::fit_history(cluster_.form(), *profile, longest).tokens, rows);
+}
+
+void Clients::learn_stored(const Asked& asked, const Stored& stored) {
+  if (const auto* put = std::get_if<PutUser>(&asked.request)) {
+    std::uint64_t& known = stored_[{put->tenant, put->user}];
+    known = std::max(known, stored.version);
+  } else if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) {
+    std::uint64_t& known = stored_[{gone->tenant, gone->user}];
+    known = std::max(known, stored.version);
+  } else if (std::holds_alternative<Reload>(asked.request)) {
+    ++tally_.swaps;
+  }
+}
+
+// What is under way to the process that was killed comes to the next one there.
+void Clients::cut_off(NodeId router) {
+  for (const Posted& posted : posted_)
+    if (posted.router == router && posted.at + cluster_.scenario().link.latency_max >= cluster_.now())
+      stray_.insert(posted.id);
+  for (auto at = open_.begin(); at != open_.end();) {
+    const bool theirs = at->second.router == router;
+    tally_.cut_off += theirs;
+    if (theirs) remember(cut_, at->first);
+    at = theirs ? open_.erase(at) : std::next(at);
+  }
+}
+
+std::size_t Clients::open_at(NodeId router) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(open_, [&](const auto& entry) { return entry.second.router == router; }));
+}
+
+// When its outcome has to be there. The deadline is kept by the router's own clock, which a fault may have
+// made slow; one that was stopped may have got the request only when it went on.
+Instant Clients::due(const Asked& asked) const {
+  const Scenario& s = cluster_.scenario();
+  const bool reload = std::holds_alternative<Reload>(asked.request);
+  const std::int64_t budget = reload ? reload_budget_us : asked.budget.us;
+  const Instant from = std::max(asked.sent, cluster_.node(asked.router).disturbed);
+  return from + Duration{(s.drifts ? budget * 11 / 10 : budget) + 2 * s.heartbeat.us};
+}
+
+void Clients::check_overdue() {
+  for (auto& [id, asked] : open_) {
+    if (asked.overdue || cluster_.now() <= due(asked) || cluster_.host().paused(asked.router)) continue;
+    asked.overdue = true;
+    report(1, asked, "has no outcome long after its deadline");
+  }
+}
+
+void Clients::report(int promise, const Asked& asked, const std::string& what) {
+  violations_.report(promise,
+                     text_of(asked.request) + " (sent at " + std::to_string(asked.sent.us) + " us to node " +
+                         std::to_string(asked.router) + ") " + what,
+                     cluster_.now());
+}
+
+}  // namespace troupe::sim

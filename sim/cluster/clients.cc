@@ -1,0 +1,217 @@
+#include "sim/cluster/clients.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/actor/message_id.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr double copied_share = 0.01;  // of the requests, that their clients send twice
+
+}  // namespace
+
+Clients::Clients(Cluster& cluster, Violations& violations)
+    : cluster_(cluster),
+      violations_(violations),
+      oracle_(cluster.world(), cluster.form()),
+      random_(cluster.scenario().seed, 31),
+      writes_share_(cluster.scenario().writes_share) {
+  cluster_.coordination().on_change = [this] { note_versions(); };
+  for (auto& [id, node] : cluster_.nodes())
+    if (node.is_router)
+      cluster_.host().set_door(
+          {id, Role::door}, [this, id = id](Address, Message message) { on_answer(id, std::move(message)); });
+}
+
+void Clients::start(Instant from, Instant until) {
+  until_ = until;
+  cluster_.host().at(from, [this] { arrive(); });
+}
+
+void Clients::arrive() {
+  if (cluster_.now() >= until_) return;
+  const double rate = std::max(1e-3, cluster_.scenario().requests_per_s * rate_factor_);
+  const auto gap = static_cast<std::int64_t>(-std::log(unit(random_)) * 1e6 / rate);
+  const Instant next = cluster_.now() + Duration{std::clamp<std::int64_t>(gap, 1, 10'000'000)};
+  Asked asked;
+  if (chance(random_, malformed_share_)) asked.kind = Asked::Kind::malformed;
+  asked.request = asked.kind == Asked::Kind::malformed ? malformed(draw_rank()) : draw_request();
+  send(std::move(asked));
+  if (next < until_) cluster_.host().at(next, [this] { arrive(); });
+}
+
+void Clients::follow(TracedRequests requests) {
+  traced_ = std::move(requests);
+  expect_traced();
+}
+
+void Clients::keep_asking(TracedRequests requests, std::size_t in_flight) {
+  traced_ = std::move(requests);
+  closed_ = true;
+  for (std::size_t i = 0; i < in_flight; ++i) ask_next();
+}
+
+void Clients::ask_next() {
+  if (!traced_ || !traced_(next_traced_)) return;
+  const TracedRequest& t = next_traced_;
+  ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+}
+
+void Clients::expect_traced() {
+  if (!traced_ || !traced_(next_traced_)) return;
+  cluster_.host().at(std::max(next_traced_.at, cluster_.now()), [this] { arrive_traced(); });
+}
+
+void Clients::arrive_traced() {
+  if (!traced_) return;
+  const TracedRequest& t = next_traced_;
+  WorldData& world = cluster_.world();
+  const bool is_new = world.profile_version(t.tenant, t.user) == 1;  // still the profile that the seed made
+  if (is_new || !t.events.empty()) world.append(t.tenant, t.user, t.events);
+  ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+  expect_traced();
+}
+
+// ---- requests ----
+
+std::string Clients::draw_tenant() {
+  const auto& tenants = cluster_.world().options().tenants;
+  return tenants[random_.below(tenants.size())];
+}
+
+RankRequest Clients::draw_rank() {
+  RankRequest request;
+  request.tenant = draw_tenant();
+  request.user = WorldData::user_id(cluster_.world().draw_user(random_));
+  request.candidates = cluster_.world().draw_candidates(random_, cluster_.scenario().candidates,
+                                                        cluster_.versions().catalog_version);
+  if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
+  return request;
+}
+
+Message Clients::draw_request() {
+  if (chance(random_, writes_share_)) return draw_write();
+  if (!chance(random_, 0.02)) return draw_rank();
+  ScoreRequest score;
+  for (int i = 0; i < 5; ++i) score.query.push_back(static_cast<Token>(10 + random_.below(500)));
+  for (int i = 0; i < 3; ++i) score.items.push_back({{static_cast<Token>(10 + random_.below(500)), 4}});
+  score.label_tokens = {11, 12};
+  return score;
+}
+
+Message Clients::draw_write() {
+  const std::string user = WorldData::user_id(cluster_.world().draw_user(random_));
+  const std::string item = WorldData::item_id(cluster_.world().draw_item(random_));
+  std::vector<Token> tokens;
+  for (std::uint64_t i = 2 + random_.below(12); i > 0; --i)
+    tokens.push_back(static_cast<Token>(10 + random_.below(500)));
+  if (!chance(random_, 0.3)) return PutUser{0, draw_tenant(), user, {}, tokens};
+  return PutItem{0, item, "new " + item, tokens, static_cast<Token>(10 + random_.below(500))};
+}
+
+Message Clients::malformed(RankRequest request) {
+  switch (random_.below(6)) {
+    case 0:
+      request.candidates.clear();
+      return request;
+    case 1:
+      request.user.clear();
+      return request;
+    case 2:
+      request.candidates.assign(5'000, "i1");
+      return request;
+    case 3:
+      request.policy = "no such policy";
+      return request;
+    case 4:
+      request.user.assign(3'000, 'x');
+      return request;
+    default:
+      return PutUser{0, "", "", {"i0"}, {1, 2, -7}};
+  }
+}
+
+NodeId Clients::draw_router() {
+  std::vector<NodeId> alive;
+  for (auto& [id, node] : cluster_.nodes())
+    if (node.is_router && !node.draining && cluster_.host().alive(id)) alive.push_back(id);
+  return alive.empty() ? 0 : alive[random_.below(alive.size())];
+}
+
+void Clients::send(Asked asked) {
+  asked.router = draw_router();
+  if (asked.router == 0) {  // nobody listens: a connection refused, and known at once
+    ++tally_.unsent;
+    return;
+  }
+  const RequestId id = next_id_++;
+  set_id(asked.request, id);
+  asked.sent = cluster_.now();
+  asked.budget = cluster_.scenario().deadline;
+  asked.edition = cluster_.world().edition();
+  note_versions();
+  asked.must_succeed = must_succeed_ && asked.kind == Asked::Kind::usual;
+  if (asked.kind == Asked::Kind::usual) asked.since_kill = since_kill_;
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) {
+    const auto known = stored_.find({rank->tenant, rank->user});
+    if (known != stored_.end()) asked.profile_known = known->second;
+    asked.profile_since = cluster_.world().profile_version(rank->tenant, rank->user);
+  }
+  ++tally_.requests;
+  ++second(asked.sent).sent;
+  post(asked.router, asked.request);
+  if (chance(random_, copied_share))
+    post_again(asked.router, asked.request, random_.between({0}, asked.budget));
+  open_.emplace(id, std::move(asked));
+}
+
+void Clients::post(NodeId router, const Message& request) {
+  const Instant now = cluster_.now();
+  while (!posted_.empty() && posted_.front().at + cluster_.scenario().link.latency_max < now)
+    posted_.pop_front();
+  posted_.push_back({id_of(request), router, now});
+  cluster_.host().post({router, Role::router}, {router, Role::door}, request);
+}
+
+// The same again, before or after its outcome, unless the connection is gone.
+void Clients::post_again(NodeId router, const Message& request, Duration after) {
+  const Incarnation process = cluster_.host().incarnation(router);
+  cluster_.host().at(cluster_.now() + after, [this, router, request, process] {
+    if (cluster_.host().alive(router) && cluster_.host().incarnation(router) == process)
+      post(router, request);
+  });
+}
+
+RankRequest Clients::draw_for(const std::string& tenant, const std::string& user) {
+  RankRequest request = draw_rank();
+  request.tenant = tenant;
+  request.user = user;
+  return request;
+}
+
+void Clients::ask(const Message& request) {
+  Asked asked;
+  asked.request = request;
+  send(std::move(asked));
+}
+
+void Clients::ask_poison(const RankRequest& request) {
+  Asked asked;
+  asked.request = request;
+  asked.kind = Asked::Kind::poison;
+  send(std::move(asked));
+}
+
+void Clients::reload(const std::string& model_version, const std::string& catalog_version) {
+  Asked asked;
+  asked.request = Reload{0, model_version, catalog_version};
+  asked.kind = Asked::Kind::reload;
+  asked.alone = true;
+  for (auto& [id, other] : open_)
+    if (std::holds_alternative<Reload>(other.request)) asked.alone = other.alone = false;
+  send(std::move(asked));
+}
+
+}  // namespace troupe::sim

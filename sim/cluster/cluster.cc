@@ -1,0 +1,387 @@
+#include "sim/cluster/cluster.h"
+
+#include <algorithm>
+
+namespace troupe::sim {
+namespace {
+
+constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 8;
+constexpr std::uint64_t page_bytes_per_token = 4'096;
+constexpr std::uint64_t disk_pages = 4'096;
+constexpr Duration loss_told_min{16'000},
+    loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
+constexpr double reused_token_cost = 0.03;  // of a new one, on the device
+
+WorldOptions world_options(const Scenario& s) {
+  WorldOptions options;
+  options.seed = s.seed;
+  options.tenants.clear();
+  for (std::uint32_t i = 0; i < s.tenants; ++i)
+    options.tenants.push_back(i == 0 ? "" : "t" + std::to_string(i));
+  options.items = s.items;
+  options.users = s.users;
+  options.item_exponent = options.user_exponent = s.skew;
+  if (s.whole_catalogs) options.absent = 0;
+  if (s.item_tokens > 0) options.item_tokens_min = options.item_tokens_max = s.item_tokens;
+  options.history_mean = s.profiles.mean;
+  options.history_sigma = s.profiles.sigma;
+  options.history_max = s.profiles.max;
+  return options;
+}
+
+constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
+
+router::PromptForm prompt_form(const WorldData& world) {
+  router::PromptForm form;
+  form.system = {1, 2, 3, 4};
+  form.user = {5, 6};
+  form.instruction = {7, 8};
+  form.discriminant = {9};
+  form.positions_max = positions_around + world.options().history_max;
+  form.vocabulary = static_cast<std::uint32_t>(world.rows());
+  return form;
+}
+
+// Low numbers are the popular ones.
+std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const std::vector<NodeId>& workers) {
+  switch (s.placement) {
+    case ItemPlacement::any:
+      return nullptr;
+    case ItemPlacement::replicate:
+      return std::make_shared<const router::ItemPlaces>(router::ItemPlaces::replicated(workers));
+    case ItemPlacement::hash:
+      return std::make_shared<const router::ItemPlaces>(workers);
+    case ItemPlacement::hot_and_cold:
+      break;
+  }
+  router::ItemPlaces::Listed listed;
+  const std::uint32_t hot = s.replicated > 0 ? s.replicated : s.items / 20 + 1;
+  for (std::uint32_t i = 0; i < hot; ++i) listed[WorldData::item_id(i)] = placement::everywhere;
+  if (s.placed > 0)
+    for (std::uint32_t i = s.placed; i < s.items; ++i) listed[WorldData::item_id(i)] = placement::nowhere;
+  return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
+}
+
+SimOptions sim_options(const Scenario& s) {
+  return {.seed = s.seed, .latency_min = s.link.latency_min, .latency_max = s.link.latency_max};
+}
+
+std::vector<NodeId> without(const std::vector<NodeId>& nodes, NodeId node) {
+  std::vector<NodeId> others = nodes;
+  std::erase(others, node);
+  return others;
+}
+
+}  // namespace
+
+Cluster::Cluster(const Scenario& scenario, Violations& violations)
+    : scenario_(scenario),
+      violations_(violations),
+      world_(world_options(scenario)),
+      form_(prompt_form(world_)),
+      names_{models[0], "toy pages of " + std::to_string(scenario.page_tokens)},
+      item_names_(
+          [this](const std::string& model_version, std::span<const Token> tokens) {
+            return router::item_block(form_, {model_version, names_.layout_version}, tokens);
+          },
+          1'000'000),
+      coordination_(mix(scenario.seed, 7), {200}, {2'000}, {300'000}),
+      random_(scenario.seed, 11),
+      host_(
+          metrics_, [](auto&&...) {}, sim_options(scenario)) {
+  if (scenario.hardware) cost_.emplace(scenario.hardware->device, scenario.hardware->shape);
+  host_.network().set_default(scenario.link);
+  for (std::uint32_t i = 0; i < scenario.routers; ++i) routers_.push_back(scenario.router(i));
+  for (std::uint32_t i = 0; i < scenario.cache_metas; ++i) cache_metas_.push_back(scenario.cache_meta(i));
+  for (std::uint32_t i = 0; i < scenario.workers; ++i) workers_.push_back(scenario.worker(i));
+  places_ = item_places(scenario, workers_);
+  for (NodeId id = 1; id <= scenario.nodes(); ++id) add_node(id);
+}
+
+Cluster::~Cluster() { host_.stop(); }
+
+void Cluster::add_node(NodeId id) {
+  Node& node = nodes_[id];
+  node.id = id;
+  node.is_router = std::ranges::count(routers_, id) > 0;
+  node.is_cache_meta = std::ranges::count(cache_metas_, id) > 0;
+  node.is_worker = std::ranges::count(workers_, id) > 0;
+  node.disk = std::make_unique<SimDisk>(disk_pages);
+  host_.add_process(id, [this, &node](Incarnation incarnation) { return start_process(node, incarnation); });
+}
+
+// ---- processes ----
+
+std::vector<ActorSpec> Cluster::start_process(Node& node, Incarnation incarnation) {
+  std::vector<ActorSpec> actors;
+  node.disturbed = host_.now();
+  if (node.is_worker) {
+    node.pages = std::make_unique<Pages>(scenario_.pages, scenario_.page_tokens);
+    registry_.put(node.id, incarnation, node.pages.get());
+    actors.push_back(make_kv_worker(node, incarnation));
+    actors.push_back(make_inference(node, incarnation));
+    actors.push_back(make_allocator(node));
+  }
+  if (node.is_cache_meta) actors.push_back(make_cache_meta(node, incarnation));
+  if (node.is_router) actors.push_back(make_router(node, incarnation));
+  return actors;
+}
+
+ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
+  node.feature = std::make_unique<FeaturePort>(FeatureOptions{.node = node.id,
+                                                              .seed = mix(scenario_.seed, node.id, 21),
+                                                              .model_version = names_.model_version,
+                                                              .now = [this] { return host_.now(); }},
+                                               world_, item_names_, coordination_, node.features);
+  router::RouterConfig c;
+  c.node = node.id;
+  c.incarnation = incarnation;
+  c.cache_metas = cache_metas_;
+  c.workers = workers_;
+  c.routers = without(routers_, node.id);
+  c.coordinate = true;
+  c.model_version = names_.model_version;
+  c.catalog_version = world_.options().catalogs.front();
+  c.form = form_;
+  c.names = names_;
+  c.policy = scenario_.policy;
+  c.in_flight_max = scenario_.in_flight_max;
+  c.budget = scenario_.deadline;
+  c.budget_max = {10'000'000};
+  c.heartbeat = scenario_.heartbeat;
+  c.us_per_token = scenario_.us_per_token;
+  if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
+  c.pull_share = scenario_.pull_share;
+  c.measures_pulls = !scenario_.hardware;  // else the share is the experiment's, or the link's
+  const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
+  c.precompute.on = scenario_.precompute && (refreshes || node.id == routers_.front());
+  c.precompute.refresh = scenario_.refresh;
+  c.places = places_;
+  auto core = std::make_unique<router::RouterCore>(c);
+  node.router = core.get();
+  return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};
+}
+
+ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
+  node.coordination =
+      std::make_unique<CoordinationPort>(node.id, coordination_, [this] { return host_.now(); });
+  actors::CacheMetaConfig c;
+  c.node = node.id;
+  c.incarnation = incarnation;
+  c.kv_nodes = workers_;
+  c.routers = routers_;
+  c.heartbeat = scenario_.heartbeat;
+  c.leader_lease = {5 * scenario_.heartbeat.us};
+  c.user_popularity.window_us = c.item_popularity.window_us = scenario_.frequency_window.us;
+  auto core = std::make_unique<actors::CacheMetaCore>(c);
+  node.cache_meta = core.get();
+  return {{node.id, Role::cache_meta}, std::move(core), node.coordination.get(), coordination_lanes};
+}
+
+ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
+  node.store = std::make_unique<StorePort>(
+      StoreOptions{.node = node.id,
+                   .seed = mix(scenario_.seed, node.id, 22),
+                   .page_bytes = page_bytes(),
+                   .pulls_take_time = !scenario_.pulls_stall,
+                   .now = [this] { return host_.now(); },
+                   .local_now = [this, id = node.id] { return host_.local_time(id); },
+                   .on_struck =
+                       [this](NodeId id, FaultKind kind) {
+                         if (on_struck) on_struck(id, kind);
+                       }},
+      *node.pages, *node.disk, host_.network(), registry_, node.transfer, violations_);
+  actors::KvWorkerConfig c;
+  c.node = node.id;
+  c.incarnation = incarnation;
+  c.cache_metas = cache_metas_;
+  c.pool.pages = scenario_.pages;
+  c.pool.page_tokens = scenario_.page_tokens;
+  c.pool.item_pages = static_cast<std::uint32_t>(scenario_.item_share * scenario_.pages);
+  c.pool.user_pages = scenario_.pages - c.pool.item_pages;
+  c.read_lease = scenario_.read_lease;
+  c.heartbeat = scenario_.heartbeat;
+  c.store = scenario_.store;
+  c.pulls = scenario_.workers > 1;
+  c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
+  c.store_rest = {1'000'000};
+  auto core = std::make_unique<actors::KvWorkerCore>(c);
+  node.kv_worker = core.get();
+  return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_lanes};
+}
+
+ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
+  ComputeOptions options;
+  options.node = node.id;
+  options.model_version = names_.model_version;
+  options.load_time = {500'000};
+  options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
+  options.batch_time = [this](const placement::Work& work, std::uint64_t pulled) {
+    return batch_time(work, pulled);
+  };
+  options.now = [this] { return host_.now(); };
+  options.on_poison = [this](NodeId id, std::uint64_t content) {
+    if (on_poison) on_poison(id, content);
+  };
+  node.compute =
+      std::make_unique<ComputePort>(std::move(options), *node.pages, node.device, poisons_, violations_);
+  actors::InferenceConfig c;
+  c.node = node.id;
+  c.incarnation = incarnation;
+  c.routers = routers_;
+  c.heartbeat = scenario_.heartbeat;
+  c.lanes = scenario_.lanes;
+  c.queue_max = scenario_.queue_max;
+  c.batch_tokens_max = scenario_.batch_tokens_max;
+  c.model_version = names_.model_version;
+  auto core = std::make_unique<actors::InferenceCore>(c);
+  node.inference = core.get();
+  return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 1};
+}
+
+ActorSpec Cluster::make_allocator(Node& node) {
+  actors::AllocatorConfig c;
+  c.node = node.id;
+  c.pages = scenario_.pages;
+  c.item_share = scenario_.item_share;
+  return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
+}
+
+Duration Cluster::batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const {
+  const auto reused = static_cast<double>(work.reused_tokens);
+  if (cost_) {
+    const double token_bytes = cost_->kv_token_bytes(), host = scenario_.host_bytes_per_us;
+    const double brought_us = host > 0 ? reused * token_bytes / host : 0;
+    const double pulled_bytes = scenario_.pulls_stall ? static_cast<double>(pulled_tokens) * token_bytes : 0;
+    return {static_cast<std::int64_t>(std::max(cost_->prefill_us(work), brought_us) +
+                                      pulled_bytes / scenario_.link.bytes_per_us)};
+  }
+  const double tokens = static_cast<double>(work.new_tokens) + reused_token_cost * reused;
+  return {scenario_.batch_overhead.us + static_cast<std::int64_t>(tokens * scenario_.us_per_token)};
+}
+
+std::uint64_t Cluster::page_bytes() const {
+  const std::uint64_t per_token = scenario_.hardware
+                                      ? static_cast<std::uint64_t>(scenario_.hardware->shape.kv_token_bytes())
+                                      : page_bytes_per_token;
+  return per_token * scenario_.page_tokens;
+}
+
+void Cluster::kill(NodeId id) {
+  if (!host_.alive(id)) return;
+  Node& node = nodes_.at(id);
+  host_.kill(id);
+  registry_.remove(id);
+  node.router = nullptr;
+  node.cache_meta = nullptr;
+  node.kv_worker = nullptr;
+  node.inference = nullptr;
+  node.disturbed = host_.now();
+  ++node.kills;
+  for (auto& [other, peer] : nodes_) {
+    if (other == id) continue;
+    const Duration delay = random_.between(loss_told_min, loss_told_max);
+    host_.at(host_.now() + delay, [this, other = other, id] { host_.announce_lost(other, id); });
+  }
+}
+
+void Cluster::restart(NodeId id) {
+  if (!host_.alive(id)) host_.restart(id);
+}
+
+void Cluster::pause(NodeId id) {
+  nodes_.at(id).disturbed = host_.now();
+  host_.pause(id);
+}
+
+void Cluster::resume(NodeId id) {
+  nodes_.at(id).disturbed = host_.now();
+  host_.resume(id);
+}
+
+// ---- what a judge wants to know ----
+
+Versions Cluster::versions() const {
+  const auto& keys = const_cast<SimCoordination&>(coordination_).state().keys();
+  const auto at = keys.find("versions");
+  const Versions first{0, names_.model_version, world_.options().catalogs.front(), "", ""};
+  if (at == keys.end()) return first;
+  return router::parse_versions(at->second.revision, at->second.value).value_or(first);
+}
+
+void Cluster::follow_catalog() {
+  const std::string catalog = versions().catalog_version;
+  if (catalog != world_.present()) world_.set_present(catalog);
+}
+
+const actors::CacheMetaCore* Cluster::leader() const {
+  const actors::CacheMetaCore* leader = nullptr;
+  for (const auto& [id, node] : nodes_)
+    if (node.cache_meta && node.cache_meta->leads(host_.local_time(id)) &&
+        (!leader || node.cache_meta->token() > leader->token()))
+      leader = node.cache_meta;
+  return leader;
+}
+
+bool Cluster::in_phase(Phase phase) const {
+  if (phase == Phase::leaderless) return leader() == nullptr;
+  const auto any = [&](auto&& test) {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) { return test(entry.second); });
+  };
+  switch (phase) {
+    case Phase::features:
+      return any([](const Node& n) { return n.router && n.router->in_features() > 0; });
+    case Phase::lookup:
+      return any([](const Node& n) { return n.router && n.router->in_lookup() > 0; });
+    case Phase::retry:
+      return any([](const Node& n) { return n.router && n.router->retries_in_flight() > 0; });
+    case Phase::swap:
+      return any([](const Node& n) { return n.router && n.router->swapping(); }) ||
+             !versions().next_model.empty();
+    case Phase::blocks:
+      return any([](const Node& n) { return n.inference && n.inference->acquiring() > 0; });
+    case Phase::compute:
+      return any([](const Node& n) { return n.inference && n.inference->running() > 0; });
+    case Phase::pull:
+      return any([](const Node& n) { return n.kv_worker && n.kv_worker->pulls_running() > 0; });
+    case Phase::load:
+      return any([](const Node& n) { return n.kv_worker && n.kv_worker->loads_running() > 0; });
+    case Phase::making:
+      return any([](const Node& n) { return n.kv_worker && n.kv_worker->making() > 0; });
+    case Phase::inventory:
+      return any([](const Node& n) { return n.cache_meta && n.cache_meta->syncing() > 0; });
+    default:
+      break;
+  }
+  return !any([](const Node& n) {
+    return (n.router && n.router->in_features() + n.router->in_lookup() + n.router->executing() > 0) ||
+           (n.inference && n.inference->tasks() > 0);
+  });
+}
+
+bool Cluster::precomputing() const {
+  return std::ranges::any_of(
+      nodes_, [](const auto& entry) { return entry.second.router && entry.second.router->precomputing(); });
+}
+
+std::string Cluster::check_bounds() const {
+  for (const auto& [id, node] : nodes_) {
+    const auto named = [id = id](const char* actor, const std::string& fault) {
+      return std::string(actor) + "@" + std::to_string(id) + ": " + fault;
+    };
+    if (node.router)
+      if (auto fault = node.router->check_bounds(); !fault.empty()) return named("router", fault);
+    if (node.cache_meta)
+      if (auto fault = node.cache_meta->check_bounds(); !fault.empty()) return named("cache_meta", fault);
+    if (node.inference)
+      if (auto fault = node.inference->check_bounds(); !fault.empty())
+        return named("inference_worker", fault);
+    if (!node.kv_worker) continue;
+    if (auto fault = node.kv_worker->check_bounds(); !fault.empty()) return named("kv_worker", fault);
+    if (auto fault = node.kv_worker->pool().check_invariants(); !fault.empty())
+      return named("kv_worker", fault);
+  }
+  return "";
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,124 @@
+#pragma once
+// The simulated cluster of one scenario: the production cores on their nodes, each process with its ports and
+// pages, and the world around them (network, disks, hard state, profiles and catalogs) that outlives
+// processes. Whoever injects faults or judges reaches everything from here.
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/allocator/allocator_core.h"
+#include "actors/cache_meta/cache_meta_core.h"
+#include "actors/inference/inference_core.h"
+#include "actors/kv_worker/kv_worker_core.h"
+#include "router/core/router_core.h"
+#include "runtime/actor/metrics.h"
+#include "runtime/host/sim_host.h"
+#include "sim/base/violations.h"
+#include "sim/cluster/phases.h"
+#include "sim/ports/compute_port.h"
+#include "sim/ports/feature_port.h"
+#include "sim/ports/store_port.h"
+#include "sim/scenario/scenario.h"
+
+namespace troupe::sim {
+
+struct Node {
+  NodeId id = 0;
+  bool is_router = false, is_cache_meta = false, is_worker = false;
+  // Outlives the node's processes.
+  std::unique_ptr<SimDisk> disk;
+  DeviceFaults device;
+  FeatureFaults features;
+  TransferFaults transfer;
+  Instant disturbed;  // when its process was last killed, started, stopped or continued
+  std::uint32_t kills = 0;
+  bool draining = false;  // by an operator: no client is sent there
+  // Of its living process, else null.
+  std::unique_ptr<Pages> pages;
+  std::unique_ptr<ComputePort> compute;
+  std::unique_ptr<StorePort> store;
+  std::unique_ptr<FeaturePort> feature;
+  std::unique_ptr<CoordinationPort> coordination;
+  router::RouterCore* router = nullptr;
+  actors::CacheMetaCore* cache_meta = nullptr;
+  actors::KvWorkerCore* kv_worker = nullptr;
+  actors::InferenceCore* inference = nullptr;
+};
+
+class Cluster {
+ public:
+  Cluster(const Scenario& scenario, Violations& violations);
+  ~Cluster();
+
+  const Scenario& scenario() const { return scenario_; }
+  SimHost& host() { return host_; }
+  WorldData& world() { return world_; }
+  SimCoordination& coordination() { return coordination_; }
+  MetricRegistry& metrics() { return metrics_; }
+  const router::PromptForm& form() const { return form_; }
+  const router::ItemPlaces* places() const {
+    return places_.get();
+  }  // of item blocks by plan; null: anywhere
+  std::map<NodeId, Node>& nodes() { return nodes_; }
+  Node& node(NodeId id) { return nodes_.at(id); }
+  std::set<std::uint64_t>& poisons() { return poisons_; }
+  Instant now() const { return host_.now(); }
+
+  void start() { host_.start(); }
+  void kill(NodeId node);     // the others are told after a while
+  void restart(NodeId node);  // of a dead process
+  void pause(NodeId node);
+  void resume(NodeId node);
+  void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
+  // A batch with a poisonous request began there: called for each, before the process dies.
+  std::function<void(NodeId, std::uint64_t content)> on_poison;
+  // A fault that waits for its job has acted there; see StoreOptions::on_struck.
+  std::function<void(NodeId, FaultKind)> on_struck;
+
+  // What the hard state says is served; the initial versions before anybody wrote it.
+  Versions versions() const;
+  static constexpr const char* models[] = {"m1", "m2", "m3"};
+
+  // The catalog that is served is the one that items are listed from.
+  void follow_catalog();
+
+  bool in_phase(Phase phase) const;
+  bool precomputing() const;  // blocks of the catalog, ahead of who asks for them
+  // Empty, or which of the bounds of which actor does not hold (promise 10), or which invariant.
+  std::string check_bounds() const;
+  // Router lookups go somewhere: the cache-meta that leads, or null.
+  const actors::CacheMetaCore* leader() const;
+
+ private:
+  void add_node(NodeId id);
+  std::vector<ActorSpec> start_process(Node& node, Incarnation incarnation);
+  ActorSpec make_router(Node& node, Incarnation incarnation);
+  ActorSpec make_cache_meta(Node& node, Incarnation incarnation);
+  ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
+  ActorSpec make_inference(Node& node, Incarnation incarnation);
+  ActorSpec make_allocator(Node& node);
+  Duration batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const;
+  std::uint64_t page_bytes() const;
+
+  const Scenario scenario_;
+  Violations& violations_;
+  MetricRegistry metrics_;
+  WorldData world_;
+  router::PromptForm form_;
+  NameContext names_;
+  ItemNames item_names_;
+  SimCoordination coordination_;
+  PageRegistry registry_;
+  std::set<std::uint64_t> poisons_;
+  std::vector<NodeId> routers_, cache_metas_, workers_;
+  std::shared_ptr<const router::ItemPlaces> places_;
+  std::map<NodeId, Node> nodes_;
+  std::optional<placement::CostModel> cost_;
+  SimRandom random_;
+  SimHost host_;  // last: its actors name everything above
+};
+
+}  // namespace troupe::sim

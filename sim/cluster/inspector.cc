@@ -1,0 +1,174 @@
+#include "sim/cluster/inspector.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/actor/planted.h"
+#include "sim/base/quantile.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr std::size_t slow_samples_min = 60;
+// Promise 10: what a router may try again, whatever its configuration says.
+constexpr double retry_share_max = 0.1, retry_burst_max = 50;
+
+}  // namespace
+
+Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
+    : cluster_(cluster),
+      clients_(clients),
+      violations_(violations),
+      attempts_(cluster.scenario().heartbeat, violations) {
+  clients_.judge_convictions_by(attempts_);
+  cluster_.host().set_send_trace([this](Instant now, Address from, Address to, const Message& message) {
+    attempts_.on_send(now, from, to, message);
+  });
+  cluster_.host().set_event_trace([this](Instant now, Address to, const Event& event) {
+    attempts_.on_event(now, to, event);
+    if (to.role != Role::kv_worker) return;
+    if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
+  });
+}
+
+Duration Inspector::quiet() const {
+  const Scenario& s = cluster_.scenario();
+  return {2 * s.deadline.us + 15 * s.heartbeat.us + s.read_lease.us * 12 / 10};
+}
+
+void Inspector::look() {
+  clients_.check_overdue();
+  judge_retries();
+  if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
+}
+
+// By what was sent; what the router itself counts must agree with that.
+void Inspector::judge_retries() {
+  for (const auto& [id, node] : cluster_.nodes()) {
+    // Not seen yet: just started, or started and stopped at once.
+    if (!node.router || node.disturbed == cluster_.now() || cluster_.host().paused(id)) continue;
+    const std::uint64_t retries = attempts_.retries(id), sent = attempts_.sent(id);
+    const std::uint64_t admitted = std::min(node.router->admitted(), attempts_.received(id));
+    const std::string who = "router@" + std::to_string(id);
+    if (static_cast<double>(retries) > retry_burst_max + retry_share_max * static_cast<double>(admitted))
+      report(10, who + " has tried again " + std::to_string(retries) + " times for " +
+                     std::to_string(admitted) + " requests");
+    if (sent != node.router->attempts() || retries > node.router->retries())
+      report(10, who + " has sent " + std::to_string(sent) + " plans, " + std::to_string(retries) +
+                     " of them again, and counts " + std::to_string(node.router->attempts()) + " and " +
+                     std::to_string(node.router->retries()));
+  }
+}
+
+// ---- authority ----
+
+void Inspector::watch_commands(Address to, const Message& message) {
+  const auto* beat = std::get_if<LeaderBeat>(&message);
+  const auto* forget = std::get_if<Forget>(&message);
+  if (!beat && !forget) return;
+  Authority& known = authorities_[{to.node, cluster_.host().incarnation(to.node)}];
+  const std::uint64_t token = beat ? beat->token : forget->token;
+  const bool may_obey = known.beat && token >= known.highest;
+  known.highest = std::max(known.highest, token);
+  known.beat = known.beat || beat;
+  if (may_obey || beat) return;
+  const actors::KvWorkerCore* worker = cluster_.node(to.node).kv_worker;
+  std::vector<std::uint64_t> generations;
+  for (const BlockName& name : worker->pool().names_of(forget->kind, forget->owner))
+    if (const PoolBlock* block = worker->pool().find(name)) generations.push_back(block->generation);
+  cluster_.host().at(cluster_.now(), [this, to, generations, kind = forget->kind, owner = forget->owner] {
+    const actors::KvWorkerCore* now = cluster_.node(to.node).kv_worker;
+    if (!now) return;
+    std::set<std::uint64_t> left;
+    for (const BlockName& name : now->pool().names_of(kind, owner))
+      if (const PoolBlock* block = now->pool().find(name)) left.insert(block->generation);
+    for (const std::uint64_t generation : generations)
+      if (!left.contains(generation))
+        return report(5, "kv_worker@" + std::to_string(to.node) + " obeyed who does not lead, or may not");
+  });
+}
+
+// ---- at rest ----
+
+void Inspector::judge_end() {
+  clients_.check_overdue();
+  if (clients_.open() > 0)
+    report(1, std::to_string(clients_.open()) + " requests have no outcome at the end");
+  judge_rest();
+  judge_index();
+  judge_slow_node();
+}
+
+void Inspector::judge_rest() {
+  if (const Versions v = cluster_.versions(); !v.next_model.empty() || !v.next_catalog.empty())
+    report(4, "model " + v.next_model + " is still to come at rest, with catalog \"" + v.next_catalog + "\"");
+  for (const auto& [id, node] : cluster_.nodes()) {
+    const auto left = [&, id = id](const char* what, std::size_t count) {
+      if (count > 0)
+        report(3, std::to_string(count) + " " + what + " of node " + std::to_string(id) +
+                      " are left over at rest");
+    };
+    if (node.router)
+      left("requests", node.router->in_features() + node.router->in_lookup() + node.router->executing());
+    if (!node.kv_worker || !node.inference) continue;
+    left("plans", node.inference->tasks());
+    left("blocks in the making", node.kv_worker->making());
+    left("waiting requests", node.kv_worker->waiting());
+    left("remote reads", node.kv_worker->remote_reads());
+    std::size_t pinned = 0;
+    for (const PoolBlock* block : node.kv_worker->pool().ready_after(0, 1'000'000)) pinned += block->pins > 0;
+    left("pinned blocks", pinned);
+  }
+}
+
+// The leading cache-meta knows every ready block of every worker, and no other. Names that collide share an
+// entry.
+void Inspector::judge_index() {
+#ifdef TROUPE_PLANTED
+  if (planting::name_bits < 256) return;
+#endif
+  const actors::CacheMetaCore* leader = cluster_.leader();
+  if (!leader) return report(8, "no cache-meta leads at the end");
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (!node.kv_worker) continue;
+    const auto blocks = node.kv_worker->pool().ready_after(0, 1'000'000);
+    std::size_t known = 0;
+    for (const PoolBlock* block : blocks)
+      known += leader->index().generation_of(block->name, id) == block->generation;
+    if (known == blocks.size() && leader->index().holdings(id) == blocks.size()) continue;
+    report(8, "the index knows " + std::to_string(known) + " of the " + std::to_string(blocks.size()) +
+                  " blocks of node " + std::to_string(id) + ", and " +
+                  std::to_string(leader->index().holdings(id)) + " in all");
+  }
+}
+
+// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever.
+void Inspector::judge_slow_node() {
+  const Scenario& s = cluster_.scenario();
+  if (!s.drill || s.workers < 3 || s.faults.empty()) return;
+  std::vector<float> healthy, slow;
+  for (const Fault& fault : s.faults)
+    if (fault.kind != FaultKind::slow_node) return;
+  const auto second = [](std::int64_t us) { return static_cast<std::size_t>(us / 1'000'000); };
+  const auto take = [&](std::vector<float>& into, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to && i < clients_.seconds().size(); ++i) {
+      const Second& row = clients_.seconds()[i];
+      into.insert(into.end(), row.latency_ms.begin(), row.latency_ms.end());
+      into.insert(into.end(), row.failed, std::numeric_limits<float>::infinity());
+    }
+  };
+  const std::int64_t calm = s.warm_up.us + s.safety.us + s.recovery.us;
+  take(healthy, second(calm) + 1, second(calm + s.liveness.us));
+  for (const Fault& fault : s.faults)
+    take(slow, second(fault.at.us + 10 * s.heartbeat.us) + 1, second(fault.at.us + fault.lasts.us));
+  if (slow.size() < slow_samples_min || healthy.size() < slow_samples_min) {
+    ++clients_.tally().unjudged;
+    return;
+  }
+  const double bound = 2 * quantile(healthy, 0.99) + 5, seen = quantile(slow, 0.95);
+  if (seen > bound)
+    report(11, "with a slow node 95 % of the answers take up to " + std::to_string(seen) +
+                   " ms, without it 99 % take half of " + std::to_string(bound) + " ms");
+}
+
+}  // namespace troupe::sim

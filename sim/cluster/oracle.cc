@@ -1,0 +1,100 @@
+#include "sim/cluster/oracle.h"
+
+#include "router/request/ranking.h"
+#include "sim/world/toy_model.h"
+
+namespace troupe::sim {
+namespace {
+
+std::string differs(std::string_view field, std::string_view is, std::string_view expected) {
+  return std::string(field) + " is " + std::string(is) + "; expected " + std::string(expected);
+}
+std::string differs(std::string_view field, std::uint64_t is, std::uint64_t expected) {
+  return differs(field, std::to_string(is), std::to_string(expected));
+}
+
+std::uint32_t count_tokens(const std::vector<PlannedSegment>& segments) {
+  std::size_t tokens = 0;
+  for (const PlannedSegment& segment : segments) tokens += segment.tokens.size();
+  return static_cast<std::uint32_t>(tokens);
+}
+
+std::string compare(const std::vector<RankedItem>& is, const std::vector<RankedItem>& expected) {
+  if (is.size() != expected.size()) return differs("the number of items", is.size(), expected.size());
+  for (std::size_t i = 0; i < is.size(); ++i) {
+    const std::string where = "items[" + std::to_string(i) + "]";
+    if (is[i].id != expected[i].id) return differs(where + ".id", is[i].id, expected[i].id);
+    if (is[i].title != expected[i].title) return differs(where + ".title", is[i].title, expected[i].title);
+    if (is[i].score != expected[i].score)
+      return differs(where + ".score", std::to_string(is[i].score), std::to_string(expected[i].score));
+    if (is[i].probability != expected[i].probability)
+      return differs(where + ".probability", std::to_string(is[i].probability),
+                     std::to_string(expected[i].probability));
+  }
+  return "";
+}
+
+template <class Reply>
+std::string compare_tokens(const Reply& reply, std::uint32_t total) {
+  if (reply.tokens_total != total) return differs("tokens_total", reply.tokens_total, total);
+  if (std::uint64_t{reply.tokens_computed} + reply.tokens_reused != total)
+    return differs("tokens_computed + tokens_reused",
+                   std::uint64_t{reply.tokens_computed} + reply.tokens_reused, total);
+  return "";
+}
+
+}  // namespace
+
+std::string Oracle::find_fault(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
+                               WorldData::Edition until) const {
+  if (reply.user != request.user) return differs("user", reply.user, request.user);
+  if (reply.plan != "user" && reply.plan != "item") return differs("plan", reply.plan, "user or item");
+  if (!world_.has_catalog(reply.catalog_version))
+    return differs("catalog_version", reply.catalog_version, "a catalog of the world");
+  const auto profile = world_.profile(request.tenant, request.user, reply.profile_version);
+  if (!profile)
+    return "profile_version is " + std::to_string(reply.profile_version) + "; no such one ever was";
+  std::string fault;
+  for (WorldData::Edition edition = until + 1; edition-- > since;) {
+    fault = find_fault_at(request, reply, *profile, edition);
+    if (fault.empty()) return "";
+  }
+  return fault.empty() ? "since is after until" : fault;
+}
+
+std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& reply, const Profile& profile,
+                                  WorldData::Edition edition) const {
+  std::vector<Item> items;
+  items.reserve(request.candidates.size());
+  for (const std::string& id : request.candidates) {
+    auto item = world_.item(id, reply.catalog_version, edition);
+    if (!item) return "item " + id + " is not in catalog " + reply.catalog_version + "; expected a refusal";
+    items.push_back(std::move(*item));
+  }
+  // The plan without names: they do not change what is computed, and are dear.
+  const router::FittedHistory history = router::fit_history(form_, profile, router::item_tokens_max(items));
+  const router::Prefix prefix = reply.plan == "item" ? router::Prefix::item : router::Prefix::none;
+  const router::RankPlan plan = router::rank_plan(form_, {reply.model_version, ""}, prefix, request.tenant,
+                                                  request.user, history, items);
+  if (reply.history_cut != plan.history_cut)
+    return differs("history_cut", reply.history_cut, plan.history_cut);
+  if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
+  return compare(reply.items, router::rank_items(items, rows.at(0).scores, request.top_k));
+}
+
+std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {
+  if (reply.items.size() != request.items.size())
+    return differs("the number of items", reply.items.size(), request.items.size());
+  const Execute plan = router::score_plan(request);
+  if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto expected = request.apply_softmax ? router::softmax(rows[i].scores) : rows[i].scores;
+    if (reply.items[i].scores != expected)
+      return "items[" + std::to_string(i) + "] has other scores than the model gives";
+  }
+  return "";
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,36 @@
+#pragma once
+// The truth about a reply: the profile, catalog and model versions that it names, computed densely on the toy
+// model with nothing cached, and compared with what it says, exactly. It knows nothing of the cluster;
+// whether the versions were the right ones to use is for others to judge.
+#include <string>
+
+#include "router/request/plan.h"
+#include "runtime/actor/messages.h"
+#include "sim/world/world_data.h"
+
+namespace troupe::sim {
+
+class Oracle {
+ public:
+  // The prompt form of all models. `world` outlives the oracle.
+  Oracle(const WorldData& world, router::PromptForm form) : world_(world), form_(std::move(form)) {}
+
+  // Empty, or what is not as it has to be. A catalog version's items may be put and deleted while a request
+  // is under way: it is right if it is for one state of the catalog between those of `since` (when it was
+  // sent) and `until`.
+  std::string find_fault(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
+                         WorldData::Edition until) const;
+  std::string find_fault(const RankRequest& request, const RankReply& reply) const {
+    return find_fault(request, reply, world_.edition(), world_.edition());
+  }
+  std::string find_fault(const ScoreRequest& request, const ScoreReply& reply) const;
+
+ private:
+  std::string find_fault_at(const RankRequest& request, const RankReply& reply, const Profile& profile,
+                            WorldData::Edition edition) const;
+
+  const WorldData& world_;
+  router::PromptForm form_;
+};
+
+}  // namespace troupe::sim

@@ -1,0 +1,134 @@
+#include "sim/cluster/oracle.h"
+
+#include <doctest/doctest.h>
+
+#include "router/request/ranking.h"
+#include "sim/world/toy_model.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 60, 5'000};
+
+struct Asked {
+  RankRequest request;
+  RankReply reply;
+};
+
+// What a cluster would answer that does everything right.
+Asked answered(const WorldData& world, router::Prefix prefix, std::string_view user = "u1") {
+  Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
+  asked.request.top_k = 3;
+  const auto profile = world.profile("", user);
+  std::vector<Item> items;
+  for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
+  const auto history = router::fit_history(form, *profile, router::item_tokens_max(items));
+  const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, items);
+  RankReply& reply = asked.reply;
+  reply.user = user;
+  reply.items = router::rank_items(items, evaluate("m1", plan.segments, plan.readouts)[0].scores, 3);
+  reply.plan = prefix == router::Prefix::item ? "item" : "user";
+  for (const PlannedSegment& segment : plan.segments) reply.tokens_total += segment.tokens.size();
+  reply.tokens_computed = reply.tokens_total - 2;
+  reply.tokens_reused = 2;
+  reply.history_cut = plan.history_cut;
+  reply.model_version = "m1", reply.catalog_version = "c2", reply.profile_version = profile->version;
+  return asked;
+}
+
+WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
+
+}  // namespace
+
+TEST_CASE("the truth is accepted for both plans and all profiles") {
+  const WorldData world(options());
+  const Oracle oracle(world, form);
+  std::uint32_t cut = 0;
+  for (const auto prefix : {router::Prefix::none, router::Prefix::user, router::Prefix::item})
+    for (std::uint64_t user = 0; user < 10; ++user) {
+      const Asked asked = answered(world, prefix, WorldData::user_id(user));
+      CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+      cut += asked.reply.history_cut;
+    }
+  CHECK(cut > 0);
+}
+
+TEST_CASE("every single thing that is not true is found") {
+  WorldData world(options());
+  world.write({PutUser{.tenant = "", .user = "u1", .history = {"i1", "i2"}}});
+  const Oracle oracle(world, form);
+  const Asked asked = answered(world, router::Prefix::item);
+  CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+  const auto found = [&](auto lie) {
+    RankReply reply = asked.reply;
+    lie(reply);
+    return !oracle.find_fault(asked.request, reply).empty();
+  };
+  CHECK(found([](RankReply& reply) { reply.user = "u2"; }));
+  CHECK(found([](RankReply& reply) { reply.plan = "user"; }));
+  CHECK(found([](RankReply& reply) { reply.plan = ""; }));
+  CHECK(found([](RankReply& reply) { reply.model_version = "m2"; }));
+  CHECK(found([](RankReply& reply) { reply.catalog_version = "c1"; }));
+  CHECK(found([](RankReply& reply) { reply.catalog_version = "c9"; }));
+  CHECK(found([](RankReply& reply) { reply.profile_version = 1; }));
+  CHECK(found([](RankReply& reply) { reply.profile_version = 3; }));
+  CHECK(found([](RankReply& reply) { ++reply.history_cut; }));
+  CHECK(found([](RankReply& reply) { ++reply.tokens_total; }));
+  CHECK(found([](RankReply& reply) { ++reply.tokens_computed; }));
+  CHECK(found([](RankReply& reply) { reply.items.pop_back(); }));
+  CHECK(found([](RankReply& reply) { std::swap(reply.items[0], reply.items[1]); }));
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(found([i](RankReply& reply) { reply.items[i].id = "i8"; }));
+    CHECK(found([i](RankReply& reply) { reply.items[i].title = "?"; }));
+    CHECK(found([i](RankReply& reply) { reply.items[i].score *= 1 + 1e-15; }));
+    CHECK(found([i](RankReply& reply) { reply.items[i].probability *= 1 - 1e-15; }));
+  }
+}
+
+TEST_CASE("an answer may be for any state of the catalog while the request was under way, and no other") {
+  WorldData world(options());
+  const Oracle oracle(world, form);
+  const Asked before = answered(world, router::Prefix::none);
+  world.write({PutItem{.item = "i5", .title = "new", .tokens = {7, 8}, .identifier = 5}});
+  const Asked between = answered(world, router::Prefix::none);
+  world.write({DeleteItem{.item = "i5"}});
+  CHECK(oracle.find_fault(before.request, before.reply, 0, 2) == "");
+  CHECK(oracle.find_fault(between.request, between.reply, 0, 2) == "");
+  CHECK(oracle.find_fault(between.request, between.reply, 1, 1) == "");
+  CHECK(oracle.find_fault(before.request, before.reply, 1, 2) != "");
+  CHECK(oracle.find_fault(between.request, between.reply, 2, 2) ==
+        "item i5 is not in catalog c2; expected a refusal");
+}
+
+TEST_CASE("scores of label tokens are checked as well") {
+  const WorldData world(options());
+  const Oracle oracle(world, form);
+  ScoreRequest request{.query = {1, 2, 3}, .items = {{{4, 5}}, {{6}}}, .label_tokens = {10, 11}};
+  const std::vector<PlannedSegment> segments{{SegmentKind::user, {1, 2, 3}, 0, {}, {}, ""},
+                                             {SegmentKind::item, {4, 5}, 3, {0}, {}, ""},
+                                             {SegmentKind::item, {6}, 3, {0}, {}, ""}};
+  ScoreReply reply{
+      .items = evaluate("m1", segments, std::vector<PlannedReadout>{{1, 1, {10, 11}}, {2, 0, {10, 11}}}),
+      .tokens_total = 6,
+      .tokens_computed = 6,
+      .model_version = "m1"};
+  CHECK(oracle.find_fault(request, reply) == "");
+  ScoreReply lie = reply;
+  lie.items[1].scores[0] += 1e-12;
+  CHECK(oracle.find_fault(request, lie) != "");
+  lie = reply;
+  lie.items.pop_back();
+  CHECK(oracle.find_fault(request, lie) != "");
+  lie = reply;
+  lie.model_version = "m2";
+  CHECK(oracle.find_fault(request, lie) != "");
+  lie = reply;
+  lie.tokens_computed = 5;
+  CHECK(oracle.find_fault(request, lie) != "");
+  request.apply_softmax = true;
+  CHECK(oracle.find_fault(request, reply) != "");
+  for (ScoreRow& row : reply.items) row.scores = router::softmax(row.scores);
+  CHECK(oracle.find_fault(request, reply) == "");
+}

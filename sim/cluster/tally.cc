@@ -1,0 +1,24 @@
+#include "sim/cluster/tally.h"
+
+namespace troupe::sim {
+
+Tally& operator+=(Tally& sum, const Tally& one) {
+  sum.requests += one.requests;
+  sum.answered += one.answered;
+  sum.refused += one.refused;
+  sum.expired += one.expired;
+  sum.cut_off += one.cut_off;
+  sum.tokens_total += one.tokens_total;
+  sum.tokens_reused += one.tokens_reused;
+  sum.after_kill += one.after_kill;
+  sum.after_kill_ok += one.after_kill_ok;
+  sum.long_after_kill += one.long_after_kill;
+  sum.long_after_kill_ok += one.long_after_kill_ok;
+  sum.unsent += one.unsent;
+  sum.unjudged += one.unjudged;
+  sum.kills += one.kills;
+  sum.swaps += one.swaps;
+  return sum;
+}
+
+}  // namespace troupe::sim

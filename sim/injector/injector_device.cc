@@ -1,0 +1,57 @@
+// Faults of the devices and of the memory beside them.
+#include "sim/injector/injector.h"
+
+namespace troupe::sim {
+
+bool Injector::set_device(const Fault& fault, bool on) {
+  DeviceFaults& device = cluster_.node(fault.node).device;
+  const double worst = strongest(fault.kind, fault.node);
+  switch (fault.kind) {
+    case FaultKind::device_hang:
+      device.hung = worst > 0;
+      if (!on && !device.hung) bring_back(fault.node);  // what hangs hangs until then
+      break;
+    case FaultKind::device_error:
+      device.broken = worst > 0;
+      break;
+    case FaultKind::device_nan:
+      device.nan = worst > 0;
+      break;
+    case FaultKind::slow_node:
+      device.slowness = slowness(fault.kind, fault.node, 3 + 17 * worst);
+      break;
+    case FaultKind::memory_corruption:
+      return on && corrupt_memory(fault);
+    default:  // memory_pressure
+      return squeeze(fault.node);
+  }
+  return alive(fault.node);
+}
+
+// Only blocks that nobody reads now: a flip under a reader is what the checksum cannot see.
+bool Injector::corrupt_memory(const Fault& fault) {
+  Node& node = cluster_.node(fault.node);
+  if (!node.kv_worker) return false;
+  std::vector<const PoolBlock*> idle;
+  for (const PoolBlock* block : node.kv_worker->pool().ready_after(0, 10'000))
+    if (block->pins == 0) idle.push_back(block);
+  if (idle.empty()) return false;
+  for (int i = 1 + static_cast<int>(fault.intensity * 10); i > 0; --i) {
+    const PoolBlock* block = idle[random_.below(idle.size())];
+    node.pages->flip(block->pages[random_.below(block->pages.size())], random_.next());
+  }
+  return true;
+}
+
+bool Injector::squeeze(NodeId node) {
+  if (!cluster_.node(node).kv_worker) return false;
+  const Scenario& s = cluster_.scenario();
+  const double worst = strongest(FaultKind::memory_pressure, node);
+  const auto items = static_cast<std::uint64_t>((worst > 0 ? worst : s.item_share) * s.pages);
+  const std::uint64_t users = worst > 0 ? (s.pages - items) / 2 : s.pages - items;
+  cluster_.host().post({node, Role::kv_worker}, {node, Role::allocator},
+                       SetSplit{cluster_.host().incarnation(node), ++split_epoch_, items, users});
+  return true;
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,111 @@
+// Faults of the network: nodes and halves that are cut off, links in trouble, bulk transfers that break. Cuts
+// are counted by the network itself; everything else is computed anew from the active faults.
+#include <algorithm>
+
+#include "sim/injector/injector.h"
+
+namespace troupe::sim {
+
+bool Injector::set_network(const Fault& fault, bool on) {
+  SimNetwork& network = cluster_.host().network();
+  TransferFaults& transfer = cluster_.node(std::max<NodeId>(fault.node, 1)).transfer;
+  const double worst = strongest(fault.kind, fault.node);
+  switch (fault.kind) {
+    case FaultKind::isolate:
+      on ? network.isolate(fault.node) : network.rejoin(fault.node);
+      return true;
+    case FaultKind::one_way:
+      return cut_one_way(fault.node, on);
+    case FaultKind::bridge:
+      return cut_halves(fault.peer, on);
+    case FaultKind::transfer_reset:
+      transfer.reset = worst;
+      break;
+    case FaultKind::transfer_slow:
+      transfer.slowness = 1 + 20'000 * worst;
+      break;
+    case FaultKind::transfer_corruption:
+      transfer.corrupted = worst;
+      break;
+    default:
+      refresh_links();
+      return cluster_.nodes().size() > 1;
+  }
+  return cluster_.scenario().workers > 1;  // who is alone has nobody to pull from
+}
+
+bool Injector::cut_one_way(NodeId from, bool on) {
+  SimNetwork& network = cluster_.host().network();
+  for (const auto& [other, node] : cluster_.nodes())
+    if (other != from) on ? network.cut(from, other) : network.mend(from, other);
+  return cluster_.nodes().size() > 1;
+}
+
+bool Injector::cut_halves(NodeId bridge, bool on) {
+  SimNetwork& network = cluster_.host().network();
+  const NodeId middle = cluster_.scenario().nodes() / 2;
+  bool any = false;
+  for (const auto& [a, left] : cluster_.nodes())
+    for (const auto& [b, right] : cluster_.nodes()) {
+      if (a > middle || b <= middle || a == bridge || b == bridge) continue;
+      any = true;
+      for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}})
+        on ? network.cut(from, to) : network.mend(from, to);
+    }
+  return any;
+}
+
+// What all active faults together make of the links: those of everywhere change the default, those of a node
+// its own.
+void Injector::refresh_links() {
+  SimNetwork& network = cluster_.host().network();
+  network.set_default(troubled_link(0));
+  for (const auto& [id, node] : cluster_.nodes())
+    for (const auto& [other, peer] : cluster_.nodes())
+      if (id != other) network.clear_link(id, other);
+  for (const auto& [id, node] : cluster_.nodes()) {
+    const bool own = active(FaultKind::loss, id) + active(FaultKind::doubling, id) +
+                         active(FaultKind::reordering, id) + active(FaultKind::delay, id) >
+                     0;
+    if (!own) continue;
+    for (const auto& [other, peer] : cluster_.nodes()) {
+      if (id == other) continue;
+      network.set_link(id, other, troubled_link(id));
+      network.set_link(other, id, troubled_link(id));
+    }
+  }
+  slow_commands();
+}
+
+SimNetwork::Link Injector::troubled_link(NodeId node) const {
+  SimNetwork::Link link = cluster_.scenario().link;
+  const auto worst = [&](FaultKind kind) { return std::max(strongest(kind, 0), strongest(kind, node)); };
+  const auto ppm = [&](FaultKind kind, double most) {
+    return static_cast<std::uint32_t>(worst(kind) * most);
+  };
+  link.lose_ppm = ppm(FaultKind::loss, 300'000);
+  link.double_ppm = ppm(FaultKind::doubling, 300'000);
+  link.reorder_ppm = ppm(FaultKind::reordering, 500'000);
+  const double delay = worst(FaultKind::delay);
+  link.latency_min.us += static_cast<std::int64_t>(delay * 20'000);
+  link.latency_max.us += static_cast<std::int64_t>(delay * 150'000);
+  return link;
+}
+
+// Of leaders who were deposed: what they said while they led arrives when another does.
+void Injector::slow_commands() {
+  SimNetwork& network = cluster_.host().network();
+  const std::int64_t lease = 5 * cluster_.scenario().heartbeat.us;
+  for (const auto& [index, deposed] : deposed_) {
+    if (!deposed.late) continue;
+    for (const auto& [id, node] : cluster_.nodes()) {
+      if (!node.is_worker || id == deposed.leader) continue;
+      SimNetwork::Link link = network.link(deposed.leader, id);
+      link.latency_min.us += lease;
+      link.latency_max.us += lease * 8 / 5;
+      network.set_link(deposed.leader, id, link);
+    }
+  }
+}
+
+}  // namespace troupe::sim

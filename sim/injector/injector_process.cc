@@ -1,0 +1,150 @@
+// Faults of processes: they die, stop, are reported dead, have clocks of their own, and are drained by
+// operators.
+#include <cmath>
+
+#include "sim/injector/injector.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr Duration drain_first{20'000}, drain_every{50'000};
+
+}  // namespace
+
+bool Injector::set_process(const Fault& fault, bool on) {
+  SimHost& host = cluster_.host();
+  switch (fault.kind) {
+    case FaultKind::kill:
+      if (on) return kill(fault.node);
+      restart(fault.node);
+      return true;
+    case FaultKind::wipe:
+      if (on) return wipe(fault.node);
+      restart(fault.node);
+      return true;
+    case FaultKind::pause: {
+      const bool ran = alive(fault.node) && !host.paused(fault.node);
+      if (on) cluster_.pause(fault.node);
+      if (active(FaultKind::pause, fault.node) == 0) cluster_.resume(fault.node);
+      return ran;
+    }
+    case FaultKind::false_alarm:
+      if (!on || fault.peer == fault.node || !alive(fault.peer) || !alive(fault.node)) return false;
+      host.announce_lost(fault.peer, fault.node);
+      return true;
+    case FaultKind::clock_drift:
+      refresh_clock(fault.node);
+      return alive(fault.node);
+    case FaultKind::drain:
+      return on && start_drain(fault);
+    default:  // cold_start
+      if (on) return kill_all();
+      for (auto& [id, node] : cluster_.nodes()) restart(id);
+      return true;
+  }
+}
+
+bool Injector::kill(NodeId node) {
+  if (!alive(node)) return false;
+  cluster_.kill(node);
+  clients_.cut_off(node);
+  return true;
+}
+
+bool Injector::wipe(NodeId node) {
+  const bool lived = kill(node), remembered = !cluster_.node(node).disk->records().empty();
+  cluster_.wipe(node);
+  return lived || remembered;
+}
+
+bool Injector::kill_all() {
+  bool any = false;
+  for (auto& [id, node] : cluster_.nodes()) any = kill(id) || any;
+  return any;
+}
+
+void Injector::restart(NodeId node) {
+  const std::size_t still_down =
+      active(FaultKind::kill, node) + active(FaultKind::wipe, node) + active(FaultKind::cold_start);
+  if (still_down > 0 || alive(node)) return;
+  cluster_.restart(node);
+  if (active(FaultKind::pause, node) > 0) cluster_.pause(node);
+  if (active(FaultKind::memory_pressure, node) > 0) squeeze(node);
+}
+
+void Injector::bring_back(NodeId node) {
+  kill(node);
+  restart(node);
+}
+
+// The clock that is farthest off counts; that of a leader who is to believe in itself beyond its lease is the
+// slowest that there is.
+void Injector::refresh_clock(NodeId node) {
+  double off = 0;
+  for (const std::size_t index : active_) {
+    const Fault& fault = faults_[index];
+    if (fault.kind != FaultKind::clock_drift || fault.node != node) continue;
+    const double drift = 0.1 * fault.intensity - 0.05;
+    if (std::abs(drift) >= std::abs(off)) off = drift;
+  }
+  for (const auto& [index, deposed] : deposed_)
+    if (deposed.leader == node && !deposed.late) off = -0.5;
+  cluster_.host().set_clock_rate(node, 1 + off);
+}
+
+// ---- drain ----
+
+// An operator's rolling restart: nothing new is sent to the node, it is asked to drain until it says that it
+// has, and then restarted.
+bool Injector::start_drain(const Fault& fault) {
+  Node& node = cluster_.node(fault.node);
+  if (!alive(node.id) || node.draining) return false;
+  node.draining = true;
+  Draining& draining = draining_[node.id];
+  draining.process = cluster_.host().incarnation(node.id);
+  std::set<Role>& roles = draining.left;
+  roles.clear();
+  if (node.is_router) roles.insert(Role::router);
+  if (node.is_cache_meta) roles.insert(Role::cache_meta);
+  if (node.is_worker) roles.insert(Role::inference_worker);
+  const Scenario& s = cluster_.scenario();
+  const Instant first = cluster_.now() + drain_first;
+  draining.give_up = first + Duration{s.deadline.us + 2 * s.heartbeat.us} + drain_every;
+  cluster_.host().at(first, [this, id = node.id] { poll_drain(id); });
+  return true;
+}
+
+// Promise 13: who says "drained" has nothing left; and in a drill everybody gets there.
+void Injector::judge_drained(const Node& node) {
+  const auto report = [&](const std::string& what) {
+    violations_.report(13, "node " + std::to_string(node.id) + " " + what, cluster_.now());
+  };
+  const Draining& draining = draining_[node.id];
+  if (cluster_.host().incarnation(node.id) != draining.process) return;
+  if (!draining.left.empty()) {
+    if (cluster_.scenario().drill) report("has not drained long after every request's deadline");
+    return;
+  }
+  if (node.router && clients_.open_at(node.id) > 0)
+    report("says that it is drained, and owes its clients answers");
+  if (node.inference && node.inference->tasks() > 0) report("says that it is drained, and has plans left");
+}
+
+void Injector::poll_drain(NodeId id) {
+  Node& node = cluster_.node(id);
+  if (healed_ || !node.draining) return;
+  const Draining& draining = draining_[id];
+  if (draining.left.empty() || cluster_.now() >= draining.give_up) {
+    judge_drained(node);
+    node.draining = false;
+    if (trace) trace("node " + std::to_string(id) + " is restarted after its drain");
+    return bring_back(id);
+  }
+  // A command that is still under way when all is healed would meet the new process.
+  const Instant calm = Instant{} + cluster_.scenario().warm_up + cluster_.scenario().safety;
+  if (cluster_.now() + Duration{20'000} >= calm) return;
+  for (const Role role : draining.left) cluster_.host().post({id, role}, operator_, Drain{1, true});
+  cluster_.host().at(cluster_.now() + drain_every, [this, id] { poll_drain(id); });
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,291 @@
+#include "sim/ports/compute_port.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/base/check.h"
+#include "runtime/actor/block_name.h"
+#include "runtime/actor/planted.h"
+#include "sim/base/random.h"
+
+namespace troupe::sim {
+namespace {
+
+Refusal bad_plan(std::string what) {
+  return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
+}
+Refusal device_error(std::string what) {
+  return {503, "device_error", std::move(what), "inference worker", "a device that works"};
+}
+
+}  // namespace
+
+// A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
+placement::Work work_of(const BatchRequest& request) {
+  placement::Work work{.readouts = request.readouts.size()};
+  for (std::size_t i = 0; i < request.segments.size(); ++i) {
+    const PlannedSegment& segment = request.segments[i];
+    const std::uint64_t tokens = segment.tokens.size();
+    if (i < request.kv.size() && request.kv[i].grant == Grant::read) {
+      work.reused_tokens += tokens;
+      continue;
+    }
+    std::uint64_t seen = 0;
+    for (const std::uint32_t s : segment.sees)
+      if (s < i) seen += request.segments[s].tokens.size();
+    work.new_tokens += tokens;
+    work.pairs += tokens * seen + tokens * (tokens + 1) / 2;
+  }
+  return work;
+}
+
+std::uint64_t pulled_tokens(const BatchRequest& request) {
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < std::min(request.segments.size(), request.kv.size()); ++i)
+    if (request.segments[i].at != 0 && request.kv[i].grant == Grant::read)
+      tokens += request.segments[i].tokens.size();
+  return tokens;
+}
+
+std::uint64_t poison_of(std::span<const Token> user_segment) { return mix(hash_of(user_segment), 0xdead); }
+
+ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
+                         const std::set<std::uint64_t>& poisons, Violations& violations)
+    : options_(std::move(options)),
+      pages_(pages),
+      faults_(faults),
+      poisons_(poisons),
+      violations_(violations),
+      models_{options_.model_version} {
+  TROUPE_CHECK(options_.batch_time && options_.now, "a device has times");
+}
+
+// ---- the start of a job ----
+
+std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uint32_t lane) {
+  if (faults_.hung) return std::nullopt;
+  if (std::holds_alternative<LoadModel>(job)) return faults_.slowness.stretch(now, options_.load_time);
+  const auto* batch = std::get_if<RunBatch>(&job);
+  if (!batch) return Duration{0};
+  if (const BatchRequest* poison = find_poison(*batch)) {
+    if (options_.on_poison) options_.on_poison(options_.node, content_of(*poison));
+    return std::nullopt;
+  }
+  Running& running = running_[lane] = Running{{}, now, {}};
+  for (const BatchRequest& request : batch->requests) {
+    running.requests.push_back(begin_request(request));
+    running.models.insert(model_of(request));
+  }
+  const Duration time = faults_.slowness.stretch(now, time_of(*batch));
+  busy_.us += time.us;
+  return time;
+}
+
+Duration ComputePort::time_of(const RunBatch& batch) const {
+  placement::Work work;
+  std::uint64_t pulled = 0;
+  for (const BatchRequest& request : batch.requests) {
+    work += work_of(request);
+    pulled += pulled_tokens(request);
+  }
+  return options_.batch_time(work, pulled);
+}
+
+const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
+  if (poisons_.empty()) return nullptr;
+  for (const BatchRequest& request : batch.requests)
+    for (const PlannedSegment& segment : request.segments)
+      if (segment.kind == SegmentKind::user && poisons_.contains(poison_of(segment.tokens))) return &request;
+  return nullptr;
+}
+
+std::uint64_t content_of(const BatchRequest& request) {
+  std::uint64_t items = 0, others = 0;
+  for (const PlannedSegment& segment : request.segments) {
+    const std::uint64_t tokens = hash_of(std::span<const Token>(segment.tokens));
+    if (segment.kind == SegmentKind::item) {
+      items = mix(items, tokens);
+    } else {
+      others += mix(static_cast<std::uint64_t>(segment.kind), tokens);
+    }
+  }
+  return mix(items, others);
+}
+
+const std::string& ComputePort::model_of(const BatchRequest& request) const {
+  return request.model_version.empty() ? options_.model_version : request.model_version;
+}
+
+std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& request) const {
+  if (!models_.contains(model_of(request)))
+    return Refusal{503, "wrong_model", "model \"" + model_of(request) + "\" is not loaded",
+                   "inference worker", "a model that is loaded"};
+  if (std::string fault = find_plan_fault(request.segments, request.readouts); !fault.empty())
+    return bad_plan(std::move(fault));
+  if (request.kv.size() != request.segments.size()) return bad_plan("kv has not one entry per segment");
+  for (const PlannedReadout& readout : request.readouts)
+    if (request.kv[readout.segment].grant == Grant::read)
+      return bad_plan("segment " + std::to_string(readout.segment) + " is reused and read out");
+  for (std::size_t i = 0; i < request.kv.size(); ++i)
+    if (request.kv[i].grant != Grant::none &&
+        !pages_.hold(request.kv[i].pages, request.segments[i].tokens.size()))
+      return bad_plan("segment " + std::to_string(i) + " has pages that do not hold its tokens");
+  return {};
+}
+
+ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
+  Begun begun;
+  begun.reply.refusal = find_request_fault(request);
+  if (begun.reply.refusal) return begun;
+  const std::uint64_t key = model_key(model_of(request));
+  std::vector<SegmentValue> seen;
+  begun.values.reserve(request.segments.size());
+  for (std::uint32_t i = 0; i < request.segments.size(); ++i) {
+    if (request.kv[i].grant == Grant::read && take_block(request, i, begun)) continue;
+    const PlannedSegment& segment = request.segments[i];
+    seen.clear();
+    for (const std::uint32_t s : segment.sees) seen.push_back(begun.values[s]);
+    begun.values.push_back(segment_value(key, segment.tokens, segment.start, seen));
+    if (request.kv[i].grant != Grant::write) continue;
+    write_block(request, i, begun.values.back(), true);
+    note(request, i, true, begun);
+  }
+  return begun;
+}
+
+std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32_t segment, bool half_written,
+                                        Begun& begun) {
+  const auto first = static_cast<std::uint32_t>(begun.pages.size());
+  for (const std::uint32_t id : request.kv[segment].pages) begun.pages.push_back(pages_.at(id));
+  begun.readings.push_back({segment, first, half_written});
+  return std::span(begun.pages).subspan(first);
+}
+
+// The value of a cached block, unless its pages do not match their checksum.
+bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+  const BatchSegmentKv& kv = request.kv[segment];
+  const bool verify = options_.verify_on_read && !planted(Bug::skip_checksum);
+  if (verify && pages_.checksum(kv.pages) != kv.checksum) {
+    begun.reply.corrupt.push_back(segment);
+    return false;
+  }
+  const std::span<const Page> pages = note(request, segment, false, begun);
+  check_origin(request, segment, pages);
+  prints_.clear();
+  for (const Page& page : pages) prints_.push_back(page.print);
+  begun.values.push_back(
+      seen_through(prints_, request.segments[segment].tokens.size(), pages_.page_tokens()));
+  return true;
+}
+
+Provenance ComputePort::origin(const BatchRequest& request, std::uint32_t segment) const {
+  const PlannedSegment& planned = request.segments[segment];
+  return {planned.block ? block_mark(*planned.block) : 0, tenant_mark(planned.kind, planned.owner),
+          model_mark(model_of(request))};
+}
+
+void ComputePort::check_origin(const BatchRequest& request, std::uint32_t segment,
+                               std::span<const Page> pages) {
+  const Provenance right = origin(request, segment);
+  for (const Page& page : pages) {
+    if (page.late) return report(3, request, segment, "was pulled after the lease had ended");
+    if (page.from.tenant != right.tenant) return report(14, request, segment, "is another tenant's");
+    if (page.from.model != right.model) return report(4, request, segment, "is another model's");
+    if (page.from.block != right.block) return report(2, request, segment, "is another block");
+  }
+}
+
+// All of its pages, or those of the first half only.
+void ComputePort::write_block(const BatchRequest& request, std::uint32_t segment, const SegmentValue& value,
+                              bool half) {
+  const std::vector<std::uint32_t>& ids = request.kv[segment].pages;
+  const Provenance from = origin(request, segment);
+  const std::size_t tokens = request.segments[segment].tokens.size();
+  const std::size_t count = half ? (ids.size() + 1) / 2 : ids.size();
+  for (std::uint32_t i = 0; i < count; ++i)
+    pages_.write(ids[i], fingerprint(value, i, tokens, pages_.page_tokens()), from);
+}
+
+// ---- the end of a job ----
+
+JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
+  if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
+  if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(*wanted);
+  if (const auto* wanted = std::get_if<DropModel>(&job)) return drop(*wanted);
+  return Refusal{500, "wrong_job", "not a job of a device", "inference worker",
+                 "RunBatch, LoadModel or DropModel"};
+}
+
+JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
+  auto running = running_.extract(lane);
+  TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  if (faults_.broken) return device_error("the device is in an error state");
+  BatchDone done;
+  done.replies.reserve(batch.requests.size());
+  for (std::size_t i = 0; i < batch.requests.size(); ++i) {
+    Begun& begun = running.mapped().requests[i];
+    if (!begun.reply.refusal) end_request(batch.requests[i], begun);
+    done.replies.push_back(std::move(begun.reply));
+  }
+  done.compute_us = (options_.now() - running.mapped().began).us;
+  return done;
+}
+
+void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
+  for (const Reading& reading : begun.readings)
+    if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
+      report(3, request, reading.segment,
+             reading.half_written ? "changed under its writer" : "changed under its reader");
+  begun.reply.checksums.assign(request.segments.size(), 0);
+  for (const Reading& reading : begun.readings) {
+    if (!reading.half_written) continue;
+    write_block(request, reading.segment, begun.values[reading.segment], false);
+    begun.reply.checksums[reading.segment] = pages_.checksum(request.kv[reading.segment].pages);
+  }
+  begun.reply.readouts.reserve(request.readouts.size());
+  for (const PlannedReadout& readout : request.readouts)
+    begun.reply.readouts.push_back(logits(begun.values[readout.segment], readout.offset, readout.rows));
+  if (!faults_.nan) return;
+  for (ScoreRow& row : begun.reply.readouts)
+    if (!row.scores.empty()) row.scores[row.scores.size() / 2] = std::numeric_limits<double>::quiet_NaN();
+}
+
+void ComputePort::report(int promise, const BatchRequest& request, std::uint32_t segment,
+                         std::string_view what) {
+  const PlannedSegment& planned = request.segments[segment];
+  violations_.report(promise,
+                     "node " + std::to_string(options_.node) + ": the block of \"" + planned.owner +
+                         "\" (segment " + std::to_string(segment) + ", " +
+                         (planned.block ? to_hex(*planned.block).substr(0, 8) : "no name") + ") " +
+                         std::string(what),
+                     options_.now());
+}
+
+// ---- models ----
+
+JobResult ComputePort::load(const LoadModel& wanted) {
+  const std::string& version = wanted.model_version;
+  if (faults_.broken || faults_.load_fails) return device_error("model \"" + version + "\" cannot be loaded");
+  if (options_.model_exists && !options_.model_exists(version))
+    return Refusal{404, "unknown_model", "there is no model \"" + version + "\"", "inference worker",
+                   "a model that exists"};
+  if (models_.contains(version)) return ModelChanged{};
+  if (models_.size() >= options_.models_max)
+    return Refusal{503, "no_room", "there is no room for model \"" + version + "\"", "inference worker",
+                   "at most " + std::to_string(options_.models_max) + " models"};
+  models_.insert(version);
+  return ModelChanged{};
+}
+
+JobResult ComputePort::drop(const DropModel& wanted) {
+  for (const auto& [lane, running] : running_)
+    if (running.models.contains(wanted.model_version))
+      violations_.report(4,
+                         "node " + std::to_string(options_.node) + ": model \"" + wanted.model_version +
+                             "\" is dropped while a batch runs on it",
+                         options_.now());
+  models_.erase(wanted.model_version);
+  return ModelChanged{};
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,114 @@
+#pragma once
+// The simulated device of an inference worker: runs batches on the toy model, reading and writing the pages
+// of its process. A batch reads its cached pages at its start and again at its end, and writes half of its
+// pages at the start and all of them at the end; pages that changed between are pages that were given to
+// somebody else under a reader or a writer, which is reported (promise 3). Pages of another block, tenant or
+// model than the plan's are reported as well (promises 2, 14, 4), and pages that were pulled too late (3),
+// since the answer alone may look right.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "placement/cost/cost_model.h"
+#include "runtime/host/sim_host.h"
+#include "sim/base/slowness.h"
+#include "sim/base/violations.h"
+#include "sim/world/pages.h"
+
+namespace troupe::sim {
+
+// Whoever injects faults writes these at any time; jobs look at them as they begin and end.
+struct DeviceFaults {
+  Slowness slowness;    // of jobs that begin
+  bool hung = false;    // jobs that begin do not end
+  bool broken = false;  // batches end in a refusal, until healed
+  bool nan = false;     // a logit of each request is not a number
+  bool load_fails = false;
+};
+
+struct ComputeOptions {
+  NodeId node = 0;
+  std::string model_version;                                           // loaded from the start
+  std::size_t models_max = 3;                                          // room for loaded ones
+  std::function<bool(const std::string& model_version)> model_exists;  // none: all do
+  Duration load_time{2'000'000};
+  bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
+  // Undisturbed device time of a batch.
+  std::function<Duration(const placement::Work& work, std::uint64_t pulled_tokens)> batch_time;
+  std::function<Instant()> now;  // virtual time
+  // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
+  std::function<void(NodeId, std::uint64_t content)> on_poison;
+};
+
+// A user segment of these tokens is poison, if this is among the poisons.
+std::uint64_t poison_of(std::span<const Token> user_segment);
+// What its plan computes, given what its grants reuse; and how much of that was on another node.
+placement::Work work_of(const BatchRequest& request);
+std::uint64_t pulled_tokens(const BatchRequest& request);
+// What a request asks for, whatever its prefix. To routers the same items in another order are another
+// request.
+std::uint64_t content_of(const BatchRequest& request);
+
+class ComputePort final : public SimPort {
+ public:
+  // All references outlive the port. `poisons` and `faults` may change while it lives.
+  ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
+              const std::set<std::uint64_t>& poisons, Violations& violations);
+
+  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
+  JobResult run(const Job& job, std::uint32_t lane) override;
+
+  const std::set<std::string>& models() const { return models_; }  // loaded
+  Duration busy() const { return busy_; }                          // with batches, all lanes together
+
+ private:
+  // A segment's pages lay there like this when the batch began: those of Begun::pages from `first` on.
+  struct Reading {
+    std::uint32_t segment = 0, first = 0;
+    bool half_written = false;  // and not read
+  };
+  struct Begun {
+    BatchReply reply;
+    std::vector<SegmentValue> values;  // per segment
+    std::vector<Reading> readings;
+    std::vector<Page> pages;
+  };
+  struct Running {
+    std::vector<Begun> requests;
+    Instant began;
+    std::set<std::string> models;
+  };
+
+  Duration time_of(const RunBatch& batch) const;
+  const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
+  Begun begin_request(const BatchRequest& request);
+  std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
+  std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
+                             Begun& begun);
+  bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
+  void check_origin(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
+  Provenance origin(const BatchRequest& request, std::uint32_t segment) const;
+  void write_block(const BatchRequest& request, std::uint32_t segment, const SegmentValue& value, bool half);
+  void end_request(const BatchRequest& request, Begun& begun);
+  JobResult run_batch(const RunBatch& batch, std::uint32_t lane);
+  JobResult load(const LoadModel& load);
+  JobResult drop(const DropModel& drop);
+  const std::string& model_of(const BatchRequest& request) const;
+  void report(int promise, const BatchRequest& request, std::uint32_t segment, std::string_view what);
+
+  ComputeOptions options_;
+  Pages& pages_;
+  const DeviceFaults& faults_;
+  const std::set<std::uint64_t>& poisons_;
+  Violations& violations_;
+  std::set<std::string> models_;
+  std::map<std::uint32_t, Running> running_;  // per lane
+  Duration busy_{};
+  std::vector<Fingerprint> prints_;  // of the block at hand; kept for its memory
+};
+
+}  // namespace troupe::sim

@@ -1,0 +1,239 @@
+#include "sim/ports/compute_port.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+BlockName name(std::uint8_t byte) { return {{byte}}; }
+
+// A device on node 3 with 32 pages of 4 tokens: a user's block, and a readout that sees it.
+struct Device {
+  Instant now;
+  Pages pages{32, 4};
+  DeviceFaults faults;
+  std::set<std::uint64_t> poisons;
+  std::vector<NodeId> poisoned;
+  Violations violations;
+  ComputePort port;
+
+  explicit Device(bool verify = true) : port(options(verify), pages, faults, poisons, violations) {}
+
+  ComputeOptions options(bool verify) {
+    ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify};
+    options.batch_time = [](const placement::Work& work, std::uint64_t) {
+      return Duration{
+          static_cast<std::int64_t>(100 * work.new_tokens + work.reused_tokens + 1000 * work.readouts)};
+    };
+    options.now = [this] { return now; };
+    options.on_poison = [this](NodeId node, std::uint64_t) { poisoned.push_back(node); };
+    return options;
+  }
+  std::optional<Duration> begin(const Job& job, std::uint32_t lane = 0) { return port.begin(now, job, lane); }
+  JobResult end(const Job& job, std::uint32_t lane = 0) { return port.run(job, lane); }
+  BatchReply run(const BatchRequest& request) {
+    const Job job = RunBatch{{request}};
+    begin(job);
+    return std::get<BatchDone>(end(job)).replies.at(0);
+  }
+};
+
+BatchRequest request(Grant grant, std::uint64_t checksum = 0) {
+  BatchRequest request;
+  request.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 0, {}, name(1), "1:au1"},
+                      {SegmentKind::discriminant, {11}, 10, {0}, {}, ""}};
+  request.readouts = {{1, 0, {100, 200, 300}}};
+  request.kv = {{grant, checksum, {4, 9, 5}}, {}};
+  if (grant == Grant::none) request.kv[0].pages.clear();
+  return request;
+}
+
+std::vector<ScoreRow> truth(const BatchRequest& request, std::string_view model = "m1") {
+  return evaluate(model, request.segments, request.readouts);
+}
+
+std::vector<int> promises(const Violations& violations) {
+  std::vector<int> numbers;
+  for (const Violation& violation : violations.kept()) numbers.push_back(violation.promise);
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("computed, written and reused give the truth, and time follows what is computed") {
+  Device device;
+  CHECK(device.run(request(Grant::none)).readouts == truth(request(Grant::none)));
+  const BatchReply written = device.run(request(Grant::write));
+  CHECK(written.readouts == truth(request(Grant::write)));
+  const BatchRequest reuse = request(Grant::read, written.checksums[0]);
+  const BatchReply reused = device.run(reuse);
+  CHECK(reused.readouts == truth(reuse));
+  CHECK(reused.corrupt.empty());
+  CHECK(device.begin(RunBatch{{reuse, reuse}}) == Duration{2'220});
+  device.faults.slowness = {3};
+  CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{6'300});
+  device.faults.slowness = {3, {3'000}};  // a thousand microseconds of it are done then
+  CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{4'100});
+  CHECK(device.violations.count() == 0);
+}
+
+TEST_CASE(
+    "a page that is given away under a reader or a writer is seen, a bit that turns is not taken for it") {
+  for (const bool reads : {true, false}) {
+    Device device;
+    const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
+    const Job job = RunBatch{{request(reads ? Grant::read : Grant::write, checksum)}};
+    device.begin(job);
+    device.pages.flip(9, 3);
+    device.end(job);
+    CHECK(device.violations.count() == 0);
+    device.run(request(Grant::write));
+    device.begin(job);
+    device.pages.copy(9, device.pages.at(9));
+    device.end(job);
+    CHECK(promises(device.violations) == std::vector<int>{3});
+    CHECK(device.violations.kept()[0].what.find("node 3: the block of \"1:au1\"") == 0);
+  }
+}
+
+TEST_CASE("a block half written is no block") {
+  Device device;
+  const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
+  for (const std::uint32_t page : {4, 9, 5}) device.pages.write(page, {}, {});
+  const Job job = RunBatch{{request(Grant::write)}};
+  device.begin(job);
+  const std::vector<std::uint32_t> ids{4, 9, 5};
+  CHECK(device.pages.checksum(ids) != checksum);
+  CHECK_FALSE(device.pages.at(9).print == Fingerprint{});
+  CHECK(device.pages.at(5).print == Fingerprint{});
+  device.end(job);
+  CHECK(device.pages.checksum(ids) == checksum);
+}
+
+TEST_CASE("a corrupt block is computed instead, and if nobody looks it spoils the answer") {
+  for (const bool verify : {true, false}) {
+    Device device(verify);
+    const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+    device.pages.flip(5, 70);
+    const BatchReply reply = device.run(reuse);
+    CHECK(reply.corrupt == (verify ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{}));
+    CHECK((reply.readouts == truth(reuse)) == verify);
+  }
+}
+
+TEST_CASE("pages of another tenant, model or block, and such that came late, are reported") {
+  Device device;
+  const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
+  const auto reuse = [&](auto change) {
+    BatchRequest other = request(Grant::read, checksum);
+    change(other);
+    device.run(other);
+  };
+  device.run({});
+  device.port.run(LoadModel{"m2"}, 0);
+  reuse([](BatchRequest& other) { other.segments[0].owner = "1:bu1"; });
+  reuse([](BatchRequest& other) { other.model_version = "m2"; });
+  reuse([](BatchRequest& other) { other.segments[0].block = name(2); });
+  device.pages.copy(9, device.pages.at(9), true);
+  reuse([](BatchRequest&) {});
+  CHECK(promises(device.violations) == std::vector<int>{14, 4, 2, 3});
+}
+
+TEST_CASE("a request that is wrong fails alone") {
+  Device device;
+  std::vector<BatchRequest> wrong(6, request(Grant::none));
+  wrong[0].model_version = "m2";
+  wrong[1].segments[1].sees = {1};
+  wrong[2].kv.pop_back();
+  wrong[3] = request(Grant::write), wrong[3].kv[0].pages = {4, 32, 5};
+  wrong[4] = request(Grant::write), wrong[4].kv[0].pages = {4, 5};
+  wrong[5].kv[1] = {Grant::read, 0, {1}};
+  RunBatch batch{wrong};
+  batch.requests.push_back(request(Grant::none));
+  device.begin(batch);
+  const auto done = std::get<BatchDone>(device.end(batch));
+  CHECK(done.replies[0].refusal->code == "wrong_model");
+  for (std::size_t i = 1; i < 6; ++i) CHECK(done.replies[i].refusal->code == "bad_plan");
+  CHECK(done.replies[6].readouts == truth(request(Grant::none)));
+}
+
+TEST_CASE("faults: a device hangs, breaks until it is healed, and gives what is not a number") {
+  Device device;
+  const Job job = RunBatch{{request(Grant::none)}};
+  device.faults.hung = true;
+  CHECK(device.begin(job) == std::nullopt);
+  device.faults = {.broken = true};
+  device.begin(job);
+  CHECK(std::get<Refusal>(device.end(job)).code == "device_error");
+  device.faults = {.nan = true};
+  const BatchReply reply = device.run(request(Grant::none));
+  CHECK(std::isnan(reply.readouts[0].scores[1]));
+  CHECK_FALSE(std::isnan(reply.readouts[0].scores[0]));
+  device.faults = {};
+  CHECK(device.run(request(Grant::none)).readouts == truth(request(Grant::none)));
+}
+
+TEST_CASE("poison never ends and tells whom it kills") {
+  Device device;
+  device.poisons = {poison_of(request(Grant::none).segments[0].tokens)};
+  BatchRequest harmless = request(Grant::none);
+  harmless.segments[0].tokens.pop_back();
+  CHECK(device.begin(RunBatch{{harmless}}));
+  CHECK(device.poisoned.empty());
+  CHECK(device.begin(RunBatch{{harmless, request(Grant::none)}}) == std::nullopt);
+  CHECK(device.poisoned == std::vector<NodeId>{3});
+}
+
+TEST_CASE("models are loaded in time, if there is room, and not dropped while they are in use") {
+  Device device;
+  device.faults.slowness = {2};
+  CHECK(device.begin(LoadModel{"m2"}) == Duration{4'000'000});
+  device.faults.load_fails = true;
+  CHECK(std::holds_alternative<Refusal>(device.end(LoadModel{"m2"})));
+  device.faults = {};
+  CHECK(std::holds_alternative<ModelChanged>(device.end(LoadModel{"m2"})));
+  CHECK(std::holds_alternative<ModelChanged>(device.end(LoadModel{"m3"})));
+  CHECK(std::get<Refusal>(device.end(LoadModel{"m4"})).code == "no_room");
+  BatchRequest on_two = request(Grant::none);
+  on_two.model_version = "m2";
+  const Job job = RunBatch{{on_two}};
+  device.begin(job, 1);
+  device.end(DropModel{"m3"});
+  CHECK(device.violations.count() == 0);
+  device.end(DropModel{"m2"});
+  CHECK(promises(device.violations) == std::vector<int>{4});
+  CHECK(std::get<BatchDone>(device.end(job, 1)).replies[0].readouts == truth(on_two, "m2"));
+  CHECK(device.run(on_two).refusal->code == "wrong_model");
+}
+
+TEST_CASE("a content is the same after any prefix, and another one with its items in another order") {
+  const PlannedSegment user{SegmentKind::user, {1, 2}}, first{SegmentKind::item, {3, 4}},
+      second{SegmentKind::item, {5}};
+  const auto content = [](const std::vector<PlannedSegment>& segments) {
+    return content_of(BatchRequest{.segments = segments});
+  };
+  CHECK(content({user, first, second}) == content({first, second, user}));
+  CHECK(content({user, first, second}) != content({user, second, first}));
+  CHECK(content({user, first, second}) != content({user, first}));
+}
+
+TEST_CASE("what a plan computes follows from its grants: pairs by sight, and what came from another node") {
+  BatchRequest plan;  // system 2 → two items of 3, which see it; user of 4, which sees all
+  plan.segments = {{SegmentKind::system, {1, 2}, 0, {}, {}, ""},
+                   {SegmentKind::item, {3, 4, 5}, 2, {0}, name(1), "a"},
+                   {SegmentKind::item, {6, 7, 8}, 2, {0}, name(2), "b"},
+                   {SegmentKind::user, {9, 10, 11, 12}, 5, {0, 1, 2}, {}, "u"}};
+  plan.readouts = {{3, 3, {100, 200}}};
+  plan.kv = {{}, {Grant::read, 0, {1}}, {Grant::write, 0, {2}}, {}};
+  plan.segments[1].at = plan.segments[2].at = 7;
+  const placement::Work work = work_of(plan);
+  CHECK(work.new_tokens == 2 + 3 + 4);
+  CHECK(work.reused_tokens == 3);
+  CHECK(work.pairs == (1 + 2) + (3 * 2 + 6) + (4 * 8 + 10));
+  CHECK(work.readouts == 1);
+  CHECK(pulled_tokens(plan) == 3);  // the other was not to be had, and is computed
+}

@@ -1,0 +1,97 @@
+#include "sim/ports/feature_port.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+struct Store {
+  int named = 0;
+  WorldData world{WorldOptions{.items = 100, .users = 10, .absent = 0}};
+  ItemNames names{
+      [this](const std::string& model, std::span<const Token> tokens) {
+        ++named;
+        return BlockName{{static_cast<std::uint8_t>(model.back()), static_cast<std::uint8_t>(tokens[0])}};
+      },
+      150};
+  SimCoordination coordination{1, Duration{100}, Duration{100}, Duration{5'000}};
+  FeatureFaults faults;
+  FeaturePort port{{.node = 2, .model_version = "m1", .now = [] { return Instant{}; }},
+                   world,
+                   names,
+                   coordination,
+                   faults};
+
+  JobResult run(const Job& job) {
+    port.begin({}, job, 0);
+    return port.run(job, 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("features are of the pinned catalog, with names under the pinned model") {
+  Store store;
+  store.world.write({DeleteItem{.item = "i3"}});
+  const auto found =
+      std::get<Features>(store.run(FindFeatures{"", "u1", {"i5", "i3", "nothing"}, "m2", "c2"}));
+  CHECK(found.catalog_version == "c2");
+  CHECK(found.user == store.world.profile("", "u1"));
+  REQUIRE(found.items[0]);
+  CHECK(found.items[0]->tokens == store.world.item("i5", "c2")->tokens);
+  CHECK(found.items[0]->block.bytes[0] == '2');
+  CHECK_FALSE(found.items[1]);
+  CHECK_FALSE(found.items[2]);
+  const auto present = std::get<Features>(store.run(FindFeatures{"", "nobody", {"i5"}, "", ""}));
+  CHECK(present.catalog_version == "c1");
+  CHECK_FALSE(present.user);
+  CHECK(present.items[0]->block.bytes[0] == '1');
+  CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "wrong_catalog");
+}
+
+TEST_CASE("a name is computed once, and the names are bounded") {
+  Store store;
+  for (int round = 0; round < 3; ++round) store.run(ListItems{"", 100});
+  CHECK(store.named == static_cast<int>(store.names.size()));
+  CHECK(store.named <= 100);
+  store.run(FindFeatures{"", "u1", {"i1"}, "m2", ""});
+  for (int n = 0; n < 100; ++n) store.run(FindFeatures{"", "u1", {WorldData::item_id(n)}, "m2", ""});
+  CHECK(store.names.size() <= 150);
+}
+
+TEST_CASE("writes are seen by all who read after them") {
+  Store store;
+  const auto written = store.run(Write{PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});
+  CHECK(std::get<Written>(written).version == 2);
+  CHECK(std::get<Features>(store.run(FindFeatures{"", "u1", {}})).user->version == 2);
+  const auto refused = store.run(Write{PutUser{.tenant = "", .user = "u1", .history = {"nothing"}}});
+  CHECK(std::get<Refusal>(refused).code == "unknown_item");
+}
+
+TEST_CASE("faults: the store is slow, fails without writing, and hangs, but the coordination goes on") {
+  Store store;
+  const Job find = FindFeatures{"", "u1", {}};
+  store.faults.slowness = 1'000;
+  CHECK(store.port.begin({}, find, 0)->us >= 100'000);
+  store.faults = {.failing = true};
+  CHECK(std::get<Refusal>(store.run(find)).code == "storage_failed");
+  store.run(Write{DeleteUser{.tenant = "", .user = "u1"}});
+  CHECK(store.world.profile("", "u1"));
+  store.faults = {.hung_until = {5'000'000}};
+  CHECK(store.port.begin({4'000'000}, find, 0)->us >= 1'000'000);
+  CHECK(store.port.begin({5'000'000}, find, 0)->us < 1'000'000);
+  CHECK(std::get<Coordinated>(store.run(Coordinate{ReadKey{"k"}})).ok);
+  store.coordination.faults().away = true;
+  CHECK(store.port.begin({}, Coordinate{ReadKey{"k"}}, 0) == Duration{5'000});
+  CHECK(std::get<Refusal>(store.run(Coordinate{ReadKey{"k"}})).code == "coordination_away");
+}
+
+TEST_CASE("a cache-meta's port only coordinates") {
+  Store store;
+  CoordinationPort port(4, store.coordination, [] { return Instant{}; });
+  CHECK(port.begin({}, Coordinate{ReadKey{"k"}}, 0) == Duration{100});
+  CHECK(std::get<Coordinated>(port.run(Coordinate{ReadKey{"k"}}, 0)).ok);
+  CHECK(std::get<Refusal>(port.run(ListStored{}, 0)).code == "wrong_port");
+}

@@ -1,0 +1,260 @@
+#include "sim/ports/store_port.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "runtime/actor/block_name.h"
+#include "runtime/actor/planted.h"
+
+namespace troupe::sim {
+namespace {
+
+Refusal bad_pages() {
+  return {500, "bad_pages", "a page outside the arena, or not as many as the tokens need", "simulated store",
+          "pages of the arena"};
+}
+Refusal storage_failed() {
+  return {503, "storage_failed", "the disk fails", "simulated disk", "a disk that works and has room"};
+}
+Refusal unreachable(NodeId node) {
+  return {503, "peer_unreachable", "node " + std::to_string(node) + " cannot be read", "simulated transfer",
+          "a peer that lives, in the incarnation that was asked for"};
+}
+
+std::size_t half_of(std::size_t pages) { return (pages + 1) / 2; }
+
+Duration times(double us, double factor) { return {static_cast<std::int64_t>(us * factor)}; }
+
+}  // namespace
+
+StorePort::StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network,
+                     const PageRegistry& peers, const TransferFaults& faults, Violations& violations)
+    : options_(std::move(options)),
+      pages_(pages),
+      disk_(disk),
+      network_(network),
+      peers_(peers),
+      faults_(faults),
+      violations_(violations),
+      random_(options_.seed, mix(options_.node, 0x5706)) {
+  TROUPE_CHECK(options_.now, "a store has the time");
+}
+
+// ---- the start of a job ----
+
+std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint32_t lane) {
+  Running& running = running_[lane] = Running{};
+  if (const auto* pull = std::get_if<PullBlocks>(&job)) return begin_pull(now, *pull, running);
+  if (const auto* load = std::get_if<LoadBlocks>(&job)) {
+    begin_load(*load, running);
+    return time_of(now, *load);
+  }
+  if (const auto* save = std::get_if<SaveBlock>(&job)) {
+    if (dies_in(*save)) return std::nullopt;
+    watch(save->pages, running);
+    return disk_time(now, save->pages.size());
+  }
+  return disk_time(now, 0);
+}
+
+bool StorePort::dies_in(const SaveBlock& save) {
+  if (disk_.faults().torn != SimDisk::Torn::by_death || disk_.faults().failing) return false;
+  if (!pages_.hold(save.pages, save.block.tokens)) return false;
+  tear(save);
+  return true;
+}
+
+void StorePort::tear(const SaveBlock& save) {
+  disk_.put_torn({save.block, pages_.read(save.pages)}, random_);
+  if (options_.on_struck) options_.on_struck(options_.node, FaultKind::torn_save);
+}
+
+bool StorePort::loses_load() {
+  if (!chance(random_, disk_.faults().loads_lost)) return false;
+  if (options_.on_struck) options_.on_struck(options_.node, FaultKind::load_failing);
+  return true;
+}
+
+constexpr Duration copy_ends{300'000};  // after its lease, whatever is still to come
+
+Duration StorePort::disk_time(Instant now, std::uint64_t pages) const {
+  const double bytes = static_cast<double>(pages * options_.page_bytes);
+  const double us = static_cast<double>(options_.disk_latency.us) + bytes / options_.disk_bytes_per_us;
+  return disk_.faults().slowness.stretch(now, {static_cast<std::int64_t>(us)});
+}
+
+Duration StorePort::time_of(Instant now, const LoadBlocks& load) const {
+  std::uint64_t pages = 0;
+  for (const LoadBlocks::One& one : load.blocks) pages += one.pages.size();
+  return disk_time(now, pages);
+}
+
+void StorePort::begin_load(const LoadBlocks& load, Running& running) {
+  for (const LoadBlocks::One& one : load.blocks) {
+    if (!pages_.hold(one.pages, one.tokens)) continue;
+    const SimDisk::Record* record = disk_.find(one.name);
+    const std::size_t half = record ? half_of(std::min(one.pages.size(), record->pages.size())) : 0;
+    for (std::size_t i = 0; i < half; ++i) pages_.copy(one.pages[i], record->pages[i]);
+    watch(one.pages, running);
+  }
+}
+
+// Takes the first half of each block's pages.
+Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& running) {
+  running.lease_end = local_now() + Duration{pull.budget_us};
+  running.may_have_waited = now == last_end_;
+  running.reset = chance(random_, faults_.reset);
+  const Duration given_up{std::clamp<std::int64_t>(pull.budget_us, 0, options_.unreachable.us)};
+  std::uint64_t page_count = 0;
+  for (const PullBlocks::One& one : pull.blocks) page_count += one.from.size();
+  const std::uint64_t bytes = page_count * options_.page_bytes;
+  bytes_asked_ += bytes;
+  const auto time = network_.transfer(now, pull.node, options_.node, options_.pulls_take_time ? bytes : 0);
+  if (!time) return given_up;
+  const PageRegistry::Entry* peer = peers_.find(pull.node);
+  if (!peer || peer->incarnation != pull.incarnation) return *time;
+  running.remote.resize(pull.blocks.size());
+  for (std::size_t b = 0; b < pull.blocks.size(); ++b) {
+    const PullBlocks::One& one = pull.blocks[b];
+    running.corrupted.push_back(chance(random_, faults_.corrupted));
+    if (!peer->pages->hold(one.from, one.tokens) || !pages_.hold(one.to, one.tokens)) continue;
+    running.remote[b] = peer->pages->read(one.from);
+    for (std::size_t i = 0; i < half_of(one.to.size()); ++i) pages_.copy(one.to[i], running.remote[b][i]);
+    watch(one.to, running);
+  }
+  const Duration taken =
+      times(static_cast<double>(time->us), running.reset ? faults_.slowness / 2 : faults_.slowness);
+  return {std::min(taken.us, pull.budget_us + copy_ends.us)};
+}
+
+void StorePort::watch(std::span<const std::uint32_t> ids, Running& running) const {
+  for (const std::uint32_t id : ids)
+    if (id >= pages_.count()) return;
+  running.watched.push_back({{ids.begin(), ids.end()}, pages_.read(ids)});
+}
+
+// ---- the end of a job ----
+
+JobResult StorePort::run(const Job& job, std::uint32_t lane) {
+  auto running = running_.extract(lane);
+  TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  last_end_ = options_.now();
+  if (const auto* wanted = std::get_if<PullBlocks>(&job)) return pull(*wanted, running.mapped());
+  check_watched(running.mapped(), std::holds_alternative<SaveBlock>(job) ? "saved" : "loaded");
+  if (std::holds_alternative<ListStored>(job)) return list();
+  if (const auto* wanted = std::get_if<SaveBlock>(&job)) return save(*wanted);
+  if (const auto* wanted = std::get_if<LoadBlocks>(&job)) return load(*wanted);
+  if (const auto* wanted = std::get_if<EraseBlocks>(&job)) return erase(*wanted);
+  return Refusal{500, "wrong_port", "this job is for another port", "simulated store",
+                 "ListStored, SaveBlock, LoadBlocks, EraseBlocks or PullBlocks"};
+}
+
+void StorePort::check_watched(const Running& running, std::string_view what) {
+  for (const Watched& watched : running.watched)
+    if (pages_.rewritten(watched.ids, watched.pages))
+      violations_.report(3,
+                         "node " + std::to_string(options_.node) + ": page " +
+                             std::to_string(watched.ids[0]) + " and those after it changed while they were " +
+                             std::string(what),
+                         options_.now());
+}
+
+// ---- the disk ----
+
+JobResult StorePort::list() {
+  if (disk_.faults().failing) return storage_failed();
+  StoredList list;
+  std::vector<BlockName> bad;
+  for (const auto& [name, record] : disk_.records())
+    if (identical(name, record.block.name))
+      list.blocks.push_back(record.block);
+    else
+      bad.push_back(name);
+  for (const BlockName& name : bad) quarantine(name);
+  return list;
+}
+
+JobResult StorePort::save(const SaveBlock& save) {
+  if (!pages_.hold(save.pages, save.block.tokens)) return bad_pages();
+  if (disk_.faults().failing) return storage_failed();
+  if (pages_.checksum(save.pages) != save.block.checksum)
+    return Saved{false, "the pages do not match their checksum", true};
+  if (disk_.faults().torn != SimDisk::Torn::none) {
+    tear(save);
+    return Saved{false, "disk full", false, true};
+  }
+  if (!disk_.put({save.block, pages_.read(save.pages)})) return Saved{false, "disk full", false, true};
+  return Saved{true};
+}
+
+JobResult StorePort::load(const LoadBlocks& load) {
+  for (const LoadBlocks::One& one : load.blocks)
+    if (!pages_.hold(one.pages, one.tokens)) return bad_pages();
+  if (disk_.faults().failing) return storage_failed();
+  Loaded loaded;
+  for (const LoadBlocks::One& one : load.blocks) loaded.ok.push_back(load_one(one));
+  return loaded;
+}
+
+bool StorePort::load_one(const LoadBlocks::One& one) {
+  const SimDisk::Record* record = disk_.find(one.name);
+  if (!record || loses_load()) return false;
+  if (!identical(record->block.name, one.name) || record->pages.size() != one.pages.size()) {
+    quarantine(one.name);
+    return false;
+  }
+  if (record->block.tokens != one.tokens) return false;  // sound, but not what was asked for
+  for (std::size_t i = 0; i < one.pages.size(); ++i) pages_.copy(one.pages[i], record->pages[i]);
+  if (planted(Bug::skip_checksum)) return true;
+  if (record->block.checksum != one.checksum) return false;
+  if (pages_.checksum(one.pages) == one.checksum) return true;
+  quarantine(one.name);
+  return false;
+}
+
+JobResult StorePort::erase(const EraseBlocks& erase) {
+  if (disk_.faults().failing) return storage_failed();
+  for (const BlockName& name : erase.names) disk_.erase(name);
+  return Erased{};
+}
+
+void StorePort::quarantine(const BlockName& name) {
+  ++quarantined_;
+  disk_.erase(name);
+}
+
+// ---- other nodes' pages ----
+
+JobResult StorePort::pull(const PullBlocks& pull, const Running& running) {
+  check_watched(running, "pulled into");
+  const PageRegistry::Entry* peer = peers_.find(pull.node);
+  const bool cut = network_.is_cut(pull.node, options_.node) || network_.is_cut(options_.node, pull.node);
+  if (cut || running.reset || running.remote.empty() || !peer || peer->incarnation != pull.incarnation)
+    return unreachable(pull.node);
+  Pulled pulled;
+  for (std::size_t b = 0; b < pull.blocks.size(); ++b) {
+    const bool good = !running.remote[b].empty() && pull_one(pull.blocks[b], running, b, *peer->pages);
+    if (!good) ++bad_transfers_;
+    pulled.ok.push_back(good);
+  }
+  return pulled;
+}
+
+// The second half of the pages, and then a look at all of them.
+bool StorePort::pull_one(const PullBlocks::One& one, const Running& running, std::size_t index,
+                         const Pages& remote) {
+  const std::vector<Page>& before = running.remote[index];
+  const bool late = local_now() > running.lease_end;
+  if (!late && !running.may_have_waited && remote.rewritten(one.from, before))
+    violations_.report(3,
+                       "node " + std::to_string(options_.node) + ": the block " +
+                           to_hex(one.name).substr(0, 8) + " changed under its lease while it was pulled",
+                       options_.now());
+  const std::size_t half = half_of(one.to.size());
+  for (std::size_t i = 0; i < one.to.size(); ++i)
+    pages_.copy(one.to[i], i < half ? before[i] : remote.at(one.from[i]), late);
+  if (running.corrupted[index]) pages_.flip(one.to[random_.below(one.to.size())], random_.next());
+  return planted(Bug::skip_checksum) || pages_.checksum(one.to) == one.checksum;
+}
+
+}  // namespace troupe::sim

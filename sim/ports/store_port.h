@@ -1,0 +1,105 @@
+#pragma once
+// The simulated physical things of a KV-cache worker: the node's disk, and one-sided reads of other nodes'
+// pages. Reads of another node take half of the pages when the job begins and the rest when it ends, without
+// a word from the owner: pages that the owner has given to somebody else meanwhile show as a checksum that
+// does not match, and if the lease was still running, as a broken promise 3. The same for pages of this
+// process that change while they are saved to disk or loaded into.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/host/sim_host.h"
+#include "sim/base/violations.h"
+#include "sim/scenario/faults.h"
+#include "sim/world/pages.h"
+#include "sim/world/sim_disk.h"
+
+namespace troupe::sim {
+
+struct TransferFaults {
+  double reset = 0;      // share of the pulls that break off half way
+  double corrupted = 0;  // share of the blocks of which a bit is turned on the way
+  double slowness = 1;   // of the transfers of this node
+};
+
+struct StoreOptions {
+  NodeId node = 0;
+  std::uint64_t seed = 1;
+  std::uint64_t page_bytes = 65'536;  // of the real page, for times
+  bool pulls_take_time = true;        // beside the link's latency
+  Duration disk_latency{100};
+  double disk_bytes_per_us = 2'000;
+  Duration unreachable{
+      1'000'000};  // until a pull from a node that does not answer is given up, budget permitting
+  std::function<Instant()> now;        // virtual time
+  std::function<Instant()> local_now;  // the node's own clock, by which it judges leases; none: `now`
+  // The disk's fault of this kind has acted. A torn save by death does not end: kill the process by
+  // SimHost::at, since this may be called within begin().
+  std::function<void(NodeId, FaultKind)> on_struck;
+};
+
+class StorePort final : public SimPort {
+ public:
+  // All references outlive the port.
+  StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network, const PageRegistry& peers,
+            const TransferFaults& faults, Violations& violations);
+
+  std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
+  JobResult run(const Job& job, std::uint32_t lane) override;
+
+  std::uint64_t quarantined() const { return quarantined_; }      // lies of the disk that were found
+  std::uint64_t bad_transfers() const { return bad_transfers_; }  // blocks that did not match on arrival
+  std::uint64_t bytes_asked() const { return bytes_asked_; }      // of other nodes
+
+ private:
+  // Pages of this process under a job, as they were when it began.
+  struct Watched {
+    std::vector<std::uint32_t> ids;
+    std::vector<Page> pages;
+  };
+  struct Running {
+    std::vector<Watched> watched;
+    // Of a pull:
+    Instant lease_end;             // on the node's own clock
+    bool may_have_waited = false;  // then the lease began earlier than this job knows
+    bool reset = false;
+    std::vector<std::uint8_t> corrupted;    // per block
+    std::vector<std::vector<Page>> remote;  // per block, as it lay there at the start; empty: no such pages
+  };
+
+  Duration disk_time(Instant now, std::uint64_t pages) const;
+  Duration time_of(Instant now, const LoadBlocks& load) const;
+  void begin_load(const LoadBlocks& load, Running& running);
+  Duration begin_pull(Instant now, const PullBlocks& pull, Running& running);
+  bool dies_in(const SaveBlock& save);
+  void tear(const SaveBlock& save);
+  bool loses_load();
+  void watch(std::span<const std::uint32_t> ids, Running& running) const;
+  void check_watched(const Running& running, std::string_view what);
+  Instant local_now() const { return options_.local_now ? options_.local_now() : options_.now(); }
+
+  JobResult list();
+  JobResult save(const SaveBlock& save);
+  JobResult load(const LoadBlocks& load);
+  bool load_one(const LoadBlocks::One& one);
+  JobResult erase(const EraseBlocks& erase);
+  JobResult pull(const PullBlocks& pull, const Running& running);
+  bool pull_one(const PullBlocks::One& one, const Running& running, std::size_t index, const Pages& remote);
+  void quarantine(const BlockName& name);
+
+  StoreOptions options_;
+  Pages& pages_;
+  SimDisk& disk_;
+  SimNetwork& network_;
+  const PageRegistry& peers_;
+  const TransferFaults& faults_;
+  Violations& violations_;
+  SimRandom random_;
+  std::map<std::uint32_t, Running> running_;  // per lane
+  Instant last_end_{-1};
+  std::uint64_t quarantined_ = 0, bad_transfers_ = 0, bytes_asked_ = 0;
+};
+
+}  // namespace troupe::sim

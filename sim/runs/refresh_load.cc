@@ -1,0 +1,231 @@
+#include "sim/runs/refresh_load.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "router/request/plan.h"
+#include "sim/base/quantile.h"
+#include "sim/cluster/clients.h"
+#include "sim/cluster/cluster.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr Duration look_every{2'000}, precomputing_max{600'000'000}, second{1'000'000};
+
+class RefreshLoad {
+ public:
+  RefreshLoad(PlacesChange change, const RefreshLoadOptions& options)
+      : change_(change),
+        options_(options),
+        cluster_(calm(options.scenario), violations_),
+        clients_(cluster_, violations_) {}
+
+  RefreshLoadResult go() {
+    cluster_.start();
+    prepare();
+    const Instant begin = next_second();
+    const Instant changes = begin + options_.warm_up + options_.before;
+    const Instant end = changes + options_.during + options_.after;
+    clients_.start(begin, end);
+    advance(changes);
+    const double computed = metric(Metric::item_blocks_precomputed), moved = metric(Metric::item_bytes_moved);
+    const double refreshed = metric(Metric::items_refreshed);
+    change();
+    if (is_of_items()) count_wants();
+    watch(changes, end);
+    result_.before = window(begin + options_.warm_up, changes);
+    result_.during = window(changes, changes + options_.during);
+    result_.after = window(changes + options_.during, end);
+    result_.computed = metric(Metric::item_blocks_precomputed) - computed;
+    result_.moved_bytes = metric(Metric::item_bytes_moved) - moved;
+    result_.refreshed = metric(Metric::items_refreshed) - refreshed;
+    result_.hot = metric(Metric::items_hot);
+    clients_.stop();
+    advance(end + Duration{cluster_.scenario().deadline.us * 2});
+    clients_.check_overdue();
+    result_.violations = violations_.kept();
+    return std::move(result_);
+  }
+
+ private:
+  static Scenario calm(Scenario scenario) {
+    scenario.faults.clear();
+    scenario.precompute = true;
+    return scenario;
+  }
+  bool is_of_items() const { return change_ <= PlacesChange::new_item; }
+  double metric(Metric metric) { return cluster_.metrics().value(metric); }
+  Instant next_second() const { return {(cluster_.now().us / second.us + 1) * second.us}; }
+  void advance(Instant until) { cluster_.host().run_until(until); }
+
+  // Until the blocks of the catalog are where they belong, and with the worker that will come back gone.
+  void prepare() {
+    const NodeId last = cluster_.scenario().worker(cluster_.scenario().workers - 1);
+    advance(Instant{} + second);
+    await_precomputed();
+    if (change_ != PlacesChange::worker_returns) return;
+    cluster_.kill(last);
+    advance(cluster_.now() + options_.scenario.refresh.away_after + second);
+    await_precomputed();
+  }
+  void await_precomputed() {
+    const Instant latest = cluster_.now() + precomputing_max;
+    while (cluster_.precomputing() && cluster_.now() < latest) advance(cluster_.now() + look_every);
+  }
+
+  void change() {
+    const Scenario& s = cluster_.scenario();
+    const NodeId last = s.worker(s.workers - 1);
+    if (change_ == PlacesChange::worker_leaves) {
+      note_blocks_of(last);
+      cluster_.kill(last);
+    } else if (change_ == PlacesChange::worker_returns) {
+      note_blocks_of(last);
+      cluster_.restart(last);
+    } else {
+      make_hot();
+    }
+  }
+
+  // Items that hardly anybody asks for and that only one worker is to have; or one that is not there yet.
+  void make_hot() {
+    const Scenario& s = cluster_.scenario();
+    const bool is_campaign = change_ == PlacesChange::campaign;
+    items_ = is_campaign ? options_.campaign_items : 1;
+    first_ = s.items - items_;
+    while (first_ > s.items / 2 && !is_candidate(first_)) --first_;
+    const double share = is_campaign ? options_.campaign_share : options_.burst_share;
+    const double in_request = std::min(0.999, share * s.candidates);  // once at most
+    cluster_.world().item_flash = {is_campaign ? share : 1 - std::pow(1 - in_request, 1.0 / s.candidates),
+                                   first_, items_};
+    if (change_ == PlacesChange::new_item)
+      clients_.ask(PutItem{
+          0, WorldData::item_id(first_), "new", {11, 12, 13, 14, 15, 16, 17}, static_cast<Token>(first_)});
+    result_.blocks = items_ * static_cast<double>(s.workers - (change_ != PlacesChange::new_item));
+  }
+  bool is_candidate(std::uint32_t number) {
+    const std::string id = WorldData::item_id(number);
+    const bool there = cluster_.world().item(id, cluster_.versions().catalog_version).has_value();
+    return cluster_.places()->nodes_of(id).size() == 1 && there == (change_ != PlacesChange::new_item);
+  }
+
+  BlockName block(const Item& item) const {
+    const NameContext names{cluster_.versions().model_version,
+                            "toy pages of " + std::to_string(cluster_.scenario().page_tokens)};
+    return router::item_block(cluster_.form(), names, item.tokens);
+  }
+  bool holds(NodeId node, const BlockName& name) {
+    const Node& worker = cluster_.node(node);
+    const PoolBlock* found = worker.kv_worker ? worker.kv_worker->pool().find(name) : nullptr;
+    return found && found->state == BlockState::ready;
+  }
+
+  // What belongs there; if it leaves: there alone.
+  void note_blocks_of(NodeId node) {
+    const std::string catalog = cluster_.versions().catalog_version;
+    for (std::uint32_t number = 0; number < cluster_.scenario().items; ++number) {
+      const std::string id = WorldData::item_id(number);
+      const auto item = cluster_.world().item(id, catalog);
+      const std::vector<NodeId> nodes = cluster_.places()->nodes_of(id);
+      if (!item || std::ranges::count(nodes, node) == 0) continue;
+      if (change_ == PlacesChange::worker_leaves && nodes.size() > 1) continue;
+      blocks_.push_back(block(*item));
+    }
+    result_.blocks = static_cast<double>(blocks_.size());
+  }
+
+  bool is_through() {
+    const Scenario& s = cluster_.scenario();
+    std::vector<NodeId> workers;
+    for (std::uint32_t i = 0; i < s.workers; ++i)
+      if (cluster_.host().alive(s.worker(i))) workers.push_back(s.worker(i));
+    if (is_of_items())
+      return knows_blocks() && std::ranges::all_of(workers, [&](NodeId node) {
+               return std::ranges::all_of(blocks_, [&](const BlockName& name) { return holds(node, name); });
+             });
+    if (change_ == PlacesChange::worker_returns) workers = {s.worker(s.workers - 1)};
+    while (!blocks_.empty() &&  // those that were there once are not looked at again
+           std::ranges::any_of(workers, [&](NodeId node) { return holds(node, blocks_.back()); }))
+      blocks_.pop_back();
+    return blocks_.empty();
+  }
+
+  // A new item has none before it is stored.
+  bool knows_blocks() {
+    if (!blocks_.empty()) return true;
+    const std::string catalog = cluster_.versions().catalog_version;
+    for (std::uint32_t number = first_; number < first_ + items_; ++number)
+      if (const auto item = cluster_.world().item(WorldData::item_id(number), catalog))
+        blocks_.push_back(block(*item));
+    return !blocks_.empty();
+  }
+
+  // What requests want of the items' blocks. (What is wanted in the background belongs, or may not displace.)
+  void count_wants() {
+    const Instant changed = cluster_.now();
+    cluster_.host().set_event_trace([this, changed](Instant now, Address to, const Event& event) {
+      const auto* received = std::get_if<Received>(&event);
+      const auto* ask =
+          received && to.role == Role::kv_worker && received->from.role == Role::inference_worker
+              ? std::get_if<AcquireBlocks>(&received->message)
+              : nullptr;
+      if (!ask || ask->belongs || !ask->may_evict || !knows_blocks()) return;
+      for (const BlockWant& want : ask->wants) {
+        if (std::ranges::find(blocks_, want.name) == blocks_.end()) continue;
+        ++result_.wanted;
+        if (holds(to.node, want.name)) continue;
+        ++result_.missed;
+        result_.last_missed_ms = static_cast<double>((now - changed).us) * 1e-3;
+      }
+    });
+  }
+
+  void watch(Instant changed, Instant end) {
+    while (cluster_.now() < end) {
+      advance(std::min(end, cluster_.now() + look_every));
+      if (!std::isnan(result_.through_ms) || !is_through()) continue;
+      result_.through_ms = static_cast<double>((cluster_.now() - changed).us) * 1e-3;
+      if (is_of_items()) advance(end);
+    }
+  }
+
+  RefreshWindow window(Instant from, Instant to) {
+    RefreshWindow sum;
+    std::vector<float> latencies;
+    const auto& rows = clients_.seconds();
+    for (std::int64_t i = from.us / second.us; i < to.us / second.us; ++i) {
+      if (i >= std::ssize(rows)) break;
+      const Second& row = rows[static_cast<std::size_t>(i)];
+      sum.requests += row.sent;
+      sum.failed += row.refused + row.expired;
+      latencies.insert(latencies.end(), row.latency_ms.begin(), row.latency_ms.end());
+    }
+    sum.p50_ms = quantile(latencies, 0.5);
+    sum.p99_ms = quantile(std::move(latencies), 0.99);
+    return sum;
+  }
+
+  const PlacesChange change_;
+  const RefreshLoadOptions& options_;
+  Violations violations_;
+  Cluster cluster_;
+  Clients clients_;
+  std::uint32_t first_ = 0, items_ = 0;  // that become hot
+  std::vector<BlockName> blocks_;        // of those; or of a worker, that were not seen yet where they go
+  RefreshLoadResult result_;
+};
+
+}  // namespace
+
+std::string_view name_of(PlacesChange change) {
+  constexpr std::string_view names[] = {"an item becomes hot", "fifty items become hot",
+                                        "a new item is hot at once", "a worker leaves", "a worker returns"};
+  return names[static_cast<std::size_t>(change)];
+}
+
+RefreshLoadResult run_refresh_load(PlacesChange change, const RefreshLoadOptions& options) {
+  return RefreshLoad(change, options).go();
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,115 @@
+#include "sim/runs/run.h"
+
+#include <algorithm>
+
+#include "sim/cluster/clients.h"
+#include "sim/cluster/cluster.h"
+#include "sim/cluster/inspector.h"
+#include "sim/injector/injector.h"
+#include "sim/runs/trace.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr Duration inspect_every{100'000}, look_every{20'000}, precomputing_max{120'000'000};
+
+class Run {
+ public:
+  Run(const Scenario& scenario, const RunOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        cluster_(scenario, violations_),
+        clients_(cluster_, violations_),
+        injector_(cluster_, clients_, violations_),
+        inspector_(cluster_, clients_, violations_) {
+    if (!options.trace) return;
+    trace_to(cluster_.host(), options.trace);
+    injector_.trace = [this](const std::string& line) {
+      options_.trace(time_text(cluster_.now()) + "  " + line);
+    };
+  }
+
+  RunResult go() {
+    cluster_.start();
+    const Instant calm = Instant{} + scenario_.warm_up + scenario_.safety;
+    const Instant judged = calm + scenario_.recovery, end = judged + scenario_.liveness;
+    clients_.start(Instant{} + Duration{scenario_.warm_up.us / 4}, end);
+    injector_.arrange();
+    watch_kills();
+    SimHost& host = cluster_.host();
+    host.at(calm, [this] { injector_.heal(); });
+    host.at(calm, [this] { clients_.set_must_succeed(scenario_.harmless); });
+    host.at(judged, [this] { clients_.set_must_succeed(true); });
+    if (scenario_.harmless)
+      host.at(Instant{} + scenario_.warm_up, [this] { clients_.set_must_succeed(true); });
+    for (Instant at{}; at < end + inspector_.quiet(); at = at + inspect_every)
+      host.at(at, [this] {
+        cluster_.follow_catalog();
+        inspector_.look();
+      });
+    if (advance(end + inspector_.quiet()) && end_precomputing()) inspector_.judge_end();
+    return result();
+  }
+
+ private:
+  // Promise 6 speaks of requests that are sent five heartbeats or more after a kill, when nothing else is
+  // wrong; the swarm judges their share.
+  void watch_kills() {
+    for (const Fault& fault : scenario_.faults) {
+      if (!scenario_.drill || (fault.kind != FaultKind::kill && fault.kind != FaultKind::wipe)) return;
+      const Instant at = Instant{} + fault.at;
+      using Since = Asked::SinceKill;
+      for (const auto& [beats, since] :
+           {std::pair{0, Since::unknown}, std::pair{5, Since::a_while}, std::pair{10, Since::long_ago}})
+        cluster_.host().at(at + Duration{beats * scenario_.heartbeat.us},
+                           [this, since = since] { clients_.set_since_kill(since); });
+    }
+  }
+
+  // False if it was broken off.
+  bool advance(Instant end) {
+    while (cluster_.now() < end) {
+      cluster_.host().run_until(std::min(end, cluster_.now() + look_every));
+      if (options_.first_violation_ends && violations_.count() > 0) return false;
+    }
+    return true;
+  }
+
+  // Nobody waits for the blocks of the whole catalog, so slow devices may be at them long after the last
+  // request. That ends by itself; what is left over then is judged.
+  bool end_precomputing() {
+    if (!cluster_.precomputing()) return true;
+    const Instant latest = cluster_.now() + precomputing_max;
+    while (cluster_.precomputing() && cluster_.now() < latest)
+      if (!advance(cluster_.now() + inspect_every)) return false;
+    return advance(cluster_.now() + inspector_.quiet());
+  }
+
+  RunResult result() {
+    RunResult result;
+    result.seed = scenario_.seed;
+    result.digest = cluster_.host().digest();
+    result.events = cluster_.host().events();
+    result.violations = violations_.kept();
+    result.injected = injector_.injected();
+    result.missed = injector_.missed();
+    result.meetings = injector_.meetings();
+    result.tally = clients_.tally();
+    for (auto& [id, node] : cluster_.nodes()) result.tally.kills += node.kills;
+    return result;
+  }
+
+  const Scenario scenario_;
+  const RunOptions options_;
+  Violations violations_;
+  Cluster cluster_;
+  Clients clients_;
+  Injector injector_;
+  Inspector inspector_;
+};
+
+}  // namespace
+
+RunResult run(const Scenario& scenario, const RunOptions& options) { return Run(scenario, options).go(); }
+
+}  // namespace troupe::sim

@@ -1,0 +1,34 @@
+#pragma once
+// Runs one scenario from its start to its verdict: builds the cluster, lets the clients ask and the faults
+// strike, judges every answer and the state in between, and counts what met what.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/actor/messages.h"
+#include "sim/base/violations.h"
+#include "sim/cluster/phases.h"
+#include "sim/cluster/tally.h"
+#include "sim/scenario/scenario.h"
+
+namespace troupe::sim {
+
+struct RunOptions {
+  bool first_violation_ends = true;
+  std::function<void(const std::string& line)> trace;  // one line for each message and fault; empty: none
+};
+
+struct RunResult {
+  std::uint64_t seed = 0, digest = 0, events = 0;
+  std::vector<Violation> violations;                            // empty: all promises were kept
+  std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: struck, and found nothing to act on
+  Meetings meetings{};
+  Tally tally;
+};
+
+RunResult run(const Scenario& scenario, const RunOptions& options = {});
+
+}  // namespace troupe::sim

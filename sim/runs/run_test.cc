@@ -1,0 +1,65 @@
+#include "sim/runs/run.h"
+
+#include <doctest/doctest.h>
+
+#include "sim/runs/swarm.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+TEST_CASE("a cluster without faults answers every request, and the same seed runs the same twice") {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    CAPTURE(seed);
+    const Scenario scenario = draw_scenario(seed, {.no_faults = true});
+    const RunResult result = run(scenario);
+    for (const Violation& violation : result.violations) {
+      CAPTURE(violation.what);
+      CHECK(violation.promise == 0);
+    }
+    CHECK(result.tally.answered > 0);
+    CHECK(result.digest == run(scenario).digest);
+  }
+}
+
+TEST_CASE("faults strike, their phases are counted, and the trace tells of them") {
+  Scenario scenario = draw_scenario(3);
+  scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};
+  int lines = 0, strikes = 0;
+  RunOptions options;
+  options.trace = [&](const std::string& line) {
+    ++lines;
+    strikes += line.find("fault strikes") != line.npos;
+  };
+  const RunResult result = run(scenario, options);
+  CHECK(strikes == 1);
+  CHECK(lines > 1'000);
+  CHECK(result.injected[static_cast<std::size_t>(FaultKind::kill)] == 1);
+  CHECK(result.tally.kills >= 1);
+  std::uint32_t met = 0;
+  for (const std::uint32_t count : result.meetings[static_cast<std::size_t>(FaultKind::kill)]) met += count;
+  CHECK(met > 0);
+}
+
+TEST_CASE("what is left over is judged when the catalog's blocks have been computed, however slowly") {
+  Scenario scenario;
+  scenario.us_per_token = 8'000;  // a dozen seconds for 256 items; who is full is seen by trying in vain
+  scenario.items = 1'000;
+  scenario.requests_per_s = 0.5;
+  scenario.deadline = {5'000'000};
+  const RunResult result = run(scenario);
+  for (const Violation& violation : result.violations) {
+    CAPTURE(violation.what);
+    CHECK(violation.promise == 0);
+  }
+  CHECK(result.tally.answered > 0);
+}
+
+TEST_CASE("a swarm gives the same sums on one thread and on two") {
+  SwarmOptions options{.first = 1, .last = 8};
+  const SwarmResult one = run_swarm(options);
+  options.threads = 2;
+  const SwarmResult two = run_swarm(options);
+  CHECK(one.events == two.events);
+  CHECK(one.meetings == two.meetings);
+  CHECK(one.seeds == 8);
+}

@@ -1,0 +1,128 @@
+#include "sim/runs/saturation.h"
+
+#include <algorithm>
+
+#include "sim/base/quantile.h"
+#include "sim/cluster/cluster.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr Duration slice{20'000}, settled{2'000'000};  // settled: a leader, everybody's first heartbeats
+constexpr Duration given_up{600'000'000};              // without an answer the cluster is stuck
+
+double share(double part, double rest) { return part + rest > 0 ? part / (part + rest) : 0; }
+double seconds(Duration time) { return static_cast<double>(time.us) * 1e-6; }
+
+class Saturation {
+ public:
+  explicit Saturation(const SaturationOptions& options)
+      : options_(options), cluster_(calm(options.scenario), violations_), clients_(cluster_, violations_) {}
+
+  SaturationResult go() {
+    cluster_.start();
+    go_offline();
+    clients_.keep_asking(options_.requests, options_.in_flight);
+    go_until(options_.warm_up);
+    const State warm = look();
+    go_until(options_.warm_up + options_.measured);
+    sum_up(warm, look());
+    clients_.stop();
+    cluster_.host().run_until(cluster_.now() + Duration{2 * cluster_.scenario().deadline.us});
+    clients_.check_overdue();
+    result_.violations = violations_.kept();
+    return std::move(result_);
+  }
+
+ private:
+  struct State {
+    Instant at;
+    Tally tally;
+    double user_plans = 0, item_plans = 0, hit_user = 0, made_user = 0, hit_item = 0, made_item = 0;
+    double busy_us = 0, pulled_bytes = 0;
+  };
+
+  static Scenario calm(Scenario scenario) {
+    scenario.faults.clear();
+    return scenario;
+  }
+
+  void go_offline() {
+    cluster_.host().run_until(cluster_.now() + settled);
+    const Instant end = cluster_.now() + options_.offline_max;
+    if (options_.scenario.precompute)
+      while (cluster_.precomputing() && cluster_.now() < end)
+        cluster_.host().run_until(cluster_.now() + slice);
+    result_.offline_s = seconds(cluster_.now() - Instant{});
+    result_.items_ahead = static_cast<std::uint64_t>(metric(Metric::item_blocks_precomputed));
+  }
+
+  void go_until(std::uint64_t outcomes) {
+    Instant moved = cluster_.now();
+    for (std::uint64_t before = ended(); ended() < outcomes && cluster_.now() < moved + given_up;) {
+      cluster_.host().run_until(cluster_.now() + slice);
+      clients_.check_overdue();
+      if (ended() > before) moved = cluster_.now();
+      before = ended();
+      if (options_.progress)
+        options_.progress(static_cast<double>(before) /
+                          static_cast<double>(options_.warm_up + options_.measured));
+    }
+  }
+  std::uint64_t ended() {
+    const Tally& tally = clients_.tally();
+    return tally.answered + tally.refused + tally.expired;
+  }
+  double metric(Metric m) { return cluster_.metrics().value(m); }
+
+  State look() {
+    State state{cluster_.now(), clients_.tally()};
+    state.user_plans = metric(Metric::plans_user);
+    state.item_plans = metric(Metric::plans_item);
+    state.hit_user = metric(Metric::blocks_hit_user);
+    state.made_user = metric(Metric::blocks_computed_user);
+    state.hit_item = metric(Metric::blocks_hit_item);
+    state.made_item = metric(Metric::blocks_computed_item);
+    for (const auto& [id, node] : cluster_.nodes()) {
+      if (node.compute) state.busy_us += static_cast<double>(node.compute->busy().us);
+      if (node.store) state.pulled_bytes += static_cast<double>(node.store->bytes_asked());
+    }
+    return state;
+  }
+
+  void sum_up(const State& from, const State& to) {
+    SaturationResult& r = result_;
+    r.measured_s = seconds(to.at - from.at);
+    r.answered = to.tally.answered - from.tally.answered;
+    r.refused = to.tally.refused - from.tally.refused;
+    r.expired = to.tally.expired - from.tally.expired;
+    const auto answered = static_cast<double>(std::max<std::uint64_t>(r.answered, 1));
+    r.requests_per_s = static_cast<double>(r.answered) / r.measured_s;
+    const auto reused = static_cast<double>(to.tally.tokens_reused - from.tally.tokens_reused);
+    r.token_hit_rate = reused / static_cast<double>(to.tally.tokens_total - from.tally.tokens_total);
+    r.user_plans = share(to.user_plans - from.user_plans, to.item_plans - from.item_plans);
+    r.user_hit_rate = share(to.hit_user - from.hit_user, to.made_user - from.made_user);
+    r.item_hit_rate = share(to.hit_item - from.hit_item, to.made_item - from.made_item);
+    r.device_busy = (to.busy_us - from.busy_us) * 1e-6 / r.measured_s / options_.scenario.workers;
+    r.pulled_mb = (to.pulled_bytes - from.pulled_bytes) * 1e-6 / answered;
+    r.events = cluster_.host().events();
+    std::vector<float> latencies;
+    const auto& rows = clients_.seconds();
+    for (auto i = static_cast<std::size_t>(from.at.us / 1'000'000); i < rows.size(); ++i)
+      latencies.insert(latencies.end(), rows[i].latency_ms.begin(), rows[i].latency_ms.end());
+    r.p50_ms = quantile(latencies, 0.5);
+    r.p99_ms = quantile(std::move(latencies), 0.99);
+  }
+
+  const SaturationOptions& options_;
+  Violations violations_;
+  Cluster cluster_;
+  Clients clients_;
+  SaturationResult result_;
+};
+
+}  // namespace
+
+SaturationResult run_saturated(const SaturationOptions& options) { return Saturation(options).go(); }
+
+}  // namespace troupe::sim

@@ -1,0 +1,111 @@
+#include "sim/runs/saturation.h"
+
+#include <doctest/doctest.h>
+
+#include "placement/cost/device_profiles.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+// Two nodes with all roles, 200 items of 10 tokens, users of 300 tokens; each fifth request is of the same
+// user.
+SaturationOptions small_options() {
+  SaturationOptions options;
+  Scenario& s = options.scenario;
+  s.together = true;
+  s.workers = s.routers = 2;
+  s.tenants = 1;
+  s.items = 200;
+  s.users = 500;
+  s.candidates = 10;
+  s.item_tokens = s.page_tokens = 10;
+  s.profiles = {300, 0.5, 900};
+  s.whole_catalogs = true;
+  s.writes_share = 0;
+  s.store = false;
+  s.pages = 4'000;
+  s.item_share = 0.1;
+  s.deadline = {10'000'000};
+  s.in_flight_max = s.queue_max = 1'000;
+  s.batch_tokens_max = 1'000;
+  s.placement = ItemPlacement::replicate;
+  s.hardware = {placement::find_device("A100-40G"), placement::find_shape("qwen2-1.5b")};
+  s.us_per_token = 20;
+  options.requests = [n = 0U](TracedRequest& request) mutable {
+    request.user = WorldData::user_id(n % 5 == 0 ? 0 : n % 500);
+    request.candidates.clear();
+    for (std::uint32_t c = 0; c < 10; ++c)
+      request.candidates.push_back(WorldData::item_id((n * 7 + c * 13) % 200));
+    ++n;
+    return true;
+  };
+  options.warm_up = 50;
+  options.measured = 300;
+  options.in_flight = 16;
+  return options;
+}
+
+SaturationResult run(SaturationOptions options) {
+  SaturationResult result = run_saturated(options);
+  for (const Violation& violation : result.violations) {
+    CAPTURE(violation.what);
+    CHECK(violation.promise == 0);
+  }
+  CHECK(result.refused + result.expired == 0);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("devices are never idle, and items are there before anybody asks") {
+  SaturationOptions options = small_options();
+  options.scenario.policy = router::Policy::item;
+  const SaturationResult result = run(options);
+  CHECK(result.answered > 260);  // time goes on in steps
+  CHECK(result.answered < 340);
+  CHECK(result.items_ahead > 0);
+  CHECK(result.item_hit_rate == 1);
+  CHECK(result.user_plans == 0);
+  CHECK(result.device_busy > 0.7);
+  CHECK(result.device_busy < 1.1);
+  CHECK(result.token_hit_rate > 0.1);
+  CHECK(result.requests_per_s * result.measured_s == doctest::Approx(static_cast<double>(result.answered)));
+  const SaturationResult again = run(options);
+  CHECK(again.events == result.events);
+  CHECK(again.requests_per_s == result.requests_per_s);
+}
+
+TEST_CASE("without reuse every token is computed, and it takes longer") {
+  SaturationOptions options = small_options();
+  options.scenario.policy = router::Policy::recompute;
+  options.scenario.precompute = false;
+  const SaturationResult none = run(options);
+  CHECK(none.token_hit_rate == 0);
+  options = small_options();
+  options.scenario.policy = router::Policy::user;
+  const SaturationResult user = run(options);
+  CHECK(user.user_plans == 1);
+  CHECK(user.user_hit_rate > 0.15);
+  CHECK(user.requests_per_s > none.requests_per_s);
+}
+
+TEST_CASE("pulls for which batches stand still cost more on a slower link; a slow host link bounds all") {
+  SaturationOptions options = small_options();
+  options.scenario.policy = router::Policy::item;
+  options.scenario.placement = ItemPlacement::hash;
+  options.scenario.item_share = 0.03;  // a shard of a hundred, and little more
+  options.scenario.pulls_stall = true;
+  options.scenario.link.bytes_per_us = 10'000;
+  const SaturationResult fast = run(options);
+  options.scenario.link.bytes_per_us = 100;
+  const SaturationResult slow = run(options);
+  CHECK(fast.pulled_mb > 0);
+  CHECK(slow.requests_per_s < 0.7 * fast.requests_per_s);
+  options.scenario.link.bytes_per_us = 10'000;
+  options.scenario.host_bytes_per_us = 20;  // an item of 287 kB in 14 ms
+  const SaturationResult host = run(options);
+  CHECK(host.requests_per_s < 25);
+  CHECK(fast.requests_per_s > 100);
+}

@@ -1,0 +1,27 @@
+#include "sim/runs/swarm.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+TEST_CASE("a swarm breaks promise 6 by the share of requests answered after a kill, if there are enough") {
+  SwarmResult result;
+  CHECK(result.kept_all());
+  result.tally.after_kill = 1'000;
+  result.tally.after_kill_ok = 990;
+  CHECK(result.kept_all());
+  result.tally.after_kill_ok = 989;
+  CHECK_FALSE(result.kept_all());
+  result.tally.after_kill = 999;
+  CHECK(result.kept_all());
+  result.tally.long_after_kill = 10'000;
+  result.tally.long_after_kill_ok = 9'990;
+  CHECK(result.kept_all());
+  result.tally.long_after_kill_ok = 9'989;
+  CHECK_FALSE(result.kept_all());
+  CHECK(result.share_checks()[1].broken());
+  result = {};
+  result.failures.resize(1);
+  CHECK_FALSE(result.kept_all());
+}

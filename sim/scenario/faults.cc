@@ -1,0 +1,34 @@
+#include "sim/scenario/faults.h"
+
+#include <cstdio>
+
+namespace troupe::sim {
+namespace {
+
+struct Row {
+  std::string_view name, text;
+};
+constexpr Row rows[] = {
+#define TROUPE_X(name, text) {#name, text},
+    TROUPE_FOR_EACH_FAULT(TROUPE_X)
+#undef TROUPE_X
+};
+static_assert(std::size(rows) == fault_kinds);
+
+}  // namespace
+
+std::string_view name_of(FaultKind kind) { return rows[static_cast<std::size_t>(kind)].name; }
+std::string_view text_of(FaultKind kind) { return rows[static_cast<std::size_t>(kind)].text; }
+
+std::string describe(const Fault& fault) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%9.3fs +%.3fs  %s", static_cast<double>(fault.at.us) * 1e-6,
+                static_cast<double>(fault.lasts.us) * 1e-6, std::string(name_of(fault.kind)).c_str());
+  std::string line = text;
+  line += fault.node == 0 ? " everywhere" : " node " + std::to_string(fault.node);
+  if (fault.peer != 0) line += " and node " + std::to_string(fault.peer);
+  std::snprintf(text, sizeof text, " (intensity %.2f)", fault.intensity);
+  return line + text;
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,376 @@
+#include "sim/scenario/scenario.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/base/check.h"
+#include "placement/cost/device_profiles.h"
+#include "runtime/settings/knobs.h"
+#include "sim/base/random.h"
+
+namespace troupe::sim {
+namespace {
+
+double real(SimRandom& random, double low, double high) { return low + (high - low) * unit(random); }
+std::int64_t between(SimRandom& random, std::int64_t low, std::int64_t high) {  // both included
+  return random.between({low}, {high}).us;
+}
+
+// Log-uniform in [low, high], which must lie inside the knob's own range.
+std::int64_t draw_knob(SimRandom& random, std::string_view name, std::int64_t low, std::int64_t high) {
+  const Knob* knob = find_knob(name);
+  TROUPE_CHECK(knob, "the knob is in the table");
+  const double value =
+      std::exp(real(random, std::log(static_cast<double>(low)), std::log(static_cast<double>(high) + 0.999)));
+  const auto drawn = std::clamp(static_cast<std::int64_t>(value), low, high);
+  const std::string unit = knob->kind == KnobKind::duration ? "us" : "";
+  TROUPE_CHECK(std::holds_alternative<KnobValue>(parse_knob(*knob, std::to_string(drawn) + unit)),
+               "the simulation draws inside the knob's range");
+  return drawn;
+}
+
+void draw_topology(SimRandom& random, const DrawLimits& limits, Scenario& s) {
+  s.together = chance(random, s.drill ? 0.1 : 0.25);
+  s.routers = 1 + static_cast<std::uint32_t>(random.below(3));
+  s.cache_metas = 1 + static_cast<std::uint32_t>(random.below(2));
+  s.workers = s.drill ? 3 + static_cast<std::uint32_t>(random.below(4))
+                      : 1 + static_cast<std::uint32_t>(random.below(6));
+  if (limits.nodes) {
+    const std::uint32_t nodes = std::max(1U, *limits.nodes);
+    if (nodes < 4) s.together = true;
+    s.routers = std::max(1U, std::min(s.routers + nodes / 64, nodes / 3));
+    s.cache_metas = std::max(1U, std::min(s.cache_metas, nodes / 3));
+    s.workers = s.together ? nodes : nodes - s.routers - s.cache_metas;
+  }
+  if (s.together) s.routers = s.workers;
+  s.cache_metas = std::min(s.cache_metas, s.together ? s.workers : s.cache_metas);
+}
+
+void draw_knobs(SimRandom& random, Scenario& s) {
+  s.page_tokens = static_cast<std::uint32_t>(draw_knob(random, "pool.page_tokens", 1, 16));
+  s.lanes = static_cast<std::uint32_t>(draw_knob(random, "inference.executors", 1, 4));
+  s.queue_max = static_cast<std::uint32_t>(draw_knob(random, "inference.queue_max", 8, 256));
+  s.batch_tokens_max = static_cast<std::uint32_t>(draw_knob(random, "inference.batch_tokens_max", 64, 4096));
+  s.in_flight_max = static_cast<std::uint32_t>(draw_knob(random, "router.requests_in_flight_max", 32, 512));
+  s.deadline = {draw_knob(random, "router.deadline", 400'000, 2'000'000)};
+  s.frequency_window = {draw_knob(random, "router.frequency_window", 2'000'000, 30'000'000)};
+  s.item_share = real(random, 0.2, 0.8);
+  const router::Policy policies[] = {router::Policy::recompute, router::Policy::user, router::Policy::item,
+                                     router::Policy::bat, router::Policy::planner};
+  s.policy = policies[random.below(std::size(policies))];
+  s.store = chance(random, 0.8);
+  s.precompute = chance(random, 0.5);
+  s.read_lease = {chance(random, 0.5) ? 5'000'000 : 300'000};
+}
+
+void draw_hardware(SimRandom& random, Scenario& s) {
+  constexpr std::string_view devices[] = {"A100-40G", "A100-80G", "H20", "H100", "H200", "4090D"};
+  constexpr std::string_view shapes[] = {"qwen2-1.5b", "llama3-1b", "qwen3-0.6b", "qwen3-1.7b"};
+  s.hardware = {placement::find_device(devices[random.below(std::size(devices))]),
+                placement::find_shape(shapes[random.below(std::size(shapes))])};
+  const placement::CostModel cost(s.hardware->device, s.hardware->shape);
+  s.batch_overhead = {static_cast<std::int64_t>(cost.prefill_us(1, 0))};
+  s.us_per_token = (cost.prefill_us(200, 0) - cost.prefill_us(1, 0)) / 199;
+}
+
+// The pool holds a part of what the users and items would need, so that something has to leave.
+void draw_load(SimRandom& random, Scenario& s) {
+  s.items = 20 + static_cast<std::uint32_t>(random.below(300));
+  s.users = 4 + static_cast<std::uint32_t>(random.below(80));
+  s.tenants = 1 + static_cast<std::uint32_t>(random.below(3));
+  s.candidates = 2 + static_cast<std::uint32_t>(random.below(14));
+  s.skew = real(random, 0.3, 1.1);
+  s.writes_share = chance(random, 0.5) ? real(random, 0.0, 0.1) : 0;
+  const double tokens = s.items * 6.0 + s.users * s.tenants * 24.0;
+  s.pages = static_cast<std::uint32_t>(std::max(32.0, real(random, 0.1, 1.2) * tokens / s.page_tokens));
+  s.us_per_token = real(random, 5, 60);
+  s.batch_overhead = {between(random, 100, 3'000)};
+  if (chance(random, 0.3)) draw_hardware(random, s);
+  s.link.latency_min = {between(random, 20, 200)};
+  s.link.latency_max = {s.link.latency_min.us + between(random, 10, 2'000)};
+  s.link.bytes_per_us = std::exp(real(random, std::log(125.0), std::log(12'500.0)));
+  const double request_us =
+      (s.candidates * 6 + 30) * s.us_per_token + static_cast<double>(s.batch_overhead.us);
+  s.capacity_per_s = 1e6 * s.workers * s.lanes / request_us;
+  s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * s.capacity_per_s, 5.0, 120.0);
+}
+
+// From a stream of its own, so that what else a seed draws stays what it was.
+void draw_placement(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x91ace);
+  constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
+                                      ItemPlacement::hot_and_cold};
+  if (chance(random, 0.5)) s.placement = others[random.below(std::size(others))];
+  if (s.placement == ItemPlacement::any || chance(random, 0.3)) return;
+  s.refresh.window = static_cast<std::uint32_t>(between(random, 64, 2'048));
+  s.refresh.hot_share = real(random, 0.005, 0.1);
+  s.refresh.away_after = {between(random, 1'000'000, 4'000'000)};
+}
+
+// What a kind of fault asks of the cluster to make sense.
+bool fits(const Scenario& s, FaultKind kind) {
+  switch (kind) {
+    case FaultKind::bridge:
+      return s.nodes() >= 3;
+    case FaultKind::isolate:
+    case FaultKind::one_way:
+    case FaultKind::false_alarm:
+      return s.nodes() >= 2;
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
+      return s.store;
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+      return s.workers >= 2;
+    case FaultKind::two_leaders:
+      return s.cache_metas >= 2;
+    default:
+      return true;
+  }
+}
+
+// Where it happens. Devices, disks and memory are a worker's; of the rest any node's.
+NodeId draw_target(SimRandom& random, const Scenario& s, FaultKind kind) {
+  switch (kind) {
+    case FaultKind::device_hang:
+    case FaultKind::device_error:
+    case FaultKind::device_nan:
+    case FaultKind::slow_node:
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
+    case FaultKind::model_load_failing:
+    case FaultKind::memory_corruption:
+    case FaultKind::memory_pressure:
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+      return s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
+    case FaultKind::features_slow:
+    case FaultKind::features_failing:
+    case FaultKind::features_hung:
+      return s.router(static_cast<std::uint32_t>(random.below(s.routers)));
+    case FaultKind::coordination_away:  // routers and cache-metas ask it
+      if (chance(random, 0.5)) return 0;
+      return 1 + static_cast<NodeId>(random.below(s.together ? s.routers : s.routers + s.cache_metas));
+    case FaultKind::loss:
+    case FaultKind::doubling:
+    case FaultKind::reordering:
+      if (chance(random, 0.5)) return 0;
+      break;
+    case FaultKind::coordination_slow:
+    case FaultKind::two_leaders:
+    case FaultKind::stale_leader:
+    case FaultKind::overload:
+    case FaultKind::flash_crowd:
+    case FaultKind::malformed:
+    case FaultKind::poison:
+    case FaultKind::profile_storm:
+    case FaultKind::deletes:
+    case FaultKind::model_swap:
+    case FaultKind::catalog_swap:
+    case FaultKind::cold_start:
+      return 0;
+    default:
+      break;
+  }
+  return 1 + static_cast<NodeId>(random.below(s.nodes()));
+}
+
+Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
+  Fault fault{.kind = kind};
+  fault.at = {s.warm_up.us + between(random, 0, s.safety.us * 3 / 4)};
+  const std::int64_t longest = s.warm_up.us + s.safety.us - fault.at.us;
+  fault.lasts = {std::min(
+      longest, chance(random, 0.3) ? between(random, 20'000, 200'000) : between(random, 200'000, 2'500'000))};
+  fault.node = draw_target(random, s, kind);
+  if (kind == FaultKind::false_alarm || kind == FaultKind::bridge)
+    fault.peer = 1 + static_cast<NodeId>(random.below(s.nodes()));
+  if (kind == FaultKind::two_leaders) {  // longer than a lease, and until the other leads
+    fault.peer = s.router(static_cast<std::uint32_t>(random.below(s.routers)));
+    fault.lasts = {std::min(longest, between(random, 10, 16) * s.heartbeat.us)};
+  }
+  fault.intensity = real(random, 0.05, 1.0);
+  return fault;
+}
+
+// Kinds that a cluster with workers to spare answers through, if its clients are not cut off from it. Poison
+// is none: a popular user whose every request kills two workers leaves no worker to spare.
+bool is_harmless(FaultKind kind, bool at_router) {
+  switch (kind) {
+    case FaultKind::kill:
+    case FaultKind::wipe:
+    case FaultKind::pause:
+    case FaultKind::isolate:
+    case FaultKind::one_way:
+      return !at_router;
+    case FaultKind::doubling:
+    case FaultKind::reordering:
+    case FaultKind::false_alarm:
+    case FaultKind::transfer_reset:
+    case FaultKind::transfer_slow:
+    case FaultKind::transfer_corruption:
+    case FaultKind::memory_corruption:
+    case FaultKind::coordination_away:
+    case FaultKind::coordination_slow:
+    case FaultKind::two_leaders:
+    case FaultKind::stale_leader:
+    case FaultKind::disk_full:
+    case FaultKind::disk_failing:
+    case FaultKind::disk_slow:
+    case FaultKind::disk_corrupt:
+    case FaultKind::disk_swapped:
+    case FaultKind::torn_save:
+    case FaultKind::load_failing:
+    case FaultKind::memory_pressure:
+    case FaultKind::device_error:
+    case FaultKind::device_nan:
+    case FaultKind::profile_storm:
+    case FaultKind::deletes:
+    case FaultKind::model_swap:
+    case FaultKind::model_load_failing:
+    case FaultKind::catalog_swap:
+    case FaultKind::drain:
+    case FaultKind::malformed:
+    case FaultKind::clock_drift:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A cluster that can lose a worker answers every request in spite of these.
+bool all_harmless(const Scenario& s) {
+  if (!s.drill || s.together || s.workers < 3 || s.deadline.us < 1'600'000) return false;
+  return std::ranges::all_of(s.faults, [&](const Fault& fault) {
+    const bool at_router = fault.node >= 1 && fault.node <= s.routers;
+    return is_harmless(fault.kind, at_router);
+  });
+}
+
+std::vector<FaultKind> kinds_for(const DrawLimits& limits, const Scenario& s) {
+  std::vector<FaultKind> kinds;
+  for (std::size_t i = 0; i < fault_kinds; ++i) {
+    const auto kind = static_cast<FaultKind>(i);
+    const bool asked = limits.kinds.empty() || std::ranges::count(limits.kinds, kind) > 0;
+    if (asked && fits(s, kind)) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+// Several kinds at once, as they come.
+void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario& s) {
+  std::vector<FaultKind> chosen;
+  for (std::uint64_t i = 2 + random.below(6); i > 0; --i) chosen.push_back(kinds[random.below(kinds.size())]);
+  const double tenth_minutes = static_cast<double>(s.safety.us) / 6e6;
+  const auto total =
+      static_cast<std::size_t>(static_cast<double>(4 + random.below(14)) * std::max(1.0, tenth_minutes));
+  for (std::size_t i = 0; i < total; ++i)
+    s.faults.push_back(draw_fault(random, s, chosen[i % chosen.size()]));
+  std::ranges::stable_sort(s.faults, {}, [](const Fault& fault) { return fault.at.us; });
+}
+
+// One kind, one after the other, each with time to recover; a slow node stays slow for long.
+void draw_drill(SimRandom& random, FaultKind kind, Scenario& s) {
+  const std::int64_t rest = 12 * s.heartbeat.us, end = s.warm_up.us + s.safety.us;
+  for (std::int64_t at = s.warm_up.us + 1'000; at < end;) {
+    Fault fault = draw_fault(random, s, kind);
+    fault.at = {at + between(random, 0, 300'000)};
+    if (kind == FaultKind::slow_node) fault.lasts = s.safety;
+    if (kind == FaultKind::poison)
+      fault.lasts = {4 * (s.deadline.us + 4 * s.heartbeat.us)};  // asked several times
+    fault.lasts = {std::min(fault.lasts.us, end - fault.at.us)};
+    at = fault.at.us + fault.lasts.us + rest;
+    if (fault.lasts.us > 0) s.faults.push_back(fault);
+  }
+}
+
+void draw_faults(SimRandom& random, const DrawLimits& limits, Scenario& s) {
+  const std::vector<FaultKind> kinds = kinds_for(limits, s);
+  if (kinds.empty() || limits.no_faults) return;
+  if (s.drill) return draw_drill(random, kinds[random.below(kinds.size())], s);
+  draw_storm(random, kinds, s);
+}
+
+bool has(const Scenario& s, FaultKind kind) {
+  return std::ranges::any_of(s.faults, [&](const Fault& fault) { return fault.kind == kind; });
+}
+
+// Makes the devices so slow that the cluster can do no more than this, and asks for this share of it.
+void slow_down(Scenario& s, double capacity_max, double share) {
+  if (s.capacity_per_s > capacity_max) {
+    const double slower = s.capacity_per_s / capacity_max;
+    s.hardware.reset();
+    s.us_per_token *= slower;
+    s.batch_overhead.us = static_cast<std::int64_t>(static_cast<double>(s.batch_overhead.us) * slower);
+    s.capacity_per_s = capacity_max;
+  }
+  s.requests_per_s = share * s.capacity_per_s;
+  const double request_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;  // of one, alone
+  s.deadline.us = std::max(s.deadline.us, static_cast<std::int64_t>(15 * request_us));
+}
+
+// An overload has to be more than the cluster can do, and not more than a run can take; who drains has to
+// have plans that wait.
+void fit_load(Scenario& s) {
+  if (has(s, FaultKind::overload)) return slow_down(s, 150, 0.4);
+  if (s.drill && has(s, FaultKind::drain)) slow_down(s, 150, 0.5);
+}
+
+// Where every request must be answered there is room for what waits, until a process that is gone is known to
+// be, and then for an answer of the index: twice as much, as the load comes by chance.
+void fit_bounds(Scenario& s) {
+  const std::int64_t wait_us = 3 * s.heartbeat.us + s.deadline.us / 10;
+  const double waiting = s.requests_per_s * static_cast<double>(wait_us) * 1e-6;
+  s.in_flight_max = std::max(s.in_flight_max, static_cast<std::uint32_t>(2 * waiting));
+}
+
+}  // namespace
+
+Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
+  SimRandom random(seed, 0x5ce7a510);
+  Scenario s;
+  s.seed = seed;
+  s.drill = chance(random, 0.4);
+  draw_topology(random, limits, s);
+  draw_knobs(random, s);
+  if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
+  draw_load(random, s);
+  draw_placement(seed, s);
+  s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
+  if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
+  draw_faults(random, limits, s);
+  fit_load(s);
+  s.harmless = all_harmless(s);
+  if (s.harmless) fit_bounds(s);
+  s.drifts = has(s, FaultKind::clock_drift);
+  return s;
+}
+
+std::string describe(const Scenario& s) {
+  char text[512];
+  std::snprintf(
+      text, sizeof text,
+      "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
+      "deadline %.3g s; %u items, %u users of %u tenants, %.0f requests/s of %u candidates; "
+      "%zu faults in %.1f s%s",
+      static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
+      s.together ? " on the same nodes" : "", std::string(router::name_of(s.policy)).c_str(), s.pages,
+      s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
+      s.requests_per_s, s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
+      s.drill ? " (drill)" : "");
+  return text;
+}
+
+}  // namespace troupe::sim

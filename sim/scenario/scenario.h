@@ -1,0 +1,109 @@
+#pragma once
+// One run of the simulation, drawn from its seed before it starts: who is in the cluster, how the knobs
+// stand, what the clients do, which faults happen when. The same seed and limits give the same scenario;
+// everything else in the run is drawn from streams of the same seed, so (commit, seed) is the whole recipe
+// (promise 17).
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "placement/cost/cost_model.h"
+#include "router/ahead/current_places.h"
+#include "router/request/policy.h"
+#include "runtime/host/sim_network.h"
+#include "sim/scenario/faults.h"
+
+namespace troupe::sim {
+
+// A device and the model that it runs: their times come from the cost model.
+struct Hardware {
+  placement::DeviceProfile device;
+  placement::ModelShape shape;
+};
+
+// Profiles as long as those of a data set: log-normal, cut at `max`. Mean 0: a few events, as the world draws
+// them.
+struct ProfileLengths {
+  double mean = 0, sigma = 0;  // tokens; of their logarithm
+  std::uint32_t max = 0;
+};
+
+// Where item blocks are computed ahead: by one worker after the other, on all, on one by hash, or the hottest
+// few on all and the others on one (BAT §6.4).
+enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold };
+
+struct Scenario {
+  std::uint64_t seed = 1;
+
+  // Nodes 1..routers have a router and a door; then follow the cache-metas; then the workers, each with a
+  // KV-cache worker, an inference worker and an allocator agent. `together`: every node has all roles (the
+  // first `cache_metas` of them a cache-meta), and there are `workers` nodes.
+  std::uint32_t routers = 1, cache_metas = 1, workers = 2;
+  bool together = false;
+
+  // Knobs, inside the ranges of the knob table.
+  std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 64, batch_tokens_max = 1'000;
+  std::uint32_t in_flight_max = 256;
+  double item_share = 0.5;
+  router::Policy policy = router::Policy::bat;
+  Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
+  bool store = true, precompute = true;
+  ItemPlacement placement = ItemPlacement::any;
+  router::RefreshConfig refresh;  // of the placement, while serving
+  std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
+  std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
+
+  // The hardware.
+  double us_per_token = 20;      // of a device, newly computed
+  Duration batch_overhead{500};  // of a device, per batch
+  SimNetwork::Link link;
+  double pull_share = 0.25;          // what routers take a pull for, as a share of computing the block
+  std::optional<Hardware> hardware;  // instead of the two times above
+  // With hardware: pages lie in host memory, and what a batch reuses comes to the device at this speed, each
+  // layer's while those before it are computed. 0: they lie where they are used.
+  double host_bytes_per_us = 0;
+  // With hardware: a batch stands still while what it reuses from other nodes comes over the link, as in an
+  // engine that fetches at the start of a pass. False: pulls go on beside other batches, as Troupe's do.
+  bool pulls_stall = false;
+
+  // The data and the load.
+  std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;
+  double skew = 0.7;              // Zipf exponent of items and users
+  std::uint32_t item_tokens = 0;  // of every item; 0: drawn for each
+  ProfileLengths profiles;
+  double requests_per_s = 40;
+  double capacity_per_s = 100;  // about, without any reuse
+  double writes_share = 0.02;   // of the requests, that change a profile or an item
+  bool whole_catalogs = false;  // every catalog version has every item
+
+  Duration warm_up{1'000'000};   // without faults, before the safety phase
+  Duration safety{6'000'000};    // with faults
+  Duration recovery{4'000'000};  // without faults; nothing is asked of it
+  Duration liveness{3'000'000};  // without faults; everything must succeed
+  std::vector<Fault> faults;     // in order of time
+  bool drill = false;            // one kind of fault only, so that its own promise can be judged
+  // Fixed before faults are left out, so that a shorter list is judged as the whole one.
+  bool harmless = false;  // every request has to be answered, also while the faults last
+  bool drifts = false;    // clocks run at different rates
+
+  NodeId router(std::uint32_t i) const { return 1 + i; }
+  NodeId cache_meta(std::uint32_t i) const { return together ? 1 + i : 1 + routers + i; }
+  NodeId worker(std::uint32_t i) const { return together ? 1 + i : 1 + routers + cache_metas + i; }
+  NodeId nodes() const { return together ? workers : routers + cache_metas + workers; }
+  Duration total() const { return {warm_up.us + safety.us + recovery.us + liveness.us}; }
+};
+
+struct DrawLimits {
+  std::optional<std::uint32_t> nodes;  // exactly so many
+  std::optional<double> minutes;       // of the safety phase
+  std::vector<FaultKind> kinds;        // empty: all
+  bool no_faults = false;
+};
+
+Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits = {});
+
+// "seed 17: 2 routers, 1 cache-meta, 4 workers, …": what a person wants to know of it.
+std::string describe(const Scenario& scenario);
+
+}  // namespace troupe::sim

@@ -1,0 +1,62 @@
+#include "sim/scenario/scenario.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+TEST_CASE("a scenario is its seed's, and other seeds have others") {
+  CHECK(describe(draw_scenario(7)) == describe(draw_scenario(7)));
+  CHECK(draw_scenario(7).faults == draw_scenario(7).faults);
+  CHECK(describe(draw_scenario(7)) != describe(draw_scenario(8)));
+}
+
+TEST_CASE(
+    "every kind of fault is drawn by some seed, and strikes inside the safety phase at a node that there "
+    "is") {
+  std::vector<std::size_t> drawn(fault_kinds);
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    const Scenario s = draw_scenario(seed);
+    for (const Fault& fault : s.faults) {
+      ++drawn[static_cast<std::size_t>(fault.kind)];
+      CHECK(fault.at.us >= s.warm_up.us);
+      CHECK(fault.at.us + fault.lasts.us <= s.warm_up.us + s.safety.us);
+      CHECK(fault.node <= s.nodes());
+    }
+  }
+  for (std::size_t kind = 0; kind < fault_kinds; ++kind) {
+    CAPTURE(name_of(static_cast<FaultKind>(kind)));
+    CHECK(drawn[kind] > 0);
+  }
+}
+
+TEST_CASE("limits hold: so many nodes, these kinds only, none at all") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    CAPTURE(seed);
+    for (const std::uint32_t nodes : {1U, 2U, 3U, 7U, 100U}) {
+      const Scenario s = draw_scenario(seed, {.nodes = nodes});
+      CHECK(s.nodes() == nodes);
+      CHECK(s.workers > 0);
+    }
+    for (const Fault& fault : draw_scenario(seed, {.kinds = {FaultKind::kill, FaultKind::pause}}).faults)
+      CHECK((fault.kind == FaultKind::kill || fault.kind == FaultKind::pause));
+    CHECK(draw_scenario(seed, {.no_faults = true}).faults.empty());
+  }
+}
+
+TEST_CASE("where every request must be answered, a router holds what comes while a loss is not known yet") {
+  std::size_t harmless = 0, small = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    const Scenario s = draw_scenario(seed);
+    const double waiting = s.requests_per_s * static_cast<double>(3 * s.heartbeat.us) * 1e-6;
+    if (s.harmless) CHECK(s.in_flight_max > 1.5 * waiting);
+    harmless += s.harmless;
+    small += s.in_flight_max < 40;
+  }
+  CHECK(harmless > 0);
+  CHECK(small > 0);  // and elsewhere it gets full
+}

@@ -1,0 +1,91 @@
+#include "sim/world/pages.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "kernels/base/check.h"
+#include "sim/base/random.h"
+
+namespace troupe::sim {
+namespace {
+
+// Never 0, which is "none".
+std::uint32_t mark(std::uint64_t hash) { return static_cast<std::uint32_t>(hash) | 1; }
+
+std::uint64_t take(std::uint64_t sum, const Fingerprint& print) {
+  return mix(sum, print.of_layer[0], print.of_layer[1]);
+}
+
+}  // namespace
+
+std::uint32_t block_mark(const BlockName& name) {
+  return mark(hash_of({reinterpret_cast<const char*>(name.bytes.data()), name.bytes.size()}));
+}
+
+// The owner of a user's block is "<length of the tenant>:<tenant><user>".
+std::uint32_t tenant_mark(SegmentKind kind, std::string_view owner) {
+  if (kind != SegmentKind::user) return 0;
+  const std::size_t colon = owner.find(':');
+  if (colon == std::string_view::npos) return 0;
+  std::size_t length = 0;
+  std::from_chars(owner.data(), owner.data() + colon, length);
+  return mark(hash_of(owner.substr(colon + 1, length)));
+}
+
+std::uint32_t model_mark(std::string_view model_version) { return mark(hash_of(model_version)); }
+
+Pages::Pages(std::uint32_t count, std::uint32_t page_tokens) : page_tokens_(page_tokens), pages_(count) {
+  TROUPE_CHECK(page_tokens > 0, "a page holds tokens");
+}
+
+bool Pages::hold(std::span<const std::uint32_t> ids, std::size_t tokens) const {
+  return ids.size() == pages_for(tokens, page_tokens_) &&
+         std::all_of(ids.begin(), ids.end(), [&](std::uint32_t id) { return id < count(); });
+}
+
+void Pages::write(std::uint32_t id, const Fingerprint& print, const Provenance& from) {
+  copy(id, Page{print, from});
+}
+
+void Pages::copy(std::uint32_t id, const Page& content, bool late) {
+  pages_[id] = content;
+  pages_[id].writing = ++writings_;
+  pages_[id].late = late;
+}
+
+std::uint64_t Pages::checksum(std::span<const std::uint32_t> ids) const {
+  std::uint64_t sum = ids.size();
+  for (const std::uint32_t id : ids) sum = take(sum, pages_[id].print);
+  return sum;
+}
+
+std::vector<Page> Pages::read(std::span<const std::uint32_t> ids) const {
+  std::vector<Page> copies;
+  copies.reserve(ids.size());
+  for (const std::uint32_t id : ids) copies.push_back(pages_[id]);
+  return copies;
+}
+
+bool Pages::rewritten(std::span<const std::uint32_t> ids, std::span<const Page> since) const {
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (pages_[ids[i]].writing != since[i].writing) return true;
+  return false;
+}
+
+void Pages::flip(std::uint32_t id, std::uint64_t bit) { sim::flip(pages_[id], bit); }
+
+void Pages::tear(std::uint32_t id, std::uint32_t other) {
+  pages_[id].print.of_layer[layers - 1] = pages_[other].print.of_layer[layers - 1];
+}
+
+std::uint64_t checksum_of(std::span<const Page> pages) {
+  std::uint64_t sum = pages.size();
+  for (const Page& page : pages) sum = take(sum, page.print);
+  return sum;
+}
+
+void flip(Page& page, std::uint64_t bit) {
+  page.print.of_layer[bit / 64 % layers] ^= std::uint64_t{1} << (bit % 64);
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,93 @@
+#include "sim/world/pages.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+const Provenance somewhere{1, 2, 3};
+
+Pages three_pages() {
+  Pages pages(5, 4);
+  for (std::uint32_t id = 0; id < 3; ++id) pages.write(id, fingerprint({{7, 8}}, id, 12, 4), somewhere);
+  return pages;
+}
+
+}  // namespace
+
+TEST_CASE("the checksum follows every bit, the order and the number of pages, and nothing else") {
+  Pages pages = three_pages();
+  const std::vector<std::uint32_t> ids{0, 1, 2};
+  const std::uint64_t sum = pages.checksum(ids);
+  CHECK(checksum_of(pages.read(ids)) == sum);
+  for (std::uint64_t bit = 0; bit < 64 * layers; ++bit) {
+    pages.flip(1, bit);
+    CHECK(pages.checksum(ids) != sum);
+    pages.flip(1, bit);
+  }
+  CHECK(pages.checksum(std::vector<std::uint32_t>{0, 2, 1}) != sum);
+  CHECK(pages.checksum(std::vector<std::uint32_t>{0, 1}) != sum);
+  for (const std::uint32_t id : ids) pages.copy(id + 2, pages.at(id));
+  Pages elsewhere(3, 4);
+  for (std::uint32_t id = 0; id < 3; ++id) elsewhere.write(id, fingerprint({{7, 8}}, id, 12, 4), {});
+  CHECK(elsewhere.checksum(ids) == sum);
+}
+
+TEST_CASE("writing shows, even of the same content; a bit that turns is no writing") {
+  Pages pages = three_pages();
+  const std::vector<std::uint32_t> ids{0, 1};
+  const std::vector<Page> before = pages.read(ids);
+  CHECK_FALSE(pages.rewritten(ids, before));
+  pages.flip(0, 5);
+  CHECK_FALSE(pages.rewritten(ids, before));
+  pages.flip(0, 5);
+  pages.copy(1, pages.at(1));
+  CHECK(pages.rewritten(ids, before));
+}
+
+TEST_CASE("a torn page is half another one") {
+  Pages pages = three_pages();
+  const std::uint64_t sum = pages.checksum(std::vector<std::uint32_t>{0});
+  pages.tear(0, 1);
+  CHECK(pages.checksum(std::vector<std::uint32_t>{0}) != sum);
+  CHECK(pages.at(0).print.of_layer[0] == fingerprint({{7, 8}}, 0, 12, 4).of_layer[0]);
+  CHECK(pages.at(0).print.of_layer[1] == pages.at(1).print.of_layer[1]);
+}
+
+TEST_CASE("a copy keeps where its content came from, and whether it came late") {
+  Pages pages = three_pages();
+  pages.copy(4, pages.at(1), true);
+  CHECK(pages.at(4).from == somewhere);
+  CHECK(pages.at(4).late);
+  pages.copy(4, pages.at(4));
+  CHECK_FALSE(pages.at(4).late);
+}
+
+TEST_CASE("pages hold as many tokens as they should, inside the arena") {
+  const Pages pages(5, 4);
+  CHECK(pages.hold(std::vector<std::uint32_t>{0, 4}, 8));
+  CHECK(pages.hold(std::vector<std::uint32_t>{0, 4}, 5));
+  CHECK_FALSE(pages.hold(std::vector<std::uint32_t>{0, 4}, 9));
+  CHECK_FALSE(pages.hold(std::vector<std::uint32_t>{0, 4}, 4));
+  CHECK_FALSE(pages.hold(std::vector<std::uint32_t>{0, 5}, 8));
+}
+
+TEST_CASE("marks tell tenants of users' blocks apart, and public blocks from them") {
+  CHECK(tenant_mark(SegmentKind::item, "i1") == 0);
+  CHECK(tenant_mark(SegmentKind::user, "1:au1") == tenant_mark(SegmentKind::user, "1:au2"));
+  CHECK(tenant_mark(SegmentKind::user, "1:au1") != tenant_mark(SegmentKind::user, "1:bu1"));
+  CHECK(tenant_mark(SegmentKind::user, "1:au1") != tenant_mark(SegmentKind::user, "2:au1"));
+  CHECK(tenant_mark(SegmentKind::user, "0:u1") != 0);
+}
+
+TEST_CASE("the registry forgets the dead") {
+  Pages pages(1, 4);
+  PageRegistry registry;
+  CHECK(registry.find(3) == nullptr);
+  registry.put(3, 2, &pages);
+  CHECK(registry.find(3)->incarnation == 2);
+  registry.remove(3);
+  CHECK(registry.find(3) == nullptr);
+}

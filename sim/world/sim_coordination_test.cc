@@ -1,0 +1,58 @@
+#include "sim/world/sim_coordination.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+const Coordinate write_once{WriteKey{"k", "v", 0, 0}};
+const Coordinate ask_key{ReadKey{"k"}};
+
+SimCoordination coordination() { return {1, Duration{100}, Duration{100}, Duration{5'000}}; }
+
+}  // namespace
+
+TEST_CASE("questions are answered as of their end, and watches wait if there is nothing new") {
+  SimCoordination all = coordination();
+  CHECK(all.time_of({0}, 1, write_once) == Duration{100});
+  const auto written = std::get<Coordinated>(all.ask({100}, 1, write_once));
+  CHECK(written.ok);
+  const Coordinate watch{WatchKey{"k", written.revision, 7'000}}, old{WatchKey{"k", 0, 7'000}};
+  CHECK(all.time_of({0}, 1, watch) == Duration{7'100});
+  CHECK(all.time_of({0}, 1, old) == Duration{100});
+  all.faults().slowness = 4;
+  CHECK(all.time_of({0}, 1, ask_key) == Duration{400});
+}
+
+TEST_CASE("who is cut off, and everybody while it is away, is refused after the timeout") {
+  SimCoordination all = coordination();
+  all.faults().cut_off = {2};
+  CHECK(all.time_of({0}, 2, ask_key) == Duration{5'000});
+  CHECK(std::get<Refusal>(all.ask({0}, 2, write_once)).status == 503);
+  CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).revision == 0);
+  all.faults() = {.away = true};
+  CHECK(std::get<Refusal>(all.ask({0}, 1, ask_key)).code == "coordination_away");
+}
+
+TEST_CASE("an answer may be lost after the change took place") {
+  SimCoordination all = coordination();
+  all.faults().answers_lost = 1;
+  CHECK(std::holds_alternative<Refusal>(all.ask({0}, 1, write_once)));
+  all.faults() = {};
+  CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).value == "v");
+}
+
+TEST_CASE("every change is told, also one whose answer is lost, and no question that changes nothing") {
+  SimCoordination all = coordination();
+  std::vector<std::string> seen;
+  all.on_change = [&] { seen.push_back(all.state().keys().at("k").value); };
+  all.faults().answers_lost = 1;
+  all.ask({0}, 1, write_once);
+  all.faults() = {};
+  all.ask({1}, 1, write_once);  // the key is there
+  all.ask({2}, 1, ask_key);
+  all.ask({3}, 1, {WriteKey{"k", "w", all.state().last(), 0}});
+  CHECK(seen == std::vector<std::string>{"v", "w"});
+}

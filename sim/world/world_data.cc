@@ -1,0 +1,282 @@
+#include "sim/world/world_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "kernels/base/check.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr std::size_t grown_events_max = 1'000;  // of a profile; no prompt has room for more
+
+enum Purpose : std::uint64_t { of_item = 1, of_absence, of_change, of_user, of_twin };
+
+Refusal unknown_item(const std::string& id, std::size_t index) {
+  return {404, "unknown_item", "item \"" + id + "\" is not in the catalog",
+          "history[" + std::to_string(index) + "]", "items of the catalog"};
+}
+
+}  // namespace
+
+WorldData::WorldData(WorldOptions options)
+    : options_(std::move(options)),
+      item_popularity_(options_.items, options_.item_exponent),
+      user_popularity_(options_.users, options_.user_exponent) {
+  TROUPE_CHECK(!options_.catalogs.empty() && !options_.tenants.empty(), "a world has a catalog and a tenant");
+  TROUPE_CHECK(options_.item_tokens_min > 0 && options_.event_tokens_min > 0, "items and events have tokens");
+}
+
+Token WorldData::rows() const { return std::max(options_.vocabulary, static_cast<Token>(options_.items)); }
+
+// ---- catalog ----
+
+std::optional<std::size_t> WorldData::find_catalog(std::string_view catalog) const {
+  const auto at = std::find(options_.catalogs.begin(), options_.catalogs.end(), catalog);
+  if (at == options_.catalogs.end()) return {};
+  return static_cast<std::size_t>(at - options_.catalogs.begin());
+}
+
+void WorldData::set_present(std::string_view catalog) {
+  const auto at = find_catalog(catalog);
+  TROUPE_CHECK(at, "a catalog of the world");
+  present_ = *at;
+}
+
+// The number in "i12", if there is one and it is written as item_id does.
+std::optional<std::uint32_t> WorldData::number_of(std::string_view id, char letter,
+                                                  std::uint32_t count) const {
+  if (id.size() < 2 || id[0] != letter || (id[1] == '0' && id.size() > 2)) return {};
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(id.data() + 1, id.data() + id.size(), number);
+  if (error != std::errc{} || end != id.data() + id.size() || number >= count) return {};
+  return number;
+}
+
+std::vector<Token> WorldData::made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const {
+  std::vector<Token> tokens(min + key % (max - min + 1));
+  for (Token& token : tokens)
+    token = static_cast<Token>((key = scramble(key)) % static_cast<std::uint64_t>(options_.vocabulary));
+  return tokens;
+}
+
+std::optional<Item> WorldData::made_item(std::uint32_t number, std::size_t catalog) const {
+  const std::uint64_t key = mix(options_.seed, of_item, number);
+  if (to_unit(mix(key, of_absence, catalog)) < options_.absent) return {};
+  std::size_t made = catalog;  // the last version that changed it
+  while (made > 0 && to_unit(mix(key, of_change, made)) >= options_.changed) --made;
+  Item item;
+  item.id = item_id(number);
+  item.title = item.id;
+  item.tokens = made_tokens(mix(key, made), options_.item_tokens_min, options_.item_tokens_max);
+  item.identifier = static_cast<Token>(number);
+  return item;
+}
+
+const WorldData::ItemChange* WorldData::change_of(std::string_view id, Edition edition) const {
+  if (item_changes_.empty()) return nullptr;
+  const auto at = item_changes_.find(id);
+  if (at == item_changes_.end()) return nullptr;
+  const ItemChange* last = nullptr;
+  for (const ItemChange& change : at->second)
+    if (change.edition <= edition) last = &change;
+  return last;
+}
+
+std::optional<Item> WorldData::item_at(std::string_view id, std::size_t catalog, Edition edition) const {
+  if (const ItemChange* change = change_of(id, edition)) {
+    if (!change->put) return {};
+    return Item{change->put->item, change->put->title, change->put->tokens, change->put->identifier, {}};
+  }
+  const auto number = number_of(id, 'i', options_.items);
+  return number ? made_item(*number, catalog) : std::nullopt;
+}
+
+std::optional<Item> WorldData::item(std::string_view id, std::string_view catalog) const {
+  return item(id, catalog, edition_);
+}
+
+std::optional<Item> WorldData::item(std::string_view id, std::string_view catalog, Edition edition) const {
+  const auto at = find_catalog(catalog);
+  return at ? item_at(id, *at, edition) : std::nullopt;
+}
+
+// Decimal numbers below `options_.items` in the order of their texts: 0 1 10 100 … 11 … 2 …; "" after the
+// last.
+std::string WorldData::next_made_id(std::string_view after) const {
+  const std::uint64_t count = options_.items;
+  if (count == 0 || (!after.empty() && after[0] > 'i')) return "";
+  if (after.empty() || after[0] < 'i' || after == "i") return item_id(0);
+  std::uint64_t number = 0;
+  std::size_t digits = 1;
+  for (; digits < after.size() && after[digits] >= '0' && after[digits] <= '9' && number < count; ++digits)
+    number = number * 10 + static_cast<std::uint64_t>(after[digits] - '0');
+  const bool below_it = digits == after.size() || after[digits] < '0';  // "i12", or something before "i120"
+  if (number == 0) return count > 1 && after != "i" ? item_id(1) : "";
+  if (number < count && below_it && number * 10 < count) return item_id(number * 10);
+  while (number > 0 && (number % 10 == 9 || number + 1 >= count)) number /= 10;
+  return number == 0 ? "" : item_id(number + 1);
+}
+
+ItemList WorldData::list(const ListItems& wanted) const {
+  ItemList list;
+  std::string made = next_made_id(wanted.after);
+  auto changed = item_changes_.upper_bound(wanted.after);
+  while (list.items.size() < wanted.count) {
+    const bool more = changed != item_changes_.end();
+    if (made.empty() && !more) break;
+    const bool take_made = !made.empty() && (!more || made <= changed->first);
+    const std::string id = take_made ? made : changed->first;
+    if (more && changed->first == id) ++changed;
+    if (take_made) made = next_made_id(id);
+    if (auto item = item_at(id, present_, edition_)) list.items.push_back(std::move(*item));
+  }
+  list.last = made.empty() && changed == item_changes_.end();
+  return list;
+}
+
+// ---- users ----
+
+bool WorldData::is_twin(std::uint64_t user) const {
+  return to_unit(mix(options_.seed, of_twin, user)) < options_.twins;
+}
+
+// Two uniform numbers make a standard normal one (Box and Muller).
+Profile WorldData::long_profile(std::uint64_t key) const {
+  const double normal =
+      std::sqrt(-2 * std::log(to_unit(mix(key, 1)))) * std::cos(2 * std::numbers::pi * to_unit(mix(key, 2)));
+  const double sigma = options_.history_sigma;
+  const double drawn = options_.history_mean * std::exp(sigma * normal - sigma * sigma / 2);
+  const auto length =
+      static_cast<std::uint32_t>(std::clamp(drawn, 1.0, static_cast<double>(options_.history_max)));
+  Profile profile{.version = 1};
+  profile.tokens = made_tokens(mix(key, 3), length, length);
+  for (std::uint32_t left = length; left > 0; left -= profile.events.back())
+    profile.events.push_back(std::min(left, options_.event_tokens_max));
+  return profile;
+}
+
+std::optional<Profile> WorldData::made_profile(std::string_view tenant, std::string_view user) const {
+  const auto number = number_of(user, 'u', options_.users);
+  if (!number ||
+      std::find(options_.tenants.begin(), options_.tenants.end(), tenant) == options_.tenants.end())
+    return {};
+  const std::uint64_t key = mix(options_.seed, of_user, *number, is_twin(*number) ? 0 : hash_of(tenant));
+  if (options_.history_mean > 0) return long_profile(key);
+  Profile profile{.version = 1};
+  const std::uint64_t events = options_.events_min + key % (options_.events_max - options_.events_min + 1);
+  for (std::uint64_t e = 0; e < events; ++e) {
+    const auto tokens = made_tokens(mix(key, e), options_.event_tokens_min, options_.event_tokens_max);
+    profile.tokens.insert(profile.tokens.end(), tokens.begin(), tokens.end());
+    profile.events.push_back(static_cast<std::uint32_t>(tokens.size()));
+  }
+  return profile;
+}
+
+std::optional<Profile> WorldData::profile(std::string_view tenant, std::string_view user) const {
+  if (!profile_changes_.empty())
+    if (const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
+        at != profile_changes_.end())
+      return profile_of(at->first, at->second.back());
+  return made_profile(tenant, user);
+}
+
+std::optional<Profile> WorldData::profile(std::string_view tenant, std::string_view user,
+                                          std::uint64_t version) const {
+  if (version == 1) return made_profile(tenant, user);
+  const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
+  if (at == profile_changes_.end()) return {};
+  for (const ProfileChange& change : at->second)
+    if (change.version == version) return profile_of(at->first, change);
+  return {};
+}
+
+bool WorldData::was_absent(std::string_view tenant, std::string_view user, std::uint64_t since) const {
+  if (since == 1 && !made_profile(tenant, user)) return true;
+  const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
+  return at != profile_changes_.end() && std::ranges::any_of(at->second, [&](const ProfileChange& change) {
+           return change.version >= since && change.deleted();
+         });
+}
+
+std::uint64_t WorldData::profile_version(std::string_view tenant, std::string_view user) const {
+  const auto at = profile_changes_.find({std::string(tenant), std::string(user)});
+  return at == profile_changes_.end() ? 1 : at->second.back().version;
+}
+
+// ---- changes ----
+
+std::variant<Written, Refusal> WorldData::write(const Write& what) {
+  return std::visit([&](const auto& one) { return apply(one); }, what.what);
+}
+
+Written WorldData::change(const std::string& tenant, const std::string& user,
+                          std::optional<Profile> profile) {
+  const std::uint64_t version = ++profiles_written_;
+  if (profile) profile->version = version;
+  profile_changes_[{tenant, user}].push_back({version, std::move(profile)});
+  return {version};
+}
+
+Written WorldData::append(const std::string& tenant, const std::string& user,
+                          const std::vector<std::string>& items) {
+  std::vector<std::uint32_t>& history = grown_[{tenant, user}];
+  for (const std::string& id : items) {
+    const auto number = number_of(id, 'i', options_.items);
+    TROUPE_CHECK(number, "an item of the catalog");
+    history.push_back(*number);
+  }
+  const Written written = change(tenant, user, std::nullopt);
+  ProfileChange& last = profile_changes_[{tenant, user}].back();
+  last.grown = static_cast<std::uint32_t>(history.size());
+  if (history.empty()) last.profile = Profile{.version = last.version};
+  return written;
+}
+
+std::optional<Profile> WorldData::profile_of(const UserKey& key, const ProfileChange& change) const {
+  if (change.grown == 0) return change.profile;
+  const std::vector<std::uint32_t>& history = grown_.at(key);
+  Profile profile{.version = change.version};
+  std::size_t from = change.grown - std::min<std::size_t>(change.grown, grown_events_max);
+  for (; from < change.grown; ++from) {
+    const auto item = made_item(history[from], 0);
+    if (!item) continue;
+    profile.tokens.insert(profile.tokens.end(), item->tokens.begin(), item->tokens.end());
+    profile.events.push_back(static_cast<std::uint32_t>(item->tokens.size()));
+  }
+  return profile;
+}
+
+std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {
+  Profile profile;
+  for (std::size_t i = 0; i < put.history.size(); ++i) {
+    const auto item = item_at(put.history[i], present_, edition_);
+    if (!item) return unknown_item(put.history[i], i);
+    profile.tokens.insert(profile.tokens.end(), item->tokens.begin(), item->tokens.end());
+    profile.events.push_back(static_cast<std::uint32_t>(item->tokens.size()));
+  }
+  if (put.history.empty()) {
+    profile.tokens = put.tokens;
+    profile.events.assign(put.tokens.size(), 1);
+  }
+  return change(put.tenant, put.user, std::move(profile));
+}
+
+std::variant<Written, Refusal> WorldData::apply(const DeleteUser& gone) {
+  return change(gone.tenant, gone.user, std::nullopt);
+}
+
+std::variant<Written, Refusal> WorldData::apply(const PutItem& put) {
+  item_changes_[put.item].push_back({++edition_, put});
+  return Written{edition_};
+}
+
+std::variant<Written, Refusal> WorldData::apply(const DeleteItem& gone) {
+  item_changes_[gone.item].push_back({++edition_, std::nullopt});
+  return Written{edition_};
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,219 @@
+#include "sim/world/world_data.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+WorldOptions small() {
+  WorldOptions options;
+  options.items = 230;
+  options.users = 200;
+  options.tenants = {"", "a", "b"};
+  options.absent = 0.1;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("items are the same each time, with rows of their own, and differ between catalog versions") {
+  const WorldData world(small()), again(small());
+  std::size_t absent = 0, changed = 0;
+  for (std::uint32_t n = 0; n < 230; ++n) {
+    const auto one = world.item(WorldData::item_id(n), "c1"), two = world.item(WorldData::item_id(n), "c2");
+    CHECK(one == again.item(WorldData::item_id(n), "c1"));
+    if (!one || !two) {
+      ++absent;
+      continue;
+    }
+    CHECK(one->identifier == static_cast<Token>(n));
+    CHECK(one->identifier < world.rows());
+    for (const Token token : one->tokens) CHECK(token < world.rows());
+    if (one->tokens != two->tokens) ++changed;
+  }
+  CHECK(absent > 20);
+  CHECK(absent < 80);
+  CHECK(changed > 5);
+  CHECK(changed < 60);
+  for (const char* id : {"i230", "i01", "i", "i1x", "x1", "", "i99999999999"})
+    CHECK_FALSE(world.item(id, "c1"));
+  CHECK_FALSE(world.item("i1", "c9"));
+}
+
+TEST_CASE("a change of an item holds in every version from its edition on, and the past stays") {
+  WorldData world(small());
+  const auto before = world.item("i7", "c2");
+  const auto put = world.write({PutItem{.item = "i7", .title = "t", .tokens = {1, 2}, .identifier = 9}});
+  CHECK(std::get<Written>(put).version == 1);
+  CHECK(world.edition() == 1);
+  CHECK(world.item("i7", "c1")->tokens == std::vector<Token>{1, 2});
+  world.write({DeleteItem{.item = "i7"}});
+  CHECK_FALSE(world.item("i7", "c2"));
+  CHECK(world.item("i7", "c2", 0) == before);
+  CHECK(world.item("i7", "c2", 1)->identifier == 9);
+}
+
+TEST_CASE("the list goes over all items in order of id, page by page, with those that were put or deleted") {
+  WorldData world(small());
+  world.write({PutItem{.item = "x1", .title = "", .tokens = {1}, .identifier = 3}});
+  world.write({PutItem{.item = "a", .title = "", .tokens = {1}, .identifier = 3}});
+  world.write({PutItem{.item = "i5x", .title = "", .tokens = {1}, .identifier = 3}});
+  world.write({PutItem{.item = "i1", .title = "", .tokens = {1}, .identifier = 3}});
+  world.write({DeleteItem{.item = "i22"}});
+  std::set<std::string> expected{"a", "x1", "i5x"};
+  for (std::uint32_t n = 0; n < 230; ++n)
+    if (world.item(WorldData::item_id(n), world.present())) expected.insert(WorldData::item_id(n));
+  for (const std::uint32_t page : {1U, 7U, 1'000U}) {
+    std::vector<std::string> ids;
+    ItemList list;
+    for (int rounds = 0; !list.last && rounds < 1'000; ++rounds) {
+      list = world.list({ids.empty() ? "" : ids.back(), page});
+      for (const Item& item : list.items) ids.push_back(item.id);
+    }
+    CHECK(ids == std::vector<std::string>(expected.begin(), expected.end()));
+  }
+}
+
+TEST_CASE("the same user id is somebody else in another tenant, except for twins") {
+  const WorldData world(small());
+  std::size_t twins = 0;
+  for (std::uint32_t n = 0; n < 200; ++n) {
+    const auto a = world.profile("a", WorldData::user_id(n)), b = world.profile("b", WorldData::user_id(n));
+    REQUIRE(a);
+    CHECK(std::accumulate(a->events.begin(), a->events.end(), 0U) == a->tokens.size());
+    CHECK((*a == *b) == world.is_twin(n));
+    twins += world.is_twin(n);
+  }
+  CHECK(twins > 20);
+  CHECK(twins < 70);
+  CHECK_FALSE(world.profile("c", "u1"));
+  CHECK_FALSE(world.profile("a", "u200"));
+}
+
+TEST_CASE("profiles have a history of versions, the derived one first") {
+  WorldData world(small());
+  const auto first = world.profile("a", "u1");
+  CHECK(world.profile_version("a", "u1") == 1);
+  const std::uint64_t two =
+      std::get<Written>(world.write({PutUser{.tenant = "a", .user = "u1", .tokens = {5, 6}}})).version;
+  const std::uint64_t three =
+      std::get<Written>(world.write({DeleteUser{.tenant = "a", .user = "u1"}})).version;
+  CHECK(two == 2);
+  CHECK(three == 3);
+  CHECK_FALSE(world.profile("a", "u1"));
+  CHECK(world.profile_version("a", "u1") == 3);
+  CHECK(world.profile("a", "u1", 1) == first);
+  CHECK(world.profile("a", "u1", 2)->tokens == std::vector<Token>{5, 6});
+  CHECK_FALSE(world.profile("a", "u1", 3));
+  CHECK_FALSE(world.profile("a", "u1", 4));
+  CHECK_FALSE(world.profile("b", "u1", 2));
+  CHECK(world.profile("b", "u1")->version == 1);
+}
+
+TEST_CASE("a history of items takes their tokens, and refuses one that names an unknown item") {
+  WorldData world(small());
+  world.write({PutItem{.item = "i1", .title = "", .tokens = {1, 2, 3}, .identifier = 1}});
+  world.write({PutItem{.item = "i2", .title = "", .tokens = {4}, .identifier = 2}});
+  world.write({PutUser{.tenant = "", .user = "new", .history = {"i2", "i1"}}});
+  CHECK(world.profile("", "new")->tokens == std::vector<Token>{4, 1, 2, 3});
+  CHECK(world.profile("", "new")->events == std::vector<std::uint32_t>{1, 3});
+  const auto refused = world.write({PutUser{.tenant = "", .user = "new", .history = {"i2", "nothing"}}});
+  CHECK(std::get<Refusal>(refused).code == "unknown_item");
+  CHECK(std::get<Refusal>(refused).where == "history[1]");
+  CHECK(world.profile_version("", "new") == 2);
+}
+
+TEST_CASE("a profile that grows has a version for each step, and takes the tokens of its items") {
+  WorldOptions options = small();
+  options.absent = 0;
+  WorldData world(options);
+  const auto tokens_of = [&](std::initializer_list<const char*> items) {
+    std::vector<Token> tokens;
+    for (const char* id : items) {
+      const auto item = world.item(id, "c1");
+      tokens.insert(tokens.end(), item->tokens.begin(), item->tokens.end());
+    }
+    return tokens;
+  };
+  const auto made = world.profile("a", "u1");
+  const Written one = world.append("a", "u1", {"i7", "i9"}), two = world.append("a", "u1", {"i7"});
+  CHECK(two.version > one.version);
+  CHECK(world.profile_version("a", "u1") == two.version);
+  CHECK(world.profile("a", "u1", 1) == made);
+  CHECK(world.profile("a", "u1", one.version)->tokens == tokens_of({"i7", "i9"}));
+  CHECK(world.profile("a", "u1")->tokens == tokens_of({"i7", "i9", "i7"}));
+  CHECK(world.profile("a", "u1")->events.size() == 3);
+  CHECK(world.profile("a", "u1")->version == two.version);
+  CHECK_FALSE(world.was_absent("a", "u1", 1));
+  CHECK(world.profile("b", "u1")->version == 1);
+  const Written empty = world.append("b", "u1", {});
+  CHECK(world.profile("b", "u1")->version == empty.version);
+  CHECK(world.profile("b", "u1")->tokens.empty());
+  for (int i = 0; i < 1'100; ++i) world.append("a", "u1", {"i3"});
+  CHECK(world.profile("a", "u1")->events.size() == 1'000);
+}
+
+TEST_CASE("ranks are drawn as often as Zipf says") {
+  const std::uint64_t seed = 99;
+  INFO("seed ", seed);
+  for (const double exponent : {0.0, 0.8, 1.0, 1.3}) {
+    SimRandom random(seed, 0);
+    const Zipf zipf(50, exponent);
+    std::vector<int> counts(50);
+    const int draws = 200'000;
+    for (int i = 0; i < draws; ++i) ++counts.at(zipf.draw(random));
+    double sum = 0;
+    for (int rank = 1; rank <= 50; ++rank) sum += std::pow(rank, -exponent);
+    for (const int rank : {1, 2, 3, 10, 50}) {
+      const double expected = draws * std::pow(rank, -exponent) / sum;
+      CHECK(std::abs(counts[static_cast<std::size_t>(rank - 1)] - expected) < 5 * std::sqrt(expected));
+    }
+  }
+  SimRandom random(seed, 1);
+  CHECK(Zipf(1, 0.9).draw(random) == 0);
+}
+
+TEST_CASE("candidates are different items that exist, and a flash crowd wants the same ones") {
+  WorldData world(small());
+  SimRandom random(5, 5);
+  for (int round = 0; round < 50; ++round) {
+    const auto ids = world.draw_candidates(random, 100, "c2");
+    CHECK(ids.size() == 100);
+    CHECK(std::set<std::string>(ids.begin(), ids.end()).size() == 100);
+    for (const std::string& id : ids) CHECK(world.item(id, "c2"));
+  }
+  CHECK(world.draw_candidates(random, 1'000, "c2").size() > 190);
+  CHECK(world.draw_candidates(random, 1, "c9").empty());
+  world.user_flash = {1.0, 150, 2};
+  for (int round = 0; round < 50; ++round) CHECK(world.draw_user(random) / 2 == 75);
+}
+
+TEST_CASE("profiles of a data set have its mean length, none above the most") {
+  WorldOptions options;
+  options.users = 20'000;
+  options.history_mean = 150;
+  options.history_sigma = 0.6;
+  options.history_max = 650;
+  const WorldData world(options);
+  double sum = 0;
+  std::uint32_t shorter = 0;
+  for (std::uint32_t n = 0; n < options.users; ++n) {
+    const auto profile = world.profile("", WorldData::user_id(n));
+    REQUIRE(profile);
+    REQUIRE(profile->tokens.size() <= 650);
+    REQUIRE(std::accumulate(profile->events.begin(), profile->events.end(), std::size_t{0}) ==
+            profile->tokens.size());
+    sum += static_cast<double>(profile->tokens.size());
+    shorter += profile->tokens.size() < 100;
+  }
+  CHECK(sum / options.users == doctest::Approx(150).epsilon(0.02));
+  CHECK(shorter / 20'000.0 == doctest::Approx(0.353).epsilon(0.05));  // Φ((ln(2/3) + 0.18) / 0.6)
+  CHECK(world.profile("", "u7")->tokens == WorldData(options).profile("", "u7")->tokens);
+}
