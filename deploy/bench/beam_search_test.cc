@@ -44,13 +44,13 @@ kernels::DecoderConfig small_config() {
 
 // The same by the definition: each item's tokens behind the prompt in one plain causal pass.
 double score_alone(kernels::Decoder& decoder, const Path& prompt, const Path& item) {
-  kernels::Plan plan{{{kernels::SegmentKind::user, prompt, 0, {}}}, {}};
+  Path whole = prompt;
+  whole.insert(whole.end(), item.begin(), item.end());
+  kernels::Plan plan{{{kernels::SegmentKind::user, std::move(whole), 0, {}}}, {}};
   Path rows(decoder.config().vocabulary);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<kernels::Token>(i);
-  for (std::size_t i = 0; i < item.size(); ++i) {
+  for (std::size_t i = 0; i < item.size(); ++i)
     plan.readouts.push_back({0, static_cast<std::uint32_t>(prompt.size() + i - 1), rows});
-    plan.segments[0].tokens.push_back(item[i]);
-  }
   const kernels::Request request{&plan, {{}}};
   const auto readouts = decoder.forward({&request, 1}).at(0).readouts;
   double sum = 0;

@@ -61,8 +61,9 @@ Path make_prompt(const Catalog& catalog, const PutUser& user, std::size_t before
 }
 
 void check_fits(const AccuracyEvent& event, const PutUser& user, const kernels::PlanLimits& limits) {
-  kernels::Plan plan{{{kernels::SegmentKind::user, event.prompt, 0, {}}}, {}};
-  plan.segments[0].tokens.insert(plan.segments[0].tokens.end(), event.truth.begin(), event.truth.end());
+  std::vector<Token> tokens = event.prompt;
+  tokens.insert(tokens.end(), event.truth.begin(), event.truth.end());
+  const kernels::Plan plan{{{kernels::SegmentKind::user, std::move(tokens), 0, {}}}, {}};
   const std::string fault = find_fault(plan, limits);
   if (!fault.empty()) throw ImportError("user " + user.user + ": " + fault);
 }

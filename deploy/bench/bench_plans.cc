@@ -32,7 +32,7 @@ std::vector<std::uint32_t> all_of(const Plan& plan) {
 // Empty segments are left out: nothing can see them. Returns the segment's index.
 std::uint32_t add(Plan& plan, SegmentKind kind, std::vector<Token> tokens, std::int32_t start,
                   std::vector<std::uint32_t> sees) {
-  if (!tokens.empty()) plan.segments.push_back({kind, std::move(tokens), start, std::move(sees)});
+  if (!tokens.empty()) plan.segments.push_back({kind, std::move(tokens), start, Sees(sees)});
   return static_cast<std::uint32_t>(plan.segments.size() - 1);
 }
 

@@ -60,14 +60,14 @@ TEST_SUITE("bench plans") {
       const kernels::Plan made = variant_plan(prompt, {kind}).plan;
       const router::RankPlan served =
           rank_plan(form, {"model", "layout"}, prefix, "t", "u", {prompt.user, 0}, items);
-      REQUIRE(made.segments.size() == served.segments.size());
+      REQUIRE(made.segments.size() == served.plan.segments.size());
       for (std::size_t i = 0; i < made.segments.size(); ++i) {
-        CHECK(made.segments[i].tokens == served.segments[i].tokens);
-        CHECK(made.segments[i].start == served.segments[i].start);
-        CHECK(made.segments[i].sees == served.segments[i].sees);
+        CHECK(made.segments[i].tokens == served.plan.segments[i].tokens);
+        CHECK(made.segments[i].start == served.plan.segments[i].start);
+        CHECK(made.segments[i].sees == served.plan.segments[i].sees);
       }
-      CHECK(made.readouts.at(0).rows == served.readouts.at(0).rows);
-      CHECK(made.readouts.at(0).segment == served.readouts.at(0).segment);
+      CHECK(made.readouts.at(0).rows == served.plan.readouts.at(0).rows);
+      CHECK(made.readouts.at(0).segment == served.plan.readouts.at(0).segment);
     }
   }
 
@@ -95,14 +95,14 @@ TEST_SUITE("bench plans") {
     // system; 20 21 | 22 23; 24 | 25; 21 22 | 26 (a half of three is two); user; instruction; discriminant
     REQUIRE(made.plan.segments.size() == 10);
     CHECK(made.plan.segments[3].tokens == std::vector<Token>{24});
-    CHECK(made.plan.segments[3].sees == std::vector<std::uint32_t>{0, 1, 2});
+    CHECK(made.plan.segments[3].sees == Sees{0, 1, 2});
     CHECK(made.plan.segments[6].tokens == std::vector<Token>{26});
     CHECK(made.plan.segments[6].start == 4);
     REQUIRE(made.reused.size() == 3);
     for (const auto& [ahead, now] : made.reused) {
       CHECK(made.ahead.segments[ahead].tokens == made.plan.segments[now].tokens);
       CHECK(made.ahead.segments[ahead].start == made.plan.segments[now].start);
-      CHECK(made.ahead.segments[ahead].sees == std::vector<std::uint32_t>{0, ahead - 1});
+      CHECK(made.ahead.segments[ahead].sees == Sees{0, ahead - 1});
     }
     CHECK(find_fault(made.plan, {40, 64}).empty());
     CHECK(find_fault(made.ahead, {40, 64}).empty());
