@@ -11,6 +11,13 @@ find_program(TROUPE_CCACHE ccache)
 if(TROUPE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${TROUPE_CCACHE})
 endif()
+# A compiler cache saves more than headers that are parsed once for a room, and finds nothing when it is given them.
+if(TROUPE_CCACHE AND NOT DEFINED ENV{CCACHE_DISABLE})
+  set(precompile OFF)
+else()
+  set(precompile ON)
+endif()
+option(TROUPE_PRECOMPILE "Parse the headers that most files of a room use once; a file still includes what it uses" ${precompile})
 set(TROUPE_SANITIZE "" CACHE STRING "address,undefined or thread")
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
@@ -21,9 +28,36 @@ if(TROUPE_SANITIZE)
   add_link_options(-fsanitize=${TROUPE_SANITIZE})
 endif()
 
-# troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...]): library troupe_<name>.
+# troupe_precompile(<target> <headers>...): these and what nearly every file uses of the standard library.
+function(troupe_precompile target)
+  if(TROUPE_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE
+      <algorithm> <array> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <optional> <random> <set>
+      <span> <stdexcept> <string> <string_view> <unordered_map> <utility> <variant> <vector> ${ARGN})
+  endif()
+endfunction()
+
+# troupe_test_program(<name> <sources>... [PRECOMPILE <headers>...]): an executable of doctest cases. Tests run for
+# seconds and are compiled by everybody, so they are compiled faster than what they test.
+function(troupe_test_program name)
+  cmake_parse_arguments(program "" "" "PRECOMPILE" ${ARGN})
+  set(options $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  if(NOT TARGET troupe_test_main)
+    add_library(troupe_test_main STATIC ${TROUPE_ROOT}/kernels/base/test_main.cc)
+    target_compile_options(troupe_test_main PRIVATE ${options})
+  endif()
+  add_executable(${name} ${program_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE troupe_test_main)
+  target_include_directories(${name} PRIVATE ${TROUPE_ROOT})
+  target_compile_definitions(${name} PRIVATE TROUPE_ROOT_DIR="${TROUPE_ROOT}")
+  target_compile_options(${name} PRIVATE ${options})
+  troupe_precompile(${name} <doctest/doctest.h> ${program_PRECOMPILE})
+endfunction()
+
+# troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
+#             [PRECOMPILE <headers>...]): library troupe_<name>.
 function(troupe_room name)
-  cmake_parse_arguments(room "" "" "LINK;EXCEPT" ${ARGN})
+  cmake_parse_arguments(room "" "" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   foreach(except IN LISTS room_EXCEPT)
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${except}(/|$)")
@@ -33,6 +67,8 @@ function(troupe_room name)
   list(REMOVE_ITEM sources ${tests})
   if(sources)
     add_library(troupe_${name} STATIC ${sources})
+    target_compile_options(troupe_${name} PRIVATE ${room_OPTIONS})
+    troupe_precompile(troupe_${name} ${room_PRECOMPILE})
     set(visibility PUBLIC)
   else()
     add_library(troupe_${name} INTERFACE)
@@ -41,9 +77,8 @@ function(troupe_room name)
   target_include_directories(troupe_${name} ${visibility} ${TROUPE_ROOT})
   target_link_libraries(troupe_${name} ${visibility} ${room_LINK})
   if(tests)
-    add_executable(${name}_test ${tests} ${TROUPE_ROOT}/kernels/base/test_main.cc)
+    troupe_test_program(${name}_test ${tests} PRECOMPILE ${room_PRECOMPILE})
     target_link_libraries(${name}_test PRIVATE troupe_${name})
-    target_compile_definitions(${name}_test PRIVATE TROUPE_ROOT_DIR="${TROUPE_ROOT}")
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
 endfunction()

@@ -11,9 +11,10 @@ names=(front worker-1 worker-2)
 etcd_client=http://10.88.0.1:2379
 
 if [ "$(id -u)" -ne 0 ] || ! ip netns list >/dev/null 2>&1; then
-  echo "skipped: network namespaces need root and the ip command" >&2
+  echo "skipped: network namespaces need root and the ip command (deploy/install.sh packages-cluster)" >&2
   exit 77
 fi
+deploy/install.sh packages packages-cluster
 deploy/build.sh release troupe
 troupe=$PWD/build/deploy/troupe
 mark=troupe-$$

@@ -4,7 +4,7 @@
 
 namespace troupe::deploy {
 
-void BoxOptions::add_to(CLI::App& command) {
+void BoxOptions::add_to(Command command) {
   command.add_option("--config", config_file, "Configuration file (YAML); `troupe config` prints one");
   command.add_option("--model", model, "Model directory (model.directory)");
   command.add_option("--data-dir", data_dir, "Folder of the store (node.data_dir)");

@@ -8,18 +8,15 @@ namespace troupe::deploy {
 
 namespace {
 
-void add_engine_command(CLI::App& bench, Chosen& chosen, const char* name, const char* description,
+void add_engine_command(Command bench, const char* name, const char* description,
                         std::vector<Workload> workloads) {
   auto options = std::make_shared<BenchEngineOptions>();
-  CLI::App* command = bench.add_subcommand(name, description);
-  options->add_to(*command);
-  command->get_option("--shape")->required();
-  command->add_option(
-      "--json", options->json,
-      "Write runs[] to this file, or - for standard output (and the table to standard error)");
-  command->callback([options, workloads = std::move(workloads), &chosen] {
-    chosen = [options, workloads] { return run_bench_engine(*options, workloads); };
-  });
+  Command command = bench.add_command(name, description);
+  options->add_to(command);
+  command.option("--shape").required();
+  command.add_option("--json", options->json,
+                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command.runs([options, workloads] { return run_bench_engine(*options, workloads); });
 }
 
 int run_rank(const BenchRankOptions& system, BenchEngineOptions& engine) {
@@ -36,33 +33,32 @@ int run_rank(const BenchRankOptions& system, BenchEngineOptions& engine) {
   return run_bench_engine(engine, {Workload::rank, Workload::rank_all_logits});
 }
 
-void add_rank_command(CLI::App& bench, Chosen& chosen) {
+void add_rank_command(Command bench) {
   auto system = std::make_shared<BenchRankOptions>();
   auto engine = std::make_shared<BenchEngineOptions>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "rank", "With --data: real ranking requests under several policies; with --shape: the engine alone");
-  system->add_to(*command);
-  engine->add_to(*command);
-  command->callback(
-      [system, engine, &chosen] { chosen = [system, engine] { return run_rank(*system, *engine); }; });
+  system->add_to(command);
+  engine->add_to(command);
+  command.runs([system, engine] { return run_rank(*system, *engine); });
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Chosen& chosen) {
-  CLI::App* bench = app.add_subcommand("bench", "Benchmarks")->require_subcommand(1);
-  add_engine_command(*bench, chosen, "engine", "The forward pass alone: all workloads, one table",
+void add_bench(Command app) {
+  Command bench = app.add_command("bench", "Benchmarks").needs_command();
+  add_engine_command(bench, "engine", "The forward pass alone: all workloads, one table",
                      {Workload::prefill_512, Workload::prefill_2048, Workload::suffix, Workload::rank,
                       Workload::rank_all_logits});
-  add_engine_command(*bench, chosen, "prefill", "The forward pass alone: prompts of 512 and 2048 tokens",
+  add_engine_command(bench, "prefill", "The forward pass alone: prompts of 512 and 2048 tokens",
                      {Workload::prefill_512, Workload::prefill_2048});
-  add_engine_command(*bench, chosen, "suffix", "The forward pass alone: 1000 tokens on 1500 cached",
+  add_engine_command(bench, "suffix", "The forward pass alone: 1000 tokens on 1500 cached",
                      {Workload::suffix});
-  add_rank_command(*bench, chosen);
-  add_accuracy(*bench, chosen);
-  add_plans(*bench, chosen);
-  add_calibrate(*bench, chosen);
-  add_make_model(*bench, chosen);
+  add_rank_command(bench);
+  add_accuracy(bench);
+  add_plans(bench);
+  add_calibrate(bench);
+  add_make_model(bench);
 }
 
 }  // namespace troupe::deploy

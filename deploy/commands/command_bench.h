@@ -2,7 +2,6 @@
 // The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
 // suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both,
 // accuracy, plans, and calibrate.
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,7 +24,7 @@ struct BenchRankOptions {
   double speed = 1;
   bool closed = false;
 
-  void add_to(CLI::App& command);
+  void add_to(Command command);
 };
 int run_bench_rank(const BenchRankOptions& options);
 
@@ -38,13 +37,13 @@ struct BenchEngineOptions {
   bool all_peers = false;
   std::uint32_t rounds = 5, page_tokens = 4;
 
-  void add_to(CLI::App& command);
+  void add_to(Command command);
 };
 int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads);
 
-void add_make_model(CLI::App& bench, Chosen& chosen);
-void add_accuracy(CLI::App& bench, Chosen& chosen);
-void add_plans(CLI::App& bench, Chosen& chosen);
-void add_calibrate(CLI::App& bench, Chosen& chosen);
+void add_make_model(Command bench);
+void add_accuracy(Command bench);
+void add_plans(Command bench);
+void add_calibrate(Command bench);
 
 }  // namespace troupe::deploy

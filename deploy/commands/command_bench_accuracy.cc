@@ -125,27 +125,26 @@ int run_bench_accuracy(const AccuracyOptions& options) {
 
 }  // namespace
 
-void add_accuracy(CLI::App& bench, Chosen& chosen) {
+void add_accuracy(Command bench) {
   auto options = std::make_shared<AccuracyOptions>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "accuracy", "What number formats cost a generator of semantic IDs: likelihood, recall and NDCG");
-  command->add_option("--model", options->model, "Model directory")->required();
-  command->add_option("--data", options->data, "Catalog and sequences, as for import")->required();
+  command.add_option("--model", options->model, "Model directory").required();
+  command.add_option("--data", options->data, "Catalog and sequences, as for import").required();
   command
-      ->add_option("--formats", options->formats,
-                   "Formats of weights/keys and values, separated by commas; the first is the base")
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--events", options->events, "Only the first so many test events; 0: all")
-      ->capture_default_str();
-  command->add_option("--width", options->width, "Beams")->check(CLI::Range(1, 10000))->capture_default_str();
-  command->add_option("--history", options->history_items, "Newest items of a history that the prompt has")
-      ->check(CLI::Range(0, 10000))
-      ->capture_default_str();
-  command->add_option(
-      "--json", options->json,
-      "Write runs[] to this file, or - for standard output (and the table to standard error)");
-  command->callback([options, &chosen] { chosen = [options] { return run_bench_accuracy(*options); }; });
+      .add_option("--formats", options->formats,
+                  "Formats of weights/keys and values, separated by commas; the first is the base")
+      .comma_separated()
+      .default_shown();
+  command.add_option("--events", options->events, "Only the first so many test events; 0: all")
+      .default_shown();
+  command.add_option("--width", options->width, "Beams").between(1, 10000).default_shown();
+  command.add_option("--history", options->history_items, "Newest items of a history that the prompt has")
+      .between(0, 10000)
+      .default_shown();
+  command.add_option("--json", options->json,
+                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command.runs([options] { return run_bench_accuracy(*options); });
 }
 
 }  // namespace troupe::deploy

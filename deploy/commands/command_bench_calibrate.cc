@@ -133,30 +133,27 @@ int run_bench_calibrate(const CalibrateOptions& options) {
 
 }  // namespace
 
-void add_calibrate(CLI::App& bench, Chosen& chosen) {
+void add_calibrate(Command bench) {
   auto options = std::make_shared<CalibrateOptions>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "calibrate", "Time this machine's passes, fit the cost model to them, and write a device profile");
-  command->add_option("--model", options->model, "Model directory; default: two random models");
-  command->add_option("--cores", options->cores, "Cores a pass may use")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--weights", options->weights, "Linear layers: f32 or int8")
-      ->check(CLI::IsMember({"f32", "int8"}))
-      ->capture_default_str();
-  command->add_option("--kv", options->kv, "Keys and values: f32, f16 or bf16")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Timed passes of each kind; the fastest counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--name", options->name, "Name of the profile; default: cpu-CORES");
-  command->add_option("--out", options->out,
-                      "Write the profile, for sim --device, to this file, or - for standard output");
-  command->add_option(
-      "--json", options->json,
-      "Write runs[] to this file, or - for standard output (and the table to standard error)");
-  command->callback([options, &chosen] { chosen = [options] { return run_bench_calibrate(*options); }; });
+  command.add_option("--model", options->model, "Model directory; default: two random models");
+  command.add_option("--cores", options->cores, "Cores a pass may use").between(1, 1024).default_shown();
+  command.add_option("--weights", options->weights, "Linear layers: f32 or int8")
+      .one_of({"f32", "int8"})
+      .default_shown();
+  command.add_option("--kv", options->kv, "Keys and values: f32, f16 or bf16")
+      .one_of({"f32", "f16", "bf16"})
+      .default_shown();
+  command.add_option("--rounds", options->rounds, "Timed passes of each kind; the fastest counts")
+      .between(1, 1000)
+      .default_shown();
+  command.add_option("--name", options->name, "Name of the profile; default: cpu-CORES");
+  command.add_option("--out", options->out,
+                     "Write the profile, for sim --device, to this file, or - for standard output");
+  command.add_option("--json", options->json,
+                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command.runs([options] { return run_bench_calibrate(*options); });
 }
 
 }  // namespace troupe::deploy

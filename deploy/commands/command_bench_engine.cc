@@ -295,42 +295,39 @@ std::string json_text(const BenchEngineOptions& options, const std::vector<Shape
 }
 
 template <std::size_t N>
-CLI::IsMember one_of(const std::array<std::string_view, N>& names) {
-  return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
+std::vector<std::string> words(const std::array<std::string_view, N>& names) {
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
 
-void BenchEngineOptions::add_to(CLI::App& command) {
-  CLI::Option* shape =
-      command.add_option("--shape", shapes, "tiny, small or qwen05; several separated by commas");
-  shape->delimiter(',')->check(CLI::IsMember({"tiny", "small", "qwen05"}));
-  const auto of_engine = [&](CLI::Option* option) { return option->needs(shape); };
+void BenchEngineOptions::add_to(Command command) {
+  Option shape = command.add_option("--shape", shapes, "tiny, small or qwen05; several separated by commas");
+  shape.comma_separated().one_of({"tiny", "small", "qwen05"});
+  const auto of_engine = [&](Option option) { return option.needs(shape); };
   of_engine(command.add_option("--threads", threads, "Cores a pass may use; several separated by commas"))
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      .comma_separated()
+      .between(1, 1024)
+      .default_shown();
   of_engine(command.add_option("--weights", weights, "Linear layers: f32 or int8"))
-      ->check(one_of(kernels::weight_format_names))
-      ->capture_default_str();
+      .one_of(words(kernels::weight_format_names))
+      .default_shown();
   of_engine(command.add_option("--kv", kv, "Keys and values: f32, f16 or bf16"))
-      ->check(one_of(kernels::kv_format_names))
-      ->capture_default_str();
+      .one_of(words(kernels::kv_format_names))
+      .default_shown();
   of_engine(command.add_option("--page-tokens", page_tokens, "Tokens of a page of keys and values"))
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  of_engine(command.add_option("--rounds", rounds, "Timed passes"))
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  CLI::Option* race = of_engine(command.add_option(
+      .between(1, 256)
+      .default_shown();
+  of_engine(command.add_option("--rounds", rounds, "Timed passes")).between(1, 1000).default_shown();
+  Option race = of_engine(command.add_option(
       "--against", against, "Race the peers with the programs of this folder (race.sh, setup.sh)"));
   command
       .add_option("--peers", peers,
                   "Where setup.sh installed the peers; default: troupe-peers in the folder "
                   "for temporary files")
-      ->needs(race);
+      .needs(race);
   command.add_flag("--all-peers", all_peers, "Also llama.cpp as it is prebuilt, and the 8-bit peers")
-      ->needs(race);
+      .needs(race);
 }
 
 int run_bench_engine(const BenchEngineOptions& options, const std::vector<Workload>& workloads) {

@@ -123,26 +123,24 @@ int run_bench_plans(const PlanRunOptions& options) {
 
 }  // namespace
 
-void add_plans(CLI::App& bench, Chosen& chosen) {
+void add_plans(Command bench) {
   auto options = std::make_shared<PlanRunOptions>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "plans", "How well a ranker ranks under each plan of the same prompts, with repaired blocks too");
-  command->add_option("--model", options->model, "Model directory")->required();
-  command->add_option("--data", options->data, "Catalog, as for import")->required();
-  command->add_option("--eval", options->evaluation, "Requests; default: the model's eval.tsv.gz");
-  command->add_option("--plans", options->plans, "user, item, causal, blocks; the first is the base")
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--repair", options->repairs, "Per cent of each item's tokens, for item and blocks")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  command->add_option("--events", options->events, "Only the first so many requests; 0: all")
-      ->capture_default_str();
-  command->add_option(
-      "--json", options->json,
-      "Write runs[] to this file, or - for standard output (and the table to standard error)");
-  command->callback([options, &chosen] { chosen = [options] { return run_bench_plans(*options); }; });
+  command.add_option("--model", options->model, "Model directory").required();
+  command.add_option("--data", options->data, "Catalog, as for import").required();
+  command.add_option("--eval", options->evaluation, "Requests; default: the model's eval.tsv.gz");
+  command.add_option("--plans", options->plans, "user, item, causal, blocks; the first is the base")
+      .comma_separated()
+      .default_shown();
+  command.add_option("--repair", options->repairs, "Per cent of each item's tokens, for item and blocks")
+      .comma_separated()
+      .between(1, 100)
+      .default_shown();
+  command.add_option("--events", options->events, "Only the first so many requests; 0: all").default_shown();
+  command.add_option("--json", options->json,
+                     "Write runs[] to this file, or - for standard output (and the table to standard error)");
+  command.runs([options] { return run_bench_plans(*options); });
 }
 
 }  // namespace troupe::deploy

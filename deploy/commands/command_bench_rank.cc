@@ -175,34 +175,32 @@ int run_bench_rank(const BenchRankOptions& options) {
   return 0;
 }
 
-void BenchRankOptions::add_to(CLI::App& command) {
+void BenchRankOptions::add_to(Command command) {
   box.add_to(command);
   command.add_option("--data", data, "Catalog folder, as for import");
   command.add_option("--evaluation", evaluation, "Evaluation file; default: beside the model or the data");
-  command.add_option("--policy", policies, "Policies, separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
+  command.add_option("--policy", policies, "Policies, separated by commas").comma_separated().default_shown();
   command.add_option("--trace", trace,
                      "Requests of this trace (deploy/TRACES.md) instead of an evaluation file");
   command.add_option("--speed", speed, "With --trace: its times so much shorter")
-      ->check(CLI::Range(1e-6, 1e6))
-      ->capture_default_str();
+      .between(1e-6, 1e6)
+      .default_shown();
   command.add_flag("--closed", closed, "With --trace: not at its times, but --in-flight at a time");
   command
       .add_option("--requests", requests,
                   "Requests; default: visits per user × users of the file, or the whole trace")
-      ->check(CLI::Range(1, 100'000'000));
+      .between(1, 100'000'000);
   command.add_option("--visits-per-user", visits_per_user, "Mean visits of a user")
-      ->check(CLI::Range(1.0, 1000.0))
-      ->capture_default_str();
+      .between(1.0, 1000.0)
+      .default_shown();
   command.add_option("--profile-tokens", profile_tokens,
                      "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
   command.add_option("--memory", memory,
                      "Key-value memory, such as 512MiB; default: items fit, users do not");
   command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  command.add_option("--seed", seed, "Seed of the visits")->capture_default_str();
+      .between(1, 100000)
+      .default_shown();
+  command.add_option("--seed", seed, "Seed of the visits").default_shown();
   command.add_option("--json", json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");
 }

@@ -84,16 +84,15 @@ int run_certs(CertsOptions options) {
 
 }  // namespace
 
-void add_certs(CLI::App& app, Chosen& chosen) {
+void add_certs(Command app) {
   auto options = std::make_shared<CertsOptions>();
-  CLI::App* command =
-      app.add_subcommand("certs", "Make the cluster's certificate authority and the nodes' certificates");
-  command->add_option("folder", options->folder, "Where they go (cluster.certificates)")->required();
-  command->add_option("--config", options->config_file, "For all nodes of this cluster's file");
-  command->add_option("--node", options->names, "For a node of this name; may be repeated");
-  command->add_option("--days", options->days, "How long certificates are valid")
-      ->check(CLI::Range(1, 36'500));
-  command->callback([options, &chosen] { chosen = [options] { return run_certs(*options); }; });
+  Command command =
+      app.add_command("certs", "Make the cluster's certificate authority and the nodes' certificates");
+  command.add_option("folder", options->folder, "Where they go (cluster.certificates)").required();
+  command.add_option("--config", options->config_file, "For all nodes of this cluster's file");
+  command.add_option("--node", options->names, "For a node of this name; may be repeated");
+  command.add_option("--days", options->days, "How long certificates are valid").between(1, 36'500);
+  command.runs([options] { return run_certs(*options); });
 }
 
 }  // namespace troupe::deploy

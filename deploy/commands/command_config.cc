@@ -5,14 +5,12 @@
 
 namespace troupe::deploy {
 
-void add_config(CLI::App& app, Chosen& chosen) {
-  CLI::App* command =
-      app.add_subcommand("config", "Print a configuration file with every knob, its default and range");
-  command->callback([&chosen] {
-    chosen = [] {
-      std::cout << example_yaml();
-      return 0;
-    };
+void add_config(Command app) {
+  Command command =
+      app.add_command("config", "Print a configuration file with every knob, its default and range");
+  command.runs([] {
+    std::cout << example_yaml();
+    return 0;
   });
 }
 

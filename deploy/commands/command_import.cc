@@ -1,5 +1,6 @@
 // `troupe import`: catalogs and histories into the store of a data folder.
 #include <iostream>
+#include <map>
 
 #include "deploy/box/box.h"
 #include "deploy/box/cluster_file.h"
@@ -13,9 +14,11 @@ namespace {
 
 struct ImportOptions {
   BoxOptions box;
-  std::string data, node;
-  HistoryPart history = HistoryPart::all;
+  std::string data, node, history = "all";
 };
+
+const std::map<std::string, HistoryPart> history_parts{
+    {"all", HistoryPart::all}, {"before-test", HistoryPart::before_test}, {"train", HistoryPart::train}};
 
 // As a node of a cluster, from the cluster's file; or as a box.
 Config config_of(const ImportOptions& options) {
@@ -32,7 +35,7 @@ int run_import(const ImportOptions& options) {
   const std::string model = required_text(config, "model.directory");
   const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
   const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
-  const std::vector<PutUser> users = read_users(options.data, options.history);
+  const std::vector<PutUser> users = read_users(options.data, history_parts.at(options.history));
   const bool in_redis = features_in_redis(config);
   const std::string place = in_redis ? "the Redis of features.store" : required_text(config, "node.data_dir");
   const std::unique_ptr<Store> folder = in_redis ? nullptr : std::make_unique<Store>(place);
@@ -47,22 +50,21 @@ int run_import(const ImportOptions& options) {
 
 }  // namespace
 
-void add_import(CLI::App& app, Chosen& chosen) {
+void add_import(Command app) {
   auto options = std::make_shared<ImportOptions>();
-  CLI::App* command = app.add_subcommand("import", "Read a catalog and histories into a data folder");
-  options->box.add_to(*command);
+  Command command = app.add_command("import", "Read a catalog and histories into a data folder");
+  options->box.add_to(command);
   command
-      ->add_option("--data", options->data,
-                   "Folder with items.jsonl and users.jsonl, or items.tsv and sequences.tsv "
-                   "or ratings.tsv (plain or .gz)")
-      ->required();
-  command->add_option("--node", options->node, "--config is a cluster's file: as this node of it")
-      ->needs("--config");
-  const std::map<std::string, HistoryPart> parts{
-      {"all", HistoryPart::all}, {"before-test", HistoryPart::before_test}, {"train", HistoryPart::train}};
-  command->add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
-      ->transform(CLI::CheckedTransformer(parts));
-  command->callback([options, &chosen] { chosen = [options] { return run_import(*options); }; });
+      .add_option("--data", options->data,
+                  "Folder with items.jsonl and users.jsonl, or items.tsv and sequences.tsv "
+                  "or ratings.tsv (plain or .gz)")
+      .required();
+  command.add_option("--node", options->node, "--config is a cluster's file: as this node of it")
+      .needs("--config");
+  command.add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
+      .one_of({"all", "before-test", "train"})
+      .default_shown();
+  command.runs([options] { return run_import(*options); });
 }
 
 }  // namespace troupe::deploy

@@ -74,15 +74,15 @@ int run_logits(const LogitsOptions& options) {
 
 }  // namespace
 
-void add_logits(CLI::App& app, Chosen& chosen) {
+void add_logits(Command app) {
   auto options = std::make_shared<LogitsOptions>();
-  CLI::App* command = app.add_subcommand("logits", "Last-position logits of a plain causal prompt");
-  command->add_option("--model", options->model, "Model directory")->required();
-  command->add_option("--tokens", options->tokens, "Token ids, separated by commas")->required();
-  command->add_option("--json", options->json,
-                      "Write all logits as JSON to this file, or - for standard output");
-  command->add_option("--top", options->top, "How many logits the table shows")->capture_default_str();
-  command->callback([options, &chosen] { chosen = [options] { return run_logits(*options); }; });
+  Command command = app.add_command("logits", "Last-position logits of a plain causal prompt");
+  command.add_option("--model", options->model, "Model directory").required();
+  command.add_option("--tokens", options->tokens, "Token ids, separated by commas").required();
+  command.add_option("--json", options->json,
+                     "Write all logits as JSON to this file, or - for standard output");
+  command.add_option("--top", options->top, "How many logits the table shows").default_shown();
+  command.runs([options] { return run_logits(*options); });
 }
 
 }  // namespace troupe::deploy

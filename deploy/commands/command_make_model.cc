@@ -60,25 +60,23 @@ int run_make_model(const MakeModelOptions& options) {
 
 }  // namespace
 
-void add_make_model(CLI::App& bench, Chosen& chosen) {
+void add_make_model(Command bench) {
   auto options = std::make_shared<MakeModelOptions>();
-  CLI::App* command =
-      bench.add_subcommand("make-model", "A model directory of a benchmark's shape, random weights");
-  command->add_option("--shape", options->shape, "tiny, small or qwen05")
-      ->required()
-      ->check(CLI::IsMember({"tiny", "small", "qwen05"}));
-  command->add_option("--out", options->out, "Folder to make")->required();
-  command->add_option("--family", options->family, "qwen2, qwen3 or llama")
-      ->check(CLI::IsMember({"qwen2", "qwen3", "llama"}))
-      ->capture_default_str();
-  command->add_option("--stored-as", options->stored_as, "f32, f16 or bf16")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--shards", options->shards, "Files of weights")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command->add_option("--seed", options->seed, "Seed of the weights")->capture_default_str();
-  command->callback([options, &chosen] { chosen = [options] { return run_make_model(*options); }; });
+  Command command =
+      bench.add_command("make-model", "A model directory of a benchmark's shape, random weights");
+  command.add_option("--shape", options->shape, "tiny, small or qwen05")
+      .required()
+      .one_of({"tiny", "small", "qwen05"});
+  command.add_option("--out", options->out, "Folder to make").required();
+  command.add_option("--family", options->family, "qwen2, qwen3 or llama")
+      .one_of({"qwen2", "qwen3", "llama"})
+      .default_shown();
+  command.add_option("--stored-as", options->stored_as, "f32, f16 or bf16")
+      .one_of({"f32", "f16", "bf16"})
+      .default_shown();
+  command.add_option("--shards", options->shards, "Files of weights").between(1, 1000).default_shown();
+  command.add_option("--seed", options->seed, "Seed of the weights").default_shown();
+  command.runs([options] { return run_make_model(*options); });
 }
 
 }  // namespace troupe::deploy

@@ -23,14 +23,14 @@ int run_node(const NodeOptions& options) {
 
 }  // namespace
 
-void add_node(CLI::App& app, Chosen& chosen) {
+void add_node(Command app) {
   auto options = std::make_shared<NodeOptions>();
-  CLI::App* command = app.add_subcommand("node", "Run one node of a cluster, with the roles that it has");
-  command->add_option("--config", options->config_file, "The cluster's file (YAML)")->required();
-  command->add_option("--name", options->name, "Which of its nodes this is")->required();
-  command->add_option("--set", options->settings, "A knob, as name=value; may be repeated");
-  command->add_option("--port-file", options->port_file, "Write the HTTP port here once the door is open");
-  command->callback([options, &chosen] { chosen = [options] { return run_node(*options); }; });
+  Command command = app.add_command("node", "Run one node of a cluster, with the roles that it has");
+  command.add_option("--config", options->config_file, "The cluster's file (YAML)").required();
+  command.add_option("--name", options->name, "Which of its nodes this is").required();
+  command.add_option("--set", options->settings, "A knob, as name=value; may be repeated");
+  command.add_option("--port-file", options->port_file, "Write the HTTP port here once the door is open");
+  command.runs([options] { return run_node(*options); });
 }
 
 }  // namespace troupe::deploy

@@ -167,55 +167,55 @@ int run_plan(const PlanOptions& options) {
   return 0;
 }
 
-void add_inputs(CLI::App& command, PlanOptions& options) {
+void add_inputs(Command command, PlanOptions& options) {
   command.add_option("--data", options.data, "Folder with the catalog, and histories if there are any");
   command.add_option("--items", options.items, "Without --data: so many generated items")
-      ->check(CLI::Range(1ULL, 4'000'000'000ULL));
+      .between(1ULL, 4'000'000'000ULL);
   command.add_option("--popularity", options.popularity,
                      "File of item, tab, count; default: counted from the histories");
   command.add_option("--zipf", options.zipf, "The item of rank r is asked for in proportion to r^-S instead")
-      ->check(CLI::Range(0.0, 10.0))
-      ->excludes("--popularity");
+      .between(0.0, 10.0)
+      .excludes("--popularity");
   command.add_option("--held-out", options.held_out, "Share of the histories that only checks the plan")
-      ->check(CLI::Range(0.0, 0.9))
-      ->capture_default_str();
+      .between(0.0, 0.9)
+      .default_shown();
   command.add_option("--candidates", options.candidates, "Items of a request")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
+      .between(1, 100'000)
+      .default_shown();
   command
       .add_option("--user-tokens", options.user_tokens,
                   "Of a user on average; default: from the histories, or 1500")
-      ->check(CLI::Range(1.0, 1e7));
+      .between(1.0, 1e7);
   command.add_option("--item-tokens", options.item_tokens, "Of each item; default: the catalog's, or 10")
-      ->check(CLI::Range(1, 100'000));
+      .between(1, 100'000);
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app, Chosen& chosen) {
+void add_plan(Command app) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_command(
       "plan", "Which items should be on which nodes, what that buys, and why: four placements side by side");
-  add_inputs(*command, *options);
-  command->add_option("--nodes", options->nodes, "How many, or their numbers: 1,2,5")->capture_default_str();
-  command->add_option("--memory", options->memory_bytes, "Of each node, for items: 150GB, 64GiB")
-      ->required()
-      ->transform(CLI::AsSizeValue(true));
-  command->add_option("--device", options->device, "A known device, or a profile that bench calibrate wrote")
-      ->capture_default_str();
-  command->add_option("--shape", options->shape, "Of the model")->capture_default_str();
-  command->add_option("--link", options->link, "Between the nodes")->capture_default_str();
-  command->add_option("--alpha", options->alpha, "Of a request's computing, the share that pulls may take")
-      ->check(CLI::Range(1e-6, 100.0))
-      ->capture_default_str();
-  command->add_option("--placement", options->placement, "hrcs, replicate, hash, metis or all")
-      ->check(CLI::IsMember({"hrcs", "replicate", "hash", "metis", "all"}))
-      ->capture_default_str();
-  command->add_option("--move-from", options->move_from,
-                      "A plan that --json wrote: say also what changes against it");
-  command->add_option("--json", options->json,
-                      "Write the plan with the whole list to this file, or - for standard output");
-  command->callback([options, &chosen] { chosen = [options] { return run_plan(*options); }; });
+  add_inputs(command, *options);
+  command.add_option("--nodes", options->nodes, "How many, or their numbers: 1,2,5").default_shown();
+  command.add_option("--memory", options->memory_bytes, "Of each node, for items: 150GB, 64GiB")
+      .required()
+      .in_bytes();
+  command.add_option("--device", options->device, "A known device, or a profile that bench calibrate wrote")
+      .default_shown();
+  command.add_option("--shape", options->shape, "Of the model").default_shown();
+  command.add_option("--link", options->link, "Between the nodes").default_shown();
+  command.add_option("--alpha", options->alpha, "Of a request's computing, the share that pulls may take")
+      .between(1e-6, 100.0)
+      .default_shown();
+  command.add_option("--placement", options->placement, "hrcs, replicate, hash, metis or all")
+      .one_of({"hrcs", "replicate", "hash", "metis", "all"})
+      .default_shown();
+  command.add_option("--move-from", options->move_from,
+                     "A plan that --json wrote: say also what changes against it");
+  command.add_option("--json", options->json,
+                     "Write the plan with the whole list to this file, or - for standard output");
+  command.runs([options] { return run_plan(*options); });
 }
 
 }  // namespace troupe::deploy

@@ -172,39 +172,38 @@ int run_status(const std::string& server, const std::string& json_file) {
 
 }  // namespace
 
-void add_rank(CLI::App& app, Chosen& chosen) {
+void add_rank(Command app) {
   auto options = std::make_shared<RankOptions>();
-  CLI::App* command = app.add_subcommand("rank", "Ask a running server to rank items for a user");
-  command->add_option("--server", options->server, "host:port")->capture_default_str();
-  command->add_option("--tenant", options->tenant, "Tenant");
-  command->add_option("--user", options->user, "User id");
-  command->add_option("--candidates", options->candidates, "Item ids, separated by commas")->delimiter(',');
-  CLI::Option* requests = command->add_option("--requests", options->requests,
-                                              "A file of requests (requests.jsonl, eval.tsv.gz) instead");
-  command->add_option("--data", options->data, "Show histories in words from this catalog folder");
-  command->add_option("--users", options->users, "How many requests of the file")->capture_default_str();
-  command->add_option("--rounds", options->rounds, "How often each is asked")->capture_default_str();
-  command->add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
-  command->add_option("--top", options->top, "How many items to show")->capture_default_str();
-  command->add_option("--policy", options->policy,
-                      "recompute, user, item, larger, bat or planner instead of the configured policy");
+  Command command = app.add_command("rank", "Ask a running server to rank items for a user");
+  command.add_option("--server", options->server, "host:port").default_shown();
+  command.add_option("--tenant", options->tenant, "Tenant");
+  command.add_option("--user", options->user, "User id");
+  command.add_option("--candidates", options->candidates, "Item ids, separated by commas").comma_separated();
+  Option requests = command.add_option("--requests", options->requests,
+                                       "A file of requests (requests.jsonl, eval.tsv.gz) instead");
+  command.add_option("--data", options->data, "Show histories in words from this catalog folder");
+  command.add_option("--users", options->users, "How many requests of the file").default_shown();
+  command.add_option("--rounds", options->rounds, "How often each is asked").default_shown();
+  command.add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
+  command.add_option("--top", options->top, "How many items to show").default_shown();
+  command.add_option("--policy", options->policy,
+                     "recompute, user, item, larger, bat or planner instead of the configured policy");
   command
-      ->add_option("--json", options->json_file,
-                   "Write the reply as JSON to this file, or - for standard output")
-      ->excludes(requests);
-  command->callback([options, &chosen] { chosen = [options] { return run_rank(*options); }; });
+      .add_option("--json", options->json_file,
+                  "Write the reply as JSON to this file, or - for standard output")
+      .excludes(requests);
+  command.runs([options] { return run_rank(*options); });
 }
 
-void add_status(CLI::App& app, Chosen& chosen) {
+void add_status(Command app) {
   struct StatusOptions {
     std::string server = "127.0.0.1:8080", json_file;
   };
   auto options = std::make_shared<StatusOptions>();
-  CLI::App* command = app.add_subcommand("status", "Show the actors of a running server");
-  command->add_option("--server", options->server, "host:port")->capture_default_str();
-  command->add_option("--json", options->json_file, "Write JSON to this file, or - for standard output");
-  command->callback(
-      [options, &chosen] { chosen = [options] { return run_status(options->server, options->json_file); }; });
+  Command command = app.add_command("status", "Show the actors of a running server");
+  command.add_option("--server", options->server, "host:port").default_shown();
+  command.add_option("--json", options->json_file, "Write JSON to this file, or - for standard output");
+  command.runs([options] { return run_status(options->server, options->json_file); });
 }
 
 }  // namespace troupe::deploy

@@ -23,15 +23,14 @@ int run_serve(const ServeOptions& options) {
 
 }  // namespace
 
-void add_serve(CLI::App& app, Chosen& chosen) {
+void add_serve(Command app) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App* command = app.add_subcommand("serve", "Run one box: all five actors and the HTTP front door");
-  options->box.add_to(*command);
-  command->add_option("--address", options->address, "Where to listen (http.address)");
-  command->add_option("--port", options->port, "Port (http.port); 0: any free one")
-      ->check(CLI::Range(0, 65535));
-  command->add_option("--port-file", options->port_file, "Write the port here once the door is open");
-  command->callback([options, &chosen] { chosen = [options] { return run_serve(*options); }; });
+  Command command = app.add_command("serve", "Run one box: all five actors and the HTTP front door");
+  options->box.add_to(command);
+  command.add_option("--address", options->address, "Where to listen (http.address)");
+  command.add_option("--port", options->port, "Port (http.port); 0: any free one").between(0, 65535);
+  command.add_option("--port-file", options->port_file, "Write the port here once the door is open");
+  command.runs([options] { return run_serve(*options); });
 }
 
 }  // namespace troupe::deploy

@@ -59,53 +59,53 @@ sim::DrawLimits draw_limits(const SimCommandOptions& options) {
   return limits;
 }
 
-void add_sim(CLI::App& app, Chosen& chosen) {
+void add_sim(Command app) {
   auto options = std::make_shared<SimCommandOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_command(
       "sim", "The production actors on a simulated cluster under virtual time, with faults or under load");
-  command->add_option("--seeds", options->seeds,
-                      "Seeds to run, A..B: each draws a cluster, a load and its faults");
-  command->add_option("--replay", options->replay, "Run this one seed and say how it went");
-  command->add_flag("--messages", options->messages, "With --replay: print every message");
-  command->add_option("--keep", options->keep,
-                      "With --replay: only the faults with these numbers (2,5), or none");
-  command->add_option("--nodes", options->nodes, "Size of the cluster; drawn if it is not given")
-      ->check(CLI::Range(1U, 100'000U));
-  command->add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults")
-      ->check(CLI::Range(0.01, 10'000.0));
-  command->add_option("--faults", options->faults, "Kinds of faults to draw from (kill,pause,…), or none");
-  command->add_option("--items", options->items, "With --requests or --refresh: items of the catalog")
-      ->check(CLI::Range(1ULL, 4'000'000'000ULL));
-  command->add_option("--requests", options->requests,
-                      "No faults: so many requests, and what the cluster makes of them");
-  command->add_option(
+  command.add_option("--seeds", options->seeds,
+                     "Seeds to run, A..B: each draws a cluster, a load and its faults");
+  command.add_option("--replay", options->replay, "Run this one seed and say how it went");
+  command.add_flag("--messages", options->messages, "With --replay: print every message");
+  command.add_option("--keep", options->keep,
+                     "With --replay: only the faults with these numbers (2,5), or none");
+  command.add_option("--nodes", options->nodes, "Size of the cluster; drawn if it is not given")
+      .between(1U, 100'000U);
+  command.add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults")
+      .between(0.01, 10'000.0);
+  command.add_option("--faults", options->faults, "Kinds of faults to draw from (kill,pause,…), or none");
+  command.add_option("--items", options->items, "With --requests or --refresh: items of the catalog")
+      .between(1ULL, 4'000'000'000ULL);
+  command.add_option("--requests", options->requests,
+                     "No faults: so many requests, and what the cluster makes of them");
+  command.add_option(
       "--trace", options->trace,
       "No faults: the requests of this trace at their times (deploy/TRACES.md), the first --requests");
-  command->add_option("--speed", options->speed, "With --trace: times so much shorter")
-      ->check(CLI::Range(1e-6, 1e6))
-      ->capture_default_str();
-  command->add_option("--experiments", options->experiments,
-                      "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
+  command.add_option("--speed", options->speed, "With --trace: times so much shorter")
+      .between(1e-6, 1e6)
+      .default_shown();
+  command.add_option("--experiments", options->experiments,
+                     "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
   command
-      ->add_option("--policy", options->policy,
-                   "With --requests, --overload and --trace: " + std::string(router::policy_names))
-      ->capture_default_str();
+      .add_option("--policy", options->policy,
+                  "With --requests, --overload and --trace: " + std::string(router::policy_names))
+      .default_shown();
   command
-      ->add_option("--seed", options->seed, "With --requests, --overload and --trace: of the simulated world")
-      ->capture_default_str();
-  command->add_flag("--overload", options->overload,
-                    "No faults: ten times the capacity for --minutes, then 0.8 times");
-  command->add_flag(
+      .add_option("--seed", options->seed, "With --requests, --overload and --trace: of the simulated world")
+      .default_shown();
+  command.add_flag("--overload", options->overload,
+                   "No faults: ten times the capacity for --minutes, then 0.8 times");
+  command.add_flag(
       "--refresh", options->refresh,
       "No faults: a hot item, a new one, a worker that leaves and returns, and what requests feel");
-  command->add_option("--device", options->device,
-                      "Of the workers under load: a known one, or a profile that bench calibrate wrote");
-  command->add_option("--shape", options->shape, "Of the model under load");
-  command->add_option("--link", options->link, "Between the nodes under load");
-  command->add_option("--threads", options->threads, "Seeds that run at a time; 0: one per core");
-  command->add_option("--json", options->json, "Write the result to this file, or - for standard output");
-  command->add_option("--report", options->report, "Write an HTML report with plots to this file");
-  command->callback([options, &chosen] { chosen = [options] { return run_sim(*options); }; });
+  command.add_option("--device", options->device,
+                     "Of the workers under load: a known one, or a profile that bench calibrate wrote");
+  command.add_option("--shape", options->shape, "Of the model under load");
+  command.add_option("--link", options->link, "Between the nodes under load");
+  command.add_option("--threads", options->threads, "Seeds that run at a time; 0: one per core");
+  command.add_option("--json", options->json, "Write the result to this file, or - for standard output");
+  command.add_option("--report", options->report, "Write an HTML report with plots to this file");
+  command.runs([options] { return run_sim(*options); });
 }
 
 }  // namespace troupe::deploy

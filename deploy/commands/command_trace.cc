@@ -129,98 +129,95 @@ int run_stats(const TraceCommandOptions& options) {
 
 // ---- what they take ----
 
-void add_making(CLI::App& command, TraceCommandOptions& options, const std::string& arrivals) {
+void add_making(Command command, TraceCommandOptions& options, const std::string& arrivals) {
   TraceMaking& making = options.making;
-  command.add_option("--out", options.out, "The trace to write; .gz packs it")->required();
-  command.add_option("--arrivals", making.arrivals, arrivals)->capture_default_str();
+  command.add_option("--out", options.out, "The trace to write; .gz packs it").required();
+  command.add_option("--arrivals", making.arrivals, arrivals).default_shown();
   command.add_option("--rate", making.per_second, "Requests per second, in the mean")
-      ->check(CLI::Range(1e-6, 1e6))
-      ->capture_default_str();
+      .between(1e-6, 1e6)
+      .default_shown();
   command.add_option("--candidates", making.candidates, "Candidates of a request")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
+      .between(1, 100'000)
+      .default_shown();
   command.add_option("--views", making.views, "Requests of a user until he takes something, in the mean")
-      ->check(CLI::Range(1.0, 1e4))
-      ->capture_default_str();
+      .between(1.0, 1e4)
+      .default_shown();
   command.add_option("--return-share", making.returns.share, "Share of requests whose user comes back soon")
-      ->check(CLI::Range(0.0, 0.99))
-      ->capture_default_str();
+      .between(0.0, 0.99)
+      .default_shown();
   command.add_option("--return-after", making.returns.median_s, "Seconds until he does, the median")
-      ->check(CLI::Range(1e-3, 1e8))
-      ->capture_default_str();
+      .between(1e-3, 1e8)
+      .default_shown();
   command.add_option("--return-sigma", making.returns.sigma, "Deviation of the logarithm of these seconds")
-      ->check(CLI::Range(0.0, 5.0))
-      ->capture_default_str();
+      .between(0.0, 5.0)
+      .default_shown();
   command.add_option("--tenant", making.tenant, "Of all requests");
-  command.add_option("--seed", making.seed, "The same seed makes the same trace")->capture_default_str();
+  command.add_option("--seed", making.seed, "The same seed makes the same trace").default_shown();
 }
 
-void add_convert(CLI::App& trace, const std::shared_ptr<TraceCommandOptions>& options, Chosen& chosen) {
-  CLI::App* command = trace.add_subcommand("convert", "Makes a trace from the histories of a data set");
-  command->add_option("--data", options->data.data, "Folder as for import, with users")->required();
-  add_making(*command, *options,
+void add_convert(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {
+  Command command = trace.add_command("convert", "Makes a trace from the histories of a data set");
+  command.add_option("--data", options->data.data, "Folder as for import, with users").required();
+  add_making(command, *options,
              "When requests come: constant, poisson, own (the times of ratings.tsv), or a file of recorded "
              "arrivals");
-  command->add_option("--requests", options->requests, "So many; default: events × views")
-      ->check(CLI::Range(1ULL, 1'000'000'000'000ULL));
-  command->add_option("--users", options->data.users, "Only so many users, drawn; default: all");
-  command->add_option("--start", options->data.start, "Events of a user before his first request")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
+  command.add_option("--requests", options->requests, "So many; default: events × views")
+      .between(1ULL, 1'000'000'000'000ULL);
+  command.add_option("--users", options->data.users, "Only so many users, drawn; default: all");
+  command.add_option("--start", options->data.start, "Events of a user before his first request")
+      .between(1, 10'000)
+      .default_shown();
   command
-      ->add_option(
-          "--history", options->data.history_median,
-          "Lengthen histories by older events to so many at the first request, the median; 0: do not")
-      ->check(CLI::Range(0.0, 10'000.0))
-      ->capture_default_str();
+      .add_option("--history", options->data.history_median,
+                  "Lengthen histories by older events to so many at the first request, the median; 0: do not")
+      .between(0.0, 10'000.0)
+      .default_shown();
   command
-      ->add_option("--history-sigma", options->data.history_sigma,
-                   "Deviation of the logarithm of these events")
-      ->check(CLI::Range(0.0, 5.0))
-      ->capture_default_str();
-  command->callback([options, &chosen] { chosen = [options] { return run_convert(*options); }; });
+      .add_option("--history-sigma", options->data.history_sigma,
+                  "Deviation of the logarithm of these events")
+      .between(0.0, 5.0)
+      .default_shown();
+  command.runs([options] { return run_convert(*options); });
 }
 
-void add_generate(CLI::App& trace, const std::shared_ptr<TraceCommandOptions>& options, Chosen& chosen) {
+void add_generate(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {
   GeneratedTraceOptions& made = options->generated;
-  CLI::App* command = trace.add_subcommand("generate", "Makes a trace from stated distributions");
-  add_making(*command, *options, "When requests come: constant, poisson, or a file of recorded arrivals");
-  command->add_option("--requests", options->requests, "So many")
-      ->required()
-      ->check(CLI::Range(1ULL, 1'000'000'000'000ULL));
-  const auto number = CLI::Range(1, 1'000'000'000), exponent = CLI::Range(0.0, 3.0);
-  command->add_option("--users", made.users, "Users")->check(number)->capture_default_str();
-  command->add_option("--items", made.items, "Items")->check(number)->capture_default_str();
-  command->add_option("--user-skew", made.user_exponent, "Zipf exponent of the users")
-      ->check(exponent)
-      ->capture_default_str();
-  command->add_option("--item-skew", made.item_exponent, "Zipf exponent of the items")
-      ->check(exponent)
-      ->capture_default_str();
-  command->add_option("--history", made.history_median, "Events at a user's first request, the median")
-      ->check(CLI::Range(1.0, 10'000.0))
-      ->capture_default_str();
-  command->add_option("--history-sigma", made.history_sigma, "Deviation of the logarithm of these events")
-      ->check(CLI::Range(0.0, 5.0))
-      ->capture_default_str();
-  command->add_option("--catalog", options->catalog,
-                      "Take the items of this folder, as for import, not --items");
-  command->callback([options, &chosen] { chosen = [options] { return run_generate(*options); }; });
+  Command command = trace.add_command("generate", "Makes a trace from stated distributions");
+  add_making(command, *options, "When requests come: constant, poisson, or a file of recorded arrivals");
+  command.add_option("--requests", options->requests, "So many")
+      .required()
+      .between(1ULL, 1'000'000'000'000ULL);
+  const int most = 1'000'000'000;
+  command.add_option("--users", made.users, "Users").between(1, most).default_shown();
+  command.add_option("--items", made.items, "Items").between(1, most).default_shown();
+  command.add_option("--user-skew", made.user_exponent, "Zipf exponent of the users")
+      .between(0.0, 3.0)
+      .default_shown();
+  command.add_option("--item-skew", made.item_exponent, "Zipf exponent of the items")
+      .between(0.0, 3.0)
+      .default_shown();
+  command.add_option("--history", made.history_median, "Events at a user's first request, the median")
+      .between(1.0, 10'000.0)
+      .default_shown();
+  command.add_option("--history-sigma", made.history_sigma, "Deviation of the logarithm of these events")
+      .between(0.0, 5.0)
+      .default_shown();
+  command.add_option("--catalog", options->catalog,
+                     "Take the items of this folder, as for import, not --items");
+  command.runs([options] { return run_generate(*options); });
 }
 
 }  // namespace
 
-void add_trace(CLI::App& app, Chosen& chosen) {
-  CLI::App* trace =
-      app.add_subcommand("trace", "Request traces: make them, measure them")->require_subcommand(1);
-  add_convert(*trace, std::make_shared<TraceCommandOptions>(), chosen);
-  add_generate(*trace, std::make_shared<TraceCommandOptions>(), chosen);
+void add_trace(Command app) {
+  Command trace = app.add_command("trace", "Request traces: make them, measure them").needs_command();
+  add_convert(trace, std::make_shared<TraceCommandOptions>());
+  add_generate(trace, std::make_shared<TraceCommandOptions>());
   auto options = std::make_shared<TraceCommandOptions>();
-  CLI::App* stats =
-      trace->add_subcommand("stats", "What a trace is like; refuses one that contradicts itself");
-  stats->add_option("file", options->file, "The trace")->required();
-  stats->add_option("--json", options->json, "Write the figures to this file, or - for standard output");
-  stats->callback([options, &chosen] { chosen = [options] { return run_stats(*options); }; });
+  Command stats = trace.add_command("stats", "What a trace is like; refuses one that contradicts itself");
+  stats.add_option("file", options->file, "The trace").required();
+  stats.add_option("--json", options->json, "Write the figures to this file, or - for standard output");
+  stats.runs([options] { return run_stats(*options); });
 }
 
 }  // namespace troupe::deploy

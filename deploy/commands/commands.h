@@ -1,37 +1,34 @@
 #pragma once
 // The commands of the program `troupe`. Each `add_…` declares one command with its options; the one that the
-// command line names becomes `chosen`, which main runs. Errors leave as exceptions whose text says what,
-// where and what was expected.
-#include <CLI/CLI.hpp>
-#include <functional>
+// command line names is run by main. Errors leave as exceptions whose text says what, where and what was
+// expected.
 #include <string>
 #include <vector>
 
+#include "deploy/commands/command_line.h"
 #include "runtime/settings/config.h"
 
 namespace troupe::deploy {
 
-using Chosen = std::function<int()>;  // returns the exit status
-
-void add_serve(CLI::App& app, Chosen& chosen);
-void add_node(CLI::App& app, Chosen& chosen);
-void add_certs(CLI::App& app, Chosen& chosen);
-void add_rank(CLI::App& app, Chosen& chosen);
-void add_status(CLI::App& app, Chosen& chosen);
-void add_import(CLI::App& app, Chosen& chosen);
-void add_bench(CLI::App& app, Chosen& chosen);
-void add_logits(CLI::App& app, Chosen& chosen);
-void add_config(CLI::App& app, Chosen& chosen);
-void add_sim(CLI::App& app, Chosen& chosen);
-void add_plan(CLI::App& app, Chosen& chosen);
-void add_trace(CLI::App& app, Chosen& chosen);
+void add_serve(Command app);
+void add_node(Command app);
+void add_certs(Command app);
+void add_rank(Command app);
+void add_status(Command app);
+void add_import(Command app);
+void add_bench(Command app);
+void add_logits(Command app);
+void add_config(Command app);
+void add_sim(Command app);
+void add_plan(Command app);
+void add_trace(Command app);
 
 // The options that every command which builds a box shares: a configuration file, and flags that override it.
 struct BoxOptions {
   std::string config_file, model, data_dir, prompt;
   std::vector<std::string> settings;  // name=value
 
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   Config load() const;  // throws ConfigError
 };
 

@@ -7,8 +7,10 @@
 // be lost, late, doubled and reordered; effects are applied in order after `step` returns; no iteration over
 // unordered containers.
 #include <compare>
+#include <concepts>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,7 +47,18 @@ struct Done {
   std::uint64_t job = 0;
   JobResult result;
 };
-using Event = std::variant<Received, TimerFired, PeerLost, Done>;
+using AnyEvent = std::variant<Received, TimerFired, PeerLost, Done>;
+struct Event : AnyEvent {
+  template <class Kind>
+    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyEvent> && std::constructible_from<AnyEvent, Kind>)
+  Event(Kind&& kind) : AnyEvent(std::forward<Kind>(kind)) {}
+  Event();
+  Event(const Event&);
+  Event(Event&&) noexcept;
+  Event& operator=(const Event&);
+  Event& operator=(Event&&) noexcept;
+  ~Event();
+};
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
 struct LogField {
@@ -62,13 +75,18 @@ struct Effects {
 
   std::vector<Effect> list;   // applied in order
 
-  void send(Address to, Message message) { list.push_back(Send{to, std::move(message)}); }
-  void set_timer(std::uint64_t timer, Instant at) { list.push_back(SetTimer{timer, at}); }
-  void start(std::uint64_t job, Job work) { list.push_back(Start{job, std::move(work)}); }
-  void count(Metric metric, double amount = 1) { list.push_back(Count{metric, amount}); }
-  void log(LogLevel level, std::string event, std::vector<LogField> fields = {}) {
-    list.push_back(Log{level, std::move(event), std::move(fields)});
-  }
+  Effects();
+  Effects(const Effects&);
+  Effects(Effects&&) noexcept;
+  Effects& operator=(const Effects&);
+  Effects& operator=(Effects&&) noexcept;
+  ~Effects();
+
+  void send(Address to, Message message);
+  void set_timer(std::uint64_t timer, Instant at);
+  void start(std::uint64_t job, Job work);
+  void count(Metric metric, double amount = 1);
+  void log(LogLevel level, std::string event, std::vector<LogField> fields = {});
 };
 
 class Core {

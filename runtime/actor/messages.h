@@ -4,9 +4,12 @@
 // in messages: pages are named by id and generation.
 #include <array>
 #include <compare>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -436,10 +439,25 @@ struct StatusReply {
   bool operator==(const StatusReply&) const = default;
 };
 
-using Message =
+using AnyMessage =
     std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser, PutItem, DeleteItem, Reload,
                  Stored, Refused, Execute, Executed, LookupBlocks, BlocksFound, AcquireBlocks, BlocksAcquired,
                  ReleaseBlocks, CacheChanges, InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
                  Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply>;
+
+// A type of its own and not another name of the variant: what copies, moves, compares and destroys so many kinds is
+// compiled once, in messages.cc, and not in every file that hands a message on.
+struct Message : AnyMessage {
+  template <class Kind>
+    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyMessage> && std::constructible_from<AnyMessage, Kind>)
+  Message(Kind&& kind) : AnyMessage(std::forward<Kind>(kind)) {}
+  Message();
+  Message(const Message&);
+  Message(Message&&) noexcept;
+  Message& operator=(const Message&);
+  Message& operator=(Message&&) noexcept;
+  ~Message();
+  bool operator==(const Message&) const;
+};
 
 }  // namespace troupe

@@ -2,9 +2,12 @@
 // Ports: how a core asks for slow or physical things. A job goes out as an effect, one result comes back as
 // `Done`. A port does its work in one blocking call; the host decides on which thread (CAF) or at what
 // virtual cost (simulation), so ports hold no policy.
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -171,11 +174,34 @@ struct EraseBlocks {
 };
 struct Erased {};
 
-using Job = std::variant<FindFeatures, Write, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
-                         ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate>;
+using AnyJob = std::variant<FindFeatures, Write, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
+                            ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using JobResult = std::variant<Features, Written, ItemList, BatchDone, ModelChanged, Pulled, StoredList,
-                               Saved, Loaded, Erased, Coordinated, Refusal>;
+using AnyJobResult = std::variant<Features, Written, ItemList, BatchDone, ModelChanged, Pulled, StoredList,
+                                  Saved, Loaded, Erased, Coordinated, Refusal>;
+// Types of their own for the same reason as Message.
+struct Job : AnyJob {
+  template <class Kind>
+    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyJob> && std::constructible_from<AnyJob, Kind>)
+  Job(Kind&& kind) : AnyJob(std::forward<Kind>(kind)) {}
+  Job();
+  Job(const Job&);
+  Job(Job&&) noexcept;
+  Job& operator=(const Job&);
+  Job& operator=(Job&&) noexcept;
+  ~Job();
+};
+struct JobResult : AnyJobResult {
+  template <class Kind>
+    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyJobResult> && std::constructible_from<AnyJobResult, Kind>)
+  JobResult(Kind&& kind) : AnyJobResult(std::forward<Kind>(kind)) {}
+  JobResult();
+  JobResult(const JobResult&);
+  JobResult(JobResult&&) noexcept;
+  JobResult& operator=(const JobResult&);
+  JobResult& operator=(JobResult&&) noexcept;
+  ~JobResult();
+};
 
 class Port {
  public:

@@ -53,12 +53,12 @@ enum class Alternative : std::size_t {
 #undef TROUPE_X
       count_
 };
-static_assert(static_cast<std::size_t>(Alternative::count_) == std::variant_size_v<Message>);
+static_assert(static_cast<std::size_t>(Alternative::count_) == std::variant_size_v<AnyMessage>);
 #define TROUPE_X(Struct, MEMBER)                                                            \
   static_assert(static_cast<std::size_t>(Alternative::Struct) == schema::Envelope::MEMBER); \
   static_assert(                                                                            \
       std::is_same_v<Struct,                                                                \
-                     std::variant_alternative_t<static_cast<std::size_t>(Alternative::Struct), Message>>);
+                     std::variant_alternative_t<static_cast<std::size_t>(Alternative::Struct), AnyMessage>>);
 TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
 #undef TROUPE_X
 

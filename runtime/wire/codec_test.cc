@@ -22,7 +22,7 @@ class RandomMessage {
   Envelope envelope(std::size_t alternative) {
     Envelope e;
     fill(e.from);
-    make(e.message, alternative, std::make_index_sequence<std::variant_size_v<Message>>());
+    make(e.message, alternative, std::make_index_sequence<std::variant_size_v<AnyMessage>>());
     return e;
   }
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
@@ -79,7 +79,7 @@ class RandomMessage {
   std::mt19937_64 random_;
 };
 
-constexpr std::size_t alternatives = std::variant_size_v<Message>;
+constexpr std::size_t alternatives = std::variant_size_v<AnyMessage>;
 
 std::string error_of(std::span<const std::uint8_t> bytes) {
   auto decoded = decode(bytes);

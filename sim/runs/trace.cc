@@ -19,7 +19,7 @@ constexpr const char* message_names[] = {
     "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",        "SetSplit",       "PoolReport",
     "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",    "Drain",          "StatusRequest",
     "StatusReply"};
-static_assert(std::size(message_names) == std::variant_size_v<Message>);
+static_assert(std::size(message_names) == std::variant_size_v<AnyMessage>);
 
 void write(std::string& out, const std::string& text) { out += '"' + text + '"'; }
 void write(std::string& out, bool value) { out += value ? "yes" : "no"; }

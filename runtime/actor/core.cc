@@ -1,0 +1,27 @@
+#include "runtime/actor/core.h"
+
+namespace troupe {
+
+Event::Event() = default;
+Event::Event(const Event&) = default;
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(const Event&) = default;
+Event& Event::operator=(Event&&) noexcept = default;
+Event::~Event() = default;
+
+Effects::Effects() = default;
+Effects::Effects(const Effects&) = default;
+Effects::Effects(Effects&&) noexcept = default;
+Effects& Effects::operator=(const Effects&) = default;
+Effects& Effects::operator=(Effects&&) noexcept = default;
+Effects::~Effects() = default;
+
+void Effects::send(Address to, Message message) { list.push_back(Send{to, std::move(message)}); }
+void Effects::set_timer(std::uint64_t timer, Instant at) { list.push_back(SetTimer{timer, at}); }
+void Effects::start(std::uint64_t job, Job work) { list.push_back(Start{job, std::move(work)}); }
+void Effects::count(Metric metric, double amount) { list.push_back(Count{metric, amount}); }
+void Effects::log(LogLevel level, std::string event, std::vector<LogField> fields) {
+  list.push_back(Log{level, std::move(event), std::move(fields)});
+}
+
+}  // namespace troupe

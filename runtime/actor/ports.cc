@@ -1,0 +1,19 @@
+#include "runtime/actor/ports.h"
+
+namespace troupe {
+
+Job::Job() = default;
+Job::Job(const Job&) = default;
+Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(const Job&) = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
+
+JobResult::JobResult() = default;
+JobResult::JobResult(const JobResult&) = default;
+JobResult::JobResult(JobResult&&) noexcept = default;
+JobResult& JobResult::operator=(const JobResult&) = default;
+JobResult& JobResult::operator=(JobResult&&) noexcept = default;
+JobResult::~JobResult() = default;
+
+}  // namespace troupe
