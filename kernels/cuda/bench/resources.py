@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 
 OPERATIONS = {0x23C: "HMMA", 0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x83B: "LDSM", 0x844: "STSM", 0xFAE: "LDGSTS", 0x3BA: "bulk",
               0x5B4: "bulk", 0x5B2: "SYNCS", 0x9A7: "SYNCS", 0x5A7: "SYNCS", 0x308: "MUFU", 0xB08: "MUFU", 0xF89: "SHFL",

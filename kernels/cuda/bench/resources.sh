@@ -1,7 +1,7 @@
 #!/bin/bash
 # Static evidence: what each kernel takes, how many of its blocks a multiprocessor holds and which instructions it
-# became, for sm_80 and sm_90a, as a Markdown table. Finds the kernels by itself: all of every .cu file. Needs nvcc, g++
-# and python3, no GPU and no disassembler. Usage: kernels/cuda/bench/resources.sh [architecture...]
+# became, for sm_80 and sm_90a, as a Markdown table. Finds the kernels by itself: all of every .cu file. Fails where
+# products are serialized. Needs nvcc, g++ and python3, no GPU and no disassembler. Usage: kernels/cuda/bench/resources.sh [architecture...]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 work=$(mktemp -d)
@@ -10,7 +10,7 @@ architectures=${*:-80 90a}
 
 assemble() {  # source architecture name
   mkdir -p "$work/$3_$2"
-  nvcc -std=c++20 -O3 -gencode=arch=compute_"$2",code=sm_"$2" -Xptxas -v -I"$root" --keep --keep-dir "$work/$3_$2" \
+  "$root/kernels/cuda/bench/checked_nvcc.sh" nvcc -std=c++20 -O3 -gencode=arch=compute_"$2",code=sm_"$2" -Xptxas -v -I"$root" --keep --keep-dir "$work/$3_$2" \
     -cubin "$1" -o "$work/$3_$2.cubin" 2> "$work/$3_$2.log" || { cat "$work/$3_$2.log" >&2; exit 1; }
 }
 
