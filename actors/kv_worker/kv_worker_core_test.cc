@@ -54,6 +54,30 @@ TEST_CASE("when a writer gives up the first who waits writes, and the next waits
   CHECK(answers[0].grants[0].grant == Grant::read);
 }
 
+TEST_CASE("who waits first and finds no room does not keep those behind it from writing") {
+  Bench b;
+  const auto first = b.acquire(0, {item(1)});
+  for (const std::uint8_t n : {2, 3, 4}) b.write(n, item(n));
+  b.acquire(10, {item(1)}, {}, false);  // evicts nobody
+  b.acquire(11, {item(1)});
+  b.forget(12, {SegmentKind::item, "item 1", 1});  // its page stays with who writes it
+  const auto answers = b.probe.sent<BlocksAcquired>();
+  REQUIRE(answers.size() == 2);
+  CHECK(answers[0].id == b.last - 1);
+  CHECK(answers[0].grants[0].grant == Grant::none);
+  CHECK(answers[1].id == b.last);
+  CHECK(answers[1].grants[0].grant == Grant::write);
+}
+
+TEST_CASE("a block of another length or kind under the wanted name is not the wanted one") {
+  Bench b;
+  b.write(0, item(1));
+  CHECK(b.acquire(1, {item(1, 3)}).at(0).grant == Grant::none);
+  CHECK(b.acquire(2, {item(1, 8)}).at(0).grant == Grant::none);
+  CHECK(b.acquire(3, {user(1)}).at(0).grant == Grant::none);
+  CHECK(b.acquire(4, {item(1)}).at(0).grant == Grant::read);
+}
+
 TEST_CASE("patience ends, once, and the block is computed without being kept") {
   Bench b;
   const auto first = b.acquire(0, {item(1)});

@@ -15,9 +15,18 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds model_limit{600}, start_limit{120}, round_limit{180};
 
-fs::path node_modules(const PeerFolders& folders) { return folders.installed / "npm" / "node_modules"; }
 fs::path prebuilt_llama(const fs::path& installed) {
   return installed / "npm/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64";
+}
+
+// As the drivers take it.
+std::string numbers_of(const EngineShape& shape) {
+  const std::uint32_t vocabulary = shape_config(shape, kernels::Family::qwen2).vocabulary;
+  std::string text;
+  for (const std::uint32_t number :
+       {shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.intermediate, vocabulary})
+    text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
 }
 
 std::string model_file(const Peer& peer, const EngineShape& shape) {
@@ -33,14 +42,12 @@ std::string make_model(const PeerFolders& folders, const Peer& peer, const Engin
   const fs::path part = model.string() + ".part";
   ChildProcess child;
   child.limit = model_limit;
-  if (peer.engine == Peer::Engine::onnxruntime) {
-    child.arguments = {"python3", (folders.race / "make_onnx.py").string(), std::string(shape.name),
-                       part.string()};
-    if (peer.weights != "f32") child.arguments.push_back(peer.weights);
-  } else {
-    child.arguments = {"python3", (folders.race / "make_gguf.py").string(), std::string(shape.name),
-                       peer.weights, part.string()};
-  }
+  child.arguments = {"node",
+                     (folders.drivers / "make_model.mjs").string(),
+                     peer.engine == Peer::Engine::onnxruntime ? "onnx" : "gguf",
+                     peer.weights,
+                     numbers_of(shape),
+                     part.string()};
   const ChildResult made = run_child(child);
   if (!made.failure.empty()) return "its model could not be made: " + made.failure;
   std::error_code error;
@@ -84,52 +91,37 @@ std::string work_of(const std::vector<Workload>& workloads) {
   return joined(work);
 }
 
-std::vector<std::string> race_arguments(const PeerFolders& folders, const Peer& peer,
-                                        const EngineShape& shape, const fs::path& model,
-                                        std::uint32_t threads, std::uint32_t rounds,
-                                        const std::vector<Workload>& workloads) {
-  const std::string t = std::to_string(threads), r = std::to_string(rounds);
-  const std::string work = work_of(workloads), lengths = lengths_of(workloads);
-  if (peer.engine == Peer::Engine::onnxruntime)
-    return {"node",
-            (folders.race / "ort_race.mjs").string(),
-            node_modules(folders).string(),
-            model.string(),
-            std::string(shape.name),
-            t,
-            r,
-            (folders.installed / "pk").string(),
-            lengths,
-            work};
-  const fs::path library = peer.engine == Peer::Engine::llama_blas ? folders.installed / "blaslib"
-                                                                   : prebuilt_llama(folders.installed);
-  return {(folders.installed / "llama_race").string(),
-          library.string(),
-          model.string(),
-          t,
-          r,
-          "512",
-          peer.kv(),
-          work,
-          lengths};
+std::vector<std::string> driver_arguments(const PeerFolders& folders, const Peer& peer,
+                                          const EngineShape& shape, const fs::path& model,
+                                          std::uint32_t threads, std::uint32_t rounds,
+                                          const std::vector<Workload>& workloads) {
+  const bool onnx = peer.engine == Peer::Engine::onnxruntime;
+  const fs::path backends = peer.engine == Peer::Engine::llama_blas ? folders.installed / "blas"
+                                                                    : prebuilt_llama(folders.installed);
+  std::vector<std::string> arguments =
+      onnx ? std::vector<std::string>{"node", (folders.drivers / "onnx_peer.mjs").string(),
+                                      folders.installed.string()}
+           : std::vector<std::string>{(folders.installed / "llama_peer").string(), backends.string()};
+  arguments.insert(arguments.end(), {model.string(), numbers_of(shape), std::to_string(threads),
+                                     std::to_string(rounds), work_of(workloads), lengths_of(workloads)});
+  return arguments;
 }
 
 }  // namespace
 
-PeerFolders find_peers(const fs::path& race, const fs::path& installed) {
-  for (const char* file : {"race.sh", "setup.sh", "make_gguf.py", "make_onnx.py", "ort_race.mjs"})
-    if (!fs::exists(race / file))
-      throw std::runtime_error("--against " + race.string() + " has no " + file +
-                               "; expected the folder with race.sh and setup.sh");
-  const fs::path llama = prebuilt_llama("");
-  for (const fs::path& file : {fs::path("llama_race"), fs::path("pk"), fs::path("blaslib/libggml-blas.so"),
-                               llama, fs::path("npm/node_modules/onnxruntime-node")})
+PeerFolders find_peers(const fs::path& drivers, const fs::path& installed) {
+  for (const char* file : {"setup.sh", "make_model.mjs", "onnx_peer.mjs"})
+    if (!fs::exists(drivers / file))
+      throw std::runtime_error("--against " + drivers.string() + " has no " + file +
+                               "; expected the folder of the peers' drivers, tests/bench/peers");
+  for (const fs::path& file : {fs::path("llama_peer"), fs::path("fma_now"), fs::path("blas/libggml-blas.so"),
+                               prebuilt_llama(""), fs::path("npm/node_modules/onnxruntime-node")})
     if (!fs::exists(installed / file))
       throw std::runtime_error("--peers " + installed.string() + " has no " + file.string() +
-                               "; expected installed peers: run `DIR=" + installed.string() + " bash " +
-                               (race / "setup.sh").string() + "`");
+                               "; expected installed peers: run `" + (drivers / "setup.sh").string() + " " +
+                               installed.string() + "`");
   fs::create_directories(installed / "models");
-  return {fs::absolute(race), fs::absolute(installed)};
+  return {fs::absolute(drivers), fs::absolute(installed)};
 }
 
 std::string Peer::name() const {
@@ -185,7 +177,7 @@ PeerRun run_peer(const PeerFolders& folders, const Peer& peer, const EngineShape
   run.failure = make_model(folders, peer, shape, model);
   if (!run.failure.empty()) return run;
   ChildProcess child;
-  child.arguments = race_arguments(folders, peer, shape, model, threads, rounds, workloads);
+  child.arguments = driver_arguments(folders, peer, shape, model, threads, rounds, workloads);
   child.environment = {{"OPENBLAS_NUM_THREADS", std::to_string(threads)}};
   if (const std::string core = openblas_core(); !core.empty())
     child.environment.push_back({"OPENBLAS_CORETYPE", core});

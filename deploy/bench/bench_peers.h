@@ -1,7 +1,7 @@
 #pragma once
 // The peers of the CPU engine, run on the same machine in the same minutes: llama.cpp (with an OpenBLAS
-// backend, and as it is prebuilt) and onnxruntime, driven by the race programs of a bench folder (race.sh,
-// setup.sh, llama_race.cpp, ort_race.mjs), which setup.sh builds into another folder together with the peers.
+// backend, and as it is prebuilt) and onnxruntime, driven by the programs of tests/bench/peers, which its
+// setup.sh builds into another folder together with the peers.
 // Each runs as a child process with a time limit; a peer that fails is a line of the report. Their lines have
 // process CPU time and the multiply-add rate beside it, as ours have.
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace troupe::deploy {
 
 struct PeerFolders {
-  std::filesystem::path race;       // race.sh, setup.sh, make_gguf.py, make_onnx.py, ort_race.mjs
+  std::filesystem::path drivers;    // setup.sh, make_model.mjs, onnx_peer.mjs
   std::filesystem::path installed;  // what setup.sh made
 };
 // Checks that both are there. Throws std::runtime_error that names the command which installs the peers.
-PeerFolders find_peers(const std::filesystem::path& race, const std::filesystem::path& installed);
+PeerFolders find_peers(const std::filesystem::path& drivers, const std::filesystem::path& installed);
 
 struct Peer {
   enum class Engine : std::uint8_t { llama_blas, llama_prebuilt, onnxruntime } engine;
@@ -32,7 +32,7 @@ struct Peer {
 // Those with float32 weights; the 8-bit ones too if `int8`; every one if `all`.
 std::vector<Peer> peers_to_race(bool int8, bool all);
 
-// One line of a race program. Milliseconds are of one forward pass; medians and bests are over its rounds.
+// One line of a driver. Milliseconds are of one forward pass; medians and bests are over its rounds.
 struct PeerLine {
   std::string workload;  // as the peer calls it
   double tokens = 0;

@@ -12,22 +12,19 @@ using namespace troupe::deploy;
 namespace {
 
 const std::string llama_rank =
-    "tiny-f32 t1          rank hot 100x10 on 1500     n= 1000 | wall med    272.7 min    265.5 | cpu med    "
-    "268.0 min "
-    "   250.0 ms |   3802.2 tok/cpu-s |   58.6 GF/cpu-s, peak now 191.7, % of peak med 32.7 max 33.9";
+    "llama.cpp rank 100x10 on 1500 n=1000 | wall med 272.7 min 265.5 | cpu med 268.0 min 250.0 ms | 3802.2 "
+    "tok/cpu-s | 58.6 GF/cpu-s, peak now 191.7, % of peak med 32.7 max 33.9";
 const std::string llama_prefill =
-    "tiny-f32 t1          prefill 512                 n=  512 | wall med     87.6 min     67.4 | cpu med     "
-    "51.2 min "
-    "    46.9 ms |  10924.8 tok/cpu-s |   89.2 GF/cpu-s, peak now 172.9, % of peak med 56.5 max 56.5";
+    "llama.cpp prefill 512 n=512 | wall med 87.6 min 67.4 | cpu med 51.2 min 46.9 ms | 10924.8 tok/cpu-s | "
+    "89.2 GF/cpu-s, peak now 172.9, % of peak med 56.5 max 56.5";
 const std::string onnx_suffix =
-    "ort tiny-int8.onnx t1 suffix 1000 on 1500        n=1000 | wall med 243.2 min 222.4 | cpu med 152.6 min "
-    "149.6 ms | "
-    "6682.6 tok/cpu-s | 105.3 GF/cpu-s, peak now NaN, % of peak med NaN max NaN";
+    "onnxruntime suffix 1000 on 1500 n=1000 | wall med 243.2 min 222.4 | cpu med 152.6 min 149.6 ms | 6682.6 "
+    "tok/cpu-s | 105.3 GF/cpu-s, peak now NaN, % of peak med NaN max NaN";
 
 }  // namespace
 
 TEST_SUITE("bench peers") {
-  TEST_CASE("a line of llama_race is read") {
+  TEST_CASE("a line of llama.cpp's driver is read") {
     const auto line = parse_peer_line(llama_rank);
     REQUIRE(line);
     CHECK(line->workload == "rank hot 100x10 on 1500");
@@ -40,7 +37,7 @@ TEST_SUITE("bench peers") {
     CHECK(line->best_tokens_per_cpu_second() == doctest::Approx(4000));
   }
 
-  TEST_CASE("a line of ort_race is read, also without a rate of multiply-adds") {
+  TEST_CASE("a line of onnxruntime's driver is read, also without a rate of multiply-adds") {
     const auto line = parse_peer_line(onnx_suffix);
     REQUIRE(line);
     CHECK(line->workload == "suffix 1000 on 1500");
@@ -53,7 +50,7 @@ TEST_SUITE("bench peers") {
     CHECK(!parse_peer_line("llama_decode=1 n=512"));
     CHECK(!parse_peer_line(llama_rank.substr(0, 120)));
     std::string zero = llama_prefill;
-    zero.replace(zero.find("n=  512"), 7, "n=    0");
+    zero.replace(zero.find("n=512"), 5, "n=0");
     CHECK(!parse_peer_line(zero));
     std::string generation = llama_prefill;
     generation.replace(generation.find("prefill 512"), 11, "gen total 3");
@@ -80,16 +77,17 @@ TEST_SUITE("bench peers") {
 
   TEST_CASE("peers that are not installed are an error that says how to install them") {
     const troupe::kernels::TestFolder folder;
-    const std::string race = folder.path().string(), none = (folder.path() / "none").string();
-    CHECK_THROWS_WITH_AS(
-        find_peers(race, none),
-        ("--against " + race + " has no race.sh; expected the folder with race.sh and setup.sh").c_str(),
-        std::runtime_error);
-    for (const char* file : {"race.sh", "setup.sh", "make_gguf.py", "make_onnx.py", "ort_race.mjs"})
+    const std::string drivers = folder.path().string(), none = (folder.path() / "none").string();
+    CHECK_THROWS_WITH_AS(find_peers(drivers, none),
+                         ("--against " + drivers +
+                          " has no setup.sh; expected the folder of the peers' drivers, tests/bench/peers")
+                             .c_str(),
+                         std::runtime_error);
+    for (const char* file : {"setup.sh", "make_model.mjs", "onnx_peer.mjs"})
       std::ofstream(folder.path() / file) << "\n";
-    CHECK_THROWS_WITH_AS(find_peers(race, none),
-                         ("--peers " + none + " has no llama_race; expected installed peers: run `DIR=" +
-                          none + " bash " + race + "/setup.sh`")
+    CHECK_THROWS_WITH_AS(find_peers(drivers, none),
+                         ("--peers " + none + " has no llama_peer; expected installed peers: run `" +
+                          drivers + "/setup.sh " + none + "`")
                              .c_str(),
                          std::runtime_error);
   }

@@ -125,7 +125,7 @@ void measure_troupe(EngineBench& bench, ShapeRun& run, std::uint32_t rounds) {
 ShapeRun run_shape(const BenchEngineOptions& options, const EngineSetup& setup, const EngineShape& shape,
                    const std::vector<Workload>& workloads, const std::optional<PeerFolders>& folders) {
   std::optional<OnOneCore> pinned;
-  if (setup.threads == 1) pinned.emplace();  // as race.sh does; peers inherit it
+  if (setup.threads == 1) pinned.emplace();  // peers inherit it
   ShapeRun run{&shape, setup.threads, {}, {}, {}};
   EngineBench bench(shape, setup);
   run.memory = bench.memory();
@@ -320,7 +320,7 @@ void BenchEngineOptions::add_to(Command command) {
       .default_shown();
   of_engine(command.add_option("--rounds", rounds, "Timed passes")).between(1, 1000).default_shown();
   Option race = of_engine(command.add_option(
-      "--against", against, "Race the peers with the programs of this folder (race.sh, setup.sh)"));
+      "--against", against, "Race the peers with the drivers of this folder (tests/bench/peers)"));
   command
       .add_option("--peers", peers,
                   "Where setup.sh installed the peers; default: troupe-peers in the folder "

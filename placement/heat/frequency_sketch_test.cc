@@ -43,4 +43,7 @@ TEST_CASE("what was seen long ago fades, and counts end at 255") {
   for (std::uint64_t i = 0; i < 24; ++i) sketch.touch(2);
   CHECK(sketch.count(1) == 127);
   CHECK(sketch.count(2) == 12);
+  for (std::uint64_t i = 0; i < 200; ++i) sketch.touch(2);  // far from the next halving
+  CHECK(sketch.count(1) == 127);
+  CHECK(sketch.count(2) == 212);
 }

@@ -21,6 +21,14 @@ TEST_CASE("a block is expected as often as such blocks were wanted again") {
   CHECK(of_known == 0);
 }
 
+TEST_CASE("a few wants say little: one more that did not come back is taken for granted") {
+  ReturnRate returns(10'000);
+  CHECK(returns.want("a", 10, plenty, 0) == 0);
+  CHECK(returns.want("a", 10, plenty, 0) == 0);
+  CHECK(returns.want("a", 10, plenty, 0) == 0.5);                      // one later want after one second one
+  CHECK(returns.want("b", 10, plenty, 0) == doctest::Approx(2. / 3));  // two further wants of two blocks
+}
+
 TEST_CASE("who came back is likelier to come back") {
   ReturnRate returns(10'000);
   std::mt19937 random(1);

@@ -20,7 +20,7 @@
 namespace troupe::router {
 
 struct RefreshConfig {
-  double hot_share = 0;             // of the item accesses: from here on an item is hot; 0: none is
+  double hot_share = 0.001;         // of the item accesses: from here on an item is hot; 0: none is
   std::uint32_t window = 32'768;    // accesses that count
   Duration away_after{30'000'000};  // of silence: about when the index forgets a node's blocks
 };

@@ -38,7 +38,7 @@
 namespace troupe::router {
 
 struct PrecomputeConfig {
-  bool on = false;
+  bool on = true;
   std::uint32_t page_items = 256;      // of the catalog, per look
   std::uint32_t chunk_tokens = 2'000;  // per background plan; at least one item
   std::uint32_t running_max = 2;       // background plans at a time

@@ -29,7 +29,7 @@ struct Placed {
       std::vector<NodeId>{1, 2, 3}, ItemPlaces::Listed{{"item 1", placement::everywhere},
                                                        {"item 2", placement::everywhere},
                                                        {"item 3", placement::nowhere}});
-  RefreshConfig refresh{};
+  RefreshConfig refresh{.hot_share = 0};
   Precompute precompute{
       {.on = true, .page_items = 10, .chunk_tokens = 12, .poll = {10}, .budget = {100}, .refresh = refresh},
       workers,

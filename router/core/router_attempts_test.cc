@@ -134,15 +134,17 @@ TEST_CASE(
 }
 
 TEST_CASE("an attempt that failed late leaves the request to the one that still runs") {
-  Cluster c;
-  const NodeId first = c.send_plan(0, 1);
-  c.run_until(500);
-  const NodeId second = c.node;
-  c.refuse_at(510, first, 503, "overloaded");
-  CHECK(c.refused() == "");
-  CHECK(c.plans() == 0);
-  c.refuse_at(520, second, 503, "busy");
-  CHECK(c.refused() == "503 busy");
+  for (const char* code : {"overloaded", "draining"}) {  // also if another try would cost nothing
+    Cluster c(cluster_config({1, 2, 3, 4}));
+    const NodeId first = c.send_plan(0, 1);
+    c.run_until(500);
+    const NodeId second = c.node;
+    c.refuse_at(510, first, 503, code);
+    CHECK(c.refused() == "");
+    CHECK(c.plans() == 0);
+    c.refuse_at(520, second, 503, "busy");
+    CHECK(c.refused() == "503 busy");
+  }
 }
 
 TEST_CASE("a late attempt that nobody could take over is still the request's own") {

@@ -46,9 +46,9 @@ struct RouterConfig {
   NameContext names;
   Policy policy = Policy::bat;  // of requests that name none
   RequestLimits limits;
-  std::uint32_t in_flight_max = 1'024;  // ranking and score requests; more are refused
+  std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
   std::uint32_t writes_in_flight_max = 256;
-  Duration budget{1'000'000};  // of requests that name none
+  Duration budget{2'000'000};  // of requests that name none
   Duration budget_max{10'000'000};
   Duration reload_budget{120'000'000};
   Duration lookup_wait_min{1'000};  // the index is waited for a tenth of the budget, but at least this

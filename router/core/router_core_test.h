@@ -27,6 +27,7 @@ inline RouterConfig small_config() {
   result.lookup_wait_min = {50};
   result.heartbeat = {1'000};
   result.us_per_token = 1;
+  result.precompute.on = false;
   return result;
 }
 inline RouterConfig cluster_config(std::vector<NodeId> workers) {

@@ -104,6 +104,28 @@ TEST_CASE("another incarnation is another process, an older one is not heard") {
   CHECK(hear(table, {4}, 9, heartbeat()) == WorkerTable::News::ignored);
 }
 
+TEST_CASE("what an earlier process answered or failed at says nothing of the present one") {
+  WorkerTable table = table_of({1, 2});
+  hear(table, {0}, 1, heartbeat(0, 5));
+  const Ticket slow = table.send({0}, {1, 100}), failed = table.send({0}, {1, 100});
+  hear(table, {1}, 1, heartbeat(0, 7));
+  CHECK_FALSE(table.finish({1'000'000}, slow));
+  table.fail({1'000'000}, failed);
+  CHECK(table.slowness(1) == 1);
+  CHECK(table.wait_us(1) == 0);
+}
+
+TEST_CASE("a heartbeat proves life if it is two later than those that may be on their way") {
+  WorkerTable table = table_of({1});
+  Heartbeat beat = heartbeat();
+  beat.sequence = 7;
+  table.hear({0}, 1, beat);
+  CHECK(table.proof_of_life({0}, 1) == 9);
+  CHECK(table.proof_of_life({beat_us - 1}, 1) == 9);
+  CHECK(table.proof_of_life({beat_us}, 1) == 10);
+  CHECK(table.proof_of_life({0}, 2) == 0);
+}
+
 TEST_CASE("the wait is what the worker reported and what was sent since, over its lanes") {
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat(60);

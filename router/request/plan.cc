@@ -92,7 +92,9 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
   TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
   const std::int32_t after_system = length(form.system);
   const std::int32_t user_length = length(history.tokens);
-  const std::int32_t tail = after_system + user_length + static_cast<std::int32_t>(item_tokens_max(items));
+  const std::size_t before_tail =
+      planted(Bug::end_behind_first_item) ? items.front().tokens.size() : item_tokens_max(items);
+  const std::int32_t tail = after_system + user_length + static_cast<std::int32_t>(before_tail);
 
   Segments segments;
   SegmentBlock system_reuse, user_reuse;

@@ -11,7 +11,7 @@
 namespace troupe::router {
 
 struct RequestLimits {
-  std::uint32_t candidates_max = 1'024;
+  std::uint32_t candidates_max = 1'000;
   std::uint32_t score_items_max = 1'024;
   std::uint32_t score_labels_max = 256;
   std::uint32_t request_tokens_max = 262'144;  // of a plan, all segments together

@@ -22,6 +22,8 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
     "the router drops a request whose worker refused it, without an answer")                                \
   X(answer_without_check, 1, through(),                                                                     \
     "the router passes on scores of another shape or that are not finite")                                  \
+  X(end_behind_first_item, 1, through(),                                                                    \
+    "the end of a ranking's prompt stands behind its first item, not behind the longest")                   \
   X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")        \
   X(skip_generation_check, 2, through(1, 3),                                                                \
     "a report about an older reservation of a block counts for the new one")                                \

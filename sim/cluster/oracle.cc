@@ -1,7 +1,7 @@
 #include "sim/cluster/oracle.h"
 
 #include "router/request/ranking.h"
-#include "sim/world/toy_model.h"
+#include "sim/world/by_hand.h"
 
 namespace troupe::sim {
 namespace {
@@ -42,7 +42,6 @@ std::string compare_tokens(const Reply& reply, std::uint32_t total) {
 std::string Oracle::find_fault(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
                                WorldData::Edition until) const {
   if (reply.user != request.user) return differs("user", reply.user, request.user);
-  if (reply.plan != "user" && reply.plan != "item") return differs("plan", reply.plan, "user or item");
   if (!world_.has_catalog(reply.catalog_version))
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
   const auto profile = world_.profile(request.tenant, request.user, reply.profile_version);
@@ -65,24 +64,20 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     if (!item) return "item " + id + " is not in catalog " + reply.catalog_version + "; expected a refusal";
     items.push_back(std::move(*item));
   }
-  // The plan without names: they do not change what is computed, and are dear.
-  const router::FittedHistory history = router::fit_history(form_, profile, router::item_tokens_max(items));
-  const router::Prefix prefix = reply.plan == "item" ? router::Prefix::item : router::Prefix::none;
-  const router::RankPlan plan = router::rank_plan(form_, {reply.model_version, ""}, prefix, request.tenant,
-                                                  request.user, history, items);
-  if (reply.history_cut != plan.history_cut)
-    return differs("history_cut", reply.history_cut, plan.history_cut);
-  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan.plan))); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.plan);
-  return compare(reply.items, router::rank_items(items, rows.at(0).scores, request.top_k));
+  const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items);
+  if (!truth) return differs("plan", reply.plan, "user or item");
+  if (reply.history_cut != truth->history_cut)
+    return differs("history_cut", reply.history_cut, truth->history_cut);
+  if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;
+  return compare(reply.items, router::rank_items(items, truth->scores, request.top_k));
 }
 
 std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {
   if (reply.items.size() != request.items.size())
     return differs("the number of items", reply.items.size(), request.items.size());
-  const Execute plan = router::score_plan(request);
-  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan.plan))); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.plan);
+  const ScoresByHand truth = score_by_hand(reply.model_version, request);
+  if (std::string fault = compare_tokens(reply, truth.tokens); !fault.empty()) return fault;
+  const std::vector<ScoreRow>& rows = truth.items;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto expected = request.apply_softmax ? router::softmax(rows[i].scores) : rows[i].scores;
     if (reply.items[i].scores != expected)

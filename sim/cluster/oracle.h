@@ -1,5 +1,5 @@
 #pragma once
-// The truth about a reply: the profile, catalog and model versions that it names, computed densely on the toy
+// The truth about a reply: the profile, catalog and model versions that it names, computed by hand on the toy
 // model with nothing cached, and compared with what it says, exactly. It knows nothing of the cluster;
 // whether the versions were the right ones to use is for others to judge.
 #include <string>

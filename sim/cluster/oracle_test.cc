@@ -87,6 +87,32 @@ TEST_CASE("every single thing that is not true is found") {
   }
 }
 
+TEST_CASE("an answer by a plan that was built wrongly is found, whichever segment is wrong") {
+  const WorldData world(options());
+  const Oracle oracle(world, form);
+  const auto profile = world.profile("", "u1");
+  std::vector<Item> items;
+  for (const char* id : {"i3", "i5", "i7", "i9"}) items.push_back(*world.item(id, "c2"));
+  const auto history = router::fit_history(form, *profile, router::item_tokens_max(items));
+  for (const auto prefix : {router::Prefix::user, router::Prefix::item}) {
+    const Asked asked = answered(world, prefix);
+    const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", "u1", history, items);
+    const auto found = [&](std::size_t segment, auto lie) {
+      router::RankPlan wrong = plan;
+      lie(wrong.segments[segment]);
+      RankReply reply = asked.reply;
+      reply.items = router::rank_items(items, evaluate("m1", wrong.segments, wrong.readouts)[0].scores, 3);
+      return !oracle.find_fault(asked.request, reply).empty();
+    };
+    for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+      CAPTURE(i);
+      CHECK(found(i, [](PlannedSegment& segment) { ++segment.start; }));
+      CHECK(found(i, [](PlannedSegment& segment) { ++segment.tokens.back(); }));
+      if (i > 0) CHECK(found(i, [](PlannedSegment& segment) { segment.sees.pop_back(); }));
+    }
+  }
+}
+
 TEST_CASE("an answer may be for any state of the catalog while the request was under way, and no other") {
   WorldData world(options());
   const Oracle oracle(world, form);

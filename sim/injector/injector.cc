@@ -7,19 +7,7 @@ namespace {
 
 constexpr Duration note_every{20'000}, again_every{60'000};
 
-// Their effect is there at once, and nothing ends: they strike again and again as long as they last.
-bool is_instant(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::false_alarm:
-    case FaultKind::stale_leader:
-    case FaultKind::disk_corrupt:
-    case FaultKind::disk_swapped:
-    case FaultKind::memory_corruption:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_instant(FaultKind kind) { return traits_of(kind).lasts == FaultLasts::again; }
 
 }  // namespace
 
@@ -97,53 +85,14 @@ void Injector::heal() {
 }
 
 bool Injector::apply(std::size_t index, bool on) {
+  static constexpr Effect effects[] = {
+#define TROUPE_X(name, place, needs, harm, lasts, does, text) &Injector::does,
+      TROUPE_FOR_EACH_FAULT(TROUPE_X)
+#undef TROUPE_X
+  };
   const Fault& fault = faults_[index];
-  switch (fault.kind) {
-    case FaultKind::kill:
-    case FaultKind::wipe:
-    case FaultKind::pause:
-    case FaultKind::false_alarm:
-    case FaultKind::clock_drift:
-    case FaultKind::drain:
-    case FaultKind::cold_start:
-      return set_process(fault, on);
-    case FaultKind::isolate:
-    case FaultKind::one_way:
-    case FaultKind::bridge:
-    case FaultKind::delay:
-    case FaultKind::loss:
-    case FaultKind::doubling:
-    case FaultKind::reordering:
-    case FaultKind::transfer_reset:
-    case FaultKind::transfer_slow:
-    case FaultKind::transfer_corruption:
-      return set_network(fault, on);
-    case FaultKind::coordination_away:
-    case FaultKind::coordination_slow:
-    case FaultKind::two_leaders:
-    case FaultKind::stale_leader:
-    case FaultKind::model_swap:
-    case FaultKind::model_load_failing:
-    case FaultKind::catalog_swap:
-      return set_authority(index, on);
-    case FaultKind::disk_full:
-    case FaultKind::disk_failing:
-    case FaultKind::disk_slow:
-    case FaultKind::disk_corrupt:
-    case FaultKind::disk_swapped:
-    case FaultKind::torn_save:
-    case FaultKind::load_failing:
-      return set_disk(fault, on);
-    case FaultKind::device_hang:
-    case FaultKind::device_error:
-    case FaultKind::device_nan:
-    case FaultKind::slow_node:
-    case FaultKind::memory_corruption:
-    case FaultKind::memory_pressure:
-      return set_device(fault, on);
-    default:
-      return set_load(index, on);
-  }
+  return (this->*effects[static_cast<std::size_t>(fault.kind)])(
+      {index, fault, on, strongest(fault.kind, fault.node)});
 }
 
 // ---- which are active, and what they met ----

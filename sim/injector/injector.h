@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,13 +39,23 @@ class Injector {
  private:
   static constexpr Address operator_{0xD0000000, Role::door};
   using PhaseSet = std::bitset<phases>;
+  using DiskLie = bool (SimDisk::*)(SimRandom&);
   using UserKey = std::pair<std::string, std::string>;  // tenant, user
+
+  // A fault begins, acts again, or ends.
+  struct Change {
+    std::size_t index;
+    const Fault& fault;
+    bool on;
+    double worst;  // intensity of the strongest of its kind that is active there; 0: none is
+  };
+  // Whether it found something to act on; when it ends, anything.
+  using Effect = bool (Injector::*)(const Change&);
 
   // ---- injector.cc: when what strikes ----
   void strike(std::size_t index);
   void act(std::size_t index);  // again and again, for what has no duration
   void end(std::size_t index);
-  // Whether it found something to act on; when it ends, anything.
   bool apply(std::size_t index, bool on);
   void note_acted(std::size_t index, const PhaseSet& met);
   void note_phases();  // what lasts meets the phases that the cluster is in
@@ -58,54 +69,84 @@ class Injector {
   const Fault* strongest_fault(FaultKind kind, NodeId node) const;
   bool alive(NodeId node) const { return cluster_.host().alive(node); }
 
+  // Those that take a Change are what the rows of faults.h name.
   // ---- injector_process.cc ----
-  bool set_process(const Fault& fault, bool on);
+  bool die(const Change& change);
+  bool die_wiped(const Change& change);
+  bool die_all(const Change& change);
+  bool stop(const Change& change);
+  bool alarm(const Change& change);
+  bool drift(const Change& change);
+  bool drain(const Change& change);
   bool kill(NodeId node);     // false: it is dead
   void restart(NodeId node);  // unless a fault holds it down
   void bring_back(NodeId node);
-  bool wipe(NodeId node);
-  bool kill_all();
-  bool start_drain(const Fault& fault);
   void poll_drain(NodeId node);
   void judge_drained(const Node& node);
   void refresh_clock(NodeId node);
 
   // ---- injector_network.cc ----
-  bool set_network(const Fault& fault, bool on);
-  bool cut_one_way(NodeId from, bool on);
-  bool cut_halves(NodeId bridge, bool on);
+  bool cut_off(const Change& change);
+  bool cut_one_way(const Change& change);
+  bool cut_halves(const Change& change);
+  bool trouble_links(const Change& change);
+  bool reset_pulls(const Change& change);
+  bool slow_pulls(const Change& change);
+  bool damage_pulls(const Change& change);
+  bool has_peers() const { return cluster_.scenario().workers > 1; }  // to pull from
   SimNetwork::Link troubled_link(NodeId node) const;
   void refresh_links();
   void slow_commands();
 
   // ---- injector_authority.cc ----
-  bool set_authority(std::size_t index, bool on);
+  bool hide_hard_state(const Change& change);
+  bool slow_hard_state(const Change& change);
+  bool depose(const Change& change);
+  bool forge_command(const Change& change);
+  bool swap_model(const Change& change);
+  bool stop_model_loads(const Change& change);
+  bool swap_catalog(const Change& change);
   void refresh_cut_off();
-  bool depose(std::size_t index);
+  bool depose_leader(std::size_t index);
   void end_deposed(std::size_t index);
   void deafen(NodeId router, NodeId leader, bool on);
-  bool forge_stale_command();
-  bool change_version(FaultKind kind);
-  bool stop_model_loads(const Fault& fault, bool on);
+  std::string draw_catalog();
+  bool reload(const std::string& model, const std::string& catalog);
 
-  // ---- injector_storage.cc, injector_device.cc ----
-  bool set_disk(const Fault& fault, bool on);
-  bool corrupt_disk(const Fault& fault);
+  // ---- injector_storage.cc ----
+  bool fill_disk(const Change& change);
+  bool fail_disk(const Change& change);
+  bool slow_disk(const Change& change);
+  bool damage_blocks(const Change& change);
+  bool swap_blocks(const Change& change);
+  bool tear_saves(const Change& change);
+  bool lose_loads(const Change& change);
+  bool has_disk(NodeId node) const { return cluster_.scenario().store && alive(node); }
+  bool lie(const Fault& fault, std::span<const DiskLie> lies);
   void refresh_torn(NodeId node);
-  void restart_empty(const Fault& fault);
   void on_struck(NodeId node, FaultKind kind);
-  bool set_device(const Fault& fault, bool on);
-  bool corrupt_memory(const Fault& fault);
+
+  // ---- injector_device.cc ----
+  bool hang_device(const Change& change);
+  bool break_device(const Change& change);
+  bool compute_nan(const Change& change);
+  bool slow_device(const Change& change);
+  bool flip_pages(const Change& change);
+  bool press_memory(const Change& change);
   bool squeeze(NodeId node);
 
   // ---- injector_load.cc ----
-  bool set_load(std::size_t index, bool on);
-  bool set_features(const Fault& fault);
-  void set_crowd();
+  bool trouble_features(const Change& change);
+  bool flood(const Change& change);
+  bool crowd(const Change& change);
+  bool send_nonsense(const Change& change);
+  bool ask_poison(const Change& change);
+  bool storm_profiles(const Change& change);
+  bool delete_owners(const Change& change);
   void refresh_writes();
   bool start_poison(std::size_t index);
   void on_poison(NodeId node, std::uint64_t content);
-  bool start_deletes(const Fault& fault);
+  void start_deletes(const Fault& fault);
   void delete_one();
   void put_user(const UserKey& user);
   void put_item(const std::string& item);

@@ -6,32 +6,20 @@
 
 namespace troupe::sim {
 
-bool Injector::set_authority(std::size_t index, bool on) {
-  const Fault& fault = faults_[index];
+bool Injector::slow_hard_state(const Change& change) {
   SimCoordination::Faults& faults = cluster_.coordination().faults();
-  switch (fault.kind) {
-    case FaultKind::coordination_slow:
-      faults.slowness = 1 + 100 * strongest(fault.kind, 0);
-      faults.answers_lost = 0.4 * strongest(fault.kind, 0);
-      return true;
-    case FaultKind::coordination_away: {
-      faults.away = strongest_fault(fault.kind, 0) != nullptr;
-      refresh_cut_off();
-      if (fault.node == 0) return true;
-      const Node& node = cluster_.node(fault.node);
-      return alive(fault.node) && (node.is_router || node.is_cache_meta);  // others never ask
-    }
-    case FaultKind::two_leaders:
-      if (on) return depose(index);
-      end_deposed(index);
-      return true;
-    case FaultKind::stale_leader:
-      return on && forge_stale_command();
-    case FaultKind::model_load_failing:
-      return stop_model_loads(fault, on);
-    default:
-      return on && change_version(fault.kind);
-  }
+  faults.slowness = 1 + 100 * change.worst;
+  faults.answers_lost = 0.4 * change.worst;
+  return true;
+}
+
+bool Injector::hide_hard_state(const Change& change) {
+  const NodeId asker = change.fault.node;
+  cluster_.coordination().faults().away = strongest_fault(change.fault.kind, 0) != nullptr;
+  refresh_cut_off();
+  if (asker == 0) return true;
+  const Node& node = cluster_.node(asker);
+  return alive(asker) && (node.is_router || node.is_cache_meta);  // others never ask
 }
 
 void Injector::refresh_cut_off() {
@@ -45,11 +33,17 @@ void Injector::refresh_cut_off() {
 
 // ---- leaders who have been succeeded ----
 
+bool Injector::depose(const Change& change) {
+  if (change.on) return depose_leader(change.index);
+  end_deposed(change.index);
+  return true;
+}
+
 // The leader's lease runs out in the hard state, and another leads. Weak faults: its clock is so slow that it
 // goes on leading, and a router hears of no other leader, so that stale commands are given. Strong ones: what
 // it tells workers arrives after its lease. A clock that slow would break the promises of the other actors of
 // its node.
-bool Injector::depose(std::size_t index) {
+bool Injector::depose_leader(std::size_t index) {
   const actors::CacheMetaCore* leader = cluster_.leader();
   Deposed deposed;
   bool heir = false;
@@ -92,8 +86,8 @@ void Injector::deafen(NodeId router, NodeId leader, bool on) {
 
 // From one who led before, also while nobody leads: with a token that is too low, about an owner who has
 // blocks.
-bool Injector::forge_stale_command() {
-  if (last_token_ == 0) return false;
+bool Injector::forge_command(const Change& change) {
+  if (!change.on || last_token_ == 0) return false;
   const NodeId meta = cluster_.scenario().cache_meta(
       static_cast<std::uint32_t>(random_.below(cluster_.scenario().cache_metas)));
   bool any = false;
@@ -110,40 +104,49 @@ bool Injector::forge_stale_command() {
 
 // ---- versions ----
 
-bool Injector::change_version(FaultKind kind) {
-  const Versions now = cluster_.versions();
-  const auto pick = [&](auto&& all, const std::string& present) {
-    std::vector<std::string> others;
-    for (const auto& one : all)
-      if (one != present) others.emplace_back(one);
-    return others[random_.below(others.size())];
-  };
-  const auto catalog = [&] { return pick(cluster_.world().options().catalogs, now.catalog_version); };
-  if (kind == FaultKind::catalog_swap) {
-    clients_.reload("", catalog());
-  } else if (kind == FaultKind::model_swap && chance(random_, 0.1)) {
-    clients_.reload("no such model", "");
-  } else {
-    const bool both = chance(random_, 0.5);
-    clients_.reload(pick(Cluster::models, now.model_version), both ? catalog() : "");
-  }
+namespace {
+
+std::string draw_other(SimRandom& random, const auto& all, const std::string& present) {
+  std::vector<std::string> others;
+  for (const auto& one : all)
+    if (one != present) others.emplace_back(one);
+  return others[random.below(others.size())];
+}
+
+}  // namespace
+
+std::string Injector::draw_catalog() {
+  return draw_other(random_, cluster_.world().options().catalogs, cluster_.versions().catalog_version);
+}
+
+bool Injector::reload(const std::string& model, const std::string& catalog) {
+  clients_.reload(model, catalog);
   return std::ranges::any_of(cluster_.nodes(), [&](const auto& entry) {
     return entry.second.is_router && !entry.second.draining && alive(entry.first);
   });
 }
 
+bool Injector::swap_catalog(const Change& change) { return change.on && reload("", draw_catalog()); }
+
+bool Injector::swap_model(const Change& change) {
+  if (!change.on) return false;
+  if (chance(random_, 0.1)) return reload("no such model", "");
+  const std::string catalog = chance(random_, 0.5) ? draw_catalog() : "";
+  return reload(draw_other(random_, Cluster::models, cluster_.versions().model_version), catalog);
+}
+
 // On its node, and the stronger the fault the likelier on any other; a swap comes with it.
-bool Injector::stop_model_loads(const Fault& fault, bool on) {
+bool Injector::stop_model_loads(const Change& change) {
   for (auto& [id, node] : cluster_.nodes()) {
     node.device.load_fails = false;
     for (const std::size_t index : active_) {
       const Fault& one = faults_[index];
-      if (one.kind != fault.kind) continue;
+      if (one.kind != change.fault.kind) continue;
       const double luck = to_unit(mix(cluster_.scenario().seed, static_cast<std::uint64_t>(one.at.us), id));
       if (id == one.node || luck < one.intensity / 2) node.device.load_fails = true;
     }
   }
-  return on && alive(fault.node) && change_version(FaultKind::model_swap);
+  return alive(change.fault.node) && swap_model(change);
 }
 
 }  // namespace troupe::sim

@@ -3,45 +3,45 @@
 
 namespace troupe::sim {
 
-bool Injector::set_device(const Fault& fault, bool on) {
-  DeviceFaults& device = cluster_.node(fault.node).device;
-  const double worst = strongest(fault.kind, fault.node);
-  switch (fault.kind) {
-    case FaultKind::device_hang:
-      device.hung = worst > 0;
-      if (!on && !device.hung) bring_back(fault.node);  // what hangs hangs until then
-      break;
-    case FaultKind::device_error:
-      device.broken = worst > 0;
-      break;
-    case FaultKind::device_nan:
-      device.nan = worst > 0;
-      break;
-    case FaultKind::slow_node:
-      device.slowness = slowness(fault.kind, fault.node, 3 + 17 * worst);
-      break;
-    case FaultKind::memory_corruption:
-      return on && corrupt_memory(fault);
-    default:  // memory_pressure
-      return squeeze(fault.node);
-  }
+bool Injector::hang_device(const Change& change) {
+  bool& hung = cluster_.node(change.fault.node).device.hung;
+  hung = change.worst > 0;
+  if (!change.on && !hung) bring_back(change.fault.node);  // what hangs hangs until then
+  return alive(change.fault.node);
+}
+
+bool Injector::break_device(const Change& change) {
+  cluster_.node(change.fault.node).device.broken = change.worst > 0;
+  return alive(change.fault.node);
+}
+
+bool Injector::compute_nan(const Change& change) {
+  cluster_.node(change.fault.node).device.nan = change.worst > 0;
+  return alive(change.fault.node);
+}
+
+bool Injector::slow_device(const Change& change) {
+  const auto& [index, fault, on, worst] = change;
+  cluster_.node(fault.node).device.slowness = slowness(fault.kind, fault.node, 3 + 17 * worst);
   return alive(fault.node);
 }
 
 // Only blocks that nobody reads now: a flip under a reader is what the checksum cannot see.
-bool Injector::corrupt_memory(const Fault& fault) {
-  Node& node = cluster_.node(fault.node);
-  if (!node.kv_worker) return false;
+bool Injector::flip_pages(const Change& change) {
+  Node& node = cluster_.node(change.fault.node);
+  if (!change.on || !node.kv_worker) return false;
   std::vector<const PoolBlock*> idle;
   for (const PoolBlock* block : node.kv_worker->pool().ready_after(0, 10'000))
     if (block->pins == 0) idle.push_back(block);
   if (idle.empty()) return false;
-  for (int i = 1 + static_cast<int>(fault.intensity * 10); i > 0; --i) {
+  for (int i = 1 + static_cast<int>(change.fault.intensity * 10); i > 0; --i) {
     const PoolBlock* block = idle[random_.below(idle.size())];
     node.pages->flip(block->pages[random_.below(block->pages.size())], random_.next());
   }
   return true;
 }
+
+bool Injector::press_memory(const Change& change) { return squeeze(change.fault.node); }
 
 bool Injector::squeeze(NodeId node) {
   if (!cluster_.node(node).kv_worker) return false;

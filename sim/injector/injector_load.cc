@@ -12,55 +12,38 @@ constexpr std::size_t gone_users_max = 8;  // at a time, and of items a quarter
 
 }  // namespace
 
-bool Injector::set_load(std::size_t index, bool on) {
-  const Fault& fault = faults_[index];
-  const Scenario& s = cluster_.scenario();
-  switch (fault.kind) {
-    case FaultKind::features_slow:
-    case FaultKind::features_failing:
-    case FaultKind::features_hung:
-      return set_features(fault);
-    case FaultKind::overload: {
-      const double worst = strongest(fault.kind, 0);
-      clients_.set_rate(worst > 0 ? (2 + 8 * worst) * s.capacity_per_s / s.requests_per_s : 1);
-      return true;
-    }
-    case FaultKind::flash_crowd:
-      set_crowd();
-      return true;
-    case FaultKind::malformed:
-      clients_.set_malformed(active(fault.kind) > 0 ? 0.5 : 0);
-      return true;
-    case FaultKind::profile_storm:
-      refresh_writes();
-      return true;
-    case FaultKind::deletes:
-      if (on) return start_deletes(fault);
-      if (active(fault.kind) == 0) put_all_back();
-      return true;
-    default:  // poison
-      if (on) return start_poison(index);
-      poisons_.erase(index);
-      cluster_.poisons().clear();
-      for (const auto& [other, content] : poisons_) cluster_.poisons().insert(content);
-      return true;
-  }
+bool Injector::trouble_features(const Change& change) {
+  const NodeId router = change.fault.node;
+  FeatureFaults& features = cluster_.node(router).features;
+  features.slowness = 1 + 300 * strongest(FaultKind::features_slow, router);
+  features.failing = active(FaultKind::features_failing, router) > 0;
+  features.hung_until = last_end(FaultKind::features_hung, router);
+  return alive(router);
 }
 
-bool Injector::set_features(const Fault& fault) {
-  FeatureFaults& features = cluster_.node(fault.node).features;
-  features.slowness = 1 + 300 * strongest(FaultKind::features_slow, fault.node);
-  features.failing = active(FaultKind::features_failing, fault.node) > 0;
-  features.hung_until = last_end(FaultKind::features_hung, fault.node);
-  return alive(fault.node);
+bool Injector::flood(const Change& change) {
+  const Scenario& s = cluster_.scenario();
+  clients_.set_rate(change.worst > 0 ? (2 + 8 * change.worst) * s.capacity_per_s / s.requests_per_s : 1);
+  return true;
 }
 
-void Injector::set_crowd() {
+bool Injector::crowd(const Change& change) {
   const Scenario& s = cluster_.scenario();
-  const double worst = strongest(FaultKind::flash_crowd, 0), share = worst > 0 ? 0.8 : 0;
-  const auto first = static_cast<std::uint32_t>(worst * (s.users - 1));
+  const double share = change.worst > 0 ? 0.8 : 0;
+  const auto first = static_cast<std::uint32_t>(change.worst * (s.users - 1));
   cluster_.world().user_flash = {share, first, 1};
   cluster_.world().item_flash = {share, first % s.items, s.candidates + 2};
+  return true;
+}
+
+bool Injector::send_nonsense(const Change& change) {
+  clients_.set_malformed(change.worst > 0 ? 0.5 : 0);
+  return true;
+}
+
+bool Injector::storm_profiles(const Change&) {
+  refresh_writes();
+  return true;
 }
 
 // Deposed leaders need something to command.
@@ -71,6 +54,14 @@ void Injector::refresh_writes() {
 }
 
 // ---- poison ----
+
+bool Injector::ask_poison(const Change& change) {
+  if (change.on) return start_poison(change.index);
+  poisons_.erase(change.index);
+  cluster_.poisons().clear();
+  for (const auto& [other, content] : poisons_) cluster_.poisons().insert(content);
+  return true;
+}
 
 // The same content is asked for again and again, once the outcome before it must be there.
 bool Injector::start_poison(std::size_t index) {
@@ -112,7 +103,15 @@ void Injector::on_poison(NodeId node, std::uint64_t content) {
 
 // ---- deletes ----
 
-bool Injector::start_deletes(const Fault& fault) {
+bool Injector::delete_owners(const Change& change) {
+  if (change.on)
+    start_deletes(change.fault);
+  else if (active(change.fault.kind) == 0)
+    put_all_back();
+  return true;
+}
+
+void Injector::start_deletes(const Fault& fault) {
   const auto gap = static_cast<std::int64_t>(static_cast<double>(delete_every.us) / fault.intensity);
   for (std::int64_t us = 0; us == 0 || us < fault.lasts.us; us += gap)
     cluster_.host().at(cluster_.now() + Duration{us}, [this, &fault] {
@@ -120,7 +119,6 @@ bool Injector::start_deletes(const Fault& fault) {
       seed_draws(fault);
       delete_one();
     });
-  return true;
 }
 
 // Popular ones, since those are in use. Who is drawn again comes back, and all do at the end.

@@ -6,53 +6,52 @@
 
 namespace troupe::sim {
 
-bool Injector::set_network(const Fault& fault, bool on) {
+bool Injector::cut_off(const Change& change) {
   SimNetwork& network = cluster_.host().network();
-  TransferFaults& transfer = cluster_.node(std::max<NodeId>(fault.node, 1)).transfer;
-  const double worst = strongest(fault.kind, fault.node);
-  switch (fault.kind) {
-    case FaultKind::isolate:
-      on ? network.isolate(fault.node) : network.rejoin(fault.node);
-      return true;
-    case FaultKind::one_way:
-      return cut_one_way(fault.node, on);
-    case FaultKind::bridge:
-      return cut_halves(fault.peer, on);
-    case FaultKind::transfer_reset:
-      transfer.reset = worst;
-      break;
-    case FaultKind::transfer_slow:
-      transfer.slowness = 1 + 20'000 * worst;
-      break;
-    case FaultKind::transfer_corruption:
-      transfer.corrupted = worst;
-      break;
-    default:
-      refresh_links();
-      return cluster_.nodes().size() > 1;
-  }
-  return cluster_.scenario().workers > 1;  // who is alone has nobody to pull from
+  change.on ? network.isolate(change.fault.node) : network.rejoin(change.fault.node);
+  return true;
 }
 
-bool Injector::cut_one_way(NodeId from, bool on) {
+bool Injector::cut_one_way(const Change& change) {
   SimNetwork& network = cluster_.host().network();
+  const NodeId from = change.fault.node;
   for (const auto& [other, node] : cluster_.nodes())
-    if (other != from) on ? network.cut(from, other) : network.mend(from, other);
+    if (other != from) change.on ? network.cut(from, other) : network.mend(from, other);
   return cluster_.nodes().size() > 1;
 }
 
-bool Injector::cut_halves(NodeId bridge, bool on) {
+bool Injector::cut_halves(const Change& change) {
   SimNetwork& network = cluster_.host().network();
-  const NodeId middle = cluster_.scenario().nodes() / 2;
+  const NodeId bridge = change.fault.peer, middle = cluster_.scenario().nodes() / 2;
   bool any = false;
   for (const auto& [a, left] : cluster_.nodes())
     for (const auto& [b, right] : cluster_.nodes()) {
       if (a > middle || b <= middle || a == bridge || b == bridge) continue;
       any = true;
       for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}})
-        on ? network.cut(from, to) : network.mend(from, to);
+        change.on ? network.cut(from, to) : network.mend(from, to);
     }
   return any;
+}
+
+bool Injector::reset_pulls(const Change& change) {
+  cluster_.node(change.fault.node).transfer.reset = change.worst;
+  return has_peers();
+}
+
+bool Injector::slow_pulls(const Change& change) {
+  cluster_.node(change.fault.node).transfer.slowness = 1 + 20'000 * change.worst;
+  return has_peers();
+}
+
+bool Injector::damage_pulls(const Change& change) {
+  cluster_.node(change.fault.node).transfer.corrupted = change.worst;
+  return has_peers();
+}
+
+bool Injector::trouble_links(const Change&) {
+  refresh_links();
+  return cluster_.nodes().size() > 1;
 }
 
 // What all active faults together make of the links: those of everywhere change the default, those of a node

@@ -11,37 +11,52 @@ constexpr Duration drain_first{20'000}, drain_every{50'000};
 
 }  // namespace
 
-bool Injector::set_process(const Fault& fault, bool on) {
-  SimHost& host = cluster_.host();
-  switch (fault.kind) {
-    case FaultKind::kill:
-      if (on) return kill(fault.node);
-      restart(fault.node);
-      return true;
-    case FaultKind::wipe:
-      if (on) return wipe(fault.node);
-      restart(fault.node);
-      return true;
-    case FaultKind::pause: {
-      const bool ran = alive(fault.node) && !host.paused(fault.node);
-      if (on) cluster_.pause(fault.node);
-      if (active(FaultKind::pause, fault.node) == 0) cluster_.resume(fault.node);
-      return ran;
-    }
-    case FaultKind::false_alarm:
-      if (!on || fault.peer == fault.node || !alive(fault.peer) || !alive(fault.node)) return false;
-      host.announce_lost(fault.peer, fault.node);
-      return true;
-    case FaultKind::clock_drift:
-      refresh_clock(fault.node);
-      return alive(fault.node);
-    case FaultKind::drain:
-      return on && start_drain(fault);
-    default:  // cold_start
-      if (on) return kill_all();
-      for (auto& [id, node] : cluster_.nodes()) restart(id);
-      return true;
+bool Injector::die(const Change& change) {
+  if (change.on) return kill(change.fault.node);
+  restart(change.fault.node);
+  return true;
+}
+
+bool Injector::die_wiped(const Change& change) {
+  const NodeId node = change.fault.node;
+  if (!change.on) {
+    restart(node);
+    return true;
   }
+  const bool lived = kill(node), remembered = !cluster_.node(node).disk->records().empty();
+  cluster_.wipe(node);
+  return lived || remembered;
+}
+
+bool Injector::die_all(const Change& change) {
+  bool any = false;
+  for (auto& [id, node] : cluster_.nodes()) {
+    if (change.on)
+      any = kill(id) || any;
+    else
+      restart(id);
+  }
+  return any;
+}
+
+bool Injector::stop(const Change& change) {
+  const NodeId node = change.fault.node;
+  const bool ran = alive(node) && !cluster_.host().paused(node);
+  if (change.on) cluster_.pause(node);
+  if (active(FaultKind::pause, node) == 0) cluster_.resume(node);
+  return ran;
+}
+
+bool Injector::alarm(const Change& change) {
+  const auto [lost, told] = std::pair{change.fault.peer, change.fault.node};
+  if (!change.on || lost == told || !alive(lost) || !alive(told)) return false;
+  cluster_.host().announce_lost(lost, told);
+  return true;
+}
+
+bool Injector::drift(const Change& change) {
+  refresh_clock(change.fault.node);
+  return alive(change.fault.node);
 }
 
 bool Injector::kill(NodeId node) {
@@ -49,18 +64,6 @@ bool Injector::kill(NodeId node) {
   cluster_.kill(node);
   clients_.cut_off(node);
   return true;
-}
-
-bool Injector::wipe(NodeId node) {
-  const bool lived = kill(node), remembered = !cluster_.node(node).disk->records().empty();
-  cluster_.wipe(node);
-  return lived || remembered;
-}
-
-bool Injector::kill_all() {
-  bool any = false;
-  for (auto& [id, node] : cluster_.nodes()) any = kill(id) || any;
-  return any;
 }
 
 void Injector::restart(NodeId node) {
@@ -96,9 +99,9 @@ void Injector::refresh_clock(NodeId node) {
 
 // An operator's rolling restart: nothing new is sent to the node, it is asked to drain until it says that it
 // has, and then restarted.
-bool Injector::start_drain(const Fault& fault) {
-  Node& node = cluster_.node(fault.node);
-  if (!alive(node.id) || node.draining) return false;
+bool Injector::drain(const Change& change) {
+  Node& node = cluster_.node(change.fault.node);
+  if (!change.on || !alive(node.id) || node.draining) return false;
   node.draining = true;
   Draining& draining = draining_[node.id];
   draining.process = cluster_.host().incarnation(node.id);

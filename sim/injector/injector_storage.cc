@@ -3,48 +3,51 @@
 
 namespace troupe::sim {
 
-bool Injector::set_disk(const Fault& fault, bool on) {
-  SimDisk::Faults& faults = cluster_.node(fault.node).disk->faults();
-  const double worst = strongest(fault.kind, fault.node);
-  switch (fault.kind) {
-    case FaultKind::disk_full:
-      faults.full = worst > 0;
-      break;
-    case FaultKind::disk_failing:
-      faults.failing = worst > 0;
-      break;
-    case FaultKind::disk_slow:
-      faults.slowness = slowness(fault.kind, fault.node, 1 + 500 * worst);
-      break;
-    case FaultKind::load_failing:
-      faults.loads_lost = worst;
-      if (on) restart_empty(fault);
-      return false;  // until a load is lost
-    case FaultKind::torn_save:
-      refresh_torn(fault.node);
-      return false;  // until a save is torn
-    default:
-      return on && corrupt_disk(fault);
-  }
-  return cluster_.scenario().store && alive(fault.node);
+bool Injector::fill_disk(const Change& change) {
+  cluster_.node(change.fault.node).disk->faults().full = change.worst > 0;
+  return has_disk(change.fault.node);
+}
+
+bool Injector::fail_disk(const Change& change) {
+  cluster_.node(change.fault.node).disk->faults().failing = change.worst > 0;
+  return has_disk(change.fault.node);
+}
+
+bool Injector::slow_disk(const Change& change) {
+  const auto& [index, fault, on, worst] = change;
+  cluster_.node(fault.node).disk->faults().slowness = slowness(fault.kind, fault.node, 1 + 500 * worst);
+  return has_disk(fault.node);
 }
 
 // Loads are rare while the pool has what is wanted: strong faults begin with a process that has nothing.
-void Injector::restart_empty(const Fault& fault) {
-  if (fault.intensity < 0.5 || !kill(fault.node)) return;
-  cluster_.host().at(cluster_.now() + Duration{100'000}, [this, node = fault.node] { restart(node); });
+bool Injector::lose_loads(const Change& change) {
+  const auto& [index, fault, on, worst] = change;
+  cluster_.node(fault.node).disk->faults().loads_lost = worst;
+  if (on && fault.intensity >= 0.5 && kill(fault.node))
+    cluster_.host().at(cluster_.now() + Duration{100'000}, [this, node = fault.node] { restart(node); });
+  return false;  // until a load is lost
 }
 
-bool Injector::corrupt_disk(const Fault& fault) {
+bool Injector::tear_saves(const Change& change) {
+  refresh_torn(change.fault.node);
+  return false;  // until a save is torn
+}
+
+bool Injector::swap_blocks(const Change& change) {
+  return change.on && lie(change.fault, std::array{&SimDisk::swap_two});
+}
+
+bool Injector::damage_blocks(const Change& change) {
+  return change.on && lie(change.fault, std::array{&SimDisk::flip_one, &SimDisk::forge_one,
+                                                   &SimDisk::truncate_one, &SimDisk::revive_one});
+}
+
+bool Injector::lie(const Fault& fault, std::span<const DiskLie> lies) {
   SimDisk& disk = *cluster_.node(fault.node).disk;
-  const int count = 1 + static_cast<int>(fault.intensity * 20);
-  using Lie = bool (SimDisk::*)(SimRandom&);
-  constexpr Lie lies[] = {&SimDisk::flip_one, &SimDisk::forge_one, &SimDisk::truncate_one,
-                          &SimDisk::revive_one};
   bool any = false;
-  for (int i = 0; i < count; ++i) {
-    const Lie lie = fault.kind == FaultKind::disk_swapped ? &SimDisk::swap_two : lies[random_.below(4)];
-    any = (disk.*lie)(random_) || any;
+  for (int i = 1 + static_cast<int>(fault.intensity * 20); i > 0; --i) {
+    const DiskLie one = lies.size() == 1 ? lies[0] : lies[random_.below(lies.size())];
+    any = (disk.*one)(random_) || any;
   }
   return any;
 }

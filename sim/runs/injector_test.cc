@@ -193,6 +193,23 @@ TEST_CASE("what found nothing to act on is counted apart, and meets no phase") {
   }
 }
 
+TEST_CASE("corruption of the memory leaves cached blocks whose bytes their checksums do not fit") {
+  Bench bench(calm_scenario(), {{FaultKind::memory_corruption, {2'000'000}, {10'000}, 4, 0, 0.9}});
+  const auto damaged = [&] {
+    const Node& node = bench.cluster.node(4);
+    return std::ranges::count_if(node.kv_worker->pool().ready_after(0, 10'000), [&](const PoolBlock* block) {
+      return node.pages->checksum(block->pages) != block->checksum;
+    });
+  };
+  bench.clients.start({500'000}, {1'900'000});
+  bench.run_until(1'999'999);
+  CHECK(bench.cluster.node(4).kv_worker->pool().ready_after(0, 10).size() > 5);
+  CHECK(damaged() == 0);
+  bench.run_until(2'000'000);
+  CHECK(damaged() > 0);
+  CHECK(bench.injected(FaultKind::memory_corruption) == 1);
+}
+
 TEST_CASE("two leaders: workers get commands of one whom they know to be succeeded, in both forms") {
   for (const double intensity : {0.2, 0.8}) {
     CAPTURE(intensity);

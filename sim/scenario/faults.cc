@@ -5,11 +5,9 @@
 namespace troupe::sim {
 namespace {
 
-struct Row {
-  std::string_view name, text;
-};
-constexpr Row rows[] = {
-#define TROUPE_X(name, text) {#name, text},
+constexpr FaultTraits rows[] = {
+#define TROUPE_X(name, place, needs, harm, lasts, does, text) \
+  {#name, text, FaultPlace::place, FaultNeeds::needs, FaultHarm::harm, FaultLasts::lasts},
     TROUPE_FOR_EACH_FAULT(TROUPE_X)
 #undef TROUPE_X
 };
@@ -17,8 +15,7 @@ static_assert(std::size(rows) == fault_kinds);
 
 }  // namespace
 
-std::string_view name_of(FaultKind kind) { return rows[static_cast<std::size_t>(kind)].name; }
-std::string_view text_of(FaultKind kind) { return rows[static_cast<std::size_t>(kind)].text; }
+const FaultTraits& traits_of(FaultKind kind) { return rows[static_cast<std::size_t>(kind)]; }
 
 std::string describe(const Fault& fault) {
   char text[160];

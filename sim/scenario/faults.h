@@ -11,65 +11,119 @@
 
 namespace troupe::sim {
 
-// One line per kind: its name, what it does.
-#define TROUPE_FOR_EACH_FAULT(X)                                                              \
-  X(kill, "a process dies and comes back with its disk")                                      \
-  X(wipe, "a process dies and comes back with an empty disk")                                 \
-  X(pause, "a process is stopped and continued")                                              \
-  X(isolate, "a node is cut off from all others")                                             \
-  X(one_way, "a node hears the others, but they do not hear it")                              \
-  X(bridge, "two halves of the cluster that only one node connects")                          \
-  X(delay, "all links of a node are slow")                                                    \
-  X(loss, "links lose messages")                                                              \
-  X(doubling, "links double messages")                                                        \
-  X(reordering, "links reorder messages")                                                     \
-  X(false_alarm, "a living node is reported lost")                                            \
-  X(transfer_reset, "pulls of pages break off")                                               \
-  X(transfer_slow, "pulls of pages take long")                                                \
-  X(transfer_corruption, "pulled bytes are damaged on the way")                               \
-  X(memory_corruption, "bytes of cached blocks flip")                                         \
-  X(coordination_away, "the hard state cannot be reached, by one node or by all")             \
-  X(coordination_slow, "the hard state answers slowly")                                       \
-  X(two_leaders, "a cache-meta that lost the lead still gives commands, or they arrive late") \
-  X(stale_leader, "a command comes from a leader who has been succeeded")                     \
-  X(disk_full, "nothing more can be saved")                                                   \
-  X(disk_failing, "reads and writes of the disk fail")                                        \
-  X(disk_slow, "the disk is slow")                                                            \
-  X(disk_corrupt, "saved blocks are damaged or truncated")                                    \
-  X(disk_swapped, "saved blocks hold the content of others")                                  \
-  X(torn_save, "a save breaks off in its middle: the process dies, or the disk is full")      \
-  X(load_failing, "a process restarts, and single blocks cannot be read from its disk")       \
-  X(features_slow, "profiles and catalog answer slowly")                                      \
-  X(features_failing, "profiles and catalog cannot be read")                                  \
-  X(features_hung, "profiles and catalog do not answer until healed")                         \
-  X(clock_drift, "a node's clock runs fast or slow")                                          \
-  X(memory_pressure, "the split of a node's pool moves")                                      \
-  X(device_hang, "batches do not end")                                                        \
-  X(device_error, "batches fail")                                                             \
-  X(device_nan, "the device computes NaN")                                                    \
-  X(slow_node, "a device is many times slower")                                               \
-  X(overload, "more requests than the cluster can answer")                                    \
-  X(flash_crowd, "everybody wants the same users and items")                                  \
-  X(malformed, "requests that make no sense, or are too large")                               \
-  X(poison, "a request that kills the process that computes it")                              \
-  X(profile_storm, "profiles and items change while they are in use")                         \
-  X(deletes, "users and items are deleted while they are in use")                             \
-  X(model_swap, "another model is served")                                                    \
-  X(model_load_failing, "another model is to be served, and some workers cannot load it")     \
-  X(catalog_swap, "another catalog is served")                                                \
-  X(drain, "a process is drained and restarted")                                              \
-  X(cold_start, "everything dies and starts again")
+// Where it may strike.
+enum class FaultPlace : std::uint8_t {
+  node,    // any
+  pair,    // any, and any peer
+  links,   // all of the cluster's, or those of any node
+  worker,  // devices, disks and memory are a worker's
+  router,
+  asker,   // of the hard state: one of the routers and cache-metas, or all of them
+  leader,  // whoever leads; the peer is a router that hears of no other
+  everywhere,
+};
+
+// What the cluster must have for it to make sense.
+enum class FaultNeeds : std::uint8_t { nothing, two_nodes, three_nodes, two_workers, two_cache_metas, disk };
+
+// Whether a cluster with workers to spare answers through it, if its clients are not cut off from it. Poison
+// is not harmless: a popular user whose every request kills two workers leaves no worker to spare.
+enum class FaultHarm : std::uint8_t { harmless, at_router, harmful };
+
+// How long: a few milliseconds to seconds, unless it says otherwise.
+enum class FaultLasts : std::uint8_t {
+  a_while,
+  again,        // there at once, and nothing ends: it strikes again and again as long as it lasts
+  past_lease,   // longer than a leader's, and until another leads
+  all_along,    // in a drill
+  asked_often,  // in a drill: for several requests, one after the other
+};
+
+// One row per kind: its name, where it strikes, what it needs, its harm, how long it lasts, the function of
+// the injector that does and undoes it, and what that is in words.
+#define TROUPE_FOR_EACH_FAULT(X)                                                                            \
+  X(kill, node, nothing, at_router, a_while, die, "a process dies and comes back with its disk")            \
+  X(wipe, node, nothing, at_router, a_while, die_wiped, "a process dies and comes back with an empty disk") \
+  X(pause, node, nothing, at_router, a_while, stop, "a process is stopped and continued")                   \
+  X(isolate, node, two_nodes, at_router, a_while, cut_off, "a node is cut off from all others")             \
+  X(one_way, node, two_nodes, at_router, a_while, cut_one_way,                                              \
+    "a node hears the others, but they do not hear it")                                                     \
+  X(bridge, pair, three_nodes, harmful, a_while, cut_halves,                                                \
+    "two halves of the cluster that only one node connects")                                                \
+  X(delay, node, nothing, harmful, a_while, trouble_links, "all links of a node are slow")                  \
+  X(loss, links, nothing, harmful, a_while, trouble_links, "links lose messages")                           \
+  X(doubling, links, nothing, harmless, a_while, trouble_links, "links double messages")                    \
+  X(reordering, links, nothing, harmless, a_while, trouble_links, "links reorder messages")                 \
+  X(false_alarm, pair, two_nodes, harmless, again, alarm, "a living node is reported lost")                 \
+  X(transfer_reset, worker, two_workers, harmless, a_while, reset_pulls, "pulls of pages break off")        \
+  X(transfer_slow, worker, two_workers, harmless, a_while, slow_pulls, "pulls of pages take long")          \
+  X(transfer_corruption, worker, two_workers, harmless, a_while, damage_pulls,                              \
+    "pulled bytes are damaged on the way")                                                                  \
+  X(memory_corruption, worker, nothing, harmless, again, flip_pages, "bytes of cached blocks flip")         \
+  X(coordination_away, asker, nothing, harmless, a_while, hide_hard_state,                                  \
+    "the hard state cannot be reached, by one node or by all")                                              \
+  X(coordination_slow, everywhere, nothing, harmless, a_while, slow_hard_state,                             \
+    "the hard state answers slowly")                                                                        \
+  X(two_leaders, leader, two_cache_metas, harmless, past_lease, depose,                                     \
+    "a cache-meta that lost the lead still gives commands, or they arrive late")                            \
+  X(stale_leader, everywhere, nothing, harmless, again, forge_command,                                      \
+    "a command comes from a leader who has been succeeded")                                                 \
+  X(disk_full, worker, disk, harmless, a_while, fill_disk, "nothing more can be saved")                     \
+  X(disk_failing, worker, disk, harmless, a_while, fail_disk, "reads and writes of the disk fail")          \
+  X(disk_slow, worker, disk, harmless, a_while, slow_disk, "the disk is slow")                              \
+  X(disk_corrupt, worker, disk, harmless, again, damage_blocks, "saved blocks are damaged or truncated")    \
+  X(disk_swapped, worker, disk, harmless, again, swap_blocks, "saved blocks hold the content of others")    \
+  X(torn_save, worker, disk, harmless, a_while, tear_saves,                                                 \
+    "a save breaks off in its middle: the process dies, or the disk is full")                               \
+  X(load_failing, worker, disk, harmless, a_while, lose_loads,                                              \
+    "a process restarts, and single blocks cannot be read from its disk")                                   \
+  X(features_slow, router, nothing, harmful, a_while, trouble_features,                                     \
+    "profiles and catalog answer slowly")                                                                   \
+  X(features_failing, router, nothing, harmful, a_while, trouble_features,                                  \
+    "profiles and catalog cannot be read")                                                                  \
+  X(features_hung, router, nothing, harmful, a_while, trouble_features,                                     \
+    "profiles and catalog do not answer until healed")                                                      \
+  X(clock_drift, node, nothing, harmless, a_while, drift, "a node's clock runs fast or slow")               \
+  X(memory_pressure, worker, nothing, harmless, a_while, press_memory, "the split of a node's pool moves")  \
+  X(device_hang, worker, nothing, harmful, a_while, hang_device, "batches do not end")                      \
+  X(device_error, worker, nothing, harmless, a_while, break_device, "batches fail")                         \
+  X(device_nan, worker, nothing, harmless, a_while, compute_nan, "the device computes NaN")                 \
+  X(slow_node, worker, nothing, harmful, all_along, slow_device, "a device is many times slower")           \
+  X(overload, everywhere, nothing, harmful, a_while, flood, "more requests than the cluster can answer")    \
+  X(flash_crowd, everywhere, nothing, harmful, a_while, crowd, "everybody wants the same users and items")  \
+  X(malformed, everywhere, nothing, harmless, a_while, send_nonsense,                                       \
+    "requests that make no sense, or are too large")                                                        \
+  X(poison, everywhere, nothing, harmful, asked_often, ask_poison,                                          \
+    "a request that kills the process that computes it")                                                    \
+  X(profile_storm, everywhere, nothing, harmless, a_while, storm_profiles,                                  \
+    "profiles and items change while they are in use")                                                      \
+  X(deletes, everywhere, nothing, harmless, a_while, delete_owners,                                         \
+    "users and items are deleted while they are in use")                                                    \
+  X(model_swap, everywhere, nothing, harmless, a_while, swap_model, "another model is served")              \
+  X(model_load_failing, worker, nothing, harmless, a_while, stop_model_loads,                               \
+    "another model is to be served, and some workers cannot load it")                                       \
+  X(catalog_swap, everywhere, nothing, harmless, a_while, swap_catalog, "another catalog is served")        \
+  X(drain, node, nothing, harmless, a_while, drain, "a process is drained and restarted")                   \
+  X(cold_start, everywhere, nothing, harmful, a_while, die_all, "everything dies and starts again")
 
 enum class FaultKind : std::uint8_t {
-#define TROUPE_X(name, text) name,
+#define TROUPE_X(name, ...) name,
   TROUPE_FOR_EACH_FAULT(TROUPE_X)
 #undef TROUPE_X
       count_
 };
 inline constexpr std::size_t fault_kinds = static_cast<std::size_t>(FaultKind::count_);
 
-std::string_view name_of(FaultKind kind);
-std::string_view text_of(FaultKind kind);
+struct FaultTraits {
+  std::string_view name, text;
+  FaultPlace place;
+  FaultNeeds needs;
+  FaultHarm harm;
+  FaultLasts lasts;
+};
+const FaultTraits& traits_of(FaultKind kind);
+inline std::string_view name_of(FaultKind kind) { return traits_of(kind).name; }
+inline std::string_view text_of(FaultKind kind) { return traits_of(kind).text; }
 
 struct Fault {
   FaultKind kind = FaultKind::kill;

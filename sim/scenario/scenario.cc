@@ -108,84 +108,57 @@ void draw_placement(std::uint64_t seed, Scenario& s) {
   s.refresh.away_after = {between(random, 1'000'000, 4'000'000)};
 }
 
-// What a kind of fault asks of the cluster to make sense.
-bool fits(const Scenario& s, FaultKind kind) {
-  switch (kind) {
-    case FaultKind::bridge:
-      return s.nodes() >= 3;
-    case FaultKind::isolate:
-    case FaultKind::one_way:
-    case FaultKind::false_alarm:
-      return s.nodes() >= 2;
-    case FaultKind::disk_full:
-    case FaultKind::disk_failing:
-    case FaultKind::disk_slow:
-    case FaultKind::disk_corrupt:
-    case FaultKind::disk_swapped:
-    case FaultKind::torn_save:
-    case FaultKind::load_failing:
-      return s.store;
-    case FaultKind::transfer_reset:
-    case FaultKind::transfer_slow:
-    case FaultKind::transfer_corruption:
-      return s.workers >= 2;
-    case FaultKind::two_leaders:
-      return s.cache_metas >= 2;
-    default:
+bool has(const Scenario& s, FaultNeeds needs) {
+  switch (needs) {
+    case FaultNeeds::nothing:
       return true;
+    case FaultNeeds::two_nodes:
+      return s.nodes() >= 2;
+    case FaultNeeds::three_nodes:
+      return s.nodes() >= 3;
+    case FaultNeeds::two_workers:
+      return s.workers >= 2;
+    case FaultNeeds::two_cache_metas:
+      return s.cache_metas >= 2;
+    case FaultNeeds::disk:
+      return s.store;
   }
+  return false;
 }
 
-// Where it happens. Devices, disks and memory are a worker's; of the rest any node's.
-NodeId draw_target(SimRandom& random, const Scenario& s, FaultKind kind) {
-  switch (kind) {
-    case FaultKind::device_hang:
-    case FaultKind::device_error:
-    case FaultKind::device_nan:
-    case FaultKind::slow_node:
-    case FaultKind::disk_full:
-    case FaultKind::disk_failing:
-    case FaultKind::disk_slow:
-    case FaultKind::disk_corrupt:
-    case FaultKind::disk_swapped:
-    case FaultKind::torn_save:
-    case FaultKind::load_failing:
-    case FaultKind::model_load_failing:
-    case FaultKind::memory_corruption:
-    case FaultKind::memory_pressure:
-    case FaultKind::transfer_reset:
-    case FaultKind::transfer_slow:
-    case FaultKind::transfer_corruption:
-      return s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
-    case FaultKind::features_slow:
-    case FaultKind::features_failing:
-    case FaultKind::features_hung:
-      return s.router(static_cast<std::uint32_t>(random.below(s.routers)));
-    case FaultKind::coordination_away:  // routers and cache-metas ask it
-      if (chance(random, 0.5)) return 0;
-      return 1 + static_cast<NodeId>(random.below(s.together ? s.routers : s.routers + s.cache_metas));
-    case FaultKind::loss:
-    case FaultKind::doubling:
-    case FaultKind::reordering:
-      if (chance(random, 0.5)) return 0;
+NodeId draw_node(SimRandom& random, NodeId nodes) { return 1 + static_cast<NodeId>(random.below(nodes)); }
+NodeId draw_router(SimRandom& random, const Scenario& s) {
+  return s.router(static_cast<std::uint32_t>(random.below(s.routers)));
+}
+
+void draw_place(SimRandom& random, const Scenario& s, Fault& fault) {
+  const FaultPlace place = traits_of(fault.kind).place;
+  switch (place) {
+    case FaultPlace::node:
+      fault.node = draw_node(random, s.nodes());
       break;
-    case FaultKind::coordination_slow:
-    case FaultKind::two_leaders:
-    case FaultKind::stale_leader:
-    case FaultKind::overload:
-    case FaultKind::flash_crowd:
-    case FaultKind::malformed:
-    case FaultKind::poison:
-    case FaultKind::profile_storm:
-    case FaultKind::deletes:
-    case FaultKind::model_swap:
-    case FaultKind::catalog_swap:
-    case FaultKind::cold_start:
-      return 0;
-    default:
+    case FaultPlace::pair:
+      fault.node = draw_node(random, s.nodes());
+      fault.peer = draw_node(random, s.nodes());
+      break;
+    case FaultPlace::links:
+    case FaultPlace::asker:
+      if (chance(random, 0.5)) break;
+      fault.node =
+          draw_node(random, place == FaultPlace::links || s.together ? s.nodes() : s.routers + s.cache_metas);
+      break;
+    case FaultPlace::worker:
+      fault.node = s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
+      break;
+    case FaultPlace::router:
+      fault.node = draw_router(random, s);
+      break;
+    case FaultPlace::leader:
+      fault.peer = draw_router(random, s);
+      break;
+    case FaultPlace::everywhere:
       break;
   }
-  return 1 + static_cast<NodeId>(random.below(s.nodes()));
 }
 
 Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
@@ -194,68 +167,20 @@ Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
   const std::int64_t longest = s.warm_up.us + s.safety.us - fault.at.us;
   fault.lasts = {std::min(
       longest, chance(random, 0.3) ? between(random, 20'000, 200'000) : between(random, 200'000, 2'500'000))};
-  fault.node = draw_target(random, s, kind);
-  if (kind == FaultKind::false_alarm || kind == FaultKind::bridge)
-    fault.peer = 1 + static_cast<NodeId>(random.below(s.nodes()));
-  if (kind == FaultKind::two_leaders) {  // longer than a lease, and until the other leads
-    fault.peer = s.router(static_cast<std::uint32_t>(random.below(s.routers)));
+  draw_place(random, s, fault);
+  if (traits_of(kind).lasts == FaultLasts::past_lease)
     fault.lasts = {std::min(longest, between(random, 10, 16) * s.heartbeat.us)};
-  }
   fault.intensity = real(random, 0.05, 1.0);
   return fault;
-}
-
-// Kinds that a cluster with workers to spare answers through, if its clients are not cut off from it. Poison
-// is none: a popular user whose every request kills two workers leaves no worker to spare.
-bool is_harmless(FaultKind kind, bool at_router) {
-  switch (kind) {
-    case FaultKind::kill:
-    case FaultKind::wipe:
-    case FaultKind::pause:
-    case FaultKind::isolate:
-    case FaultKind::one_way:
-      return !at_router;
-    case FaultKind::doubling:
-    case FaultKind::reordering:
-    case FaultKind::false_alarm:
-    case FaultKind::transfer_reset:
-    case FaultKind::transfer_slow:
-    case FaultKind::transfer_corruption:
-    case FaultKind::memory_corruption:
-    case FaultKind::coordination_away:
-    case FaultKind::coordination_slow:
-    case FaultKind::two_leaders:
-    case FaultKind::stale_leader:
-    case FaultKind::disk_full:
-    case FaultKind::disk_failing:
-    case FaultKind::disk_slow:
-    case FaultKind::disk_corrupt:
-    case FaultKind::disk_swapped:
-    case FaultKind::torn_save:
-    case FaultKind::load_failing:
-    case FaultKind::memory_pressure:
-    case FaultKind::device_error:
-    case FaultKind::device_nan:
-    case FaultKind::profile_storm:
-    case FaultKind::deletes:
-    case FaultKind::model_swap:
-    case FaultKind::model_load_failing:
-    case FaultKind::catalog_swap:
-    case FaultKind::drain:
-    case FaultKind::malformed:
-    case FaultKind::clock_drift:
-      return true;
-    default:
-      return false;
-  }
 }
 
 // A cluster that can lose a worker answers every request in spite of these.
 bool all_harmless(const Scenario& s) {
   if (!s.drill || s.together || s.workers < 3 || s.deadline.us < 1'600'000) return false;
   return std::ranges::all_of(s.faults, [&](const Fault& fault) {
+    const FaultHarm harm = traits_of(fault.kind).harm;
     const bool at_router = fault.node >= 1 && fault.node <= s.routers;
-    return is_harmless(fault.kind, at_router);
+    return harm == FaultHarm::harmless || (harm == FaultHarm::at_router && !at_router);
   });
 }
 
@@ -264,7 +189,7 @@ std::vector<FaultKind> kinds_for(const DrawLimits& limits, const Scenario& s) {
   for (std::size_t i = 0; i < fault_kinds; ++i) {
     const auto kind = static_cast<FaultKind>(i);
     const bool asked = limits.kinds.empty() || std::ranges::count(limits.kinds, kind) > 0;
-    if (asked && fits(s, kind)) kinds.push_back(kind);
+    if (asked && has(s, traits_of(kind).needs)) kinds.push_back(kind);
   }
   return kinds;
 }
@@ -281,15 +206,15 @@ void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario
   std::ranges::stable_sort(s.faults, {}, [](const Fault& fault) { return fault.at.us; });
 }
 
-// One kind, one after the other, each with time to recover; a slow node stays slow for long.
+// One kind, one after the other, each with time to recover.
 void draw_drill(SimRandom& random, FaultKind kind, Scenario& s) {
   const std::int64_t rest = 12 * s.heartbeat.us, end = s.warm_up.us + s.safety.us;
   for (std::int64_t at = s.warm_up.us + 1'000; at < end;) {
     Fault fault = draw_fault(random, s, kind);
     fault.at = {at + between(random, 0, 300'000)};
-    if (kind == FaultKind::slow_node) fault.lasts = s.safety;
-    if (kind == FaultKind::poison)
-      fault.lasts = {4 * (s.deadline.us + 4 * s.heartbeat.us)};  // asked several times
+    const FaultLasts lasts = traits_of(kind).lasts;
+    if (lasts == FaultLasts::all_along) fault.lasts = s.safety;
+    if (lasts == FaultLasts::asked_often) fault.lasts = {4 * (s.deadline.us + 4 * s.heartbeat.us)};
     fault.lasts = {std::min(fault.lasts.us, end - fault.at.us)};
     at = fault.at.us + fault.lasts.us + rest;
     if (fault.lasts.us > 0) s.faults.push_back(fault);

@@ -42,15 +42,15 @@ struct Scenario {
   std::uint32_t routers = 1, cache_metas = 1, workers = 2;
   bool together = false;
 
-  // Knobs, inside the ranges of the knob table.
-  std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 64, batch_tokens_max = 1'000;
+  // Knobs, inside the ranges of the knob table; their defaults, but for the pool.
+  std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 1'024, batch_tokens_max = 4'096;
   std::uint32_t in_flight_max = 256;
   double item_share = 0.5;
   router::Policy policy = router::Policy::bat;
-  Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
+  Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
   ItemPlacement placement = ItemPlacement::any;
-  router::RefreshConfig refresh;  // of the placement, while serving
+  router::RefreshConfig refresh{.hot_share = 0};  // of the placement, while serving
   std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
   std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
 

@@ -1,0 +1,156 @@
+// What a core or a port does when nobody says otherwise is what a box does: the defaults of their structs are
+// the knobs', so that tests and simulations that set nothing try what is shipped.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "actors/allocator/allocator_core.h"
+#include "actors/cache_meta/cache_meta_core.h"
+#include "actors/inference/inference_core.h"
+#include "actors/kv_worker/kv_worker_core.h"
+#include "kernels/decoder/decoder.h"
+#include "placement/heat/hot_items.h"
+#include "placement/heat/popularity.h"
+#include "router/core/router_core.h"
+#include "router/door/front_door.h"
+#include "runtime/redis/redis_features.h"
+#include "runtime/settings/config.h"
+#include "runtime/settings/log.h"
+#include "runtime/transfer/ucx_transport.h"
+#include "sim/scenario/scenario.h"
+
+using namespace troupe;
+
+namespace {
+
+struct Default {
+  std::string knob, value;  // durations in microseconds, sizes in bytes
+
+  Default(const char* name, std::string_view text) : knob(name), value(text) {}
+  Default(const char* name, auto number) requires std::is_arithmetic_v<decltype(number)>
+      : knob(name), value(std::to_string(static_cast<double>(number))) {}
+};
+
+std::vector<Default> defaults_of_actors() {
+  const router::RouterConfig router;
+  const actors::CacheMetaConfig cache_meta;
+  const actors::KvWorkerConfig kv_worker;
+  const actors::InferenceConfig inference;
+  const double heartbeat = static_cast<double>(router.heartbeat.us);
+  CHECK(heartbeat == cache_meta.heartbeat.us);
+  CHECK(heartbeat == kv_worker.heartbeat.us);
+  CHECK(heartbeat == inference.heartbeat.us);
+  CHECK(heartbeat == router::WorkerTableConfig{}.heartbeat.us);
+  CHECK(5 * heartbeat == cache_meta.leader_lease.us);
+  CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
+  return {{"cluster.heartbeat", heartbeat},
+          {"router.policy", router::name_of(router.policy)},
+          {"router.requests_in_flight_max", router.in_flight_max},
+          {"router.candidates_max", router.limits.candidates_max},
+          {"router.deadline", router.budget.us},
+          {"router.deadline_max", router.budget_max.us},
+          {"router.pull_share", router.pull_share},
+          {"router.frequency_window", cache_meta.user_popularity.window_us},
+          {"router.frequency_window", cache_meta.item_popularity.window_us},
+          {"pool.precompute_items", router.precompute.on},
+          {"pool.hot_share", router.precompute.refresh.hot_share},
+          {"pool.hot_share", placement::HotItemsConfig{}.hot_share},
+          {"pool.item_share", actors::AllocatorConfig{}.item_share},
+          {"inference.queue_max", inference.queue_max},
+          {"inference.batch_tokens_max", inference.batch_tokens_max}};
+}
+
+std::vector<Default> defaults_of_edges() {
+  const router::DoorConfig door;
+  const RedisFeatureOptions redis;
+  const UcxOptions ucx;
+  const kernels::DecoderOptions decoder;
+  CHECK(door.answer_us_max == router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
+  return {{"router.candidates_max", door.limits.candidates_max},
+          {"http.address", door.address},
+          {"http.port", door.port},
+          {"http.connections_max", door.connections_max},
+          {"http.header_bytes_max", door.header_bytes_max},
+          {"http.body_bytes_max", door.body_bytes_max},
+          {"http.timeout", door.timeout_us},
+          {"http.admin_routes", door.limits.admin_routes},
+          {"features.when_away", redis.when_away == WhenAway::refuse ? "refuse" : "last_known"},
+          {"features.time_limit", redis.time_limit.count()},
+          {"features.wait_replicas", redis.wait_replicas},
+          {"transfer.transports", ucx.transports},
+          {"transfer.devices", ucx.devices},
+          {"node.log_level", LogOptions{}.least == LogLevel::info ? "info" : "another"},
+          {"node.log_file", LogOptions{}.file},
+          {"model.weights", kernels::format_name(decoder.weights)},
+          {"pool.kv_format", kernels::format_name(decoder.kv)},
+          {"pool.page_tokens", decoder.page_tokens}};
+}
+
+std::vector<Default> defaults_of_scenario() {
+  const sim::Scenario s;
+  return {{"cluster.heartbeat", s.heartbeat.us},
+          {"router.policy", router::name_of(s.policy)},
+          {"router.requests_in_flight_max", s.in_flight_max},
+          {"router.deadline", s.deadline.us},
+          {"router.pull_share", s.pull_share},
+          {"router.frequency_window", s.frequency_window.us},
+          {"pool.page_tokens", s.page_tokens},
+          {"pool.item_share", s.item_share},
+          {"pool.store_item_blocks", s.store},
+          {"pool.precompute_items", s.precompute},
+          {"inference.queue_max", s.queue_max},
+          {"inference.batch_tokens_max", s.batch_tokens_max}};
+}
+
+// Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
+const std::set<std::string_view> of_the_box{
+    "node.data_dir",     "node.notice",          "node.drain_limit",          "model.directory",
+    "model.prompt",      "model.device",         "model.device_format",       "pool.memory",
+    "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
+    "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
+    "features.store",    "router.device",        "router.history_events_max", "inference.executors",
+    "inference.cores"};
+
+std::string shown(const Config& config, const Knob& knob) {
+  const std::string_view name = knob.name;
+  switch (knob.kind) {
+    case KnobKind::text:
+    case KnobKind::choice:
+      return config.text(name);
+    case KnobKind::boolean:
+      return std::to_string(static_cast<double>(config.boolean(name)));
+    case KnobKind::integer:
+      return std::to_string(static_cast<double>(config.integer(name)));
+    case KnobKind::real:
+      return std::to_string(config.real(name));
+    case KnobKind::size:
+      return std::to_string(static_cast<double>(config.size_bytes(name)));
+    case KnobKind::duration:
+      return std::to_string(static_cast<double>(config.duration_us(name)));
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the defaults of every struct are the knobs', and every knob has such a struct or is the box's own") {
+  const Config config;
+  std::set<std::string_view> found;
+  for (const auto& list : {defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
+    for (const Default& given : list) {
+      CAPTURE(given.knob);
+      const Knob* knob = find_knob(given.knob);
+      REQUIRE(knob);
+      CHECK(given.value == shown(config, *knob));
+      found.insert(knob->name);
+    }
+  for (const Knob& knob : knob_table()) {
+    CAPTURE(knob.name);
+    CHECK(found.contains(knob.name) != of_the_box.contains(knob.name));
+  }
+}

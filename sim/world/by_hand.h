@@ -1,0 +1,34 @@
+#pragma once
+// What a model has to make of a request, written down once more for each kind of plan: value by value on the
+// toy model, with nothing cached and nothing shared with who builds plans in the cluster. A mistake there (a
+// segment that starts at the wrong place, sees too much or is read at the wrong token) gives other numbers
+// here.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "router/request/plan.h"
+#include "runtime/actor/messages.h"
+#include "runtime/actor/ports.h"
+#include "sim/world/toy_model.h"
+
+namespace troupe::sim {
+
+struct RankingByHand {
+  std::vector<double> scores;     // of the items, in their order
+  std::uint32_t tokens = 0;       // of the whole prompt
+  std::uint32_t history_cut = 0;  // events that had no room, oldest first
+};
+// Nothing if the plan is neither "user" nor "item" (BAT §4.2).
+std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
+                                          std::string_view plan, const Profile& profile,
+                                          std::span<const Item> items);
+
+struct ScoresByHand {
+  std::vector<ScoreRow> items;
+  std::uint32_t tokens = 0;
+};
+ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request);
+
+}  // namespace troupe::sim
