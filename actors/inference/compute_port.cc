@@ -9,6 +9,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/errors.h"
+#include "runtime/meter/cpu_rooms.h"
 
 namespace troupe::actors {
 
@@ -254,6 +255,7 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Decode
   hold.failed = true;  // until it turns out otherwise
   std::vector<kernels::Logits> logits;
   try {
+    const CpuScope kernels(CpuRoom::kernels);
     logits = decoder.forward(requests);
   } catch (const kernels::PassRefused& refused) {  // fewer may fit, and one that does not, fails alone
     hold.failed = false;

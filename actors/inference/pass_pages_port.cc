@@ -1,8 +1,11 @@
 #include "actors/inference/pass_pages_port.h"
 
+#include "runtime/meter/cpu_rooms.h"
+
 namespace troupe::actors {
 
 std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, DeviceUse&) {
+  const CpuScope checksums(CpuRoom::checksums);
   for (PassBlocks& blocks : requests) {
     for (PassBlock& block : blocks) {
       const BatchSegmentKv& kv = *block.kv;
@@ -16,6 +19,7 @@ std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, Dev
 }
 
 void ArenaPages::keep(std::span<PassBlocks> requests, std::uint32_t, DeviceUse&) {
+  const CpuScope checksums(CpuRoom::checksums);
   for (PassBlocks& blocks : requests)
     for (PassBlock& block : blocks)
       if (block.kv->grant == Grant::write) block.checksum = checksum_pages(arena_, block.kv->pages);

@@ -1,7 +1,5 @@
 #include "deploy/bench/bench_client.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -16,6 +14,7 @@ namespace {
 const Address door = Box::address(Role::door);
 const Address router_address = Box::address(Role::router);
 
+constexpr std::uint64_t progress_every = 64;  // answers; waking who waits for each would cost as much as a step
 constexpr double after_us_max = 4e15;  // what the clock can count in nanoseconds; a trace is refused before
 
 double percentile(const std::vector<double>& sorted, double share) {
@@ -24,19 +23,10 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1];
 }
 
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
 }  // namespace
 
-BenchClient::BenchClient(Host& host, Questions questions, std::uint64_t total)
-    : host_(host), questions_(std::move(questions)), total_(total) {}
+BenchClient::BenchClient(Host& host, Questions questions, std::uint64_t total, bool profile)
+    : host_(host), questions_(std::move(questions)), total_(total), profiles_(profile) {}
 
 BenchClient::~BenchClient() { host_.stop(); }
 
@@ -65,10 +55,15 @@ void BenchClient::post(Question question, Clock::time_point since) {
   host_.post(router_address, door, std::move(question.request));
 }
 
+BenchClient::Clock::time_point BenchClient::start() {
+  if (profiles_) profile_.emplace();
+  cpu_begin_ = process_cpu_seconds();
+  return Clock::now();
+}
+
 BenchRankRun BenchClient::run_closed(std::uint32_t in_flight) {
   Progress progress("requests", total_);
-  const Clock::time_point begin = Clock::now();
-  const double cpu_begin = cpu_seconds();
+  const Clock::time_point begin = start();
   {
     std::unique_lock lock(mutex_);
     closed_ = true;
@@ -78,13 +73,12 @@ BenchRankRun BenchClient::run_closed(std::uint32_t in_flight) {
       progress.at(finished_);
     }
   }
-  return finish(begin, cpu_begin);
+  return finish(begin);
 }
 
 BenchRankRun BenchClient::run_open(double speed) {
   Progress progress("requests", total_);
-  const Clock::time_point begin = Clock::now();
-  const double cpu_begin = cpu_seconds();
+  const Clock::time_point begin = start();
   std::unique_lock lock(mutex_);
   for (Question question; fetch(question);) {
     const double after_us = std::min(static_cast<double>(question.at.us) / speed, after_us_max);
@@ -97,7 +91,7 @@ BenchRankRun BenchClient::run_open(double speed) {
   }
   changed_.wait(lock, [this] { return finished_ == sent_; });
   lock.unlock();
-  return finish(begin, cpu_begin);
+  return finish(begin);
 }
 
 // ---- answers ----
@@ -114,7 +108,7 @@ void BenchClient::deliver(Message answer) {
     for (const StatusField& field : status->fields)
       if (field.name == "precompute") precompute_ = field.value;
   }
-  changed_.notify_all();
+  if (pending_.empty() || finished_ % progress_every == 0) changed_.notify_all();
 }
 
 void BenchClient::finish_one(RequestId id) {
@@ -162,11 +156,12 @@ void BenchClient::wait_until_precomputed() {
   }
 }
 
-BenchRankRun BenchClient::finish(Clock::time_point begin, double cpu_begin) {
+BenchRankRun BenchClient::finish(Clock::time_point begin) {
   if (failure_) std::rethrow_exception(failure_);
   BenchRankRun run = result_;
   run.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  run.cpu_seconds = cpu_seconds() - cpu_begin;
+  run.cpu_seconds = process_cpu_seconds() - cpu_begin_;
+  if (profile_) run.profile = profile_->take();
   run.requests = finished_;
   run.qps = static_cast<double>(finished_) / run.seconds;
   std::sort(latencies_ms_.begin(), latencies_ms_.end());

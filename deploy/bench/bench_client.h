@@ -7,10 +7,12 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "deploy/bench/cpu_profile.h"
 #include "runtime/host/host.h"
 
 namespace troupe::deploy {
@@ -36,13 +38,14 @@ struct BenchRankRun {
   // Observed over predicted time from the choice of a node to the answer.
   double prediction_p10 = 0, prediction_p50 = 0, prediction_p90 = 0;
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over the questions with a truth
+  std::vector<CpuShare> profile;            // where cpu_seconds went, if that was asked for
 };
 
 class BenchClient {
  public:
   // `total`: about how many questions, for who waits. The host outlives it; who is the host's door calls
-  // deliver.
-  BenchClient(Host& host, Questions questions, std::uint64_t total);
+  // deliver. `profile`: the run says where its CPU time went.
+  BenchClient(Host& host, Questions questions, std::uint64_t total, bool profile = false);
   ~BenchClient();  // nobody may deliver to it any more: stops the host
 
   void deliver(Message answer);
@@ -66,11 +69,15 @@ class BenchClient {
   void take(const RankReply& reply);
   void judge(const RankReply& reply, const std::string& truth);
   void finish_one(RequestId id);
-  BenchRankRun finish(Clock::time_point begin, double cpu_begin);
+  Clock::time_point start();
+  BenchRankRun finish(Clock::time_point begin);
 
   Host& host_;
   Questions questions_;
   std::uint64_t total_;
+  const bool profiles_;
+  std::optional<CpuProfile> profile_;
+  double cpu_begin_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<RequestId, Pending> pending_;  // looked up only

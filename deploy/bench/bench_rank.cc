@@ -160,7 +160,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   CafHost host(metrics, [](auto&&...) {});
   box.add_to(host);
   BenchClient client(host, std::move(questions),
-                     bench.trace.empty() ? bench.visits.size() : bench.requests_max);
+                     bench.trace.empty() ? bench.visits.size() : bench.requests_max, bench.profile);
   host.set_door(Box::address(Role::door),
                 [&](Address, Message answer) { client.deliver(std::move(answer)); });
   host.start();

@@ -23,6 +23,7 @@ struct BenchRank {
   std::filesystem::path trace;
   std::uint64_t requests_max = 0;  // 0: all
   double speed = 0;                // open loop, the trace's times so much shorter; 0: closed loop
+  bool profile = false;            // the CPU time of the requests by room
 };
 
 // How much key-value memory: so that the item blocks fit and not all users do. With item bytes I (the whole

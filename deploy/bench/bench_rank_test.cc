@@ -76,6 +76,21 @@ TEST_SUITE("bench rank") {
     CHECK(run.recall_at_10 == 0);
   }
 
+  TEST_CASE("a profile says where the requests' CPU time went: every room that serves them has some") {
+    BenchRank bench = demo_bench(12);
+    CHECK(run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "item").profile.empty());
+    bench.profile = true;
+    const BenchRankRun run = run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "item");
+    double sum = 0;
+    for (const CpuShare& share : run.profile) {
+      CAPTURE(share.room);
+      sum += share.seconds;
+      const bool idle = share.room == "allocator" || share.room == "block port" || share.room == "codec";
+      CHECK((idle || share.room == "rest" || share.seconds > 0));
+    }
+    CHECK(sum == doctest::Approx(run.cpu_seconds).epsilon(0.2));
+  }
+
   TEST_CASE("the areas are shared out as the policy needs them") {
     const BenchMemory memory{.pool_bytes = 1'200, .item_bytes = 1'000, .user_bytes = 800};
     CHECK(memory.item_share("bat") == doctest::Approx(1'000.0 / 1'200));

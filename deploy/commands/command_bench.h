@@ -22,7 +22,7 @@ struct BenchRankOptions {
   std::uint32_t in_flight = 4;
   std::string trace;  // a request trace instead of an evaluation file
   double speed = 1;
-  bool closed = false;
+  bool closed = false, profile = false;
 
   void add_to(Command command);
 };

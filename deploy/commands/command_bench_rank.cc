@@ -101,6 +101,12 @@ nlohmann::json to_json(const BenchRankRun& run) {
           {"ndcg_at_10", run.ndcg_at_10}};
 }
 
+nlohmann::json profile_json(const std::vector<CpuShare>& profile) {
+  nlohmann::json seconds = nlohmann::json::object();
+  for (const CpuShare& share : profile) seconds[share.room] = share.seconds;
+  return seconds;
+}
+
 std::string found_share(std::uint64_t hit, std::uint64_t computed) {
   if (hit + computed == 0) return "-";
   return fixed(static_cast<double>(hit) / static_cast<double>(hit + computed), 3);
@@ -139,6 +145,24 @@ void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool q
   table.print(out);
 }
 
+// µs of CPU a request and share of all, by room and policy.
+void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
+  constexpr auto right = Table::Align::right;
+  std::vector<Table::Column> columns{{"CPU by room, µs a request"}};
+  for (const BenchRankRun& run : runs) columns.insert(columns.end(), {{run.policy, right}, {"share", right}});
+  Table table(columns);
+  for (std::size_t room = 0; room < runs.front().profile.size(); ++room) {
+    std::vector<std::string> cells{runs.front().profile[room].room};
+    for (const BenchRankRun& run : runs) {
+      const double seconds = run.profile[room].seconds;
+      cells.push_back(fixed(1e6 * seconds / static_cast<double>(std::max<std::uint64_t>(1, run.requests)), 1));
+      cells.push_back(fixed(100 * seconds / run.cpu_seconds, 1) + " %");
+    }
+    table.row(std::move(cells));
+  }
+  table.print(out);
+}
+
 }  // namespace
 
 int run_bench_rank(const BenchRankOptions& options) {
@@ -146,7 +170,8 @@ int run_bench_rank(const BenchRankOptions& options) {
   for (Config checked = config; const std::string& policy : options.policies)
     checked.set("router.policy", policy);  // all, before the first run
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
-  const BenchRank bench = make_bench(options, config);
+  BenchRank bench = make_bench(options, config);
+  bench.profile = options.profile;
   BenchMemory memory = bench_memory(bench, config);
   if (!options.memory.empty()) {
     Config sized = config;
@@ -169,8 +194,10 @@ int run_bench_rank(const BenchRankOptions& options) {
   for (const std::string& policy : options.policies) {
     runs.push_back(run_policy(bench, config, memory, policy));
     json["runs"].push_back(to_json(runs.back()));
+    if (options.profile) json["runs"].back()["profile"] = profile_json(runs.back().profile);
   }
   print_runs(people, runs, options.profile_tokens.empty());
+  if (options.profile) print_profiles(people << "\n", runs);
   if (!options.json.empty()) write_output(options.json, json.dump(2) + "\n");
   return 0;
 }
@@ -200,6 +227,7 @@ void BenchRankOptions::add_to(Command command) {
   command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
       .between(1, 100000)
       .default_shown();
+  command.add_flag("--profile", profile, "Where the requests' CPU time went, by room");
   command.add_option("--seed", seed, "Seed of the visits").default_shown();
   command.add_option("--json", json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");

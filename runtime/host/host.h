@@ -1,8 +1,8 @@
 #pragma once
 // A host runs cores. Two exist: CafHost (threads, real time) and SimHost (one thread, virtual time, a seed);
-// a program builds its actors against this interface and `main` chooses the world. Between cores travel
-// encoded envelopes in both worlds, so the codec is exercised on every hop. Neither host promises more than
-// core.h says: whoever needs order, a reply or an end to waiting sets a timer.
+// a program builds its actors against this interface and `main` chooses the world. The simulation encodes every
+// message, so the codec is exercised on every hop; the other encodes what leaves its process. Neither host promises
+// more than core.h says: whoever needs order, a reply or an end to waiting sets a timer.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,7 +48,7 @@ class Host {
   virtual void start() = 0;
   // After start(), from any thread (SimHost: from its own). What comes after stop() is dropped.
   virtual void post_encoded(Address to, Bytes envelope) = 0;
-  void post(Address to, Address from, Message message);
+  virtual void post(Address to, Address from, Message message);
   // Running jobs end, waiting ones and undelivered messages are dropped; then no core, port or door is called
   // again. Not from a core, port or door. A second call does nothing.
   virtual void stop() = 0;

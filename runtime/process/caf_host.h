@@ -1,11 +1,11 @@
 #pragma once
 // The host of the real world: each core is one CAF actor on a small thread pool, each port has executor
-// threads of its own, time is the steady clock. The only code that knows CAF is caf_host.cc. All cores speak
-// the same events, so its shell is one plain class over the Core interface rather than a template, and a new
+// threads of its own, time is the steady clock. The only code that knows CAF is caf_*. All cores speak
+// the same events, so their shell is one plain class over the Core interface rather than a template, and a new
 // actor adds no CAF code. As one of a cluster it has links to its peers (links.h); that one is lost comes to
-// every core as PeerLost. Between actors of this process an envelope is encoded once,
-// shared by pointer, and decoded by its receiver. Mailboxes are not bounded here: admission in the router
-// bounds what is under way.
+// every core as PeerLost. Within the process messages travel as structs and are encoded for other processes only;
+// a lane that has finished a job runs the cores that its result wakes, so that a busy box wakes no other thread.
+// Mailboxes are not bounded here: admission in the router bounds what is under way.
 #include <cstdint>
 #include <memory>
 
@@ -16,8 +16,11 @@ namespace troupe {
 
 class CafHost final : public Host {
  public:
-  // `threads` run the cores; 0 means min(cores of this machine, 4). Ports do not count.
-  CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads = 0);
+  // How messages travel between the actors of this process: tests send bytes, which every build can decode.
+  enum class Inside : std::uint8_t { structs, bytes };
+
+  // `threads` run the cores, beside the lanes of ports; 0 means one for each eight cores of this machine, at most 4.
+  CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads = 0, Inside inside = Inside::structs);
   ~CafHost() override;
 
   // Before start(): actors of this node may send to those of its peers. Throws std::runtime_error, as start()
@@ -28,6 +31,7 @@ class CafHost final : public Host {
   void add(ActorSpec actor) override;
   void set_door(Address address, Door door) override;
   void start() override;
+  void post(Address to, Address from, Message message) override;
   void post_encoded(Address to, Bytes envelope) override;
   void stop() override;
 

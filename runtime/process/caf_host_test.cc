@@ -208,6 +208,67 @@ TEST_CASE("what a core counts and logs reaches the registry and the log with the
   CHECK(lines == std::vector<std::string>{"router@1 hello to=all"});
 }
 
+// What a core sends as a block's kind, and what arrives; 0: nothing does.
+std::vector<Received> sent_with_unknown_kind(CafHost::Inside inside, MetricRegistry& metrics) {
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2, inside);
+  host.add({router, core_of([](Instant, const Event& event, Effects& effects) {
+              if (!std::holds_alternative<Received>(event)) return;
+              AcquireBlocks acquire;
+              acquire.wants.emplace_back().kind = static_cast<SegmentKind>(99);
+              effects.send(door, std::move(acquire));
+              effects.send(door, StatusRequest{1});
+            })});
+  host.set_door(door, inbox.door());
+  host.start();
+  host.post(router, door, StatusRequest{1});
+  return inbox.await(inside == CafHost::Inside::structs ? 2 : 1);
+}
+
+TEST_CASE("inside a process a message is the struct that was sent; as bytes it is what decoding makes of it") {
+  MetricRegistry metrics;
+  const auto structs = sent_with_unknown_kind(CafHost::Inside::structs, metrics);
+  REQUIRE(structs.size() == 2);
+  CHECK(std::get<AcquireBlocks>(structs[0].message).wants.at(0).kind == static_cast<SegmentKind>(99));
+  CHECK(metrics.value(Metric::protocol_errors) == 0);
+  const auto bytes = sent_with_unknown_kind(CafHost::Inside::bytes, metrics);
+  REQUIRE(bytes.size() == 1);
+  CHECK(std::holds_alternative<StatusRequest>(bytes[0].message));
+  CHECK(metrics.value(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("a job that its port does at once takes no lane, and its end comes as an event of its own") {
+  struct QuickPort final : Port {
+    JobResult run(const Job&, std::uint32_t) override { return Refusal{}; }
+    std::optional<JobResult> run_now(const Job& job) override {
+      if (std::get<ListItems>(job).count > 2) return std::nullopt;
+      return ItemList{};
+    }
+  } port;
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2);
+  host.add({worker,
+            core_of([inside = false](Instant, const Event& event, Effects& effects) mutable {
+              REQUIRE_FALSE(inside);
+              inside = true;
+              if (auto* received = std::get_if<Received>(&event))
+                for (std::uint32_t count = 1; count <= 3; ++count)
+                  effects.start(std::get<StatusRequest>(received->message).id + count, ListItems{"", count});
+              if (auto* done = std::get_if<Done>(&event))
+                effects.send(door,
+                             StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});
+              inside = false;
+            }),
+            &port});
+  host.set_door(door, inbox.door());
+  host.start();
+  host.post(worker, door, StatusRequest{10});
+  std::vector<std::uint64_t> ids;
+  for (auto& received : inbox.await(3)) ids.push_back(std::get<StatusRequest>(received.message).id);
+  CHECK(ids == std::vector<std::uint64_t>{11, 12, 0});
+}
+
 TEST_CASE("a host that was never started goes away without calling its cores") {
   int steps = 0;
   MetricRegistry metrics;

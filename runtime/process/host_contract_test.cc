@@ -1,5 +1,5 @@
-// What a core may rely on is the same in both worlds: every case here runs on the CAF host and in the
-// simulation.
+// What a core may rely on is the same in both worlds: every case here runs on the CAF host, also with messages as
+// bytes inside the process, and in the simulation.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -20,6 +20,12 @@ struct CafWorld {
   MetricRegistry metrics;
   Inbox inbox;
   CafHost host{metrics, nullptr, 2};
+  std::vector<Received> await(std::size_t count) { return inbox.await(count); }
+};
+struct CafBytesWorld {
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host{metrics, nullptr, 2, CafHost::Inside::bytes};
   std::vector<Received> await(std::size_t count) { return inbox.await(count); }
 };
 struct SimWorld {
@@ -76,7 +82,7 @@ std::vector<std::uint64_t> ids_of(const std::vector<Received>& messages) {
 
 TEST_CASE_TEMPLATE(
     "a question passes two cores, a job and a timer, and its answer is the same in both worlds", World,
-    CafWorld, SimWorld) {
+    CafWorld, CafBytesWorld, SimWorld) {
   FunctionPort catalog(list_items);
   World world;
   Host& host = world.host;
@@ -96,7 +102,7 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE_TEMPLATE("timers fire in the order of their times, and one in the past at once", World, CafWorld,
-                   SimWorld) {
+                   CafBytesWorld, SimWorld) {
   World world;
   world.host.add({router, core_of([latest = Instant{}, fired = std::uint64_t{0}](
                                       Instant now, const Event& event, Effects& effects) mutable {
@@ -117,7 +123,7 @@ TEST_CASE_TEMPLATE("timers fire in the order of their times, and one in the past
 }
 
 TEST_CASE_TEMPLATE("bytes that are no envelope, and messages to nobody, are counted and dropped", World,
-                   CafWorld, SimWorld) {
+                   CafWorld, CafBytesWorld, SimWorld) {
   World world;
   const Address nobody{9, Role::kv_worker};
   world.host.add({router, core_of([&](Instant, const Event& event, Effects& effects) {
@@ -137,7 +143,7 @@ TEST_CASE_TEMPLATE("bytes that are no envelope, and messages to nobody, are coun
 }
 
 TEST_CASE_TEMPLATE("after stop() a post is dropped and a second stop() does nothing", World, CafWorld,
-                   SimWorld) {
+                   CafBytesWorld, SimWorld) {
   World world;
   int steps = 0;
   world.host.add({router, core_of([&](Instant, const Event&, Effects& effects) {

@@ -4,9 +4,10 @@
 #include <capnp/serialize.h>
 
 #include <cstring>
-#include <iterator>
 
+#include "runtime/meter/cpu_rooms.h"
 #include "runtime/wire/codec_fields.h"
+#include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/schema/envelope.capnp.h"
 
 // The alternatives of Message, in its order: type, member of the envelope's union.
@@ -96,20 +97,23 @@ Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
 }  // namespace
 
 Bytes encode(const Envelope& envelope) {
-  // The builder writes into this, and leaves it zero again; what has no room is allocated.
-  static thread_local capnp::word scratch[capnp::SUGGESTED_FIRST_SEGMENT_WORDS];
-  capnp::MallocMessageBuilder builder{kj::arrayPtr(scratch, std::size(scratch))};
+  const CpuScope codec(CpuRoom::codec);
+  static thread_local codec::Scratch scratch;
+  capnp::MallocMessageBuilder builder{scratch.segment()};
   auto to = builder.initRoot<schema::Envelope>();
   to.setFromNode(envelope.from.node);
   to.setFromRole(codec::wire<schema::Role>(envelope.from.role));
   std::visit([&](const auto& m) { put_message(m, to); }, envelope.message);
-  Bytes bytes(capnp::computeSerializedSizeInWords(builder) * sizeof(capnp::word));
+  const std::size_t words = capnp::computeSerializedSizeInWords(builder);
+  scratch.took(words);
+  Bytes bytes(words * sizeof(capnp::word));
   kj::ArrayOutputStream out(kj::arrayPtr(bytes.data(), bytes.size()));
   capnp::writeMessage(out, builder);
   return bytes;
 }
 
 std::variant<Envelope, std::string> decode(std::span<const std::uint8_t> bytes) {
+  const CpuScope codec(CpuRoom::codec);
   constexpr std::size_t word = sizeof(capnp::word);
   if (bytes.empty() || bytes.size() % word != 0)
     return "envelope: " + std::to_string(bytes.size()) + " bytes; expected a multiple of 8";

@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 
 #include "runtime/wire/codec_fields.h"
+#include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_schema.h"
 
 namespace troupe {
@@ -23,9 +24,11 @@ std::optional<Refusal> read_body(std::string_view body, M& out) {
 
 template <class Wire, class M>
 void write_body(const M& message, std::string& out) {
-  capnp::MallocMessageBuilder builder;
+  static thread_local codec::Scratch scratch;
+  capnp::MallocMessageBuilder builder{scratch.segment()};
   auto root = builder.initRoot<Wire>();
   codec::put(message, root);
+  scratch.took(builder.sizeInWords());
   json::write(root.asReader(), out);
 }
 

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -232,68 +233,99 @@ void write_double(double value, std::string& out) {
   out.append(buffer, std::to_chars(buffer, std::end(buffer), value).ptr);
 }
 
-void write_list(DynamicList::Reader from, std::string& out);
+// Writes one message. What a struct's members are called is read from the schema once, for a reply has a thousand
+// structs of one kind.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
 
-void write_value(DynamicValue::Reader value, std::string& out) {
-  switch (value.getType()) {
-    case DynamicValue::BOOL:
-      out += value.as<bool>() ? "true" : "false";
-      return;
-    case DynamicValue::INT:
-      out += std::to_string(value.as<std::int64_t>());
-      return;
-    case DynamicValue::UINT:
-      out += std::to_string(value.as<std::uint64_t>());
-      return;
-    case DynamicValue::FLOAT:
-      write_double(value.as<double>(), out);
-      return;
-    case DynamicValue::TEXT: {
-      const auto text = value.as<capnp::Text>();
-      append_json_string(out, {text.begin(), text.size()});
-      return;
+  void write(DynamicStruct::Reader from) {
+    const StructSchema schema = from.getSchema();
+    write(from, members_of(schema));
+  }
+
+ private:
+  struct Member {
+    StructSchema::Field field;
+    std::string before;  // its name in quotes with what stands before and behind it
+  };
+  using Members = std::vector<Member>;
+
+  const Members& members_of(StructSchema schema) {
+    for (const auto& [known, members] : forms_)
+      if (known == schema) return members;
+    Members members;
+    for (auto field : schema.getFields()) {
+      if (is_internal(field)) continue;
+      Member& member = members.emplace_back(Member{field, members.empty() ? "{" : ","});
+      append_json_string(member.before, name_of(field));
+      member.before += ':';
     }
-    case DynamicValue::LIST:
-      write_list(value.as<DynamicList>(), out);
-      return;
-    case DynamicValue::STRUCT:
-      write(value.as<DynamicStruct>(), out);
-      return;
-    case DynamicValue::ENUM:
-      KJ_IF_MAYBE (enumerant, value.as<capnp::DynamicEnum>().getEnumerant()) {
-        append_json_string(out, name_of(*enumerant));
-        return;
-      }
-      break;
-    default:
-      break;
+    TROUPE_CHECK(!members.empty(), "a struct that clients receive has members");
+    return forms_.emplace_back(schema, std::move(members)).second;
   }
-  TROUPE_CHECK(false, "a message that clients receive has a member of a type that has no JSON form");
-}
 
-void write_list(DynamicList::Reader from, std::string& out) {
-  out += '[';
-  for (std::uint32_t i = 0; i < from.size(); ++i) {
-    if (i > 0) out += ',';
-    write_value(from[i], out);
+  void write(DynamicStruct::Reader from, const Members& members) {
+    for (const Member& member : members) {
+      out_ += member.before;
+      write_value(from.get(member.field));
+    }
+    out_ += '}';
   }
-  out += ']';
-}
+
+  void write_list(DynamicList::Reader from) {
+    const Type type = from.getSchema().getElementType();
+    const Members* members = type.isStruct() ? &members_of(type.asStruct()) : nullptr;
+    out_ += '[';
+    for (std::uint32_t i = 0; i < from.size(); ++i) {
+      if (i > 0) out_ += ',';
+      if (members)
+        write(from[i].as<DynamicStruct>(), *members);
+      else
+        write_value(from[i]);
+    }
+    out_ += ']';
+  }
+
+  void write_value(DynamicValue::Reader value) {
+    switch (value.getType()) {
+      case DynamicValue::BOOL:
+        out_ += value.as<bool>() ? "true" : "false";
+        return;
+      case DynamicValue::INT:
+        out_ += std::to_string(value.as<std::int64_t>());
+        return;
+      case DynamicValue::UINT:
+        out_ += std::to_string(value.as<std::uint64_t>());
+        return;
+      case DynamicValue::FLOAT:
+        return write_double(value.as<double>(), out_);
+      case DynamicValue::TEXT: {
+        const auto text = value.as<capnp::Text>();
+        return append_json_string(out_, {text.begin(), text.size()});
+      }
+      case DynamicValue::LIST:
+        return write_list(value.as<DynamicList>());
+      case DynamicValue::STRUCT:
+        return write(value.as<DynamicStruct>());
+      case DynamicValue::ENUM:
+        KJ_IF_MAYBE (enumerant, value.as<capnp::DynamicEnum>().getEnumerant())
+          return append_json_string(out_, name_of(*enumerant));
+        break;
+      default:
+        break;
+    }
+    TROUPE_CHECK(false, "a message that clients receive has a member of a type that has no JSON form");
+  }
+
+  std::string& out_;
+  std::list<std::pair<StructSchema, Members>> forms_;  // few; they stay where they are
+};
 
 }  // namespace
 
 void read(std::string_view body, DynamicStruct::Builder out) { read_struct(parse(body), out, Path{}); }
 
-void write(DynamicStruct::Reader from, std::string& out) {
-  char before = '{';
-  for (auto field : from.getSchema().getFields()) {
-    if (is_internal(field)) continue;
-    out += std::exchange(before, ',');
-    append_json_string(out, name_of(field));
-    out += ':';
-    write_value(from.get(field), out);
-  }
-  out += '}';
-}
+void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }
 
 }  // namespace troupe::json

@@ -52,6 +52,17 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
+// How many characters from the first on are written as they are.
+std::size_t plain_length(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const auto byte = static_cast<std::uint8_t>(text[length]);
+    if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\') break;
+    ++length;
+  }
+  return length;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view text) {
@@ -65,7 +76,11 @@ bool is_utf8(std::string_view text) {
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
-  while (!text.empty()) {
+  for (;;) {
+    const std::size_t plain = plain_length(text);
+    out += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) break;
     const std::size_t length = utf8_length(text);
     if (length == 1)
       append_escaped(out, text[0]);

@@ -21,7 +21,10 @@ constexpr std::chrono::seconds answer_real_max{60};
 
 std::unique_ptr<Host> make_host(World world, MetricRegistry& metrics, std::uint64_t seed) {
   const LogSink silent = [](auto&&...) {};
-  if (world == World::caf) return std::make_unique<CafHost>(metrics, silent);
+  if (world != World::simulation) {
+    const auto inside = world == World::caf_bytes ? CafHost::Inside::bytes : CafHost::Inside::structs;
+    return std::make_unique<CafHost>(metrics, silent, 0, inside);
+  }
   SimOptions options;
   options.seed = seed;
   return std::make_unique<SimHost>(metrics, silent, options);

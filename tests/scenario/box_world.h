@@ -25,7 +25,7 @@ Config box_config(const TestFolder& folder, const std::vector<std::string>& sett
 // Reads the demo catalog and users into the box's store.
 void import_demo(deploy::Box& box);
 
-enum class World : std::uint8_t { caf, simulation };
+enum class World : std::uint8_t { caf, caf_bytes, simulation };  // caf_bytes: every message is encoded
 
 // A running box. `ask` posts one message from the door and returns its answer; several may be posted before.
 class RunningBox {

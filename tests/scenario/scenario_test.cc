@@ -133,8 +133,9 @@ void check_same(const std::vector<Seen>& a, const std::vector<Seen>& b) {
 }  // namespace
 
 TEST_SUITE("scenario") {
-  TEST_CASE("both worlds give the same replies to the same history") {
+  TEST_CASE("both worlds give the same replies to the same history, messages as structs or as bytes") {
     const std::vector<Seen> real = run_history(World::caf, 1);
+    check_same(real, run_history(World::caf_bytes, 1));
     check_same(real, run_history(World::simulation, 1));
     check_same(real, run_history(World::simulation, 2));
   }

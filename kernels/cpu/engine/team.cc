@@ -1,5 +1,7 @@
 #include "kernels/cpu/engine/team.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -111,6 +113,7 @@ void Team::close(Region& region) {
 }
 
 void Team::help(std::uint32_t worker) {
+  pthread_setname_np(pthread_self(), "troupe-helper");  // profiles tell helpers by it
   stay_on(cpus_);
   std::unique_lock lock(mutex_);
   for (;;) {
