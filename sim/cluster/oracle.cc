@@ -72,15 +72,15 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     items.push_back(std::move(*item));
   }
   // The plan without names: they do not change what is computed, and are dear.
-  const router::FittedHistory history = router::fit_history(form_, profile, router::item_tokens_max(items));
+  const router::FittedHistory history = router::fit_history(form_, profile, router::item_tokens_max(views(items)));
   const router::Prefix prefix = reply.plan == "item" ? router::Prefix::item : router::Prefix::none;
   const router::RankPlan plan = router::rank_plan(form_, {reply.model_version, ""}, prefix, request.tenant,
-                                                  request.user, history, items);
+                                                  request.user, history, views(items));
   if (reply.history_cut != plan.history_cut)
     return differs("history_cut", reply.history_cut, plan.history_cut);
   if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
   const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
-  return compare(reply.items, router::rank_items(items, rows.at(0).scores, request.top_k));
+  return compare(reply.items, router::rank_items(views(items), rows.at(0).scores, request.top_k));
 }
 
 std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {

@@ -24,11 +24,11 @@ Asked answered(const WorldData& world, router::Prefix prefix, std::string_view u
   const auto profile = world.profile("", user);
   std::vector<Item> items;
   for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
-  const auto history = router::fit_history(form, *profile, router::item_tokens_max(items));
-  const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, items);
+  const auto history = router::fit_history(form, *profile, router::item_tokens_max(views(items)));
+  const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, views(items));
   RankReply& reply = asked.reply;
   reply.user = user;
-  reply.items = router::rank_items(items, evaluate("m1", plan.segments, plan.readouts)[0].scores, 3);
+  reply.items = router::rank_items(views(items), evaluate("m1", plan.segments, plan.readouts)[0].scores, 3);
   reply.plan = prefix == router::Prefix::item ? "item" : "user";
   for (const PlannedSegment& segment : plan.segments) reply.tokens_total += segment.tokens.size();
   reply.tokens_computed = reply.tokens_total - 2;
