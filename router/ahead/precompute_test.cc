@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "runtime/actor/catalog_test.h"
 #include "runtime/actor/core_probe.h"
 
 namespace troupe::router {
@@ -58,7 +59,7 @@ struct Bench {
     return std::nullopt;
   }
   void list(std::int64_t us, std::vector<Item> items, bool last) {
-    precompute.on_listed(at(us), listing()->first, ItemList{std::move(items), last});
+    precompute.on_listed(at(us), listing()->first, list_of(std::move(items), last));
   }
   void find(std::int64_t us, std::vector<std::uint8_t> counts) {
     precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, {}, std::move(counts)});
@@ -98,7 +99,7 @@ TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
   CHECK(b.sent<StatusRequest>().has_value());
   CHECK_FALSE(b.precompute.on_status(b.at(11), StatusReply{1, 1, Role::allocator, true}));
   b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
-  CHECK(b.listing()->second.after == "");
+  CHECK(b.listing()->second.from == 0);
   CHECK(b.precompute.state() == "running");
   CHECK_FALSE(b.precompute.at_rest());
 }
@@ -138,7 +139,7 @@ TEST_CASE("the walk goes on where it stood, page by page, over items that do not
   b.walk();
   b.list(2, {item(1), item(2, 9)}, false);
   b.find(3, {1});
-  CHECK(b.listing()->second.after == "item 2");
+  CHECK(b.listing()->second.from == 2);
   b.list(4, {item(3)}, true);
   b.find(5, {1});
   CHECK(b.precompute.state() == "done");
@@ -258,7 +259,7 @@ struct Cluster {
       if (const auto* start = std::get_if<Effects::Start>(&effect)) job = start->job;
     for (std::size_t i = 1; i < ready_ones.size(); ++i) ready(ready_ones[i]);
     const std::uint64_t lookup = next_id;
-    precompute.on_listed(at(2), job, ItemList{{item(1), item(2), item(3), item(4)}, true});
+    precompute.on_listed(at(2), job, list_of({item(1), item(2), item(3), item(4)}, true));
     precompute.on_found(at(3), BlocksFound{lookup, {}, {0, 0, 0, 0}});
   }
 };
@@ -384,7 +385,7 @@ struct BadItems {
       if (const auto* listing = std::get_if<Effects::Start>(&effect)) job = listing->job;
     std::vector<Item> items;
     for (int n = 0; n < 40; ++n) items.push_back(item(n));
-    precompute.on_listed(turn(), job, ItemList{items, true});
+    precompute.on_listed(turn(), job, list_of(items, true));
     take_effects();
   }
   void answer(NodeId node, const Execute& chunk) {

@@ -43,7 +43,7 @@ double new_tokens_at(NodeId node, const Flight& flight, Prefix prefix) {
   const auto user_tokens = static_cast<double>(work.history.tokens.size());
   if (work.held) return work.held->new_tokens(node, prefix, user_tokens, work.items);
   double tokens = user_tokens;
-  for (const Item& item : work.items) tokens += static_cast<double>(item.tokens.size());
+  for (const ItemView& item : work.items) tokens += static_cast<double>(item.tokens.size());
   return tokens;
 }
 

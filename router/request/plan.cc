@@ -39,9 +39,9 @@ std::vector<BlockName> system_names(const PromptForm& form, const NameContext& c
 
 }  // namespace
 
-std::size_t item_tokens_max(std::span<const Item> items) {
+std::size_t item_tokens_max(std::span<const ItemView> items) {
   std::size_t tokens = 0;
-  for (const Item& item : items) tokens = std::max(tokens, item.tokens.size());
+  for (const ItemView& item : items) tokens = std::max(tokens, item.tokens.size());
   return tokens;
 }
 
@@ -88,7 +88,7 @@ BlockName user_block(const PromptForm& form, const NameContext& context, std::st
 }
 
 RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix prefix, std::string_view tenant,
-                   std::string_view user, const FittedHistory& history, std::span<const Item> items) {
+                   std::string_view user, const FittedHistory& history, std::span<const ItemView> items) {
   TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
   const std::int32_t after_system = length(form.system);
   const std::int32_t user_length = length(history.tokens);

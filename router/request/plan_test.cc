@@ -117,7 +117,7 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   const FittedHistory fitted = fit_history(form, history_of(5), 4);
   CHECK(fitted.cut == 3);
   CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
-  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, candidates({4}));
+  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, views(candidates({4})));
   CHECK(plan.history_cut == 3);
   const auto& last = plan.plan.segments.back();
   CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=

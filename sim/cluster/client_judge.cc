@@ -234,7 +234,7 @@ void Clients::add_contents(
   for (const std::string& catalog : world.options().catalogs)
     for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
       const std::vector<Item> items = items_of(world, request, catalog, edition);
-      states.insert({rows_of(items), router::item_tokens_max(items)});
+      states.insert({rows_of(items), router::item_tokens_max(views(items))});
     }
   const std::uint64_t last = world.profile_version(request.tenant, request.user);
   for (std::uint64_t version = profile_since; version <= last; ++version)

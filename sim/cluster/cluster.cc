@@ -80,7 +80,8 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       world_(world_options(scenario)),
       form_(prompt_form(world_)),
       names_{models[0], "toy pages of " + std::to_string(scenario.page_tokens)},
-      item_names_(
+      catalogs_(
+          world_,
           [this](const std::string& model_version, std::span<const Token> tokens) {
             return router::item_block(form_, {model_version, names_.layout_version}, tokens);
           },
@@ -132,7 +133,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
                                                               .seed = mix(scenario_.seed, node.id, 21),
                                                               .model_version = names_.model_version,
                                                               .now = [this] { return host_.now(); }},
-                                               world_, item_names_, coordination_, node.features);
+                                               world_, catalogs_, coordination_, node.features);
   router::RouterConfig c;
   c.node = node.id;
   c.incarnation = incarnation;

@@ -109,7 +109,7 @@ class Cluster {
   WorldData world_;
   router::PromptForm form_;
   NameContext names_;
-  ItemNames item_names_;
+  WorldCatalogs catalogs_;
   SimCoordination coordination_;
   PageRegistry registry_;
   std::set<std::uint64_t> poisons_;

@@ -69,7 +69,7 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
   if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;
-  return compare(reply.items, router::rank_items(items, truth->scores, request.top_k));
+  return compare(reply.items, router::rank_items(views(items), truth->scores, request.top_k));
 }
 
 std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {

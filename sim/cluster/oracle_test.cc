@@ -24,8 +24,8 @@ Asked answered(const WorldData& world, router::Prefix prefix, std::string_view u
   const auto profile = world.profile("", user);
   std::vector<Item> items;
   for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
-  const auto history = router::fit_history(form, *profile, router::item_tokens_max(items));
-  const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, items);
+  const auto history = router::fit_history(form, *profile, router::item_tokens_max(views(items)));
+  const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, views(items));
   RankReply& reply = asked.reply;
   reply.user = user;
   reply.items = router::rank_items(items, evaluate("m1", plan.plan)[0].scores, 3);

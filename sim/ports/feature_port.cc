@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/features/feature_rules.h"
+
 namespace troupe::sim {
 namespace {
 
@@ -17,19 +19,11 @@ JobResult to_result(std::variant<Coordinated, Refusal> answer) {
 
 }  // namespace
 
-BlockName ItemNames::name(const std::string& model_version, std::uint64_t model_key,
-                          std::span<const Token> tokens) {
-  const std::uint64_t key = mix(model_key, hash_of(tokens));
-  if (const auto at = names_.find(key); at != names_.end()) return at->second;
-  if (names_.size() >= names_max_) names_.clear();
-  return names_[key] = name_item_(model_version, tokens);
-}
-
-FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, ItemNames& names,
+FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
                          SimCoordination& coordination, const FeatureFaults& faults)
     : options_(std::move(options)),
       world_(world),
-      names_(names),
+      catalogs_(catalogs),
       coordination_(coordination),
       faults_(faults),
       random_(options_.seed, mix(options_.node, 0xfea7)) {}
@@ -47,7 +41,8 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
     return to_result(coordination_.ask(options_.now(), options_.node, *question));
   if (faults_.failing) return away();
   if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted);
-  if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted);
+  if (const auto* wanted = std::get_if<ListItems>(&job))
+    return list_items(*wanted, catalogs_.at(world_.present(), options_.model_version));
   if (const auto* what = std::get_if<Write>(&job)) {
     auto written = world_.write(*what);
     return std::visit([](auto& one) -> JobResult { return std::move(one); }, written);
@@ -56,31 +51,16 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
 }
 
 JobResult FeaturePort::find(const FindFeatures& wanted) {
-  Features features;
-  features.catalog_version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
-  if (!world_.has_catalog(features.catalog_version))
-    return Refusal{409, "wrong_catalog", "there is no catalog \"" + features.catalog_version + "\"",
-                   "feature store", "a version that was imported"};
+  const std::string& version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
+  if (!world_.has_catalog(version))
+    return Refusal{409, "wrong_catalog", "there is no catalog \"" + version + "\"", "feature store",
+                   "a version that was imported"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
-  const std::uint64_t model_key = hash_of(model);
-  features.user = world_.profile(wanted.tenant, wanted.user);
-  features.items.reserve(wanted.items.size());
-  for (const std::string& id : wanted.items) {
-    features.items.push_back(world_.item(id, features.catalog_version));
-    if (features.items.back()) name(*features.items.back(), model, model_key);
-  }
+  Features features{.catalog = catalogs_.at(version, model)};
+  if (auto profile = world_.profile(wanted.tenant, wanted.user))
+    features.user = std::make_shared<const Profile>(std::move(*profile));
+  features.items = find_all(*features.catalog, wanted.items);
   return features;
-}
-
-JobResult FeaturePort::list(const ListItems& wanted) {
-  ItemList list = world_.list(wanted);
-  const std::uint64_t model_key = hash_of(options_.model_version);
-  for (Item& item : list.items) name(item, options_.model_version, model_key);
-  return list;
-}
-
-void FeaturePort::name(Item& item, const std::string& model_version, std::uint64_t model_key) {
-  item.block = names_.name(model_version, model_key, item.tokens);
 }
 
 std::optional<Duration> CoordinationPort::begin(Instant now, const Job& job, std::uint32_t) {

@@ -10,7 +10,8 @@ namespace {
 struct Store {
   int named = 0;
   WorldData world{WorldOptions{.items = 100, .users = 10, .absent = 0}};
-  ItemNames names{
+  WorldCatalogs catalogs{
+      world,
       [this](const std::string& model, std::span<const Token> tokens) {
         ++named;
         return BlockName{{static_cast<std::uint8_t>(model.back()), static_cast<std::uint8_t>(tokens[0])}};
@@ -20,7 +21,7 @@ struct Store {
   FeatureFaults faults;
   FeaturePort port{{.node = 2, .model_version = "m1", .now = [] { return Instant{}; }},
                    world,
-                   names,
+                   catalogs,
                    coordination,
                    faults};
 
@@ -37,28 +38,49 @@ TEST_CASE("features are of the pinned catalog, with names under the pinned model
   store.world.write({DeleteItem{.item = "i3"}});
   const auto found =
       std::get<Features>(store.run(FindFeatures{"", "u1", {"i5", "i3", "nothing"}, "m2", "c2"}));
-  CHECK(found.catalog_version == "c2");
-  CHECK(found.user == store.world.profile("", "u1"));
-  REQUIRE(found.items[0]);
-  CHECK(found.items[0]->tokens == store.world.item("i5", "c2")->tokens);
-  CHECK(found.items[0]->block.bytes[0] == '2');
-  CHECK_FALSE(found.items[1]);
-  CHECK_FALSE(found.items[2]);
+  CHECK(found.catalog->version() == "c2");
+  CHECK(*found.user == store.world.profile("", "u1"));
+  REQUIRE(found.items[0] != no_item);
+  const Item item = found.catalog->item(found.items[0]).copy();
+  CHECK(item.tokens == store.world.item("i5", "c2")->tokens);
+  CHECK(item.block.bytes[0] == '2');
+  CHECK(found.items[1] == no_item);
+  CHECK(found.items[2] == no_item);
   const auto present = std::get<Features>(store.run(FindFeatures{"", "nobody", {"i5"}, "", ""}));
-  CHECK(present.catalog_version == "c1");
+  CHECK(present.catalog->version() == "c1");
   CHECK_FALSE(present.user);
-  CHECK(present.items[0]->block.bytes[0] == '1');
+  CHECK(present.catalog->item(present.items[0]).block.bytes[0] == '1');
   CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "wrong_catalog");
 }
 
 TEST_CASE("a name is computed once, and the names are bounded") {
   Store store;
-  for (int round = 0; round < 3; ++round) store.run(ListItems{"", 100});
-  CHECK(store.named == static_cast<int>(store.names.size()));
+  for (int round = 0; round < 3; ++round) store.run(ListItems{0, 100});
+  CHECK(store.named == static_cast<int>(store.catalogs.names()));
   CHECK(store.named <= 100);
   store.run(FindFeatures{"", "u1", {"i1"}, "m2", ""});
   for (int n = 0; n < 100; ++n) store.run(FindFeatures{"", "u1", {WorldData::item_id(n)}, "m2", ""});
-  CHECK(store.names.size() <= 150);
+  CHECK(store.catalogs.names() <= 150);
+}
+
+TEST_CASE("a snapshot stays as it was, and makes room for another when it has computed enough") {
+  Store store;
+  WorldCatalogs few(store.world, [](auto&&...) { return BlockName{}; }, 150, 10);
+  const CatalogPointer before = few.at("c1", "m");
+  const ItemNumber i5 = before->find("i5");
+  const std::string id(before->item(i5).id);
+  CHECK(few.at("c1", "m") == before);
+  store.world.write({PutItem{.item = "new", .title = "", .tokens = {1, 2}, .identifier = 3}});
+  store.world.write({DeleteItem{.item = "i5"}});
+  const CatalogPointer after = few.at("c1", "m");
+  CHECK(after != before);
+  CHECK(after->find("i5") == no_item);
+  CHECK(before->find("new") == no_item);
+  REQUIRE(after->find("new") != no_item);
+  CHECK(after->item(after->find("new")).identifier == 3);
+  CHECK(before->item(i5).id == "i5");
+  for (int n = 10; n < 20; ++n) after->find(WorldData::item_id(n));
+  CHECK(few.at("c1", "m") != after);
 }
 
 TEST_CASE("writes are seen by all who read after them") {

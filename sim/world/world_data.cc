@@ -104,38 +104,18 @@ std::optional<Item> WorldData::item(std::string_view id, std::string_view catalo
   return at ? item_at(id, *at, edition) : std::nullopt;
 }
 
-// Decimal numbers below `options_.items` in the order of their texts: 0 1 10 100 … 11 … 2 …; "" after the
-// last.
-std::string WorldData::next_made_id(std::string_view after) const {
-  const std::uint64_t count = options_.items;
-  if (count == 0 || (!after.empty() && after[0] > 'i')) return "";
-  if (after.empty() || after[0] < 'i' || after == "i") return item_id(0);
-  std::uint64_t number = 0;
-  std::size_t digits = 1;
-  for (; digits < after.size() && after[digits] >= '0' && after[digits] <= '9' && number < count; ++digits)
-    number = number * 10 + static_cast<std::uint64_t>(after[digits] - '0');
-  const bool below_it = digits == after.size() || after[digits] < '0';  // "i12", or something before "i120"
-  if (number == 0) return count > 1 && after != "i" ? item_id(1) : "";
-  if (number < count && below_it && number * 10 < count) return item_id(number * 10);
-  while (number > 0 && (number % 10 == 9 || number + 1 >= count)) number /= 10;
-  return number == 0 ? "" : item_id(number + 1);
+std::optional<ItemNumber> WorldData::item_number(std::string_view id) const {
+  if (const auto number = number_of(id, 'i', options_.items)) return number;
+  const auto at = added_.find(id);
+  return at != added_.end() ? std::optional(at->second) : std::nullopt;
 }
 
-ItemList WorldData::list(const ListItems& wanted) const {
-  ItemList list;
-  std::string made = next_made_id(wanted.after);
-  auto changed = item_changes_.upper_bound(wanted.after);
-  while (list.items.size() < wanted.count) {
-    const bool more = changed != item_changes_.end();
-    if (made.empty() && !more) break;
-    const bool take_made = !made.empty() && (!more || made <= changed->first);
-    const std::string id = take_made ? made : changed->first;
-    if (more && changed->first == id) ++changed;
-    if (take_made) made = next_made_id(id);
-    if (auto item = item_at(id, present_, edition_)) list.items.push_back(std::move(*item));
-  }
-  list.last = made.empty() && changed == item_changes_.end();
-  return list;
+std::string WorldData::id_of(ItemNumber number) const {
+  return number < options_.items ? item_id(number) : added_ids_.at(number - options_.items);
+}
+
+ItemNumber WorldData::item_numbers() const {
+  return options_.items + static_cast<ItemNumber>(added_ids_.size());
 }
 
 // ---- users ----
@@ -270,6 +250,10 @@ std::variant<Written, Refusal> WorldData::apply(const DeleteUser& gone) {
 }
 
 std::variant<Written, Refusal> WorldData::apply(const PutItem& put) {
+  if (!item_number(put.item)) {
+    added_[put.item] = item_numbers();
+    added_ids_.push_back(put.item);
+  }
   item_changes_[put.item].push_back({++edition_, put});
   return Written{edition_};
 }

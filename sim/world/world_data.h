@@ -84,8 +84,11 @@ class WorldData {
   // Without the name of its block. None: not in that catalog (or there is no such catalog).
   std::optional<Item> item(std::string_view id, std::string_view catalog) const;
   std::optional<Item> item(std::string_view id, std::string_view catalog, Edition edition) const;
-  // Of the present version, in order of id.
-  ItemList list(const ListItems& wanted) const;
+  // An id's number and back, whether any catalog has the item or not; those that were put under ids of their own
+  // come after the others. Absent: it was never put.
+  std::optional<ItemNumber> item_number(std::string_view id) const;
+  std::string id_of(ItemNumber number) const;
+  ItemNumber item_numbers() const;  // all are below
 
   // ---- users ----
 
@@ -132,7 +135,6 @@ class WorldData {
   std::optional<Item> made_item(std::uint32_t number, std::size_t catalog) const;
   const ItemChange* change_of(std::string_view id, Edition edition) const;
   std::optional<Item> item_at(std::string_view id, std::size_t catalog, Edition edition) const;
-  std::string next_made_id(std::string_view after) const;
   std::optional<Profile> made_profile(std::string_view tenant, std::string_view user) const;
   std::vector<Token> made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const;
   Profile long_profile(std::uint64_t key) const;
@@ -150,6 +152,8 @@ class WorldData {
   Edition edition_ = 0;
   std::uint64_t profiles_written_ = 1;  // versions of changed profiles follow that of the derived ones
   std::map<std::string, std::vector<ItemChange>, std::less<>> item_changes_;
+  std::map<std::string, ItemNumber, std::less<>> added_;  // ids of their own, by number in the order of their coming
+  std::vector<std::string> added_ids_;
   std::map<UserKey, std::vector<ProfileChange>> profile_changes_;
   std::map<UserKey, std::vector<std::uint32_t>> grown_;  // items that were appended, oldest first
 };
