@@ -14,7 +14,6 @@ namespace troupe::actors {
 
 // The sound requests of one model, in order.
 struct ComputePort::Work {
-  std::vector<kernels::Plan> plans;
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
   std::vector<std::size_t> index;  // in the batch
@@ -22,15 +21,6 @@ struct ComputePort::Work {
 };
 
 namespace {
-
-kernels::Plan to_plan(const BatchRequest& request) {
-  kernels::Plan plan;
-  plan.segments.reserve(request.segments.size());
-  for (const PlannedSegment& s : request.segments)
-    plan.segments.push_back({static_cast<kernels::SegmentKind>(s.kind), s.tokens, s.start, s.sees});
-  for (const PlannedReadout& r : request.readouts) plan.readouts.push_back({r.segment, r.offset, r.rows});
-  return plan;
-}
 
 Refusal bad_plan(std::string what) {
   return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
@@ -208,7 +198,6 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
 void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests,
                             kernels::Decoder& decoder, std::uint32_t lane, BatchDone& done) const {
   Work work;
-  work.plans.reserve(requests.size());  // they are pointed at
   for (const std::size_t i : requests)
     done.replies[i].refusal = prepare(batch.requests[i], decoder.config(), i, work);
   for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, decoder, lane, done);
@@ -216,31 +205,29 @@ void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> 
 
 std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::DecoderConfig& config,
                                             std::size_t index, Work& work) const {
-  kernels::Plan plan = to_plan(request);
   std::string fault = kernels::find_fault(
-      plan, {static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)});
+      request.plan, {static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)});
   if (fault.empty()) fault = pages_fault(request);
   if (!fault.empty()) return bad_plan(std::move(fault));
   PassBlocks& blocks = work.blocks.emplace_back();
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
-  work.plans.push_back(std::move(plan));
-  work.requests.push_back({&work.plans.back(), std::vector<kernels::SegmentKv>(request.kv.size())});
+  work.requests.push_back({&request.plan, std::vector<kernels::SegmentKv>(request.kv.size())});
   work.index.push_back(index);
   return std::nullopt;
 }
 
 std::string ComputePort::pages_fault(const BatchRequest& request) const {
-  if (request.kv.size() != request.segments.size())
+  if (request.kv.size() != request.plan.segments.size())
     return "kv has " + std::to_string(request.kv.size()) + " entries; expected one per segment, " +
-           std::to_string(request.segments.size());
-  for (const PlannedReadout& r : request.readouts)
+           std::to_string(request.plan.segments.size());
+  for (const Readout& r : request.plan.readouts)
     if (request.kv[r.segment].grant == Grant::read)
       return "segment " + std::to_string(r.segment) + " is reused and read out; expected a computed segment";
   for (std::size_t i = 0; i < request.kv.size(); ++i) {
     const BatchSegmentKv& kv = request.kv[i];
     if (kv.grant == Grant::none) continue;
-    bool fits = kv.pages.size() == layout_.pages_for(request.segments[i].tokens.size());
+    bool fits = kv.pages.size() == layout_.pages_for(request.plan.segments[i].tokens.size());
     for (const std::uint32_t page : kv.pages) fits = fits && page < arena_.pages();
     if (!fits) return "segment " + std::to_string(i) + " has pages that do not hold its tokens";
   }

@@ -20,8 +20,9 @@ std::unique_ptr<kernels::Decoder> decoder(std::uint64_t seed, std::uint32_t laye
 
 BatchRequest request(const std::string& model_version, std::vector<BatchSegmentKv> kv = {{}}) {
   BatchRequest r;
-  r.segments = {{SegmentKind::user, {1, 2, 3}}};
-  r.readouts = {{0, 2, {4, 5}}};
+  r.plan.segments = {{SegmentKind::user, {1, 2, 3}}};
+  r.plan.readouts = {{0, 2, {4, 5}}};
+  r.blocks.resize(1);
   r.kv = std::move(kv);
   r.model_version = model_version;
   return r;
@@ -97,8 +98,9 @@ TEST_CASE("pages are written, checked and read in place") {
   const BatchReply written = b.run(request("", {{Grant::write, 0, {3}}}));
   CHECK(written.checksums.at(0) == checksum_pages(b.arena, std::vector<std::uint32_t>{3}));
   BatchRequest reader = request("");
-  reader.segments.push_back({SegmentKind::discriminant, {7}, 3, {0}});
-  reader.readouts = {{1, 0, {4, 5}}};
+  reader.plan.segments.push_back({SegmentKind::discriminant, {7}, 3, {0}});
+  reader.plan.readouts = {{1, 0, {4, 5}}};
+  reader.blocks.resize(2);
   reader.kv = {{}, {}};
   const BatchReply computed = b.run(reader);
   reader.kv[0] = {Grant::read, written.checksums[0], {3}};

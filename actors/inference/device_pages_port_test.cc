@@ -43,8 +43,9 @@ BatchSegmentKv kv(Grant grant, std::uint64_t generation, std::vector<std::uint32
 // Three tokens that may be a block, and one that sees them and is read out.
 BatchRequest request(Token first, const BatchSegmentKv& block = {}) {
   BatchRequest r;
-  r.segments = {{SegmentKind::user, {first, 2, 3}}, {SegmentKind::discriminant, {7}, 3, {0}}};
-  r.readouts = {{1, 0, {4, 5}}};
+  r.plan.segments = {{SegmentKind::user, {first, 2, 3}}, {SegmentKind::discriminant, {7}, 3, {0}}};
+  r.plan.readouts = {{1, 0, {4, 5}}};
+  r.blocks.resize(2);
   r.kv = {block, {}};
   return r;
 }
@@ -154,8 +155,8 @@ TEST_CASE("a batch that is more than the device holds runs in parts; a request t
   std::vector<BatchRequest> batch;
   for (std::uint32_t i = 0; i < 5; ++i) batch.push_back(request(static_cast<Token>(10 + i), blocks[i]));
   BatchRequest large = request(20);
-  large.segments[0].tokens.resize(9, 1);
-  large.segments[1].start = 9;
+  large.plan.segments[0].tokens = Tokens(9, 1);
+  large.plan.segments[1].start = 9;
   large.kv[0] = kv(Grant::write, ++b.generation, {7, 8, 9});
   batch.insert(batch.begin() + 2, large);
   const BatchDone done = b.run(batch);
@@ -172,8 +173,8 @@ TEST_CASE("a batch that is more than one pass runs in parts; a request that is, 
   Bench b(8);
   std::vector<BatchRequest> batch(20, request(1));  // 80 rows of 64
   BatchRequest large = request(1);
-  large.segments[0].tokens.resize(70, 1);
-  large.segments[1].start = 70;
+  large.plan.segments[0].tokens = Tokens(70, 1);
+  large.plan.segments[1].start = 70;
   batch.push_back(large);
   const BatchDone done = b.run(batch);
   for (int i = 0; i < 20; ++i) CHECK(close(done.replies.at(i).readouts, done.replies.at(0).readouts));

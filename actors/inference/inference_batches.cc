@@ -104,15 +104,15 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
 BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
   BatchRequest request;
   request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
-  for (std::size_t i = 0; i < task.plan.segments.size(); ++i) {
+  for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     BatchSegmentKv& kv = request.kv.emplace_back();
     if (!task.want_of[i]) continue;
     const BlockGrant& grant = task.grants[*task.want_of[i]];
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
     if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation};
   }
-  request.segments = keep ? task.plan.segments : std::move(task.plan.segments);
-  request.readouts = keep ? task.plan.readouts : std::move(task.plan.readouts);
+  request.plan = keep ? task.plan.plan : std::move(task.plan.plan);
+  request.blocks = keep ? task.plan.blocks : std::move(task.plan.blocks);
   return request;
 }
 

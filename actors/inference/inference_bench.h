@@ -17,11 +17,13 @@ inline BlockName name(std::uint8_t n) {
   result.bytes[0] = n;
   return result;
 }
-inline PlannedSegment segment(std::size_t tokens) {
-  return {SegmentKind::user, std::vector<Token>(tokens, 1)};
-}
-inline PlannedSegment block(std::uint8_t n, std::size_t tokens = 4) {
-  return {SegmentKind::item, std::vector<Token>(tokens, n), 0, {}, name(n), "item"};
+struct Part {
+  Segment segment;
+  SegmentBlock block;
+};
+inline Part segment(std::size_t tokens) { return {{SegmentKind::user, Tokens(tokens, 1)}, {}}; }
+inline Part block(std::uint8_t n, std::size_t tokens = 4) {
+  return {{SegmentKind::item, Tokens(tokens, n)}, {name(n), "item"}};
 }
 inline BatchReply reply(std::size_t segments, double logit = 0.5) {
   return {std::nullopt, {{{logit}}}, std::vector<std::uint64_t>(segments, 88), {}};
@@ -52,18 +54,21 @@ struct Bench {
   explicit Bench(std::uint32_t lanes = 1) : Bench(config(lanes)) {}
   explicit Bench(InferenceConfig c) : core(std::move(c)) { probe.start(); }
 
-  static Execute plan(RequestId id, std::vector<PlannedSegment> segments) {
+  static Execute plan(RequestId id, const std::vector<Part>& parts) {
     Execute plan;
     plan.id = id;
     plan.budget_us = 1'000;
-    plan.segments = std::move(segments);
-    plan.readouts = {{0, 0, {5}}};
+    for (const Part& part : parts) {
+      plan.plan.segments.push_back(part.segment);
+      plan.blocks.push_back(part.block);
+    }
+    plan.plan.readouts = {{0, 0, {5}}};
     plan.evict_first = {name(99)};
     return plan;
   }
-  void execute(std::int64_t us, RequestId id, std::vector<PlannedSegment> segments,
+  void execute(std::int64_t us, RequestId id, const std::vector<Part>& parts,
                Priority priority = Priority::serving, std::int64_t budget = 1'000) {
-    Execute wanted = plan(id, std::move(segments));
+    Execute wanted = plan(id, parts);
     wanted.priority = priority;
     wanted.budget_us = budget;
     probe.receive(us, router, wanted);
@@ -82,7 +87,7 @@ struct Bench {
   void run(std::int64_t us, const std::pair<std::uint64_t, RunBatch>& job) {
     BatchDone done;
     for (const BatchRequest& request : job.second.requests)
-      done.replies.push_back(reply(request.segments.size()));
+      done.replies.push_back(reply(request.plan.segments.size()));
     probe.done(us, job.first, done);
   }
 };

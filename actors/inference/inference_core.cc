@@ -16,12 +16,6 @@ constexpr std::uint64_t acquire_timer(std::uint64_t serial) { return serial * 2 
 constexpr std::int64_t budget_us_max =
     3'600'000'000;  // so that a deadline is a time, whatever a message says
 
-std::uint64_t tokens_of(const std::vector<PlannedSegment>& segments) {
-  std::uint64_t tokens = 0;
-  for (const PlannedSegment& segment : segments) tokens += segment.tokens.size();
-  return tokens;
-}
-
 }  // namespace
 
 InferenceCore::InferenceCore(InferenceConfig config)
@@ -93,6 +87,8 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
   if (draining_) return drains();
   if (plan.budget_us <= 0) return too_late();
   if (!models_.serves(now, model_of(plan))) return wrong_model(model_of(plan), models_.served(now));
+  if (plan.blocks.size() != plan.plan.segments.size())
+    return bad_blocks(plan.blocks.size(), plan.plan.segments.size());
   if (planted(Bug::unbounded_queue)) return std::nullopt;
   if (waiting_[is_background(plan)].plans >= queue_max(plan)) return queue_full(queue_max(plan));
   if (!is_background(plan) && cannot_finish(plan)) return no_time(plan.budget_us);
@@ -106,8 +102,8 @@ bool InferenceCore::cannot_finish(const Execute& plan) const {
   const Waiting& ahead = waiting_[0];
   if (ahead.plans == 0) return false;
   std::uint64_t own = 0;
-  for (const PlannedSegment& segment : plan.segments)
-    if (!segment.block) own += segment.tokens.size();
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+    if (!plan.blocks[i].name) own += plan.plan.segments[i].tokens.size();
   double before = static_cast<double>(ahead.tokens);
   for (const auto& [job, batch] : batches_) before += static_cast<double>(batch.tokens) / 2;
   const double tokens = before / config_.lanes + static_cast<double>(own);
@@ -123,7 +119,7 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
   task.plan = plan;
   task.received = now;
   task.deadline = now + Duration{std::min(plan.budget_us, budget_us_max)};
-  task.new_tokens = tokens_of(plan.segments);
+  task.new_tokens = token_count(plan.plan);
   collect_wants(task);
   Waiting& waiting = waiting_with(plan);
   ++waiting.plans;
@@ -137,16 +133,17 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
 // computed.
 void InferenceCore::collect_wants(Task& task) {
   std::map<BlockName, std::size_t> wanted;
-  for (std::size_t i = 0; i < task.plan.segments.size(); ++i) {
-    const PlannedSegment& segment = task.plan.segments[i];
+  for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
+    const SegmentBlock& block = task.plan.blocks[i];
     task.want_of.emplace_back();
-    if (!segment.block) continue;
-    const auto [at, fresh] = wanted.emplace(*segment.block, task.wants.size());
-    if (!identical(at->first, *segment.block) && !planted(Bug::skip_identity_check)) continue;
+    if (!block.name) continue;
+    const auto [at, fresh] = wanted.emplace(*block.name, task.wants.size());
+    if (!identical(at->first, *block.name) && !planted(Bug::skip_identity_check)) continue;
     task.want_of[i] = at->second;
     if (!fresh) continue;
+    const Segment& segment = task.plan.plan.segments[i];
     const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());
-    task.wants.push_back({*segment.block, segment.kind, segment.owner, tokens, segment.at});
+    task.wants.push_back({*block.name, segment.kind, block.owner, tokens, block.at});
     task.writer_of.push_back(i);
   }
   task.grants.resize(task.wants.size());
@@ -194,10 +191,10 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   task.state = State::ready;
   task.ready_at = now;
   Waiting& waiting = waiting_with(task.plan);
-  for (std::size_t i = 0; i < task.plan.segments.size(); ++i) {
+  for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     if (!is_reused(task, i)) continue;
-    task.new_tokens -= task.plan.segments[i].tokens.size();
-    waiting.tokens -= task.plan.segments[i].tokens.size();
+    task.new_tokens -= task.plan.plan.segments[i].tokens.size();
+    waiting.tokens -= task.plan.plan.segments[i].tokens.size();
   }
   (is_background(task.plan) ? background_ : serving_).push_back(serial);
 }

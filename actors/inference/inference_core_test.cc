@@ -199,7 +199,7 @@ TEST_CASE("a plan that may be poison runs alone, the others keep their order") {
   b.run(3, second);
   const auto third = b.job();
   CHECK(third.second.requests.size() == 1);
-  CHECK(third.second.requests[0].segments.at(0).tokens.size() == 2);
+  CHECK(third.second.requests[0].plan.segments.at(0).tokens.size() == 2);
   b.run(4, third);
   CHECK(b.job().second.requests.size() == 1);
 }
@@ -215,7 +215,7 @@ TEST_CASE("plans are batched in the order in which they became ready") {
   b.run(4, first);
   const auto both = b.job().second;
   REQUIRE(both.requests.size() == 2);
-  CHECK_FALSE(both.requests[0].segments.at(0).block);
+  CHECK_FALSE(both.requests[0].blocks.at(0).name);
   b.run(5, b.job());
   CHECK(b.core.tasks() == 0);
 }
@@ -351,15 +351,15 @@ TEST_CASE("plans of a batch that failed run once more, each alone and before oth
   CHECK(b.core.check_bounds() == "");
   const auto second = b.job();
   REQUIRE(second.second.requests.size() == 1);
-  CHECK(second.second.requests[0].segments == both.second.requests[0].segments);
-  CHECK(second.second.requests[0].readouts == both.second.requests[0].readouts);
+  CHECK(second.second.requests[0].plan.segments == both.second.requests[0].plan.segments);
+  CHECK(second.second.requests[0].plan.readouts == both.second.requests[0].plan.readouts);
   CHECK(second.second.requests[0].kv.at(0).pages == std::vector<std::uint32_t>{1});
   b.probe.done(6, second.first, failed);  // the bad one
   CHECK(b.probe.sent<Refused>().at(0) == Refused{2, failed});
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
   const auto third = b.job();
   REQUIRE(third.second.requests.size() == 1);
-  CHECK(third.second.requests[0].segments == both.second.requests[1].segments);
+  CHECK(third.second.requests[0].plan.segments == both.second.requests[1].plan.segments);
   b.run(7, third);
   CHECK(b.probe.sent<Executed>().at(0).id == 3);
   CHECK(b.job().second.requests.size() == 3);

@@ -41,7 +41,7 @@ struct Overload {
     for (auto& job : b.probe.started<RunBatch>()) {
       std::int64_t us = 0;
       for (const BatchRequest& request : job.second.requests)
-        us += static_cast<std::int64_t>(request.segments.at(0).tokens.size()) * us_per_token;
+        us += static_cast<std::int64_t>(request.plan.segments.at(0).tokens.size()) * us_per_token;
       us = us * between(95, 105) / 100;
       ends.emplace(now + us, std::move(job));
     }
@@ -51,7 +51,7 @@ struct Overload {
     const std::int64_t tokens = between(200, 1'000);  // 20 to 100 ms
     const auto id = static_cast<RequestId>(now);
     Execute plan = Bench::plan(id, {segment(static_cast<std::size_t>(tokens))});
-    plan.readouts = {{0, 0, {static_cast<Token>(id)}}};
+    plan.plan.readouts = {{0, 0, {static_cast<Token>(id)}}};
     plan.budget_us = between(150'000, 400'000);
     deadline[id] = now + plan.budget_us;
     b.probe.receive(now, router, plan);
@@ -62,8 +62,8 @@ struct Overload {
   void end_job() {
     const auto job = ends.extract(ends.begin()).mapped();
     for (const BatchRequest& request : job.second.requests) {
-      const auto tokens = static_cast<double>(request.segments.at(0).tokens.size());
-      const auto id = static_cast<RequestId>(request.readouts.at(0).rows.at(0));
+      const auto tokens = static_cast<double>(request.plan.segments.at(0).tokens.size());
+      const auto id = static_cast<RequestId>(request.plan.readouts.at(0).rows.at(0));
       computed += tokens;
       if (now < deadline.at(id)) good += tokens;
     }
@@ -105,7 +105,7 @@ TEST_CASE("a plan that cannot end in time is refused while others run, but tried
   b.run(2'200, alone);  // 40 to 50 us a token: plan 3 has 300 us left
   CHECK(b.probe.sent<Refused>().at(0).id == 3);
   CHECK(b.probe.sent<Refused>().at(0).refusal.status == 504);
-  CHECK(b.job().second.requests.at(0).segments.at(0).tokens.size() == 2);
+  CHECK(b.job().second.requests.at(0).plan.segments.at(0).tokens.size() == 2);
 }
 
 TEST_CASE("no plan joins a batch that would make one of its plans late") {
@@ -120,8 +120,8 @@ TEST_CASE("no plan joins a batch that would make one of its plans late") {
   b.run(1'100, first);
   const auto batch = b.job().second;
   REQUIRE(batch.requests.size() == 2);
-  CHECK(batch.requests[0].segments.at(0).tokens.size() == 3);
-  CHECK(batch.requests[1].segments.at(0).tokens.size() == 2);
+  CHECK(batch.requests[0].plan.segments.at(0).tokens.size() == 3);
+  CHECK(batch.requests[1].plan.segments.at(0).tokens.size() == 2);
 }
 
 }  // namespace

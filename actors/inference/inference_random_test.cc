@@ -84,7 +84,7 @@ struct World {
   }
   void take_batch(const RunBatch& batch) {
     for (const BatchRequest& request : batch.requests) {
-      const RequestId id = request.segments.at(0).tokens.size();
+      const RequestId id = request.plan.segments.at(0).tokens.size();
       CHECK(request.model_version == pinned(id));
       CHECK(request.model_version == batch.requests[0].model_version);
       CHECK(models.contains(request.model_version));
@@ -145,14 +145,14 @@ struct World {
     if (random() % 5 == 0) return fail_batch(job, batch);
     BatchDone done;
     for (const BatchRequest& request : batch.requests) {
-      done.replies.push_back(reply(request.segments.size()));
+      done.replies.push_back(reply(request.plan.segments.size()));
       if (random() % 8 == 0) done.replies.back().refusal = Refusal{422, "bad_plan", "", "", ""};
     }
     b.probe.done(now, job, done);
   }
   void fail_batch(std::uint64_t job, const RunBatch& batch) {
     for (const BatchRequest& request : batch.requests)
-      if (batch.requests.size() > 1) failed.insert(request.segments.at(0).tokens.size());
+      if (batch.requests.size() > 1) failed.insert(request.plan.segments.at(0).tokens.size());
     b.probe.done(now, job, Refusal{503, "device_failed", "", "", ""});
   }
   void lose_router() {

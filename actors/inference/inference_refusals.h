@@ -27,6 +27,12 @@ inline Refusal drains() {
   return {503, "draining", "this worker takes nothing new", "inference worker", "another worker"};
 }
 
+inline Refusal bad_blocks(std::size_t blocks, std::size_t segments) {
+  return {422, "bad_plan",
+          "the plan has " + std::to_string(blocks) + " blocks and " + std::to_string(segments) + " segments", "blocks",
+          "one for each segment"};
+}
+
 inline Refusal wrong_model(const std::string& model, const std::vector<std::string>& served) {
   std::string all;
   for (const std::string& name : served) all += (all.empty() ? "" : ", ") + name;

@@ -1,5 +1,8 @@
 #include "kernels/base/plan.h"
 
+#include <algorithm>
+#include <span>
+
 namespace troupe::kernels {
 namespace {
 
@@ -19,7 +22,7 @@ std::string fault(const std::string& where, std::int64_t found, const std::strin
 }
 
 // Empty, or a fault, for the first of `tokens` outside the vocabulary.
-std::string tokens_fault(const std::vector<Token>& tokens, const Place& place, const PlanLimits& limits) {
+std::string tokens_fault(std::span<const Token> tokens, const Place& place, const PlanLimits& limits) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= limits.vocabulary)
       return fault(place.text(i), tokens[i],
@@ -29,26 +32,74 @@ std::string tokens_fault(const std::vector<Token>& tokens, const Place& place, c
 
 std::string sees_fault(const Segment& segment, std::size_t index) {
   const Place place{"segments", index, ".sees"};
-  for (std::size_t i = 0; i < segment.sees.size(); ++i) {
-    if (segment.sees[i] >= index)
-      return fault(place.text(i), segment.sees[i], "an earlier segment than " + std::to_string(index));
-    if (i > 0 && segment.sees[i] <= segment.sees[i - 1])
-      return fault(place.text(i), segment.sees[i],
-                   "more than " + std::to_string(segment.sees[i - 1]) + " before it");
+  std::size_t seen = 0;  // segments before this range
+  std::int64_t least = 0;
+  for (const Sees::Range range : segment.sees.ranges()) {
+    if (range.begin < least)
+      return fault(place.text(seen), range.begin, "more than " + std::to_string(least - 1) + " before it");
+    if (range.begin >= range.end)
+      return fault(place.text(seen), range.begin, "a range that ends after it, not at " + std::to_string(range.end));
+    if (range.end > index)
+      return fault(place.text(seen + std::max<std::size_t>(index, range.begin) - range.begin),
+                   static_cast<std::int64_t>(std::max<std::size_t>(index, range.begin)),
+                   "an earlier segment than " + std::to_string(index));
+    seen += range.end - range.begin;
+    least = range.end;
   }
   return "";
 }
 
-std::string segment_fault(const Segment& segment, std::size_t index, const PlanLimits& limits) {
-  const Place tokens{"segments", index, ".tokens"};
-  if (segment.tokens.empty()) return tokens.text() + " is empty; expected at least one token";
+std::string replaces_fault(const Plan& plan, std::size_t index) {
+  const Segment& segment = plan.segments[index];
+  if (segment.replaces.segment == Replaced::none) return "";
+  const Place place{"segments", index, ".replaces"};
+  const std::uint32_t replaced = segment.replaces.segment;
+  if (replaced >= index)
+    return fault(place.text(), replaced, "an earlier segment than " + std::to_string(index));
+  const std::size_t length = plan.segments[replaced].tokens.size(), offset = segment.replaces.offset;
+  if (offset > length || segment.tokens.size() > length - offset)
+    return fault(place.text() + ".offset", segment.replaces.offset,
+                 "one that leaves room for " + std::to_string(segment.tokens.size()) + " of " +
+                     std::to_string(length) + " tokens");
+  if (segment.sees.contains(replaced))
+    return fault(place.text(), replaced, "a segment that it does not see");
+  if (plan.segments[replaced].replaces.segment != Replaced::none)
+    return fault(place.text(), replaced, "a segment that replaces none itself");
+  for (std::size_t i = replaced + 1; i < index; ++i) {
+    const Segment& other = plan.segments[i];
+    if (other.replaces.segment == replaced && other.replaces.offset < offset + segment.tokens.size() &&
+        offset < other.replaces.offset + other.tokens.size())
+      return fault(place.text() + ".offset", segment.replaces.offset,
+                   "tokens that segments[" + std::to_string(i) + "] does not replace, too");
+  }
+  return "";
+}
+
+std::string start_fault(const Segment& segment, std::size_t index, const PlanLimits& limits) {
   const auto length = static_cast<std::int64_t>(segment.tokens.size());
-  if (segment.start < 0 || segment.start > limits.positions_max - length)
+  const std::int64_t most = limits.positions_max - length, shown = std::int64_t{segment.start} + segment.shift;
+  if (segment.start < 0 || segment.start > most)
     return fault(Place{"segments", index, ".start"}.text(), segment.start,
                  "a position from 0 that leaves room for " + std::to_string(length) + " tokens below " +
                      std::to_string(limits.positions_max));
+  if (shown < 0 || shown > most)
+    return fault(Place{"segments", index, ".shift"}.text(), segment.shift,
+                 "one that moves its " + std::to_string(length) + " tokens from " + std::to_string(segment.start) +
+                     " to positions from 0 to below " + std::to_string(limits.positions_max));
+  return "";
+}
+
+std::string segment_fault(const Plan& plan, std::size_t index, const PlanLimits& limits) {
+  const Segment& segment = plan.segments[index];
+  const Place tokens{"segments", index, ".tokens"};
+  if (segment.tokens.empty()) return tokens.text() + " is empty; expected at least one token";
+  if (std::string found = start_fault(segment, index, limits); !found.empty()) return found;
   if (std::string found = tokens_fault(segment.tokens, tokens, limits); !found.empty()) return found;
-  return sees_fault(segment, index);
+  if (segment.features.size() != segment.tokens.size() * limits.features)
+    return Place{"segments", index, ".features"}.text() + " has " + std::to_string(segment.features.size()) +
+           " numbers; expected " + std::to_string(limits.features) + " for each token";
+  if (std::string found = sees_fault(segment, index); !found.empty()) return found;
+  return replaces_fault(plan, index);
 }
 
 std::string readout_fault(const Plan& plan, std::size_t index, const PlanLimits& limits) {
@@ -60,6 +111,9 @@ std::string readout_fault(const Plan& plan, std::size_t index, const PlanLimits&
   if (readout.offset >= length)
     return fault(Place{"readouts", index, ".offset"}.text(), readout.offset,
                  "below " + std::to_string(length));
+  if (readout.what == Readout::What::head && readout.head >= limits.heads)
+    return fault(Place{"readouts", index, ".head"}.text(), readout.head,
+                 "below the model's " + std::to_string(limits.heads) + " heads");
   return tokens_fault(readout.rows, {"readouts", index, ".rows"}, limits);
 }
 
@@ -68,7 +122,7 @@ std::string readout_fault(const Plan& plan, std::size_t index, const PlanLimits&
 std::string find_fault(const Plan& plan, const PlanLimits& limits) {
   if (plan.segments.empty()) return "segments is empty; expected at least one segment";
   for (std::size_t i = 0; i < plan.segments.size(); ++i)
-    if (std::string found = segment_fault(plan.segments[i], i, limits); !found.empty()) return found;
+    if (std::string found = segment_fault(plan, i, limits); !found.empty()) return found;
   for (std::size_t i = 0; i < plan.readouts.size(); ++i)
     if (std::string found = readout_fault(plan, i, limits); !found.empty()) return found;
   return "";

@@ -7,7 +7,7 @@
 namespace troupe::kernels {
 namespace {
 
-std::uint32_t size32(const std::vector<Token>& tokens) { return static_cast<std::uint32_t>(tokens.size()); }
+std::uint32_t size32(const Tokens& tokens) { return static_cast<std::uint32_t>(tokens.size()); }
 
 bool is_page(const std::byte* page) {
   return page != nullptr && reinterpret_cast<std::uintptr_t>(page) % 64 == 0;
@@ -65,6 +65,8 @@ void BatchPlanner::check(const Request& request) const {
     TROUPE_CHECK(full || (kv.pages.empty() && kv.source == Source::compute), "pages hold the whole segment");
     TROUPE_CHECK(std::all_of(kv.pages.begin(), kv.pages.end(), is_page), "pages are aligned to 64 bytes");
   }
+  for (const Segment& segment : segments)
+    TROUPE_CHECK(segment.shift == 0 && segment.replaces.segment == Replaced::none, "every segment stands where it was computed");
   for (const Readout& readout : request.plan->readouts) {
     TROUPE_CHECK(request.kv[readout.segment].source == Source::compute, "a cached segment has no readout");
   }
@@ -79,37 +81,39 @@ void BatchPlanner::form_groups(const Request& request) {
     std::uint32_t g = 0;
     while (g < open_.size() && !join(plan, s, g)) ++g;
     if (g == open_.size()) {
-      open_.push_back({plan.segments[s].sees});
+      open_.push_back({.context = plan.segments[s].sees.ranges(), .first = s, .last = none});
       placed_[s].first_seen = s;
     }
     OpenGroup& group = open_[g];
     placed_[s].group = g;
     placed_[s].previous = group.last;
+    placed_[s].run = group.last != none && group.last + 1 == s ? placed_[group.last].run : s;
     group.last = s;
-    ++group.members;
     group.rows += size32(plan.segments[s].tokens);
   }
 }
 
-// Whether `segment` sees the group's context and, beyond that, exactly the last few (or none) of its members.
-// Both lists are ascending, so one walk from their ends decides.
+// Whether `segment` sees the group's context and, beyond that, exactly the last few (or none) of its members. What is
+// below the first member can only be context, since that member's own sight is the context; a range takes one step,
+// however many members it has.
 bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t group) {
-  const std::vector<std::uint32_t>& sees = plan.segments[segment].sees;
   const OpenGroup& open = open_[group];
-  const std::size_t context = open.context.size();
-  if (sees.size() < context || sees.size() - context > open.members) return false;
-  std::size_t members_left = sees.size() - context, context_left = context;
+  const std::span<const Sees::Range> sees = plan.segments[segment].sees.ranges();
+  if (sees.size() < open.context.size()) return false;
+  std::size_t members = 0;  // the first range with any
+  for (; members < open.context.size(); ++members) {
+    const Sees::Range seen = sees[members], context = open.context[members];
+    if (seen.begin != context.begin || std::min(seen.end, open.first) != context.end) return false;
+  }
+  if (members < sees.size() && sees[members].begin < open.first) return false;
+  if (members > 0 && sees[members - 1].end > open.first) --members;
+
   std::uint32_t member = open.last, first_seen = segment;
-  for (std::size_t i = sees.size(); i-- > 0;) {
-    if (members_left > 0 && sees[i] == member) {
-      first_seen = member;
-      member = placed_[member].previous;
-      --members_left;
-    } else if (context_left > 0 && sees[i] == open.context[context_left - 1]) {
-      --context_left;
-    } else {
-      return false;
-    }
+  for (std::size_t i = sees.size(); i-- > members;) {
+    const std::uint32_t begin = std::max(sees[i].begin, open.first);
+    if (member == none || sees[i].end != member + 1 || begin < placed_[member].run) return false;
+    first_seen = begin;
+    member = begin > placed_[member].run ? begin - 1 : placed_[begin].previous;
   }
   placed_[segment].first_seen = first_seen;
   return true;
@@ -155,19 +159,20 @@ void BatchPlanner::fill_rows(const Segment& segment, const Placed& placed) {
 void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
   RowGroup& out = batch_.groups[group.index];
   out.span_begin = static_cast<std::uint32_t>(batch_.spans.size());
-  for (const std::uint32_t seen : group.context) {
-    std::uint32_t tokens = size32(request.plan->segments[seen].tokens);
-    if (request.kv[seen].source == Source::compute) {
-      add_own_rows(placed_[seen].row, tokens, out.span_begin);
-      continue;
-    }
-    for (const std::byte* page : request.kv[seen].pages) {
-      const std::uint32_t in_page = std::min(tokens, layout_.page_tokens);
-      batch_.spans.push_back({page, 0, in_page});
-      tokens -= in_page;
-    }
-  }
+  for (const Sees::Range range : group.context)
+    for (std::uint32_t seen = range.begin; seen < range.end; ++seen) add_segment(request, seen, out.span_begin);
   out.span_end = static_cast<std::uint32_t>(batch_.spans.size());
+}
+
+void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, std::size_t first_span) {
+  std::uint32_t tokens = size32(request.plan->segments[segment].tokens);
+  if (request.kv[segment].source == Source::compute)
+    return add_own_rows(placed_[segment].row, tokens, first_span);
+  for (const std::byte* page : request.kv[segment].pages) {
+    const std::uint32_t in_page = std::min(tokens, layout_.page_tokens);
+    batch_.spans.push_back({page, 0, in_page});
+    tokens -= in_page;
+  }
 }
 
 // Neighbouring rows become one span: long runs are what makes attention fast.

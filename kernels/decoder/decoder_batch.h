@@ -66,17 +66,19 @@ class BatchPlanner {
   const DecoderBatch& plan(std::span<const Request> requests);
 
  private:
+  static constexpr std::uint32_t none = UINT32_MAX;
   // One segment of the request at hand.
   struct Placed {
-    std::uint32_t group = 0;       // index into open_
-    std::uint32_t previous = 0;    // the segment before it in its group, if it is not the first
+    std::uint32_t group = 0;        // index into open_
+    std::uint32_t previous = none;  // the segment before it in its group
+    std::uint32_t run = 0;         // the earliest segment from which on all up to it are in its group
     std::uint32_t first_seen = 0;  // the earliest segment of its group that it sees; itself if none
     std::uint32_t row = 0;
   };
   // One group of the request at hand.
   struct OpenGroup {
-    std::span<const std::uint32_t> context;  // segments that all its rows see
-    std::uint32_t members = 0, last = 0;
+    std::span<const Sees::Range> context;  // segments that all its rows see
+    std::uint32_t first = 0, last = none;  // members
     std::uint32_t rows = 0, next_row = 0;
     std::uint32_t index = 0;  // into batch_.groups
   };
@@ -88,6 +90,7 @@ class BatchPlanner {
   void place_rows(const Request& request);
   void fill_rows(const Segment& segment, const Placed& placed);
   void add_spans(const Request& request, const OpenGroup& group);
+  void add_segment(const Request& request, std::uint32_t segment, std::size_t first_span);
   void add_own_rows(std::uint32_t row, std::uint32_t tokens, std::size_t first_span);
   void note_readouts(const Request& request, std::uint32_t index);
   void number_read_rows();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -36,7 +37,7 @@ struct PlannerCase {
   void add(std::uint32_t tokens, Numbers sees, bool cached = false) {
     Plan& plan = plans[requests.size() - 1];
     const std::int32_t start = 10 * static_cast<std::int32_t>(plan.segments.size());
-    plan.segments.push_back({SegmentKind::item, std::vector<Token>(tokens, start), start, std::move(sees)});
+    plan.segments.push_back({SegmentKind::item, Tokens(tokens, start), start, Sees(sees)});
     SegmentKv kv;
     if (cached)
       kv = {Source::cached, std::vector<std::byte*>((tokens + page_tokens - 1) / page_tokens, some_page)};
@@ -210,8 +211,9 @@ TEST_CASE("every row of a random plan sees exactly what the plan says") {
       }
       given.add(1 + random() % 9, sees, random() % 4 == 0);
       Segment& segment = given.plans[0].segments[s];
-      for (std::uint32_t t = 0; t < segment.tokens.size(); ++t)
-        segment.tokens[t] = static_cast<Token>(100 * s + t);
+      std::vector<Token> tokens(segment.tokens.size());
+      std::iota(tokens.begin(), tokens.end(), static_cast<Token>(100 * s));
+      segment.tokens = std::move(tokens);
       auto& kept = given.requests[0].kv[s].pages;
       for (std::uint32_t p = 0; p < kept.size(); ++p) kept[p] = base + 64 * (100 * s + page_tokens * p);
     }

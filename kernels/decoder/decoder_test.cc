@@ -31,7 +31,7 @@ std::unique_ptr<Decoder> small_decoder(Family family = Family::qwen2, KvFormat k
 }
 
 Segment segment(std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees) {
-  return {SegmentKind::item, std::move(tokens), start, std::move(sees)};
+  return {SegmentKind::item, std::move(tokens), start, Sees(sees)};
 }
 
 // System, two items that see it, a user that sees all, a discriminant with one readout.
@@ -117,8 +117,7 @@ TEST_CASE("a token that is not seen does not matter, one that is seen does") {
   Plan plan = item_prefix_plan(), unseen = plan, seen = plan;
   plan.segments[4].sees = unseen.segments[4].sees = {0, 2, 3};
   plan.segments[3].sees = unseen.segments[3].sees = {0, 2};
-  unseen.segments[1].tokens[2] = 40;
-  seen.segments[1].tokens[2] = 40;
+  unseen.segments[1].tokens = seen.segments[1].tokens = changed(plan.segments[1].tokens, 2, 40);
   const Plan original = item_prefix_plan();
   const Request requests[] = {computed(plan), computed(unseen), computed(original), computed(seen)};
   const auto logits = decoder->forward(requests);

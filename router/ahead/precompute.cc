@@ -286,18 +286,18 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
                 .model_version = names_.model_version};
   const bool framed = !form_.system.empty();
   const auto start = static_cast<std::int32_t>(form_.system.size());
-  if (framed)
-    chunk.segments.push_back({SegmentKind::system, form_.system, 0, {}, system_block(form_, names_), ""});
+  if (framed) {
+    chunk.plan.segments.push_back({SegmentKind::system, form_.system, 0, {}});
+    chunk.blocks.push_back({system_block(form_, names_), "", 0});
+  }
   Asked asked{chunk.id, node, take_chunk(), turn.now + config_.budget + config_.lookup_wait};
   for (const Wanted& wanted : asked.items) {
     const Item& item = wanted.item;
-    std::vector<std::uint32_t> sees;
-    if (framed) sees.push_back(0);
-    chunk.segments.push_back({SegmentKind::item, item.tokens, start, std::move(sees), item.block, item.id});
-    chunk.segments.back().at = workers_.alive(turn.now, wanted.at) ? wanted.at : 0;
+    chunk.plan.segments.push_back({SegmentKind::item, item.tokens, start, Sees::all_before(framed)});
+    chunk.blocks.push_back({item.block, item.id, workers_.alive(turn.now, wanted.at) ? wanted.at : 0});
     chunk.belongs = wanted.refreshed;
     asked.suspect = wanted.together_max > 0;
-    asked.pulls = chunk.segments.back().at != 0;
+    asked.pulls = chunk.blocks.back().at != 0;
   }
   chunk.alone = asked.suspect;
   if (chunk.belongs) turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));

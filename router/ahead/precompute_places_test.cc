@@ -94,22 +94,21 @@ struct Placed {
   }
   Executed execute(NodeId node, const Execute& chunk) {
     Executed executed{chunk.id, {}, {1}};
-    for (const PlannedSegment& segment : chunk.segments) {
-      if (segment.kind != SegmentKind::item) continue;
-      const bool there = segment.at != 0 && index[*segment.block].contains(segment.at);
+    for (std::size_t i = 0; i < chunk.blocks.size(); ++i) {
+      const SegmentBlock& block = chunk.blocks[i];
+      if (chunk.plan.segments[i].kind != SegmentKind::item) continue;
+      const bool there = block.at != 0 && index[*block.name].contains(block.at);
       const bool kept = !full.contains(node) || chunk.belongs;
       executed.reused.push_back(there && kept);
       if (!kept) continue;
-      CHECK(index[*segment.block].insert(node).second);
+      CHECK(index[*block.name].insert(node).second);
       ++(there ? pulled : computed);
       executed.blocks_written += !there;
     }
     return executed;
   }
   bool kills(const Execute& chunk) const {
-    return std::ranges::any_of(chunk.segments, [&](const PlannedSegment& segment) {
-      return segment.kind == SegmentKind::item && segment.owner == poison;
-    });
+    return std::ranges::any_of(chunk.blocks, [&](const SegmentBlock& block) { return block.owner == poison; });
   }
   void end(NodeId node) {
     for (auto& [name, holders] : index) holders.erase(node);

@@ -68,7 +68,7 @@ struct Bench {
   void execute(std::int64_t us, std::uint32_t written, bool system_reused = false) {
     const auto chunk = sent<Execute>();
     REQUIRE(chunk.has_value());
-    std::vector<std::uint8_t> reused(chunk->segments.size());
+    std::vector<std::uint8_t> reused(chunk->plan.segments.size());
     reused.at(0) = system_reused;
     precompute.on_executed(at(us), Executed{chunk->id, {}, reused, written});
   }
@@ -111,16 +111,16 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   b.find(3, {0, 1, 0, 0});
   const auto chunk = *b.sent<Execute>();
   CHECK(chunk.priority == Priority::background);
-  CHECK(chunk.readouts.empty());
-  REQUIRE(chunk.segments.size() == 3);  // 2 × 3 tokens
-  CHECK(chunk.segments[0].block == system_block(form, names));
-  CHECK(chunk.segments[1].block == item(1).block);
-  CHECK(chunk.segments[1].owner == "item 1");
-  CHECK(chunk.segments[1].start == 2);
-  CHECK(chunk.segments[2].sees == std::vector<std::uint32_t>{0});
+  CHECK(chunk.plan.readouts.empty());
+  REQUIRE(chunk.plan.segments.size() == 3);  // 2 × 3 tokens
+  CHECK(chunk.blocks[0].name == system_block(form, names));
+  CHECK(chunk.blocks[1].name == item(1).block);
+  CHECK(chunk.blocks[1].owner == "item 1");
+  CHECK(chunk.plan.segments[1].start == 2);
+  CHECK(chunk.plan.segments[2].sees == Sees{0});
   b.execute(4, 3);
   CHECK(b.precompute.items_precomputed() == 2);
-  CHECK(b.sent<Execute>()->segments.at(1).owner == "item 4");
+  CHECK(b.sent<Execute>()->plan.segments.at(1).owner == "item 4");
   b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
   CHECK(b.precompute.state() == "done");
@@ -390,8 +390,8 @@ struct BadItems {
   void answer(NodeId node, const Execute& chunk) {
     if (chunk.alone) CHECK(running.empty());
     const bool fails =
-        std::any_of(chunk.segments.begin(), chunk.segments.end(),
-                    [&](const PlannedSegment& segment) { return bad.contains(segment.owner); });
+        std::any_of(chunk.blocks.begin(), chunk.blocks.end(),
+                    [&](const SegmentBlock& block) { return bad.contains(block.owner); });
     if (fails && way == Way::kills) {
       ++kills;
       std::erase_if(running, [&](const auto& other) { return other.first == node; });
@@ -400,7 +400,7 @@ struct BadItems {
       return;
     }
     if (!fails)
-      for (const PlannedSegment& segment : chunk.segments) made.insert(segment.owner);
+      for (const SegmentBlock& block : chunk.blocks) made.insert(block.owner);
     if (random() % 100 < lost_percent) return;
     if (fails) {
       precompute.on_refused(turn(), Refused{chunk.id, {503, "device_failed", "it did"}});

@@ -166,7 +166,7 @@ void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option&
   plan.model_version = flight.pinned.model_version;
   const bool suspect = is_suspect(turn.now, flight) && !planted(Bug::forget_suspects);
   plan.alone = suspect || flight.failed_on_device;
-  flight.sent = remember(plan.segments);
+  flight.sent = remember(plan);
   const Instant late_at = turn.now + Duration{left.us / 2};
   flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
   ++attempts_;

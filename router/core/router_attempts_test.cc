@@ -24,7 +24,7 @@ TEST_CASE("a refusal that another worker may not share is tried again there, onc
     c.refuse_at(10, first, std::string(code) == "overloaded" ? 503 : 500, code);
     REQUIRE(c.plans() == 1);
     CHECK(c.node != first);
-    CHECK(c.plan().segments == before.segments);
+    CHECK(c.plan().plan.segments == before.plan.segments);
     CHECK(c.plan().budget_us == 990);
     c.refuse_at(20, c.node, 503, "overloaded");
     CHECK(c.refused() == "503 overloaded");
@@ -322,7 +322,7 @@ TEST_CASE("what pulls took is measured: dear ones are not asked for, until they 
     c.find(us);
     c.index(us, BlocksFound{c.serial, {2}, {0, 0}, {}, 9, 0});
     REQUIRE(c.plans() == 1);
-    return c.plan().segments.at(1).at;
+    return c.plan().blocks.at(1).at;
   };
   const auto answer = [&](std::int64_t us, std::int64_t pull_us, std::uint8_t reused) {
     Executed executed = c.answer({1, 2}, {0, reused, 0, 0, 0, 0});
@@ -356,7 +356,7 @@ TEST_CASE("a fitted device says what computing a block takes, and a fixed share 
     b.rank(0, 1, "user");
     b.find(0);
     b.index(0, BlocksFound{b.serial, {9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
-    REQUIRE(b.plan().segments.at(1).at == 9);
+    REQUIRE(b.plan().blocks.at(1).at == 9);
     Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
     executed.pull_us = 40'000;
     b.answer_at(1, 1, executed);
@@ -382,13 +382,13 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
     return c.probe.recipients().at(0).node;
   };
   CHECK(ask(1, 1, {2}) == 2);
-  CHECK(c.plan().segments.at(1).at == 0);
+  CHECK(c.plan().blocks.at(1).at == 0);
   c.beat(2, 2, beat_of(5));
   Heartbeat busy = beat_of(5);
   busy.tokens_waiting = 500;
   c.beat(3, 2, busy);
   CHECK(ask(4, 2, {2}) != 2);
-  CHECK(c.plan().segments.at(1).at == 2);  // it can be pulled from there
+  CHECK(c.plan().blocks.at(1).at == 2);  // it can be pulled from there
   Heartbeat draining = beat_of(5);
   draining.draining = true;
   c.beat(5, 3, draining);
@@ -474,7 +474,7 @@ TEST_CASE("scores are tried again like rankings") {
   const auto first = c.probe.recipients().at(0).node;
   const Execute plan = c.plan();
   c.lose(1, first);
-  CHECK(c.plan().segments == plan.segments);
+  CHECK(c.plan().plan.segments == plan.plan.segments);
   CHECK(c.plan().alone);
   c.probe.receive(2, {c.node, Role::inference_worker},
                   Executed{plan.id, {{{1}}}, {0, 0}, 0, 0, 0, 0, "model 1"});

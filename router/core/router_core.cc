@@ -301,11 +301,13 @@ std::size_t RouterCore::retries_in_flight() const {
   }));
 }
 
-std::vector<SentSegment> RouterCore::remember(const std::vector<PlannedSegment>& segments) {
+std::vector<SentSegment> RouterCore::remember(const Execute& plan) {
   std::vector<SentSegment> sent;
-  for (const PlannedSegment& segment : segments)
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Segment& segment = plan.plan.segments[i];
     sent.push_back({segment.kind, static_cast<std::uint32_t>(segment.tokens.size()),
-                    segment.block.has_value(), segment.at != 0});
+                    plan.blocks[i].name.has_value(), plan.blocks[i].at != 0});
+  }
   return sent;
 }
 

@@ -138,7 +138,7 @@ class RouterCore final : public Core {
   void choose_plan(Turn turn, Flight& flight);
   NameContext names_of(const Flight& flight) const;
   void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
-                    std::vector<PlannedSegment>& segments) const;
+                    RankPlan& plan) const;
   PlanChoice plan_at(NodeId node, const RankWork& work) const;
   Prefix prefix_at(NodeId node, const RankWork& work) const;
   Execute plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const;
@@ -202,7 +202,7 @@ class RouterCore final : public Core {
   Flight* find(Serial serial);
   void count_in_flight(Turn turn) const;
   std::size_t count(Stage stage) const;
-  static std::vector<SentSegment> remember(const std::vector<PlannedSegment>& segments);
+  static std::vector<SentSegment> remember(const Execute& plan);
   static TokenCount count_tokens(Turn turn, const std::vector<SentSegment>& sent, const Executed& executed);
 
   RouterConfig config_;

@@ -37,8 +37,9 @@ TEST_CASE(
     return b.plan();
   };
   const auto reuses = [](const Execute& plan, SegmentKind kind) {
-    return std::ranges::any_of(plan.segments,
-                               [&](const PlannedSegment& s) { return s.kind == kind && s.block; });
+    for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+      if (plan.plan.segments[i].kind == kind && plan.blocks[i].name) return true;
+    return false;
   };
   for (const NodeId holder : {1, 2}) {  // the user has 21 tokens, the items have 8
     CHECK(reuses(ask({holder}, {}), SegmentKind::user));
@@ -86,7 +87,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   const Execute plan = b.plan();
   CHECK(plan.budget_us == 970);
   CHECK(plan.evict_first == std::vector<BlockName>{cold});
-  CHECK(plan.segments.at(1).block == lookup.user_block);
+  CHECK(plan.blocks.at(1).name == lookup.user_block);
   b.execute(100, {1.0, 2.0}, {1, 1, 0, 0, 0, 0});
   const auto reply = b.probe.sent<RankReply>().at(0);
   CHECK(b.probe.recipients().at(0) == door);
@@ -111,8 +112,8 @@ TEST_CASE("a user who is not hot enough, or short, leaves the prefix to the item
   b.rank(0, 1);
   b.find(1);
   b.index(2, 1, 1);
-  CHECK(b.plan().segments.at(1).kind == SegmentKind::item);
-  CHECK(b.plan().segments[1].block == test_item("a").block);
+  CHECK(b.plan().plan.segments.at(1).kind == SegmentKind::item);
+  CHECK(b.plan().blocks[1].name == test_item("a").block);
   b.execute(3, {1, 2}, {0, 1, 0, 0, 0, 0});
   CHECK(b.probe.sent<RankReply>().at(0).plan == "item");
   CHECK(b.probe.counted(Metric::blocks_hit_item) == 1);
@@ -120,7 +121,7 @@ TEST_CASE("a user who is not hot enough, or short, leaves the prefix to the item
   b.rank(4, 2);
   b.find(5, test_features(6));  // 7 tokens against 8
   b.index(6, 9, 0);
-  CHECK(b.plan().segments.at(1).kind == SegmentKind::item);
+  CHECK(b.plan().plan.segments.at(1).kind == SegmentKind::item);
 }
 
 TEST_CASE("recompute asks nobody and reuses nothing") {
@@ -128,7 +129,7 @@ TEST_CASE("recompute asks nobody and reuses nothing") {
   b.rank(0, 1, "recompute");
   b.find(1);
   CHECK(b.probe.sent<LookupBlocks>().empty());
-  for (const PlannedSegment& segment : b.plan().segments) CHECK_FALSE(segment.block.has_value());
+  for (const SegmentBlock& block : b.plan().blocks) CHECK_FALSE(block.name.has_value());
   b.execute(2, {1, 2});
   CHECK(b.probe.sent<RankReply>().at(0).plan == "user");
   CHECK(b.probe.counted(Metric::plans_recompute) == 1);
@@ -141,7 +142,7 @@ TEST_CASE("a silent index costs a tenth of the time, and its late answer changes
   b.run_until(109);
   CHECK(b.probe.sent<Execute>().empty());
   b.run_until(110);
-  CHECK(b.plan().segments.at(1).kind == SegmentKind::item);
+  CHECK(b.plan().plan.segments.at(1).kind == SegmentKind::item);
   CHECK(b.plan().evict_first.empty());
   b.index(120, 9, 0);
   CHECK(b.probe.effects.list.empty());
@@ -256,10 +257,10 @@ TEST_CASE("scores: the query once, every item after it, read at its last token")
   RouterBench b;
   b.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}, {{9, 9}}}, {11, 12}, true});
   const Execute plan = b.plan();
-  REQUIRE(plan.segments.size() == 3);
-  CHECK(plan.segments[0].kind == SegmentKind::user);
-  CHECK(plan.segments[2] == PlannedSegment{SegmentKind::item, {9, 9}, 3, {0}});
-  CHECK(plan.readouts.at(1) == PlannedReadout{2, 1, {11, 12}});
+  REQUIRE(plan.plan.segments.size() == 3);
+  CHECK(plan.plan.segments[0].kind == SegmentKind::user);
+  CHECK(plan.plan.segments[2] == Segment{SegmentKind::item, {9, 9}, 3, {0}});
+  CHECK(plan.plan.readouts.at(1) == Readout{2, 1, {11, 12}});
   b.probe.receive(5, worker,
                   Executed{plan.id, {{{0, 0}}, {{std::log(3.0), 0}}}, {0, 0, 0}, 0, 0, 0, 0, "model 1"});
   const auto reply = b.probe.sent<ScoreReply>().at(0);
@@ -269,8 +270,8 @@ TEST_CASE("scores: the query once, every item after it, read at its last token")
   CHECK(reply.tokens_total == 6);
 
   b.probe.receive(6, door, ScoreRequest{5, "", {}, {{{8}}}, {11}});  // no query
-  CHECK(b.plan().segments.at(0).start == 0);
-  CHECK(b.plan().segments[0].sees.empty());
+  CHECK(b.plan().plan.segments.at(0).start == 0);
+  CHECK(b.plan().plan.segments[0].sees.empty());
   b.probe.receive(7, worker, Executed{b.plan().id, {{{1, 2}}}, {0}, 0, 0, 0, 0, "model 1"});
   CHECK(b.refused() == "503 bad_model_output");
   b.probe.receive(8, door, ScoreRequest{6, "", {}, {{{8}}}, {1'000}});
@@ -357,7 +358,7 @@ TEST_CASE("items that many requests ask for are hot, and are brought to all work
   const Execute chunk = b.probe.sent<Execute>().at(0);
   CHECK(chunk.priority == Priority::background);
   CHECK(chunk.belongs);
-  CHECK(chunk.segments.back().at == 1);
+  CHECK(chunk.blocks.back().at == 1);
   CHECK(b.probe.counted(Metric::items_refreshed) == 2);
 }
 

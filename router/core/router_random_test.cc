@@ -41,7 +41,7 @@ struct World {
   bool chance(unsigned one_in) { return random() % one_in == 0; }
 
   Message run_plan(const Execute& plan) {
-    const auto segments = plan.segments.size();
+    const auto segments = plan.plan.segments.size();
     switch (random() % 8) {
       case 0:
         return Refused{plan.id, {503, "overloaded"}};

@@ -148,7 +148,7 @@ NameContext RouterCore::names_of(const Flight& flight) const {
 
 // Says of each block that the node lacks where else it is.
 void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
-                              std::vector<PlannedSegment>& segments) const {
+                              RankPlan& plan) const {
   if (pull_cost_.share() >= 1) return;  // computing is quicker
   const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
     if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;
@@ -158,11 +158,13 @@ void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, 
     return at != holders.end() ? *at : 0;
   };
   std::size_t item = 0;
-  for (PlannedSegment& segment : segments) {
-    if (segment.kind == SegmentKind::user && segment.block) segment.at = other_holder(held.user_holders());
-    if (segment.kind != SegmentKind::item) continue;
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const SegmentKind kind = plan.plan.segments[i].kind;
+    SegmentBlock& block = plan.blocks[i];
+    if (kind == SegmentKind::user && block.name) block.at = other_holder(held.user_holders());
+    if (kind != SegmentKind::item) continue;
     while (item < items.size() && items[item].tokens.empty()) ++item;  // has no segment
-    if (segment.block) segment.at = other_holder(held.item_holders(item));
+    if (block.name) block.at = other_holder(held.item_holders(item));
     ++item;
   }
 }
@@ -188,8 +190,8 @@ Prefix RouterCore::prefix_at(NodeId node, const RankWork& work) const {
 Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const {
   RankPlan plan = rank_plan(config_.form, names_of(flight), work.prefix, work.request.tenant,
                             work.request.user, work.history, work.items);
-  if (work.held) name_holders(now, *work.held, node, work.items, plan.segments);
-  Execute execute{.segments = std::move(plan.segments), .readouts = std::move(plan.readouts)};
+  if (work.held) name_holders(now, *work.held, node, work.items, plan);
+  Execute execute{.plan = std::move(plan.plan), .blocks = std::move(plan.blocks)};
   if (work.held && work.policy == Policy::bat && work.prefix == Prefix::user)
     execute.evict_first = work.held->found().coldest;
   execute.keep_hotter = work.policy == Policy::planner;

@@ -21,23 +21,15 @@ std::string salt_of(std::string_view tenant) {
 // Appends segments; an empty one leaves no trace, since a plan has no empty segments.
 class Segments {
  public:
-  struct Reuse {
-    std::optional<BlockName> block;
-    std::string owner;
-  };
-  void add(SegmentKind kind, std::span<const Token> tokens, std::int32_t start,
-           std::vector<std::uint32_t> sees, Reuse reuse = {}) {
+  void add(SegmentKind kind, Tokens tokens, std::int32_t start, Sees sees, SegmentBlock block = {}) {
     if (tokens.empty()) return;
-    list.push_back(
-        {kind, {tokens.begin(), tokens.end()}, start, std::move(sees), reuse.block, std::move(reuse.owner)});
+    plan.segments.push_back({kind, std::move(tokens), start, std::move(sees)});
+    blocks.push_back(std::move(block));
   }
-  std::vector<std::uint32_t> all() const {
-    std::vector<std::uint32_t> indices(list.size());
-    std::iota(indices.begin(), indices.end(), 0U);
-    return indices;
-  }
+  Sees all() const { return Sees::all_before(static_cast<std::uint32_t>(blocks.size())); }
 
-  std::vector<PlannedSegment> list;
+  Plan plan;
+  std::vector<SegmentBlock> blocks;
 };
 
 std::vector<BlockName> system_names(const PromptForm& form, const NameContext& context) {
@@ -103,18 +95,18 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
   const std::int32_t tail = after_system + user_length + static_cast<std::int32_t>(item_tokens_max(items));
 
   Segments segments;
-  Segments::Reuse system_reuse, user_reuse;
-  if (prefix != Prefix::none && !form.system.empty()) system_reuse.block = system_block(form, context);
+  SegmentBlock system_reuse, user_reuse;
+  if (prefix != Prefix::none && !form.system.empty()) system_reuse.name = system_block(form, context);
   if (prefix == Prefix::user)
     user_reuse = {user_block(form, context, tenant, history.tokens), user_key(tenant, user)};
   segments.add(SegmentKind::system, form.system, 0, {}, std::move(system_reuse));
   if (prefix != Prefix::item)
     segments.add(SegmentKind::user, history.tokens, after_system, segments.all(), std::move(user_reuse));
 
-  const std::vector<std::uint32_t> items_see = segments.all();
+  const Sees items_see = segments.all();
   const std::int32_t items_start = after_system + (prefix == Prefix::item ? 0 : user_length);
   for (const Item& item : items) {
-    Segments::Reuse reuse;
+    SegmentBlock reuse;
     if (prefix == Prefix::item) reuse = {item.block, item.id};
     segments.add(SegmentKind::item, item.tokens, items_start, items_see, std::move(reuse));
   }
@@ -124,26 +116,26 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
   segments.add(SegmentKind::instruction, form.instruction, tail, segments.all());
   segments.add(SegmentKind::discriminant, form.discriminant, tail + length(form.instruction), segments.all());
 
-  PlannedReadout readout{static_cast<std::uint32_t>(segments.list.size() - 1),
-                         static_cast<std::uint32_t>(form.discriminant.size() - 1),
-                         {}};
+  Readout readout{static_cast<std::uint32_t>(segments.blocks.size() - 1),
+                  static_cast<std::uint32_t>(form.discriminant.size() - 1),
+                  {}};
   for (const Item& item : items) readout.rows.push_back(item.identifier);
-  return {std::move(segments.list), {std::move(readout)}, history.cut};
+  segments.plan.readouts.push_back(std::move(readout));
+  return {std::move(segments.plan), std::move(segments.blocks), history.cut};
 }
 
 Execute score_plan(const ScoreRequest& request) {
-  Execute plan;
-  std::vector<std::uint32_t> sees;
-  if (!request.query.empty()) {
-    plan.segments.push_back({SegmentKind::user, request.query});
-    sees.push_back(0);
-  }
+  Execute execute;
+  Plan& plan = execute.plan;
+  if (!request.query.empty()) plan.segments.push_back({SegmentKind::user, request.query});
+  const Sees sees = Sees::all_before(static_cast<std::uint32_t>(plan.segments.size()));
   for (const TokenList& item : request.items) {
     plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()),
                              static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens});
     plan.segments.push_back({SegmentKind::item, item.tokens, length(request.query), sees});
   }
-  return plan;
+  execute.blocks.resize(plan.segments.size());
+  return execute;
 }
 
 std::size_t token_count(const ScoreRequest& request) {

@@ -28,8 +28,8 @@ enum class Prefix : std::uint8_t {
 };  // which blocks may be reused; none: the user plan, all computed
 
 struct RankPlan {
-  std::vector<PlannedSegment> segments;
-  std::vector<PlannedReadout> readouts;  // one: the discriminant token over the candidates' identifier rows
+  Plan plan;                          // one readout: the discriminant token over the candidates' identifier rows
+  std::vector<SegmentBlock> blocks;   // one per segment
   std::uint32_t history_cut = 0;         // events dropped, oldest first
 };
 

@@ -32,75 +32,68 @@ std::vector<Item> candidates(std::initializer_list<std::size_t> lengths) {
   return items;
 }
 
-using Indices = std::vector<std::uint32_t>;
-
 TEST_CASE("user prefix: positions and sight are those of the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
   const auto plan = rank_plan(games(), context, Prefix::user, "t", "ann", history, candidates({4, 4}));
-  const auto& s = plan.segments;
+  const auto& s = plan.plan.segments;
   REQUIRE(s.size() == 6);  // system, user (U = 13), two items, instruction, discriminant
   CHECK(s[0].start == 0);
-  CHECK(s[0].sees == Indices{});
+  CHECK(s[0].sees == Sees{});
   CHECK(s[1].kind == SegmentKind::user);
   CHECK(s[1].tokens.size() == 13);
   CHECK(s[1].tokens[0] == 4);
   CHECK(s[1].start == 8);
-  CHECK(s[1].sees == Indices{0});
+  CHECK(s[1].sees == Sees{0});
   for (std::size_t item : {2, 3}) {
     CHECK(s[item].start == 8 + 13);
-    CHECK(s[item].sees == Indices{0, 1});
+    CHECK(s[item].sees == Sees{0, 1});
   }
   CHECK(s[4].start == 8 + 13 + 4);
-  CHECK(s[4].sees == Indices{0, 1, 2, 3});
+  CHECK(s[4].sees == Sees{0, 1, 2, 3});
   CHECK(s[5].start == 8 + 13 + 4 + 3);
-  CHECK(s[5].sees == Indices{0, 1, 2, 3, 4});
-  REQUIRE(plan.readouts.size() == 1);
-  CHECK(plan.readouts[0] == PlannedReadout{5, 0, {1'044, 1'045}});
+  CHECK(s[5].sees == Sees{0, 1, 2, 3, 4});
+  REQUIRE(plan.plan.readouts.size() == 1);
+  CHECK(plan.plan.readouts[0] == Readout{5, 0, {1'044, 1'045}});
 }
 
 TEST_CASE("item prefix: positions and sight are those of the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
   const auto plan = rank_plan(games(), context, Prefix::item, "t", "ann", history, candidates({4, 2}));
-  const auto& s = plan.segments;
+  const auto& s = plan.plan.segments;
   REQUIRE(s.size() == 6);  // system, two items, user, instruction, discriminant
   for (std::size_t item : {1, 2}) {
     CHECK(s[item].kind == SegmentKind::item);
     CHECK(s[item].start == 8);
-    CHECK(s[item].sees == Indices{0});
+    CHECK(s[item].sees == Sees{0});
   }
   CHECK(s[3].kind == SegmentKind::user);
   CHECK(s[3].start == 12);  // after the longest item
-  CHECK(s[3].sees == Indices{0, 1, 2});
+  CHECK(s[3].sees == Sees{0, 1, 2});
   CHECK(s[4].start == 12 + 13);
-  CHECK(s[4].sees == Indices{0, 1, 2, 3});
+  CHECK(s[4].sees == Sees{0, 1, 2, 3});
   CHECK(s[5].start == 12 + 13 + 3);
-  CHECK(s[5].sees == Indices{0, 1, 2, 3, 4});
-  CHECK(plan.readouts[0].segment == 5);
+  CHECK(s[5].sees == Sees{0, 1, 2, 3, 4});
+  CHECK(plan.plan.readouts[0].segment == 5);
 }
 
 TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const FittedHistory history = fit_history(games(), history_of(2), 4);
   const auto items = candidates({4, 4});
-  const auto up = rank_plan(games(), context, Prefix::user, "t", "ann", history, items).segments;
-  CHECK(up[0].block == system_block(games(), context));
-  CHECK(up[1].block == user_block(games(), context, "t", history.tokens));
-  CHECK(up[1].owner == user_key("t", "ann"));
-  for (std::size_t i = 2; i < up.size(); ++i) CHECK_FALSE(up[i].block.has_value());
+  const auto up = rank_plan(games(), context, Prefix::user, "t", "ann", history, items);
+  CHECK(up.blocks[0].name == system_block(games(), context));
+  CHECK(up.blocks[1].name == user_block(games(), context, "t", history.tokens));
+  CHECK(up.blocks[1].owner == user_key("t", "ann"));
+  for (std::size_t i = 2; i < up.blocks.size(); ++i) CHECK_FALSE(up.blocks[i].name.has_value());
 
-  const auto ip = rank_plan(games(), context, Prefix::item, "t", "ann", history, items).segments;
-  CHECK(ip[0].block == system_block(games(), context));
-  CHECK(ip[1].block == items[0].block);
-  CHECK(ip[1].owner == "item 0");
-  for (std::size_t i = 3; i < ip.size(); ++i) CHECK_FALSE(ip[i].block.has_value());
+  const auto ip = rank_plan(games(), context, Prefix::item, "t", "ann", history, items);
+  CHECK(ip.blocks[0].name == system_block(games(), context));
+  CHECK(ip.blocks[1].name == items[0].block);
+  CHECK(ip.blocks[1].owner == "item 0");
+  for (std::size_t i = 3; i < ip.blocks.size(); ++i) CHECK_FALSE(ip.blocks[i].name.has_value());
 
-  auto none = rank_plan(games(), context, Prefix::none, "t", "ann", history, items).segments;
-  for (const auto& segment : none) CHECK_FALSE(segment.block.has_value());
-  REQUIRE(none.size() == up.size());
-  for (std::size_t i = 0; i < none.size(); ++i) {  // otherwise it is the user plan
-    none[i].block = up[i].block;
-    none[i].owner = up[i].owner;
-  }
-  CHECK(none == up);
+  const auto none = rank_plan(games(), context, Prefix::none, "t", "ann", history, items);
+  for (const SegmentBlock& block : none.blocks) CHECK_FALSE(block.name.has_value());
+  CHECK(none.plan == up.plan);  // otherwise it is the user plan
 }
 
 TEST_CASE("names of users are salted by tenant, names of items are not") {
@@ -126,7 +119,7 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
   const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, candidates({4}));
   CHECK(plan.history_cut == 3);
-  const auto& last = plan.segments.back();
+  const auto& last = plan.plan.segments.back();
   CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=
         static_cast<std::int32_t>(form.positions_max));
 }
@@ -145,12 +138,12 @@ TEST_CASE("a model without a system prompt and an empty history has no empty seg
   form.user.clear();
   const FittedHistory history = fit_history(form, {}, 4);
   const auto plan = rank_plan(form, context, Prefix::item, "", "ann", history, candidates({4}));
-  REQUIRE(plan.segments.size() == 3);
-  CHECK(plan.segments[0].start == 0);
-  CHECK(plan.segments[0].sees == Indices{});
-  CHECK(plan.segments[1].start == 4);
-  CHECK(plan.segments[2].start == 7);
-  CHECK(plan.readouts[0].segment == 2);
+  REQUIRE(plan.plan.segments.size() == 3);
+  CHECK(plan.plan.segments[0].start == 0);
+  CHECK(plan.plan.segments[0].sees == Sees{});
+  CHECK(plan.plan.segments[1].start == 4);
+  CHECK(plan.plan.segments[2].start == 7);
+  CHECK(plan.plan.readouts[0].segment == 2);
 }
 
 // The segments that the model's own reference used for one request, against ours from the same features.
@@ -171,14 +164,14 @@ void check_golden(const nlohmann::json& request, const char* plan, Prefix prefix
   }
   const FittedHistory history = fit_history(games(), profile, 4);
   const auto ours = rank_plan(games(), context, prefix, "", "ann", history, items);
-  REQUIRE(ours.segments.size() == expected.size());
+  REQUIRE(ours.plan.segments.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
-    CHECK(ours.segments[i].tokens == expected[i]["tokens"].get<std::vector<Token>>());
-    CHECK(ours.segments[i].start == expected[i]["start"].get<std::int32_t>());
-    CHECK(ours.segments[i].sees == expected[i]["sees"].get<Indices>());
+    CHECK(ours.plan.segments[i].tokens == expected[i]["tokens"].get<std::vector<Token>>());
+    CHECK(ours.plan.segments[i].start == expected[i]["start"].get<std::int32_t>());
+    CHECK(ours.plan.segments[i].sees == Sees(expected[i]["sees"].get<std::vector<std::uint32_t>>()));
   }
-  CHECK(ours.readouts[0].rows.size() == request["plans"][plan]["logits"].size());
+  CHECK(ours.plan.readouts[0].rows.size() == request["plans"][plan]["logits"].size());
 }
 
 TEST_CASE("the plans of the shipped ranker's golden requests are rebuilt token by token") {

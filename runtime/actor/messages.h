@@ -10,10 +10,13 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/base/plan.h"
+
 namespace troupe {
 
 using Bytes = std::vector<std::uint8_t>;
-using Token = std::int32_t;
+using kernels::Plan, kernels::Readout, kernels::Sees, kernels::Segment, kernels::SegmentKind, kernels::Token,
+    kernels::Tokens;
 using NodeId = std::uint32_t;        // 0 is "no node"
 using RequestId = std::uint64_t;     // chosen by whoever asks; unique per asker
 // Of a process: every start of a node has a larger one than those before it. It is the first of all numbers that the
@@ -40,8 +43,6 @@ struct BlockName {
 #endif
 };
 inline bool identical(const BlockName& a, const BlockName& b) { return a.bytes == b.bytes; }
-
-enum class SegmentKind : std::uint8_t { system, user, item, instruction, discriminant, beam };
 
 // ---- serving.capnp: door ↔ router, router ↔ inference worker -------------------------------------------------
 
@@ -169,21 +170,12 @@ struct Refused {                         // answer to any request above
   bool operator==(const Refused&) const = default;
 };
 
-// A segment as it travels: the plan's segment, and the name under which its keys and values may be reused.
-struct PlannedSegment {
-  SegmentKind kind = SegmentKind::user;
-  std::vector<Token> tokens;
-  std::int32_t start = 0;
-  std::vector<std::uint32_t> sees;
-  std::optional<BlockName> block;        // absent: never reused, never kept
+// Under which name the keys and values of a plan's segment may be reused.
+struct SegmentBlock {
+  std::optional<BlockName> name;         // absent: never reused, never kept
   std::string owner;                     // user or item id that the block belongs to; "" for system
   NodeId at = 0;                         // another node that is said to hold the block; 0: none is known
-  bool operator==(const PlannedSegment&) const = default;
-};
-struct PlannedReadout {
-  std::uint32_t segment = 0, offset = 0;
-  std::vector<Token> rows;
-  bool operator==(const PlannedReadout&) const = default;
+  bool operator==(const SegmentBlock&) const = default;
 };
 
 enum class Priority : std::uint8_t { serving, background };
@@ -195,8 +187,8 @@ struct Execute {
   std::int64_t budget_us = 0;
   std::string model_version;             // the one that the request is pinned to; a worker without it refuses
   bool alone = false;                    // in a batch of its own: a worker was lost while it ran (promise 12)
-  std::vector<PlannedSegment> segments;
-  std::vector<PlannedReadout> readouts;
+  Plan plan;
+  std::vector<SegmentBlock> blocks;      // one for each of the plan's segments
   std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
   bool keep_hotter = false;              // as of AcquireBlocks
   bool belongs = false;                  // as of AcquireBlocks
@@ -254,7 +246,7 @@ struct BlockWant {
   SegmentKind kind = SegmentKind::item;
   std::string owner;
   std::uint32_t tokens = 0;
-  NodeId at = 0;                         // as PlannedSegment::at
+  NodeId at = 0;                         // as SegmentBlock::at
   bool operator==(const BlockWant&) const = default;
 };
 struct AcquireBlocks {

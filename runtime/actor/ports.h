@@ -69,8 +69,8 @@ struct BatchSegmentKv {
   std::uint64_t generation = 0;  // of the block: never that of other bytes, as long as the process runs
 };
 struct BatchRequest {
-  std::vector<PlannedSegment> segments;
-  std::vector<PlannedReadout> readouts;
+  Plan plan;
+  std::vector<SegmentBlock> blocks;  // one per segment
   std::vector<BatchSegmentKv> kv;  // one per segment
   std::string model_version;       // "": the port's own
 };

@@ -41,8 +41,10 @@ TROUPE_CODEC_OF(PutItem)
 TROUPE_CODEC_OF(DeleteItem)
 TROUPE_CODEC_OF(Reload)
 TROUPE_CODEC_OF(Stored)
-TROUPE_CODEC_OF(PlannedSegment)
-TROUPE_CODEC_OF(PlannedReadout)
+TROUPE_CODEC_OF(Segment)
+TROUPE_CODEC_OF(Readout)
+TROUPE_CODEC_OF(Plan)
+TROUPE_CODEC_OF(SegmentBlock)
 TROUPE_CODEC_OF(Execute)
 TROUPE_CODEC_OF(Executed)
 TROUPE_CODEC_OF(LookupBlocks)
@@ -103,8 +105,9 @@ void get(Wire value, E& out) {
 // ---- Lists
 // -------------------------------------------------------------------------------------------------
 
-template <class T, class List>
-void put_list(const std::vector<T>& from, List to) {
+template <class From, class List>
+void put_list(const From& from, List to) {
+  using T = std::remove_cvref_t<decltype(from[0])>;
   for (std::uint32_t i = 0; i < from.size(); ++i) {
     if constexpr (std::is_arithmetic_v<T>)
       to.set(i, from[i]);
@@ -115,15 +118,18 @@ void put_list(const std::vector<T>& from, List to) {
   }
 }
 
+// We write lists of structs inline, a word or more an element. The other forms that a reader would accept are
+// refused: a list of bytes read as structs would cost a hundred times its size.
+template <class List>
+void check_inline(List structs) {
+  KJ_REQUIRE(structs.size() == 0 ||
+                 capnp::AnyList::Reader(structs).getElementSize() == capnp::ElementSize::INLINE_COMPOSITE,
+             "a list of structs has another form");
+}
+
 template <class T, class List>
 void get_list(List from, std::vector<T>& to) {
-  // We write lists of structs inline, a word or more an element. The other forms that a reader would accept
-  // are refused: a list of bytes read as structs would cost a hundred times its size.
-  if constexpr (requires { from[0].totalSize(); }) {
-    KJ_REQUIRE(from.size() == 0 ||
-                   capnp::AnyList::Reader(from).getElementSize() == capnp::ElementSize::INLINE_COMPOSITE,
-               "a list of structs has another form");
-  }
+  if constexpr (requires { from[0].totalSize(); }) check_inline(from);
   to.reserve(from.size());
   for (auto element : from) {
     if constexpr (std::is_arithmetic_v<T>)

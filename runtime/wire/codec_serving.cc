@@ -11,6 +11,9 @@ static_assert(static_cast<int>(schema::SegmentKind::INSTRUCTION) ==
 static_assert(static_cast<int>(schema::SegmentKind::DISCRIMINANT) ==
               static_cast<int>(SegmentKind::discriminant));
 static_assert(static_cast<int>(schema::SegmentKind::BEAM) == static_cast<int>(SegmentKind::beam));
+static_assert(static_cast<int>(schema::Readout::What::ROWS) == static_cast<int>(Readout::What::rows));
+static_assert(static_cast<int>(schema::Readout::What::ALL_ROWS) == static_cast<int>(Readout::What::all_rows));
+static_assert(static_cast<int>(schema::Readout::What::HEAD) == static_cast<int>(Readout::What::head));
 static_assert(static_cast<int>(schema::Priority::SERVING) == static_cast<int>(Priority::serving));
 static_assert(static_cast<int>(schema::Priority::BACKGROUND) == static_cast<int>(Priority::background));
 
@@ -259,42 +262,79 @@ void get(schema::Refused::Reader from, Refused& m) {
   get(from.getRefusal(), m.refusal);
 }
 
-void put(const PlannedSegment& m, schema::PlannedSegment::Builder to) {
+void put(const Segment& m, schema::Segment::Builder to) {
   to.setKind(wire<schema::SegmentKind>(m.kind));
   put_list(m.tokens, to.initTokens(m.tokens.size()));
   to.setStart(m.start);
-  put_list(m.sees, to.initSees(m.sees.size()));
-  to.setBlock(wire(m.block));
-  to.setOwner(wire(m.owner));
-  to.setAt(m.at);
+  const std::span<const Sees::Range> ranges = m.sees.ranges();
+  auto sees = to.initSees(ranges.size());
+  for (std::uint32_t i = 0; i < ranges.size(); ++i) {
+    sees[i].setBegin(ranges[i].begin);
+    sees[i].setEnd(ranges[i].end);
+  }
+  to.setShift(m.shift);
+  to.setReplaces(m.replaces.segment);
+  to.setReplacesOffset(m.replaces.offset);
+  put_list(m.features, to.initFeatures(m.features.size()));
 }
-void get(schema::PlannedSegment::Reader from, PlannedSegment& m) {
+void get(schema::Segment::Reader from, Segment& m) {
   get(from.getKind(), m.kind);
-  get_list(from.getTokens(), m.tokens);
+  std::vector<Token> tokens;
+  get_list(from.getTokens(), tokens);
+  m.tokens = std::move(tokens);
   m.start = from.getStart();
-  get_list(from.getSees(), m.sees);
-  get(from.getBlock(), m.block);
-  get(from.getOwner(), m.owner);
-  m.at = from.getAt();
+  const auto sees = from.getSees();
+  check_inline(sees);
+  for (const auto range : sees) {
+    KJ_REQUIRE(range.getBegin() < range.getEnd(), "a range of segments is empty or ends before it begins");
+    m.sees.add({range.getBegin(), range.getEnd()});
+  }
+  m.shift = from.getShift();
+  m.replaces = {from.getReplaces(), from.getReplacesOffset()};
+  get_list(from.getFeatures(), m.features);
 }
 
-void put(const PlannedReadout& m, schema::PlannedReadout::Builder to) {
+void put(const Readout& m, schema::Readout::Builder to) {
   to.setSegment(m.segment);
   to.setOffset(m.offset);
   put_list(m.rows, to.initRows(m.rows.size()));
+  to.setWhat(wire<schema::Readout::What>(m.what));
+  to.setHead(m.head);
 }
-void get(schema::PlannedReadout::Reader from, PlannedReadout& m) {
+void get(schema::Readout::Reader from, Readout& m) {
   m.segment = from.getSegment();
   m.offset = from.getOffset();
   get_list(from.getRows(), m.rows);
+  get(from.getWhat(), m.what);
+  m.head = from.getHead();
+}
+
+void put(const Plan& m, schema::Plan::Builder to) {
+  put_list(m.segments, to.initSegments(m.segments.size()));
+  put_list(m.readouts, to.initReadouts(m.readouts.size()));
+}
+void get(schema::Plan::Reader from, Plan& m) {
+  get_list(from.getSegments(), m.segments);
+  get_list(from.getReadouts(), m.readouts);
+}
+
+void put(const SegmentBlock& m, schema::SegmentBlock::Builder to) {
+  to.setName(wire(m.name));
+  to.setOwner(wire(m.owner));
+  to.setAt(m.at);
+}
+void get(schema::SegmentBlock::Reader from, SegmentBlock& m) {
+  get(from.getName(), m.name);
+  get(from.getOwner(), m.owner);
+  m.at = from.getAt();
 }
 
 void put(const Execute& m, schema::Execute::Builder to) {
   to.setId(m.id);
   to.setPriority(wire<schema::Priority>(m.priority));
   to.setBudgetUs(m.budget_us);
-  put_list(m.segments, to.initSegments(m.segments.size()));
-  put_list(m.readouts, to.initReadouts(m.readouts.size()));
+  put(m.plan, to.initPlan());
+  put_list(m.blocks, to.initBlocks(m.blocks.size()));
   put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
   to.setModelVersion(wire(m.model_version));
   to.setAlone(m.alone);
@@ -306,8 +346,8 @@ void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
   get(from.getPriority(), m.priority);
   m.budget_us = from.getBudgetUs();
-  get_list(from.getSegments(), m.segments);
-  get_list(from.getReadouts(), m.readouts);
+  get(from.getPlan(), m.plan);
+  get_list(from.getBlocks(), m.blocks);
   get_list(from.getEvictFirst(), m.evict_first);
   get(from.getModelVersion(), m.model_version);
   m.alone = from.getAlone();

@@ -42,6 +42,19 @@ class RandomMessage {
   void fill(bool& value) { value = below(2) == 1; }
   void fill(double& value) { value = static_cast<double>(random_()) / 3e9; }
   void fill(SegmentKind& value) { value = static_cast<SegmentKind>(below(6)); }
+  void fill(Readout::What& value) { value = static_cast<Readout::What>(below(3)); }
+  void fill(Tokens& tokens) {
+    std::vector<Token> copy;
+    fill(copy);
+    tokens = std::move(copy);
+  }
+  void fill(Sees& sees) {
+    for (std::uint32_t range = 0, at = 0; range < below(5); ++range) {
+      const auto begin = static_cast<std::uint32_t>(at + below(9));
+      at = static_cast<std::uint32_t>(begin + 1 + below(9));
+      sees.add({begin, at});
+    }
+  }
   void fill(Role& value) { value = static_cast<Role>(below(6)); }
   void fill(Priority& value) { value = static_cast<Priority>(below(2)); }
   void fill(Grant& value) { value = static_cast<Grant>(below(3)); }
@@ -103,7 +116,8 @@ TEST_CASE("every message comes back from its bytes as it was") {
 
 TEST_CASE("a large message is within its own traversal limit") {
   Execute execute;
-  execute.segments.resize(2000, PlannedSegment{.tokens = std::vector<Token>(37, 5), .block = BlockName{}});
+  execute.plan.segments.resize(2000, Segment{.tokens = Tokens(37, 5), .sees = {0, 2, 4, 6}});
+  execute.blocks.resize(2000, SegmentBlock{.name = BlockName{}});
   const Envelope sent{{1, Role::router}, execute};
   CHECK(std::get<Envelope>(decode(encode(sent))) == sent);
 }

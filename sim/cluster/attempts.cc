@@ -24,14 +24,14 @@ bool is_sound(const Executed& executed) {
 
 }  // namespace
 
-Content content_of(const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
-  return mix(hash_of(std::span<const Token>(user_tokens)), hash_of(std::span<const Token>(rows)));
+Content content_of(std::span<const Token> user_tokens, std::span<const Token> rows) {
+  return mix(hash_of(user_tokens), hash_of(rows));
 }
 
 Content content_of(const Execute& plan) {
-  const auto user = std::ranges::find(plan.segments, SegmentKind::user, &PlannedSegment::kind);
-  return content_of(user != plan.segments.end() ? user->tokens : std::vector<Token>{},
-                    plan.readouts.empty() ? std::vector<Token>{} : plan.readouts.front().rows);
+  const auto user = std::ranges::find(plan.plan.segments, SegmentKind::user, &Segment::kind);
+  return content_of(user != plan.plan.segments.end() ? user->tokens : Tokens(),
+                    plan.plan.readouts.empty() ? std::vector<Token>() : plan.plan.readouts.front().rows);
 }
 
 const Attempts::Router& Attempts::find(NodeId router) const {

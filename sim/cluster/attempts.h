@@ -19,7 +19,7 @@ namespace troupe::sim {
 // together.
 using Content = std::uint64_t;
 Content content_of(const Execute& plan);
-Content content_of(const std::vector<Token>& user_tokens, const std::vector<Token>& rows);
+Content content_of(std::span<const Token> user_tokens, std::span<const Token> rows);
 
 class Attempts {
  public:

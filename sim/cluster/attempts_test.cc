@@ -29,12 +29,13 @@ struct Bench {
   }
   static Execute plan(RequestId id, bool alone, Token user) {
     Execute execute{.id = id, .budget_us = 2'000'000, .alone = alone};
-    execute.segments = {{SegmentKind::system, {1}}, {SegmentKind::user, {5, user}}};
-    execute.readouts = {{1, 0, {7, 8}}};
+    execute.plan.segments = {{SegmentKind::system, {1}}, {SegmentKind::user, {5, user}}};
+    execute.plan.readouts = {{1, 0, {7, 8}}};
     return execute;
   }
   bool lost_twice(std::int64_t us, Token user = 10) {
-    return attempts.lost_twice({us}, {content_of({5, user}, {7, 8})});
+    const std::vector<Token> tokens{5, user}, rows{7, 8};
+    return attempts.lost_twice({us}, {content_of(tokens, rows)});
   }
 };
 

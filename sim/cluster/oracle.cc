@@ -13,12 +13,6 @@ std::string differs(std::string_view field, std::uint64_t is, std::uint64_t expe
   return differs(field, std::to_string(is), std::to_string(expected));
 }
 
-std::uint32_t count_tokens(const std::vector<PlannedSegment>& segments) {
-  std::size_t tokens = 0;
-  for (const PlannedSegment& segment : segments) tokens += segment.tokens.size();
-  return static_cast<std::uint32_t>(tokens);
-}
-
 std::string compare(const std::vector<RankedItem>& is, const std::vector<RankedItem>& expected) {
   if (is.size() != expected.size()) return differs("the number of items", is.size(), expected.size());
   for (std::size_t i = 0; i < is.size(); ++i) {
@@ -78,8 +72,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
                                                   request.user, history, items);
   if (reply.history_cut != plan.history_cut)
     return differs("history_cut", reply.history_cut, plan.history_cut);
-  if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
+  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan.plan))); !fault.empty()) return fault;
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.plan);
   return compare(reply.items, router::rank_items(items, rows.at(0).scores, request.top_k));
 }
 
@@ -87,8 +81,8 @@ std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& re
   if (reply.items.size() != request.items.size())
     return differs("the number of items", reply.items.size(), request.items.size());
   const Execute plan = router::score_plan(request);
-  if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
+  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan.plan))); !fault.empty()) return fault;
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.plan);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto expected = request.apply_softmax ? router::softmax(rows[i].scores) : rows[i].scores;
     if (reply.items[i].scores != expected)

@@ -28,9 +28,9 @@ Asked answered(const WorldData& world, router::Prefix prefix, std::string_view u
   const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, items);
   RankReply& reply = asked.reply;
   reply.user = user;
-  reply.items = router::rank_items(items, evaluate("m1", plan.segments, plan.readouts)[0].scores, 3);
+  reply.items = router::rank_items(items, evaluate("m1", plan.plan)[0].scores, 3);
   reply.plan = prefix == router::Prefix::item ? "item" : "user";
-  for (const PlannedSegment& segment : plan.segments) reply.tokens_total += segment.tokens.size();
+  reply.tokens_total = static_cast<std::uint32_t>(token_count(plan.plan));
   reply.tokens_computed = reply.tokens_total - 2;
   reply.tokens_reused = 2;
   reply.history_cut = plan.history_cut;
@@ -106,11 +106,12 @@ TEST_CASE("scores of label tokens are checked as well") {
   const WorldData world(options());
   const Oracle oracle(world, form);
   ScoreRequest request{.query = {1, 2, 3}, .items = {{{4, 5}}, {{6}}}, .label_tokens = {10, 11}};
-  const std::vector<PlannedSegment> segments{{SegmentKind::user, {1, 2, 3}, 0, {}, {}, ""},
-                                             {SegmentKind::item, {4, 5}, 3, {0}, {}, ""},
-                                             {SegmentKind::item, {6}, 3, {0}, {}, ""}};
+  const Plan plan{{{SegmentKind::user, {1, 2, 3}, 0, {}},
+                   {SegmentKind::item, {4, 5}, 3, {0}},
+                   {SegmentKind::item, {6}, 3, {0}}},
+                  {{1, 1, {10, 11}}, {2, 0, {10, 11}}}};
   ScoreReply reply{
-      .items = evaluate("m1", segments, std::vector<PlannedReadout>{{1, 1, {10, 11}}, {2, 0, {10, 11}}}),
+      .items = evaluate("m1", plan),
       .tokens_total = 6,
       .tokens_computed = 6,
       .model_version = "m1"};

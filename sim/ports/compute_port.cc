@@ -22,17 +22,19 @@ Refusal device_error(std::string what) {
 
 // A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
 placement::Work work_of(const BatchRequest& request) {
-  placement::Work work{.readouts = request.readouts.size()};
-  for (std::size_t i = 0; i < request.segments.size(); ++i) {
-    const PlannedSegment& segment = request.segments[i];
-    const std::uint64_t tokens = segment.tokens.size();
+  const std::vector<Segment>& segments = request.plan.segments;
+  placement::Work work{.readouts = request.plan.readouts.size()};
+  std::vector<std::uint64_t> before(1);  // tokens of all segments before each
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::uint64_t tokens = segments[i].tokens.size();
+    before.push_back(before.back() + tokens);
     if (i < request.kv.size() && request.kv[i].grant == Grant::read) {
       work.reused_tokens += tokens;
       continue;
     }
     std::uint64_t seen = 0;
-    for (const std::uint32_t s : segment.sees)
-      if (s < i) seen += request.segments[s].tokens.size();
+    for (const Sees::Range range : segments[i].sees.ranges())
+      seen += before[std::min<std::size_t>(range.end, i)] - before[std::min<std::size_t>(range.begin, i)];
     work.new_tokens += tokens;
     work.pairs += tokens * seen + tokens * (tokens + 1) / 2;
   }
@@ -41,9 +43,9 @@ placement::Work work_of(const BatchRequest& request) {
 
 std::uint64_t pulled_tokens(const BatchRequest& request) {
   std::uint64_t tokens = 0;
-  for (std::size_t i = 0; i < std::min(request.segments.size(), request.kv.size()); ++i)
-    if (request.segments[i].at != 0 && request.kv[i].grant == Grant::read)
-      tokens += request.segments[i].tokens.size();
+  for (std::size_t i = 0; i < std::min(request.blocks.size(), request.kv.size()); ++i)
+    if (request.blocks[i].at != 0 && request.kv[i].grant == Grant::read)
+      tokens += request.plan.segments[i].tokens.size();
   return tokens;
 }
 
@@ -94,14 +96,14 @@ Duration ComputePort::time_of(const RunBatch& batch) const {
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
   if (poisons_.empty()) return nullptr;
   for (const BatchRequest& request : batch.requests)
-    for (const PlannedSegment& segment : request.segments)
+    for (const Segment& segment : request.plan.segments)
       if (segment.kind == SegmentKind::user && poisons_.contains(poison_of(segment.tokens))) return &request;
   return nullptr;
 }
 
 std::uint64_t content_of(const BatchRequest& request) {
   std::uint64_t items = 0, others = 0;
-  for (const PlannedSegment& segment : request.segments) {
+  for (const Segment& segment : request.plan.segments) {
     const std::uint64_t tokens = hash_of(std::span<const Token>(segment.tokens));
     if (segment.kind == SegmentKind::item) {
       items = mix(items, tokens);
@@ -120,15 +122,17 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
   if (!models_.contains(model_of(request)))
     return Refusal{503, "wrong_model", "model \"" + model_of(request) + "\" is not loaded",
                    "inference worker", "a model that is loaded"};
-  if (std::string fault = find_plan_fault(request.segments, request.readouts); !fault.empty())
+  if (std::string fault = find_plan_fault(request.plan); !fault.empty())
     return bad_plan(std::move(fault));
-  if (request.kv.size() != request.segments.size()) return bad_plan("kv has not one entry per segment");
-  for (const PlannedReadout& readout : request.readouts)
+  const std::size_t segments = request.plan.segments.size();
+  if (request.kv.size() != segments || request.blocks.size() != segments)
+    return bad_plan("kv or blocks have not one entry per segment");
+  for (const Readout& readout : request.plan.readouts)
     if (request.kv[readout.segment].grant == Grant::read)
       return bad_plan("segment " + std::to_string(readout.segment) + " is reused and read out");
   for (std::size_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none &&
-        !pages_.hold(request.kv[i].pages, request.segments[i].tokens.size()))
+        !pages_.hold(request.kv[i].pages, request.plan.segments[i].tokens.size()))
       return bad_plan("segment " + std::to_string(i) + " has pages that do not hold its tokens");
   return {};
 }
@@ -139,12 +143,11 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
   if (begun.reply.refusal) return begun;
   const std::uint64_t key = model_key(model_of(request));
   std::vector<SegmentValue> seen;
-  begun.values.reserve(request.segments.size());
-  for (std::uint32_t i = 0; i < request.segments.size(); ++i) {
+  begun.values.reserve(request.plan.segments.size());
+  for (std::uint32_t i = 0; i < request.plan.segments.size(); ++i) {
     if (request.kv[i].grant == Grant::read && take_block(request, i, begun)) continue;
-    const PlannedSegment& segment = request.segments[i];
-    seen.clear();
-    for (const std::uint32_t s : segment.sees) seen.push_back(begun.values[s]);
+    const Segment& segment = request.plan.segments[i];
+    gather_seen(request.plan, i, begun.values, seen);
     begun.values.push_back(segment_value(key, segment.tokens, segment.start, seen));
     if (request.kv[i].grant != Grant::write) continue;
     write_block(request, i, begun.values.back(), true);
@@ -174,13 +177,14 @@ bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment,
   prints_.clear();
   for (const Page& page : pages) prints_.push_back(page.print);
   begun.values.push_back(
-      seen_through(prints_, request.segments[segment].tokens.size(), pages_.page_tokens()));
+      seen_through(prints_, request.plan.segments[segment].tokens.size(), pages_.page_tokens()));
   return true;
 }
 
 Provenance ComputePort::origin(const BatchRequest& request, std::uint32_t segment) const {
-  const PlannedSegment& planned = request.segments[segment];
-  return {planned.block ? block_mark(*planned.block) : 0, tenant_mark(planned.kind, planned.owner),
+  const SegmentBlock& block = request.blocks[segment];
+  return {block.name ? block_mark(*block.name) : 0,
+          tenant_mark(request.plan.segments[segment].kind, block.owner),
           model_mark(model_of(request))};
 }
 
@@ -200,7 +204,7 @@ void ComputePort::write_block(const BatchRequest& request, std::uint32_t segment
                               bool half) {
   const std::vector<std::uint32_t>& ids = request.kv[segment].pages;
   const Provenance from = origin(request, segment);
-  const std::size_t tokens = request.segments[segment].tokens.size();
+  const std::size_t tokens = request.plan.segments[segment].tokens.size();
   const std::size_t count = half ? (ids.size() + 1) / 2 : ids.size();
   for (std::uint32_t i = 0; i < count; ++i)
     pages_.write(ids[i], fingerprint(value, i, tokens, pages_.page_tokens()), from);
@@ -236,14 +240,14 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
     if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
       report(3, request, reading.segment,
              reading.half_written ? "changed under its writer" : "changed under its reader");
-  begun.reply.checksums.assign(request.segments.size(), 0);
+  begun.reply.checksums.assign(request.plan.segments.size(), 0);
   for (const Reading& reading : begun.readings) {
     if (!reading.half_written) continue;
     write_block(request, reading.segment, begun.values[reading.segment], false);
     begun.reply.checksums[reading.segment] = pages_.checksum(request.kv[reading.segment].pages);
   }
-  begun.reply.readouts.reserve(request.readouts.size());
-  for (const PlannedReadout& readout : request.readouts)
+  begun.reply.readouts.reserve(request.plan.readouts.size());
+  for (const Readout& readout : request.plan.readouts)
     begun.reply.readouts.push_back(logits(begun.values[readout.segment], readout.offset, readout.rows));
   if (!faults_.nan) return;
   for (ScoreRow& row : begun.reply.readouts)
@@ -252,11 +256,11 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
 
 void ComputePort::report(int promise, const BatchRequest& request, std::uint32_t segment,
                          std::string_view what) {
-  const PlannedSegment& planned = request.segments[segment];
+  const SegmentBlock& block = request.blocks[segment];
   violations_.report(promise,
-                     "node " + std::to_string(options_.node) + ": the block of \"" + planned.owner +
+                     "node " + std::to_string(options_.node) + ": the block of \"" + block.owner +
                          "\" (segment " + std::to_string(segment) + ", " +
-                         (planned.block ? to_hex(*planned.block).substr(0, 8) : "no name") + ") " +
+                         (block.name ? to_hex(*block.name).substr(0, 8) : "no name") + ") " +
                          std::string(what),
                      options_.now());
 }

@@ -44,16 +44,17 @@ struct Device {
 
 BatchRequest request(Grant grant, std::uint64_t checksum = 0) {
   BatchRequest request;
-  request.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 0, {}, name(1), "1:au1"},
-                      {SegmentKind::discriminant, {11}, 10, {0}, {}, ""}};
-  request.readouts = {{1, 0, {100, 200, 300}}};
+  request.plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 0, {}},
+                           {SegmentKind::discriminant, {11}, 10, {0}}};
+  request.blocks = {{name(1), "1:au1"}, {}};
+  request.plan.readouts = {{1, 0, {100, 200, 300}}};
   request.kv = {{grant, checksum, {4, 9, 5}}, {}};
   if (grant == Grant::none) request.kv[0].pages.clear();
   return request;
 }
 
 std::vector<ScoreRow> truth(const BatchRequest& request, std::string_view model = "m1") {
-  return evaluate(model, request.segments, request.readouts);
+  return evaluate(model, request.plan);
 }
 
 std::vector<int> promises(const Violations& violations) {
@@ -135,9 +136,9 @@ TEST_CASE("pages of another tenant, model or block, and such that came late, are
   };
   device.run({});
   device.port.run(LoadModel{"m2"}, 0);
-  reuse([](BatchRequest& other) { other.segments[0].owner = "1:bu1"; });
+  reuse([](BatchRequest& other) { other.blocks[0].owner = "1:bu1"; });
   reuse([](BatchRequest& other) { other.model_version = "m2"; });
-  reuse([](BatchRequest& other) { other.segments[0].block = name(2); });
+  reuse([](BatchRequest& other) { other.blocks[0].name = name(2); });
   device.pages.copy(9, device.pages.at(9), true);
   reuse([](BatchRequest&) {});
   CHECK(promises(device.violations) == std::vector<int>{14, 4, 2, 3});
@@ -147,7 +148,7 @@ TEST_CASE("a request that is wrong fails alone") {
   Device device;
   std::vector<BatchRequest> wrong(6, request(Grant::none));
   wrong[0].model_version = "m2";
-  wrong[1].segments[1].sees = {1};
+  wrong[1].plan.segments[1].sees = {1};
   wrong[2].kv.pop_back();
   wrong[3] = request(Grant::write), wrong[3].kv[0].pages = {4, 32, 5};
   wrong[4] = request(Grant::write), wrong[4].kv[0].pages = {4, 5};
@@ -179,9 +180,9 @@ TEST_CASE("faults: a device hangs, breaks until it is healed, and gives what is 
 
 TEST_CASE("poison never ends and tells whom it kills") {
   Device device;
-  device.poisons = {poison_of(request(Grant::none).segments[0].tokens)};
+  device.poisons = {poison_of(request(Grant::none).plan.segments[0].tokens)};
   BatchRequest harmless = request(Grant::none);
-  harmless.segments[0].tokens.pop_back();
+  harmless.plan.segments[0].tokens = harmless.plan.segments[0].tokens.part(0, 9);
   CHECK(device.begin(RunBatch{{harmless}}));
   CHECK(device.poisoned.empty());
   CHECK(device.begin(RunBatch{{harmless, request(Grant::none)}}) == std::nullopt);
@@ -211,10 +212,10 @@ TEST_CASE("models are loaded in time, if there is room, and not dropped while th
 }
 
 TEST_CASE("a content is the same after any prefix, and another one with its items in another order") {
-  const PlannedSegment user{SegmentKind::user, {1, 2}}, first{SegmentKind::item, {3, 4}},
+  const Segment user{SegmentKind::user, {1, 2}}, first{SegmentKind::item, {3, 4}},
       second{SegmentKind::item, {5}};
-  const auto content = [](const std::vector<PlannedSegment>& segments) {
-    return content_of(BatchRequest{.segments = segments});
+  const auto content = [](const std::vector<Segment>& segments) {
+    return content_of(BatchRequest{.plan = {segments, {}}});
   };
   CHECK(content({user, first, second}) == content({first, second, user}));
   CHECK(content({user, first, second}) != content({user, second, first}));
@@ -223,13 +224,14 @@ TEST_CASE("a content is the same after any prefix, and another one with its item
 
 TEST_CASE("what a plan computes follows from its grants: pairs by sight, and what came from another node") {
   BatchRequest plan;  // system 2 → two items of 3, which see it; user of 4, which sees all
-  plan.segments = {{SegmentKind::system, {1, 2}, 0, {}, {}, ""},
-                   {SegmentKind::item, {3, 4, 5}, 2, {0}, name(1), "a"},
-                   {SegmentKind::item, {6, 7, 8}, 2, {0}, name(2), "b"},
-                   {SegmentKind::user, {9, 10, 11, 12}, 5, {0, 1, 2}, {}, "u"}};
-  plan.readouts = {{3, 3, {100, 200}}};
+  plan.plan.segments = {{SegmentKind::system, {1, 2}, 0, {}},
+                        {SegmentKind::item, {3, 4, 5}, 2, {0}},
+                        {SegmentKind::item, {6, 7, 8}, 2, {0}},
+                        {SegmentKind::user, {9, 10, 11, 12}, 5, {0, 1, 2}}};
+  plan.blocks = {{}, {name(1), "a"}, {name(2), "b"}, {{}, "u"}};
+  plan.plan.readouts = {{3, 3, {100, 200}}};
   plan.kv = {{}, {Grant::read, 0, {1}}, {Grant::write, 0, {2}}, {}};
-  plan.segments[1].at = plan.segments[2].at = 7;
+  plan.blocks[1].at = plan.blocks[2].at = 7;
   const placement::Work work = work_of(plan);
   CHECK(work.new_tokens == 2 + 3 + 4);
   CHECK(work.reused_tokens == 3);

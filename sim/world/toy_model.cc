@@ -82,36 +82,74 @@ ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const
   return row;
 }
 
-std::string find_plan_fault(std::span<const PlannedSegment> segments,
-                            std::span<const PlannedReadout> readouts) {
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const PlannedSegment& segment = segments[i];
-    const std::string where = "segment " + std::to_string(i);
-    if (segment.tokens.empty()) return where + " is empty";
-    for (std::size_t n = 0; n < segment.sees.size(); ++n)
-      if (segment.sees[n] >= i || (n > 0 && segment.sees[n] <= segment.sees[n - 1]))
-        return where + " sees " + std::to_string(segment.sees[n]) + "; expected earlier segments, ascending";
+namespace {
+
+std::string segment_fault(const Plan& plan, std::size_t index) {
+  const Segment& segment = plan.segments[index];
+  const std::string where = "segment " + std::to_string(index);
+  if (segment.tokens.empty()) return where + " is empty";
+  std::uint32_t least = 0;
+  for (const Sees::Range range : segment.sees.ranges()) {
+    if (range.begin < least || range.begin >= range.end || range.end > index)
+      return where + " sees " + std::to_string(range.begin) + " to before " + std::to_string(range.end) +
+             "; expected earlier segments, ascending";
+    least = range.end;
   }
-  for (const PlannedReadout& readout : readouts)
-    if (readout.segment >= segments.size() || readout.offset >= segments[readout.segment].tokens.size())
+  const kernels::Replaced replaced = segment.replaces;
+  if (replaced.segment == kernels::Replaced::none) return "";
+  if (replaced.segment >= index || segment.sees.contains(replaced.segment) ||
+      std::uint64_t{replaced.offset} + segment.tokens.size() > plan.segments[replaced.segment].tokens.size())
+    return where + " replaces tokens from " + std::to_string(replaced.offset) + " of segment " +
+           std::to_string(replaced.segment) + "; expected some of an earlier one that it does not see";
+  return "";
+}
+
+}  // namespace
+
+std::string find_plan_fault(const Plan& plan) {
+  for (std::size_t i = 0; i < plan.segments.size(); ++i)
+    if (std::string fault = segment_fault(plan, i); !fault.empty()) return fault;
+  for (const Readout& readout : plan.readouts)
+    if (readout.segment >= plan.segments.size() ||
+        readout.offset >= plan.segments[readout.segment].tokens.size())
       return "a readout is outside its plan: segment " + std::to_string(readout.segment) + ", offset " +
              std::to_string(readout.offset);
   return "";
 }
 
-std::vector<ScoreRow> evaluate(std::string_view model_version, std::span<const PlannedSegment> segments,
-                               std::span<const PlannedReadout> readouts) {
+void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
+                 std::vector<SegmentValue>& seen) {
+  seen.clear();
+  const Sees& sees = plan.segments[segment].sees;
+  const auto change = [](SegmentValue& value, std::uint64_t a, std::uint64_t b) {
+    for (std::uint64_t& layer : value.of_layer) layer = mix(layer, a, b);
+  };
+  std::vector<std::size_t> place(segment);  // in `seen`
+  for (const std::uint32_t s : sees) {
+    place[s] = seen.size();
+    seen.push_back(values[s]);
+    if (const std::int32_t shift = plan.segments[s].shift; shift != 0)
+      change(seen.back(), 1, static_cast<std::uint32_t>(shift));
+  }
+  for (const std::uint32_t s : sees) {
+    const kernels::Replaced replaced = plan.segments[s].replaces;
+    if (replaced.segment != kernels::Replaced::none && sees.contains(replaced.segment))
+      change(seen[place[replaced.segment]], 2 + replaced.offset, plan.segments[s].tokens.size());
+  }
+}
+
+std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan) {
   const std::uint64_t key = model_key(model_version);
   std::vector<SegmentValue> values, seen;
-  values.reserve(segments.size());
-  for (const PlannedSegment& segment : segments) {
-    seen.clear();
-    for (const std::uint32_t s : segment.sees) seen.push_back(values[s]);
-    values.push_back(segment_value(key, segment.tokens, segment.start, seen));
+  values.reserve(plan.segments.size());
+  for (std::size_t s = 0; s < plan.segments.size(); ++s) {
+    gather_seen(plan, s, values, seen);
+    values.push_back(segment_value(key, {plan.segments[s].tokens.begin(), plan.segments[s].tokens.end()},
+                                   plan.segments[s].start, seen));
   }
   std::vector<ScoreRow> rows;
-  rows.reserve(readouts.size());
-  for (const PlannedReadout& readout : readouts)
+  rows.reserve(plan.readouts.size());
+  for (const Readout& readout : plan.readouts)
     rows.push_back(logits(values[readout.segment], readout.offset, readout.rows));
   return rows;
 }

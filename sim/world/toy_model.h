@@ -48,12 +48,16 @@ SegmentValue seen_through(std::span<const Fingerprint> pages, std::size_t tokens
 // In (-8, 8), one per row.
 ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows);
 
-// Empty if the plan is sound: no empty segment, `sees` ascending and earlier, readouts inside their segment.
-std::string find_plan_fault(std::span<const PlannedSegment> segments,
-                            std::span<const PlannedReadout> readouts);
+// Empty if the plan is sound: no empty segment, `sees` ascending and earlier, what is replaced inside an earlier
+// segment, readouts inside their segment.
+std::string find_plan_fault(const Plan& plan);
+
+// What this segment of a sound plan sees of those before it, whose own values are given: each as far as it was moved,
+// and without the tokens in whose place others stand that are seen, too.
+void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
+                 std::vector<SegmentValue>& seen);
 
 // The truth: everything computed, nothing cached. The plan must be sound.
-std::vector<ScoreRow> evaluate(std::string_view model_version, std::span<const PlannedSegment> segments,
-                               std::span<const PlannedReadout> readouts);
+std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan);
 
 }  // namespace troupe::sim

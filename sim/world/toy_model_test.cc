@@ -13,14 +13,9 @@ namespace {
 
 constexpr std::uint32_t page_tokens = 4;
 
-PlannedSegment segment(std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees) {
-  return {SegmentKind::user, std::move(tokens), start, std::move(sees), {}, {}};
+Segment segment(Tokens tokens, std::int32_t start, Sees sees) {
+  return {SegmentKind::user, std::move(tokens), start, std::move(sees)};
 }
-
-struct Plan {
-  std::vector<PlannedSegment> segments;
-  std::vector<PlannedReadout> readouts;
-};
 
 Plan item_prefix_plan() {
   return {{segment({1, 2, 3, 4, 5}, 0, {}), segment({6, 7}, 5, {0}), segment({8, 9, 10}, 5, {0}),
@@ -29,23 +24,22 @@ Plan item_prefix_plan() {
 }
 
 std::vector<double> scores(const Plan& plan, std::string_view model = "m1") {
-  return evaluate(model, plan.segments, plan.readouts).at(0).scores;
+  return evaluate(model, plan).at(0).scores;
 }
 
 // As a device computes it: each segment that `cached` names is seen through its pages only.
 std::vector<double> scores_with_cache(const Plan& plan, const std::vector<bool>& cached) {
   std::vector<SegmentValue> values, seen;
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
-    const PlannedSegment& one = plan.segments[i];
-    seen.clear();
-    for (const std::uint32_t s : one.sees) seen.push_back(values[s]);
+    const Segment& one = plan.segments[i];
+    gather_seen(plan, i, values, seen);
     SegmentValue value = segment_value(model_key("m1"), one.tokens, one.start, seen);
     std::vector<Fingerprint> pages;
     for (std::uint32_t p = 0; p < pages_for(one.tokens.size(), page_tokens); ++p)
       pages.push_back(fingerprint(value, p, one.tokens.size(), page_tokens));
     values.push_back(cached[i] ? seen_through(pages, one.tokens.size(), page_tokens) : value);
   }
-  const PlannedReadout& readout = plan.readouts[0];
+  const Readout& readout = plan.readouts[0];
   return logits(values[readout.segment], readout.offset, readout.rows).scores;
 }
 
@@ -74,20 +68,22 @@ TEST_CASE("every token, start, seen segment, row, offset and the model changes t
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     for (std::size_t t = 0; t < plan.segments[s].tokens.size(); ++t) {
       Plan other = plan;
-      ++other.segments[s].tokens[t];
+      other.segments[s].tokens = kernels::changed(plan.segments[s].tokens, t, plan.segments[s].tokens[t] + 1);
       CHECK(scores(other) != truth);
     }
     Plan moved = plan;
     ++moved.segments[s].start;
     CHECK(scores(moved) != truth);
-    for (std::size_t n = 0; n < plan.segments[s].sees.size(); ++n) {
+    for (const std::uint32_t gone : plan.segments[s].sees) {
       Plan blind = plan;
-      blind.segments[s].sees.erase(blind.segments[s].sees.begin() + static_cast<std::ptrdiff_t>(n));
+      blind.segments[s].sees = {};
+      for (const std::uint32_t seen : plan.segments[s].sees)
+        if (seen != gone) blind.segments[s].sees.add(seen);
       CHECK(scores(blind) != truth);
     }
   }
   Plan swapped = plan;
-  std::swap(swapped.segments[0].tokens[1], swapped.segments[0].tokens[2]);
+  swapped.segments[0].tokens = {1, 3, 2, 4, 5};
   CHECK(scores(swapped) != truth);
   Plan elsewhere = plan;
   elsewhere.readouts[0] = {3, 1, {100, 200, 300}};
@@ -95,6 +91,31 @@ TEST_CASE("every token, start, seen segment, row, offset and the model changes t
   elsewhere.readouts[0].offset = 0;
   CHECK(scores(elsewhere) != last_token);
   CHECK(truth[0] != truth[1]);
+}
+
+TEST_CASE("where a block is seen, and what stands in for its tokens, changes the logits of those who see it") {
+  Plan plan = item_prefix_plan();
+  plan.segments.insert(plan.segments.begin() + 3, segment({40}, 6, {0}));
+  plan.segments[3].replaces = {2, 1};
+  plan.segments[4].sees = {0, 1, 2, 3};
+  plan.segments[5].sees = {0, 1, 2, 3, 4};
+  plan.readouts[0].segment = 5;
+  CHECK(find_plan_fault(plan) == "");
+  const std::vector<double> truth = scores(plan);
+  Plan shifted = plan, none = plan, other = plan, unseen = plan;
+  shifted.segments[1].shift = 3;
+  none.segments[3].replaces = {};
+  other.segments[3].replaces.offset = 0;
+  for (const Plan& changed : {shifted, none, other}) CHECK(scores(changed) != truth);
+  unseen.segments[3].replaces = none.segments[3].replaces;
+  for (Plan* one : {&plan, &unseen}) {  // nobody sees the replaced segment
+    one->segments[4].sees = {0, 1, 3};
+    one->segments[5].sees = {0, 1, 3, 4};
+  }
+  CHECK(scores(plan) == scores(unseen));
+  plan.segments[3].replaces.offset = 3;
+  CHECK(find_plan_fault(plan) ==
+        "segment 3 replaces tokens from 3 of segment 2; expected some of an earlier one that it does not see");
 }
 
 TEST_CASE("what is seen is a set: order and repetition do not matter, as in a block's name") {
@@ -154,18 +175,18 @@ TEST_CASE("logits lie in (-8, 8)") {
 
 TEST_CASE("a plan that is none is told from one that is") {
   Plan plan = item_prefix_plan();
-  CHECK(find_plan_fault(plan.segments, plan.readouts) == "");
+  CHECK(find_plan_fault(plan) == "");
   plan.segments[3].sees = {0, 2, 1};
-  CHECK(find_plan_fault(plan.segments, plan.readouts) ==
-        "segment 3 sees 1; expected earlier segments, ascending");
+  CHECK(find_plan_fault(plan) ==
+        "segment 3 sees 1 to before 2; expected earlier segments, ascending");
   plan.segments[3].sees = {3};
-  CHECK(find_plan_fault(plan.segments, plan.readouts) ==
-        "segment 3 sees 3; expected earlier segments, ascending");
+  CHECK(find_plan_fault(plan) ==
+        "segment 3 sees 3 to before 4; expected earlier segments, ascending");
   plan = item_prefix_plan();
-  plan.segments[1].tokens.clear();
-  CHECK(find_plan_fault(plan.segments, plan.readouts) == "segment 1 is empty");
+  plan.segments[1].tokens = {};
+  CHECK(find_plan_fault(plan) == "segment 1 is empty");
   plan = item_prefix_plan();
   plan.readouts[0].offset = 1;
-  CHECK(find_plan_fault(plan.segments, plan.readouts) ==
+  CHECK(find_plan_fault(plan) ==
         "a readout is outside its plan: segment 4, offset 1");
 }

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "kernels/base/float_formats.h"
+#include "kernels/base/test_tokens.h"
 #include "kernels/cpu/engine/cpu_decoder.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"
@@ -344,14 +345,10 @@ DecoderConfig shop_config() {
 Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vector<kernels::Token> user) {
   Plan plan;
   plan.segments.push_back({kernels::SegmentKind::system, {1, 2, 3}, 0, {}});
-  std::vector<std::uint32_t> all{0};
-  for (const auto& item : items) {
-    all.push_back(static_cast<std::uint32_t>(plan.segments.size()));
-    plan.segments.push_back({kernels::SegmentKind::item, item, 3, {0}});
-  }
-  plan.segments.push_back({kernels::SegmentKind::user, std::move(user), 12, all});
-  all.push_back(static_cast<std::uint32_t>(plan.segments.size() - 1));
-  plan.segments.push_back({kernels::SegmentKind::discriminant, {4}, 40, all});
+  for (const auto& item : items) plan.segments.push_back({kernels::SegmentKind::item, item, 3, {0}});
+  const auto all = [&] { return kernels::Sees::all_before(static_cast<std::uint32_t>(plan.segments.size())); };
+  plan.segments.push_back({kernels::SegmentKind::user, std::move(user), 12, all()});
+  plan.segments.push_back({kernels::SegmentKind::discriminant, {4}, 40, all()});
   plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size() - 1), 0, {5, 6, 7, 99}});
   return plan;
 }
@@ -386,7 +383,7 @@ TEST_CASE("the tolerance tells one token, one position and one edge of sight apa
   const Plan plan = shop_plan({{20, 21, 22}, {30, 31}}, {50, 51, 52});
   const auto logits = compute(model, plan).readouts[0];
   Plan token = plan, position = plan, sight = plan;
-  token.segments[1].tokens[0] = 25;
+  token.segments[1].tokens = kernels::changed(plan.segments[1].tokens, 0, 25);
   position.segments[2].start += 1;
   sight.segments[3].sees = {0, 2};
   for (const Plan& other : {token, position, sight})

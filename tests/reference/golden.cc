@@ -39,7 +39,8 @@ Plan ranker_plan(const json& segments, const std::vector<Token>& rows) {
   Plan plan;
   for (const json& segment : segments)
     plan.segments.push_back(
-        {kind(segment.at("kind")), segment.at("tokens"), segment.at("start"), segment.at("sees")});
+        {kind(segment.at("kind")), segment.at("tokens").get<std::vector<Token>>(), segment.at("start"),
+         kernels::Sees(segment.at("sees").get<std::vector<std::uint32_t>>())});
   kernels::Readout readout;
   readout.segment = static_cast<std::uint32_t>(plan.segments.size() - 1);
   readout.offset = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);

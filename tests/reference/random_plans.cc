@@ -88,7 +88,7 @@ Plan random_plan(const DecoderConfig& config, Chance& chance) {
       segment.sees = plan.segments.back().sees;
     else
       for (std::uint32_t earlier = 0; earlier < s; ++earlier)
-        if (draw_yes(chance, sight)) segment.sees.push_back(earlier);
+        if (draw_yes(chance, sight)) segment.sees.add(earlier);
     plan.segments.push_back(std::move(segment));
   }
   const std::uint32_t readouts = draw(chance, 1, 3);

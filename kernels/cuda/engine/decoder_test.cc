@@ -42,11 +42,12 @@ Plan random_plan(const DecoderConfig& c, Chance& chance, std::uint32_t tokens_ma
   Plan plan;
   for (std::uint32_t s = 0, segments = draw(chance, 1, 6), dense = draw(chance, 1, 4); s < segments; ++s) {
     Segment segment;
-    for (std::uint32_t t = 0, tokens = draw(chance, 1, tokens_max); t < tokens; ++t)
-      segment.tokens.push_back(static_cast<Token>(draw(chance, 0, c.vocabulary - 1)));
+    std::vector<Token> tokens(draw(chance, 1, tokens_max));
+    for (Token& token : tokens) token = static_cast<Token>(draw(chance, 0, c.vocabulary - 1));
+    segment.tokens = std::move(tokens);
     segment.start = static_cast<std::int32_t>(draw(chance, 0, c.positions_max - tokens_max));
     for (std::uint32_t e = 0; e < s; ++e)
-      if (draw(chance, 0, dense) != 0) segment.sees.push_back(e);
+      if (draw(chance, 0, dense) != 0) segment.sees.add(e);
     plan.segments.push_back(std::move(segment));
   }
   const auto last = static_cast<std::uint32_t>(plan.segments.size()) - 1;
@@ -265,8 +266,9 @@ TEST_SUITE("cuda decoder") {
     Chance chance(8);
     Plan plan;
     for (std::uint32_t s = 0; s < 2; ++s) {
-      plan.segments.push_back({SegmentKind::item, std::vector<Token>(290), static_cast<std::int32_t>(s), {}});
-      for (Token& token : plan.segments.back().tokens) token = static_cast<Token>(draw(chance, 0, 96));
+      std::vector<Token> tokens(290);
+      for (Token& token : tokens) token = static_cast<Token>(draw(chance, 0, 96));
+      plan.segments.push_back({SegmentKind::item, std::move(tokens), static_cast<std::int32_t>(s), {}});
     }
     plan.segments.push_back({SegmentKind::user, {3, 4}, 300, {0, 1}});
     plan.readouts = {{2, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}}};

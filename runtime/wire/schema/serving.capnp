@@ -184,7 +184,47 @@ enum Priority {
   background @1;
 }
 
-struct PlannedSegment {
+struct SeenRange {                                # of segments, half open
+  begin @0 :UInt32;
+  end @1 :UInt32;
+}
+
+struct Segment {                                  # kernels/base/plan.h says what each member means
+  kind @0 :SegmentKind;
+  tokens @1 :List(Int32);
+  start @2 :Int32;                                # position of the first token
+  sees @3 :List(SeenRange);                       # earlier segments, ascending
+  shift @4 :Int32;                                # of its keys' positions, for those that see them
+  replaces @5 :UInt32 = 4294967295;               # an earlier segment; by default none
+  replacesOffset @6 :UInt32;
+  features @7 :List(Int64);                       # of each token as many as the model's family takes
+}
+
+struct Readout {
+  segment @0 :UInt32;
+  offset @1 :UInt32;                              # token inside the segment
+  rows @2 :List(Int32);                           # vocabulary rows whose logits are read
+  what @3 :What;
+  head @4 :UInt32;
+  enum What {
+    rows @0;
+    allRows @1;
+    head @2;
+  }
+}
+
+struct Plan {
+  segments @0 :List(Segment);
+  readouts @1 :List(Readout);
+}
+
+struct SegmentBlock {
+  name @0 :BlockName;                             # empty: never reused, never kept
+  owner @1 :Text;                                 # user or item id that the block belongs to
+  at @2 :UInt32;                                  # another node that is said to hold the block; 0: none is known
+}
+
+struct ObsoletePlannedSegment {
   kind @0 :SegmentKind;
   tokens @1 :List(Int32);
   start @2 :Int32;                                # position of the first token
@@ -194,7 +234,7 @@ struct PlannedSegment {
   at @6 :UInt32;                                  # another node that is said to hold the block; 0: none is known
 }
 
-struct PlannedReadout {
+struct ObsoletePlannedReadout {
   segment @0 :UInt32;
   offset @1 :UInt32;                              # token inside the segment
   rows @2 :List(Int32);                           # vocabulary rows whose logits are read
@@ -205,14 +245,16 @@ struct Execute {
   id @0 :UInt64;
   priority @1 :Priority;
   budgetUs @2 :Int64;                             # time left, counted from receipt
-  segments @3 :List(PlannedSegment);
-  readouts @4 :List(PlannedReadout);
+  obsoleteSegments @3 :List(ObsoletePlannedSegment);
+  obsoleteReadouts @4 :List(ObsoletePlannedReadout);
   evictFirst @5 :List(BlockName);                 # coldest user blocks, if room must be made
   modelVersion @6 :Text;                          # that the request is pinned to
   alone @7 :Bool;                                 # in a batch of its own
   keepHotter @8 :Bool;                            # as of AcquireBlocks
   belongs @9 :Bool;                               # as of AcquireBlocks
   copyWorth @10 :Float64;                         # as of AcquireBlocks
+  plan @11 :Plan;
+  blocks @12 :List(SegmentBlock);                 # one for each of the plan's segments
 }
 
 struct Executed {
