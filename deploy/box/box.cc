@@ -74,6 +74,9 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Plac
                                             "coordination");
 }
 
+// What routers assume of a worker that has computed nothing yet, where no device is named.
+constexpr double first_us_per_token = 20;
+
 placement::DeviceProfile serving_device(const std::string& device) {
   try {
     return device_of(device);
@@ -212,10 +215,11 @@ std::unique_ptr<Core> Box::make_router() const {
   c.places = item_places(config_.text("pool.placement"), place_.workers);
   const kernels::DecoderOptions options = decoder_options(config_);
   const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
-  c.attention_share = shape.attention_share();
+  c.costs = placement::unit_costs(shape);
+  c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
   c.pull_share = config_.real("router.pull_share");
   if (const std::string& device = config_.text("router.device"); !device.empty())
-    c.block_us_per_token = c.us_per_token = us_per_token(serving_device(device), shape);
+    c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
   return std::make_unique<router::RouterCore>(c);
 }
 
@@ -257,6 +261,11 @@ std::unique_ptr<Core> Box::make_inference_worker() const {
   c.lanes = executors_;
   c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
   c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));
+  const kernels::DecoderOptions options = decoder_options(config_);
+  const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
+  const std::string& device = config_.text("router.device");
+  c.costs = placement::unit_costs(shape);
+  c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
   return std::make_unique<actors::InferenceCore>(c);
 }
 

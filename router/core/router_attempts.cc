@@ -36,18 +36,18 @@ bool contains(const std::vector<NodeId>& nodes, NodeId node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-double new_tokens_at(NodeId node, const Flight& flight, Prefix prefix) {
+}  // namespace
+
+placement::Work RouterCore::work_at(NodeId node, const Flight& flight, Prefix prefix) const {
   if (const auto* score = std::get_if<ScoreWork>(&flight.work))
-    return static_cast<double>(token_count(score->request));
+    return score_work(config_.costs, score->request);
   const RankWork& work = std::get<RankWork>(flight.work);
   const auto user_tokens = static_cast<double>(work.history.tokens.size());
-  if (work.held) return work.held->new_tokens(node, prefix, user_tokens, work.items);
   double tokens = user_tokens;
   for (const Item& item : work.items) tokens += static_cast<double>(item.tokens.size());
-  return tokens;
+  if (work.held) tokens = work.held->new_tokens(node, prefix, user_tokens, work.items);
+  return config_.costs.computed(tokens, 0) + config_.costs.passes(1);
 }
-
-}  // namespace
 
 // Among the workers that were considered at admission and the one that holds most; when none of them is left,
 // among those that would be considered now.
@@ -68,7 +68,7 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
     std::vector<WorkerTable::Option> options;
     for (const NodeId node : nodes) {
       const Prefix prefix = rank ? prefix_at(node, *rank) : Prefix::none;
-      if (!contains(tried, node)) options.push_back({node, new_tokens_at(node, flight, prefix)});
+      if (!contains(tried, node)) options.push_back({node, work_at(node, flight, prefix)});
     }
     return workers_.choose(turn.now, options, model, flight.attempts.empty());
   };
@@ -143,7 +143,7 @@ void RouterCore::execute(Turn turn, Flight& flight) {
                        "a retry after a pause"};
   if (!option && park(turn, flight, false, nobody)) return;
   if (!option) return refuse_flight(turn, flight, nobody);
-  if (workers_.predicted_us(option->node, option->new_tokens) >
+  if (workers_.predicted_us(turn.now, option->node, option->work) >
       static_cast<double>((flight.asked.deadline - turn.now).us))
     return refuse_flight(turn, flight,
                          {503, "overloaded", "no worker can be done before the request's time is over",

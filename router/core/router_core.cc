@@ -33,7 +33,7 @@ RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
       attention_(config_.heartbeat),
-      workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
+      workers_({.heartbeat = config_.heartbeat, .pace = config_.pace}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       pull_cost_(config_.pull_share),
@@ -204,7 +204,7 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, const placement::Work& work,
                           const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
   std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
@@ -215,7 +215,7 @@ Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, dou
         turn.now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
     double done_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
     for (const NodeId node : flight.candidates)
-      done_us = std::min(done_us, workers_.predicted_us(node, new_tokens));
+      done_us = std::min(done_us, workers_.predicted_us(turn.now, node, work));
     if (flight.candidates.empty()) {
       refusal = Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version,
                         "router", "a retry after a pause"};

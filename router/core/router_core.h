@@ -56,12 +56,11 @@ struct RouterConfig {
   std::uint32_t attempts_max = 2;  // of a request
   double retry_share = 0.1;        // retries per admitted request
   double retry_burst = 50;         // as many as one lost worker may leave behind at once
-  double us_per_token = 20;        // of a worker that has not reported its own
+  placement::UnitCosts costs;      // of the model
+  placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
   double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
   bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
-  double block_us_per_token =
-      0;  // computing a block, to compare pulls with; 0: as the worker says of all that it computes
-  double attention_share = 0;  // linear work of a token that one attended pair costs (planner.h)
+  placement::Pace block_pace{};  // of blocks, to compare pulls with; unknown: the worker's of all that it computes
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
@@ -150,6 +149,7 @@ class RouterCore final : public Core {
   void on_scored(Turn turn, Flight& flight, const Executed& executed);
 
   // router_attempts.cc
+  placement::Work work_at(NodeId node, const Flight& flight, Prefix prefix) const;
   std::optional<WorkerTable::Option> choose_worker(Turn turn, const Flight& flight);
   void execute(Turn turn, Flight& flight);
   void send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option);
@@ -190,8 +190,8 @@ class RouterCore final : public Core {
   // router_core.cc: admission and ends
   std::optional<Refusal> find_obstacle(Instant now) const;
   bool is_copy(Address from, RequestId id) const;
-  // `new_tokens`: of the plan, as far as known.
-  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+  // `work`: of the plan, as far as known.
+  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, const placement::Work& work,
                 const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome

@@ -26,7 +26,7 @@ inline RouterConfig small_config() {
   result.budget = {1'000};
   result.lookup_wait_min = {50};
   result.heartbeat = {1'000};
-  result.us_per_token = 1;
+  result.pace = {.us_per_operation = 1};
   return result;
 }
 inline RouterConfig cluster_config(std::vector<NodeId> workers) {

@@ -80,7 +80,7 @@ struct World {
   void beat(NodeId node) {
     Heartbeat heartbeat = beat_of(process[node]);
     heartbeat.sequence = ++beats;
-    heartbeat.tokens_waiting = random() % 200;
+    heartbeat.operations_waiting = random() % 200;
     heartbeat.draining = chance(10);
     network.push_back({{node, Role::inference_worker}, heartbeat});
   }

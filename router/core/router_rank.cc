@@ -25,7 +25,7 @@ void RouterCore::on_rank(Turn turn, Address from, const RankRequest& request) {
   turn.effects.count(Metric::requests_rank);
   const Asked asked{from, request.id, turn.now, turn.now + budget_of(request.budget_us)};
   Flight* flight =
-      admit(turn, asked, user_hash(request.tenant, request.user), 0, find_fault(request, config_.limits));
+      admit(turn, asked, user_hash(request.tenant, request.user), {}, find_fault(request, config_.limits));
   if (!flight) return;
   const Policy policy = request.policy.empty() ? config_.policy : *find_policy(request.policy);
   flight->work = RankWork{.request = request, .policy = policy};
@@ -180,7 +180,7 @@ PlanChoice RouterCore::plan_at(NodeId node, const RankWork& work) const {
   const BlocksFound& found = held.found();
   if (held.user_holders().empty()) uses.user = found.user_uses;
   uses.items = found.missing_item_uses;
-  return weigh_plans(sizes, missing, uses, config_.attention_share);
+  return weigh_plans(sizes, missing, uses, config_.costs.attention_share());
 }
 
 Prefix RouterCore::prefix_at(NodeId node, const RankWork& work) const {
@@ -205,8 +205,8 @@ void RouterCore::note_pull(const std::vector<SentSegment>& sent, NodeId node, co
   double tokens = 0;
   for (std::size_t i = 0; i < sent.size() && i < executed.reused.size(); ++i)
     if (sent[i].elsewhere && executed.reused[i] != 0) tokens += sent[i].tokens;
-  const double own = config_.block_us_per_token;
-  pull_cost_.note(tokens, static_cast<double>(executed.pull_us), own > 0 ? own : workers_.us_per_token(node));
+  const placement::Pace pace = config_.block_pace.known() ? config_.block_pace : workers_.pace(node);
+  pull_cost_.note(pace.us(config_.costs.computed(tokens, 0)), static_cast<double>(executed.pull_us));
 }
 
 void RouterCore::on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed) {

@@ -11,8 +11,8 @@ void RouterCore::on_score(Turn turn, Address from, const ScoreRequest& request) 
   turn.effects.count(Metric::requests_score);
   const Asked asked{from, request.id, turn.now, turn.now + budget_of(request.budget_us)};
   const std::uint64_t print = fingerprint(request);
-  Flight* flight = admit(turn, asked, print, static_cast<double>(token_count(request)),
-                         find_fault(request, config_.form, config_.limits));
+  const placement::Work work = score_work(config_.costs, request);
+  Flight* flight = admit(turn, asked, print, work, find_fault(request, config_.form, config_.limits));
   if (!flight) return;
   flight->work = ScoreWork{request};
   flight->fingerprint = print;

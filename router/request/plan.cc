@@ -138,10 +138,12 @@ Execute score_plan(const ScoreRequest& request) {
   return execute;
 }
 
-std::size_t token_count(const ScoreRequest& request) {
-  std::size_t tokens = request.query.size();
-  for (const TokenList& item : request.items) tokens += item.tokens.size();
-  return tokens;
+placement::Work score_work(const placement::UnitCosts& costs, const ScoreRequest& request) {
+  const auto query = static_cast<double>(request.query.size());
+  placement::Work work = costs.computed(query, 0) + costs.passes(1);
+  for (const TokenList& item : request.items)
+    work += costs.computed(static_cast<double>(item.tokens.size()), query);
+  return work + costs.readouts(static_cast<double>(request.items.size()));
 }
 
 }  // namespace troupe::router

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "placement/cost/work.h"
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
@@ -58,6 +59,6 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
 // Scores of label tokens after query + item (the plan "candidates" of segments.md): the query once, each item
 // after it, read at its last token. Such blocks belong to one request only, so none has a name.
 Execute score_plan(const ScoreRequest& request);
-std::size_t token_count(const ScoreRequest& request);
+placement::Work score_work(const placement::UnitCosts& costs, const ScoreRequest& request);
 
 }  // namespace troupe::router

@@ -368,8 +368,10 @@ struct Heartbeat {
   bool draining = false;                 // takes no new plans
   std::uint32_t lanes = 0, lanes_busy = 0;
   std::uint32_t plans_waiting = 0;       // that do not run yet
-  std::uint64_t tokens_waiting = 0;      // new tokens of those, as far as known
-  double us_per_token = 0;               // lane time per newly computed token, lately; 0: nothing computed yet
+  // The work of those, as far as known, and lane time per unit of work, lately (placement/cost/work.h); a pace of 0:
+  // nothing computed yet.
+  double operations_waiting = 0, bytes_waiting = 0, passes_waiting = 0;
+  double us_per_operation = 0, us_per_byte = 0, us_per_pass = 0;
   std::uint64_t plans_executed = 0;      // since its start: progress
   std::uint64_t versions_epoch = 0;      // of the Versions it follows
   std::vector<std::string> models;       // loaded, in order of version
