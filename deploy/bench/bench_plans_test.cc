@@ -59,7 +59,7 @@ TEST_SUITE("bench plans") {
          {std::pair(PlanKind::user, router::Prefix::user), {PlanKind::item, router::Prefix::item}}) {
       const kernels::Plan made = variant_plan(prompt, {kind}).plan;
       const router::RankPlan served =
-          rank_plan(form, {"model", "layout"}, prefix, "t", "u", {prompt.user, 0}, items);
+          rank_plan(form, {"model", "layout"}, prefix, "t", "u", {prompt.user, 0}, views(items));
       REQUIRE(made.segments.size() == served.segments.size());
       for (std::size_t i = 0; i < made.segments.size(); ++i) {
         CHECK(made.segments[i].tokens == served.segments[i].tokens);

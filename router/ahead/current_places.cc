@@ -13,7 +13,7 @@ CurrentPlaces::CurrentPlaces(const RefreshConfig& config, std::shared_ptr<const 
     hot_.emplace(placement::HotItemsConfig{.window = config.window, .hot_share = config.hot_share});
 }
 
-bool CurrentPlaces::is_hot(const std::string& item) const {
+bool CurrentPlaces::is_hot(std::string_view item) const {
   return hot_ && brought_.contains(placement::item_key(item));
 }
 
@@ -40,13 +40,13 @@ NodeId CurrentPlaces::stand_in(std::uint64_t key) const {
   return best;
 }
 
-bool CurrentPlaces::touch(const Item& item) {
+bool CurrentPlaces::touch(const ItemView& item) {
   if (!hot_) return false;
   const std::uint64_t key = placement::item_key(item.id);
   const auto change = hot_->touch(key);
   ++accesses_;
   if (change.left) brought_.erase(*change.left);
-  if (change.entered && plan_->nodes_of(item.id).size() < plan_->nodes().size())
+  if (change.entered && plan_->nodes_of(std::string(item.id)).size() < plan_->nodes().size())
     return brought_.insert_or_assign(key, Brought{item.block, accesses_}).second;
   const auto known = hot_->contains(key) ? brought_.find(key) : brought_.end();
   if (known == brought_.end()) return false;

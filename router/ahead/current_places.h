@@ -32,11 +32,11 @@ class CurrentPlaces {
 
   bool planned() const { return plan_ != nullptr; }
   std::vector<NodeId> nodes_of(const std::string& item) const;
-  bool is_hot(const std::string& item) const;
+  bool is_hot(std::string_view item) const;
 
   // A request's candidate. True if its block has to be brought to all nodes that lack it: it has become hot,
   // or is hot with another content, or has been for a while and may have been displaced somewhere.
-  bool touch(const Item& item);
+  bool touch(const ItemView& item);
   // Once in a while for each node. True if it is away from now on, or is back.
   bool see(Instant now, NodeId node, bool alive);
 

@@ -98,7 +98,7 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
 void Precompute::walk_again() {
   stage_ = Stage::walking;
   walk_due_ = false;
-  after_.clear();
+  walked_ = 0;
   last_listed_ = false;
   list_is_stale_ = list_job_ != 0;
   lookup_.reset();
@@ -230,7 +230,7 @@ void Precompute::work(Turn turn) {
     walk_again();
   if (stage_ != Stage::walking || list_job_ != 0) return;
   if (!last_listed_) {
-    turn.effects.start(list_job_ = turn.next_id++, ListItems{after_, config_.page_items});
+    turn.effects.start(list_job_ = turn.next_id++, ListItems{walked_, config_.page_items});
   } else if (running_.empty()) {
     stage_ = Stage::done;
     turn.effects.log(LogLevel::info, "precompute_done", {{"items", std::to_string(items_precomputed_)}});
@@ -366,10 +366,10 @@ bool Precompute::on_listed(Turn turn, std::uint64_t job, const JobResult& result
 
 void Precompute::take_page(Turn turn, const ItemList& page) {
   last_listed_ = page.last || page.items.empty();
-  if (!page.items.empty()) after_ = page.items.back().id;
+  if (!page.items.empty()) walked_ = page.items.back() + 1;
   std::vector<Wanted> items;
-  for (const Item& item : page.items)
-    if (fits(item)) items.push_back({item});
+  for (const ItemNumber number : page.items)
+    if (Item item = page.catalog->item(number).copy(); fits(item)) items.push_back({std::move(item)});
   if (renamed_)
     for (Wanted& wanted : items) wanted.item.block = item_block(form_, names_, wanted.item.tokens);
   if (!items.empty() && !lookup_) {

@@ -64,7 +64,7 @@ class Precompute {
   void add(Turn turn, Item item);
   void drop(const std::string& item);  // it was deleted
   // A request's candidates, of the model and the catalog that are followed.
-  void note_accesses(Turn turn, std::span<const Item> items);
+  void note_accesses(Turn turn, std::span<const ItemView> items);
   void follow(Turn turn, const std::string& model_version, const std::string& catalog_version);
   void lose(Turn turn, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
 
@@ -144,7 +144,7 @@ class Precompute {
   Stage stage_ = Stage::off;
   std::map<NodeId, Room> rooms_;
   std::size_t next_asked_ = 0, next_sent_ = 0;  // in workers_.nodes()
-  std::string after_;                           // the walk's place in the catalog
+  ItemNumber walked_ = 0;                       // in the catalog: the walk goes on there
   bool last_listed_ = false;
   bool walk_due_ = false;  // after this one: what belongs where has changed
   std::uint64_t list_job_ = 0;

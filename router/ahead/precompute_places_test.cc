@@ -8,6 +8,7 @@
 #include <set>
 
 #include "router/ahead/precompute.h"
+#include "runtime/actor/catalog_test.h"
 
 namespace troupe::router {
 namespace {
@@ -45,7 +46,7 @@ struct Placed {
   int computed = 0, pulled = 0, killed = 0;
   std::set<NodeId> full;         // keep nothing of the walk
   std::string poison;            // an item
-  std::string last_listed = "";  // the catalog is slow behind this one
+  ItemNumber listed_to = 0;      // the catalog is slow from this one on
 
   std::vector<Item> catalog() const {
     std::vector<Item> items;
@@ -62,13 +63,10 @@ struct Placed {
     }
   }
   void list(std::uint64_t job, const ListItems& asked) {
-    if (!last_listed.empty() && asked.after == last_listed) return;
-    const std::vector<Item> all = catalog();
-    auto next = std::ranges::find(all, asked.after, &Item::id);
-    next = next == all.end() ? all.begin() : next + 1;
-    ItemList page;
-    while (page.items.size() < asked.count && next != all.end()) page.items.push_back(*next++);
-    page.last = next == all.end();
+    if (listed_to > 0 && asked.from == listed_to) return;
+    ItemList page = list_of(catalog(), asked.from + asked.count >= 40);
+    page.items.erase(page.items.begin(), page.items.begin() + asked.from);
+    page.items.resize(std::min<std::size_t>(page.items.size(), asked.count));
     act([&](Turn turn) { precompute.on_listed(turn, job, page); });
   }
   void answer(NodeId node, const Message& message) {
@@ -137,7 +135,7 @@ struct Placed {
   }
   void request(int n, int times) {
     for (int i = 0; i < times; ++i)
-      act([&](Turn turn) { precompute.note_accesses(turn, std::vector<Item>{item(n)}); });
+      act([&](Turn turn) { precompute.note_accesses(turn, views(std::vector{item(n)})); });
   }
   std::set<NodeId> holders(int n) { return index[item(n).block]; }
   void check(const std::set<NodeId>& there) {
@@ -256,7 +254,7 @@ TEST_CASE("hot and put items displace others on a node that is full, the walk do
 }
 
 TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
-  Placed p{.refresh = quick, .full = {2}, .last_listed = "item 10"};
+  Placed p{.refresh = quick, .full = {2}, .listed_to = 10};
   p.start({1, 2});
   p.run(10);
   CHECK(p.precompute.state() == "running");

@@ -6,11 +6,11 @@
 
 namespace troupe::router {
 
-void Precompute::note_accesses(Turn turn, std::span<const Item> items) {
+void Precompute::note_accesses(Turn turn, std::span<const ItemView> items) {
   if (stage_ == Stage::off || !places_.planned()) return;
   const std::size_t hot_before = places_.hot(), waiting_before = changed_.size();
-  for (const Item& item : items)
-    if (places_.touch(item)) refresh(item);
+  for (const ItemView& item : items)
+    if (places_.touch(item)) refresh(item.copy());
   if (places_.hot() != hot_before) turn.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
   if (changed_.size() > waiting_before) work(turn);
 }

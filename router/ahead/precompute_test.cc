@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "runtime/actor/catalog_test.h"
 #include "runtime/actor/core_probe.h"
 
 namespace troupe::router {
@@ -58,7 +59,7 @@ struct Bench {
     return std::nullopt;
   }
   void list(std::int64_t us, std::vector<Item> items, bool last) {
-    precompute.on_listed(at(us), listing()->first, ItemList{std::move(items), last});
+    precompute.on_listed(at(us), listing()->first, list_of(std::move(items), last));
   }
   void find(std::int64_t us, std::vector<std::uint8_t> counts) {
     precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, {}, std::move(counts)});
@@ -258,7 +259,7 @@ struct Cluster {
       if (const auto* start = std::get_if<Effects::Start>(&effect)) job = start->job;
     for (std::size_t i = 1; i < ready_ones.size(); ++i) ready(ready_ones[i]);
     const std::uint64_t lookup = next_id;
-    precompute.on_listed(at(2), job, ItemList{{item(1), item(2), item(3), item(4)}, true});
+    precompute.on_listed(at(2), job, list_of({item(1), item(2), item(3), item(4)}, true));
     precompute.on_found(at(3), BlocksFound{lookup, {}, {0, 0, 0, 0}});
   }
 };
@@ -384,7 +385,7 @@ struct BadItems {
       if (const auto* listing = std::get_if<Effects::Start>(&effect)) job = listing->job;
     std::vector<Item> items;
     for (int n = 0; n < 40; ++n) items.push_back(item(n));
-    precompute.on_listed(turn(), job, ItemList{items, true});
+    precompute.on_listed(turn(), job, list_of(items, true));
     take_effects();
   }
   void answer(NodeId node, const Execute& chunk) {

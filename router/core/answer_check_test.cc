@@ -11,7 +11,7 @@ Flight ranking() {
   Flight flight;
   flight.pinned.model_version = "m";
   flight.sent.resize(3);
-  flight.work = RankWork{.items = std::vector<Item>(2)};
+  flight.work = RankWork{.items = std::vector<ItemView>(2)};
   return flight;
 }
 Executed answer(std::vector<ScoreRow> rows, std::size_t segments = 3, const std::string& model = "m") {

@@ -50,7 +50,8 @@ struct RankWork {
   RankRequest request;
   Policy policy = Policy::bat;
   bool pinned_again = false;
-  std::vector<Item> items;
+  CatalogPointer catalog;       // where the items lie
+  std::vector<ItemView> items;  // the candidates
   FittedHistory history;
   std::optional<HeldBlocks> held;
   Prefix prefix = Prefix::none;

@@ -44,9 +44,14 @@ placement::Work RouterCore::work_at(NodeId node, const Flight& flight, Prefix pr
   const RankWork& work = std::get<RankWork>(flight.work);
   const auto user_tokens = static_cast<double>(work.history.tokens.size());
   double tokens = user_tokens;
+<<<<<<< ours
   for (const Item& item : work.items) tokens += static_cast<double>(item.tokens.size());
   if (work.held) tokens = work.held->new_tokens(node, prefix, user_tokens, work.items);
   return config_.costs.computed(tokens, 0) + config_.costs.passes(1);
+=======
+  for (const ItemView& item : work.items) tokens += static_cast<double>(item.tokens.size());
+  return tokens;
+>>>>>>> theirs
 }
 
 // Among the workers that were considered at admission and the one that holds most; when none of them is left,

@@ -136,8 +136,13 @@ class RouterCore final : public Core {
   void on_found(Turn turn, const BlocksFound& found);
   void choose_plan(Turn turn, Flight& flight);
   NameContext names_of(const Flight& flight) const;
+<<<<<<< ours
   void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
                     RankPlan& plan) const;
+=======
+  void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const ItemView> items,
+                    std::vector<PlannedSegment>& segments) const;
+>>>>>>> theirs
   PlanChoice plan_at(NodeId node, const RankWork& work) const;
   Prefix prefix_at(NodeId node, const RankWork& work) const;
   Execute plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const;

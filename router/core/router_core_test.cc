@@ -157,7 +157,7 @@ TEST_CASE("who or what is unknown is named") {
   CHECK(b.refused() == "404 unknown_user");
   b.rank(2, 2);
   found = test_features();
-  found.items[1].reset();
+  found.items[1] = no_item;
   b.find(3, found);
   CHECK(b.refused() == "404 unknown_item");
   CHECK(b.probe.sent<Refused>()[0].refusal.where == "candidates[1]");
@@ -170,12 +170,12 @@ TEST_CASE("who or what is unknown is named") {
 TEST_CASE("what the model cannot take is refused before it is computed") {
   RouterBench b;
   b.rank(0, 1);
-  Features found = test_features();
-  found.items[0] = test_item("a", 60);  // 2 + 1 + 60 + 1 + 1 > 64
+  const ProfilePointer user = test_features().user;
+  Features found = features_of(user, {test_item("a", 60), test_item("b")});  // 2 + 1 + 60 + 1 + 1 > 64
   b.find(1, found);
   CHECK(b.refused() == "422 too_long");
   b.rank(2, 2);
-  found.items[0] = test_item("a", 58);
+  found = features_of(user, {test_item("a", 58), test_item("b")});
   b.find(3, found);
   CHECK(b.refused() == "413 too_many_tokens");
   b.rank(4, 3, "no such policy");
@@ -313,7 +313,7 @@ TEST_CASE("a put item is computed ahead under the name that requests will ask fo
   CoreProbe probe(core);
   probe.start();
   probe.receive(1, {1, Role::kv_worker}, StatusReply{1, 1, Role::kv_worker, true});
-  probe.done(2, probe.started<ListItems>().at(0).first, ItemList{{}, true});
+  probe.done(2, probe.started<ListItems>().at(0).first, ItemList{.last = true});
   probe.receive(3, door, PutItem{4, "x", "", {5, 6}, 6});
   probe.done(4, probe.started<Write>().at(0).first, Written{1});
   const auto lookup = probe.sent<LookupBlocks>().at(0);
@@ -342,7 +342,7 @@ TEST_CASE("items that many requests ask for are hot, and are brought to all work
   for (const NodeId node : {1, 2}) {
     b.beat(1, node, beat_of(5));
     b.probe.receive(1, {node, Role::kv_worker}, StatusReply{1, node, Role::kv_worker, true});
-    for (const auto& [job, work] : b.probe.started<ListItems>()) b.probe.done(1, job, ItemList{{}, true});
+    for (const auto& [job, work] : b.probe.started<ListItems>()) b.probe.done(1, job, ItemList{.last = true});
   }
   for (RequestId id = 1; id <= 9; ++id) {
     b.send(2, id);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "router/core/router_core.h"
+#include "runtime/actor/catalog_test.h"
 #include "runtime/actor/core_probe.h"
 
 namespace troupe::router {
@@ -44,9 +45,8 @@ inline Item test_item(const std::string& id, std::size_t tokens = 4) {
 }
 // A user with a history of `tokens` tokens and two items of four tokens each.
 inline Features test_features(std::uint32_t tokens = 20) {
-  return {Profile{7, std::vector<Token>(tokens, 30), std::vector<std::uint32_t>(tokens, 1)},
-          {test_item("a"), test_item("b")},
-          "catalog 1"};
+  const Profile user{7, std::vector<Token>(tokens, 30), std::vector<std::uint32_t>(tokens, 1)};
+  return features_of(std::make_shared<const Profile>(user), {test_item("a"), test_item("b")}, "catalog 1");
 }
 inline Heartbeat beat_of(Incarnation incarnation, std::uint64_t executed = 0) {
   Heartbeat beat{.incarnation = incarnation, .lanes = 1, .plans_executed = executed};

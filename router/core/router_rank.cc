@@ -11,9 +11,9 @@
 namespace troupe::router {
 namespace {
 
-std::uint32_t sum(const std::vector<Item>& items) {
+std::uint32_t sum(std::span<const ItemView> items) {
   std::size_t tokens = 0;
-  for (const Item& item : items) tokens += item.tokens.size();
+  for (const ItemView& item : items) tokens += item.tokens.size();
   return static_cast<std::uint32_t>(tokens);
 }
 
@@ -55,7 +55,7 @@ void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result)
     return find_features(turn, flight);
   }
   const auto& features = std::get<Features>(result);
-  catalog_version_ = features.catalog_version;
+  catalog_version_ = features.catalog->version();
   if (const auto refusal = take_features(work, features)) return refuse_flight(turn, flight, *refusal);
   work.reply.timings.features = (turn.now - flight.stage_began).us;
   flight.fingerprint = fingerprint(work.request, features.user->version);
@@ -75,13 +75,15 @@ std::optional<Refusal> RouterCore::take_features(RankWork& work, const Features&
                    "a user that was put or imported"};
   std::size_t unknown = 0, first = 0;
   for (std::size_t i = candidates.size(); i-- > 0;)
-    if (!features.items[i]) ++unknown, first = i;
+    if (features.items[i] == no_item) ++unknown, first = i;
   if (unknown > 0)
     return Refusal{404, "unknown_item",
                    "item \"" + candidates[first] + "\" is not in the catalog (unknown items: " +
                        std::to_string(unknown) + " of " + std::to_string(candidates.size()) + ")",
                    "candidates[" + std::to_string(first) + "]", "items of the catalog"};
-  for (const auto& item : features.items) work.items.push_back(*item);
+  work.catalog = features.catalog;
+  work.items.reserve(features.items.size());
+  for (const ItemNumber item : features.items) work.items.push_back(features.catalog->item(item));
 
   const std::size_t longest = item_tokens_max(work.items);
   const std::size_t least = positions_without_history(config_.form, longest);
@@ -95,7 +97,7 @@ std::optional<Refusal> RouterCore::take_features(RankWork& work, const Features&
     return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
                    "candidates", "at most " + std::to_string(config_.limits.request_tokens_max)};
   work.reply.profile_version = features.user->version;
-  work.reply.catalog_version = features.catalog_version;
+  work.reply.catalog_version = features.catalog->version();
   return std::nullopt;
 }
 
@@ -108,7 +110,7 @@ void RouterCore::look_up(Turn turn, Flight& flight, NodeId leader) {
   LookupBlocks lookup{.id = flight.serial, .user = user_key(request.tenant, request.user)};
   if (!user.empty()) lookup.user_block = user_block(config_.form, names_of(flight), request.tenant, user);
   lookup.user_tokens = static_cast<std::uint32_t>(user.size());
-  for (const Item& item : work.items) lookup.item_blocks.push_back(item.block);
+  for (const ItemView& item : work.items) lookup.item_blocks.push_back(item.block);
   lookup.prefer = flight.candidates;
   flight.stage = Stage::lookup;
   flight.stage_began = turn.now;
@@ -147,8 +149,13 @@ NameContext RouterCore::names_of(const Flight& flight) const {
 }
 
 // Says of each block that the node lacks where else it is.
+<<<<<<< ours
 void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
                               RankPlan& plan) const {
+=======
+void RouterCore::name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const ItemView> items,
+                              std::vector<PlannedSegment>& segments) const {
+>>>>>>> theirs
   if (pull_cost_.share() >= 1) return;  // computing is quicker
   const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
     if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;

@@ -50,7 +50,7 @@ double HeldBlocks::missing_item(NodeId node, std::size_t item) const {
 }
 
 double HeldBlocks::new_tokens(NodeId node, Prefix prefix, double user_tokens,
-                              std::span<const Item> items) const {
+                              std::span<const ItemView> items) const {
   double tokens = user_tokens * (prefix == Prefix::user ? missing_user(node) : 1);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const double share = prefix == Prefix::item ? missing_item(node, i) : 1;

@@ -25,7 +25,7 @@ class HeldBlocks {
   // What a node would have to do for a block, of 0 (it has it) over the share of a pull to 1 (compute it).
   double missing_user(NodeId node) const;
   double missing_item(NodeId node, std::size_t item) const;
-  double new_tokens(NodeId node, Prefix prefix, double user_tokens, std::span<const Item> items) const;
+  double new_tokens(NodeId node, Prefix prefix, double user_tokens, std::span<const ItemView> items) const;
   const BlocksFound& found() const { return found_; }
 
  private:

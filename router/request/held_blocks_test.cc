@@ -9,9 +9,10 @@ namespace {
 // the last at 4.
 BlocksFound found() { return {1, {3, 4}, {2, 1, 0, 1}, {2, 4, 2, 4}}; }
 
-std::vector<Item> items() {
-  std::vector<Item> list(4);
-  for (Item& item : list) item.tokens.assign(8, 1);
+std::vector<ItemView> items() {
+  static const std::vector<Token> tokens(8, 1);
+  std::vector<ItemView> list(4);
+  for (ItemView& item : list) item.tokens = tokens;
   return list;
 }
 

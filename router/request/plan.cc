@@ -39,9 +39,9 @@ std::vector<BlockName> system_names(const PromptForm& form, const NameContext& c
 
 }  // namespace
 
-std::size_t item_tokens_max(std::span<const Item> items) {
+std::size_t item_tokens_max(std::span<const ItemView> items) {
   std::size_t tokens = 0;
-  for (const Item& item : items) tokens = std::max(tokens, item.tokens.size());
+  for (const ItemView& item : items) tokens = std::max(tokens, item.tokens.size());
   return tokens;
 }
 
@@ -88,7 +88,7 @@ BlockName user_block(const PromptForm& form, const NameContext& context, std::st
 }
 
 RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix prefix, std::string_view tenant,
-                   std::string_view user, const FittedHistory& history, std::span<const Item> items) {
+                   std::string_view user, const FittedHistory& history, std::span<const ItemView> items) {
   TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
   const std::int32_t after_system = length(form.system);
   const std::int32_t user_length = length(history.tokens);
@@ -105,9 +105,15 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
 
   const Sees items_see = segments.all();
   const std::int32_t items_start = after_system + (prefix == Prefix::item ? 0 : user_length);
+<<<<<<< ours
   for (const Item& item : items) {
     SegmentBlock reuse;
     if (prefix == Prefix::item) reuse = {item.block, item.id};
+=======
+  for (const ItemView& item : items) {
+    Segments::Reuse reuse;
+    if (prefix == Prefix::item) reuse = {item.block, std::string(item.id)};
+>>>>>>> theirs
     segments.add(SegmentKind::item, item.tokens, items_start, items_see, std::move(reuse));
   }
   if (prefix == Prefix::item)
@@ -116,12 +122,20 @@ RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix pr
   segments.add(SegmentKind::instruction, form.instruction, tail, segments.all());
   segments.add(SegmentKind::discriminant, form.discriminant, tail + length(form.instruction), segments.all());
 
+<<<<<<< ours
   Readout readout{static_cast<std::uint32_t>(segments.blocks.size() - 1),
                   static_cast<std::uint32_t>(form.discriminant.size() - 1),
                   {}};
   for (const Item& item : items) readout.rows.push_back(item.identifier);
   segments.plan.readouts.push_back(std::move(readout));
   return {std::move(segments.plan), std::move(segments.blocks), history.cut};
+=======
+  PlannedReadout readout{static_cast<std::uint32_t>(segments.list.size() - 1),
+                         static_cast<std::uint32_t>(form.discriminant.size() - 1),
+                         {}};
+  for (const ItemView& item : items) readout.rows.push_back(item.identifier);
+  return {std::move(segments.list), {std::move(readout)}, history.cut};
+>>>>>>> theirs
 }
 
 Execute score_plan(const ScoreRequest& request) {

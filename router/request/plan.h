@@ -34,7 +34,7 @@ struct RankPlan {
   std::uint32_t history_cut = 0;         // events dropped, oldest first
 };
 
-std::size_t item_tokens_max(std::span<const Item> items);  // 0 if there are none
+std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are none
 // Positions that a prompt with this longest item and no history takes.
 std::size_t positions_without_history(const PromptForm& form, std::size_t item_tokens_max);
 
@@ -54,7 +54,7 @@ BlockName user_block(const PromptForm& form, const NameContext& context, std::st
                      std::span<const Token> user_tokens);
 
 RankPlan rank_plan(const PromptForm& form, const NameContext& context, Prefix prefix, std::string_view tenant,
-                   std::string_view user, const FittedHistory& history, std::span<const Item> items);
+                   std::string_view user, const FittedHistory& history, std::span<const ItemView> items);
 
 // Scores of label tokens after query + item (the plan "candidates" of segments.md): the query once, each item
 // after it, read at its last token. Such blocks belong to one request only, so none has a name.

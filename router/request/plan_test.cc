@@ -34,8 +34,13 @@ std::vector<Item> candidates(std::initializer_list<std::size_t> lengths) {
 
 TEST_CASE("user prefix: positions and sight are those of the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
+<<<<<<< ours
   const auto plan = rank_plan(games(), context, Prefix::user, "t", "ann", history, candidates({4, 4}));
   const auto& s = plan.plan.segments;
+=======
+  const auto plan = rank_plan(games(), context, Prefix::user, "t", "ann", history, views(candidates({4, 4})));
+  const auto& s = plan.segments;
+>>>>>>> theirs
   REQUIRE(s.size() == 6);  // system, user (U = 13), two items, instruction, discriminant
   CHECK(s[0].start == 0);
   CHECK(s[0].sees == Sees{});
@@ -58,8 +63,13 @@ TEST_CASE("user prefix: positions and sight are those of the model's description
 
 TEST_CASE("item prefix: positions and sight are those of the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
+<<<<<<< ours
   const auto plan = rank_plan(games(), context, Prefix::item, "t", "ann", history, candidates({4, 2}));
   const auto& s = plan.plan.segments;
+=======
+  const auto plan = rank_plan(games(), context, Prefix::item, "t", "ann", history, views(candidates({4, 2})));
+  const auto& s = plan.segments;
+>>>>>>> theirs
   REQUIRE(s.size() == 6);  // system, two items, user, instruction, discriminant
   for (std::size_t item : {1, 2}) {
     CHECK(s[item].kind == SegmentKind::item);
@@ -79,6 +89,7 @@ TEST_CASE("item prefix: positions and sight are those of the model's description
 TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const FittedHistory history = fit_history(games(), history_of(2), 4);
   const auto items = candidates({4, 4});
+<<<<<<< ours
   const auto up = rank_plan(games(), context, Prefix::user, "t", "ann", history, items);
   CHECK(up.blocks[0].name == system_block(games(), context));
   CHECK(up.blocks[1].name == user_block(games(), context, "t", history.tokens));
@@ -94,6 +105,28 @@ TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const auto none = rank_plan(games(), context, Prefix::none, "t", "ann", history, items);
   for (const SegmentBlock& block : none.blocks) CHECK_FALSE(block.name.has_value());
   CHECK(none.plan == up.plan);  // otherwise it is the user plan
+=======
+  const auto up = rank_plan(games(), context, Prefix::user, "t", "ann", history, views(items)).segments;
+  CHECK(up[0].block == system_block(games(), context));
+  CHECK(up[1].block == user_block(games(), context, "t", history.tokens));
+  CHECK(up[1].owner == user_key("t", "ann"));
+  for (std::size_t i = 2; i < up.size(); ++i) CHECK_FALSE(up[i].block.has_value());
+
+  const auto ip = rank_plan(games(), context, Prefix::item, "t", "ann", history, views(items)).segments;
+  CHECK(ip[0].block == system_block(games(), context));
+  CHECK(ip[1].block == items[0].block);
+  CHECK(ip[1].owner == "item 0");
+  for (std::size_t i = 3; i < ip.size(); ++i) CHECK_FALSE(ip[i].block.has_value());
+
+  auto none = rank_plan(games(), context, Prefix::none, "t", "ann", history, views(items)).segments;
+  for (const auto& segment : none) CHECK_FALSE(segment.block.has_value());
+  REQUIRE(none.size() == up.size());
+  for (std::size_t i = 0; i < none.size(); ++i) {  // otherwise it is the user plan
+    none[i].block = up[i].block;
+    none[i].owner = up[i].owner;
+  }
+  CHECK(none == up);
+>>>>>>> theirs
 }
 
 TEST_CASE("names of users are salted by tenant, names of items are not") {
@@ -117,7 +150,7 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   const FittedHistory fitted = fit_history(form, history_of(5), 4);
   CHECK(fitted.cut == 3);
   CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
-  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, candidates({4}));
+  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, views(candidates({4})));
   CHECK(plan.history_cut == 3);
   const auto& last = plan.plan.segments.back();
   CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=
@@ -137,6 +170,7 @@ TEST_CASE("a model without a system prompt and an empty history has no empty seg
   form.system.clear();
   form.user.clear();
   const FittedHistory history = fit_history(form, {}, 4);
+<<<<<<< ours
   const auto plan = rank_plan(form, context, Prefix::item, "", "ann", history, candidates({4}));
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].start == 0);
@@ -144,6 +178,15 @@ TEST_CASE("a model without a system prompt and an empty history has no empty seg
   CHECK(plan.plan.segments[1].start == 4);
   CHECK(plan.plan.segments[2].start == 7);
   CHECK(plan.plan.readouts[0].segment == 2);
+=======
+  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", history, views(candidates({4})));
+  REQUIRE(plan.segments.size() == 3);
+  CHECK(plan.segments[0].start == 0);
+  CHECK(plan.segments[0].sees == Indices{});
+  CHECK(plan.segments[1].start == 4);
+  CHECK(plan.segments[2].start == 7);
+  CHECK(plan.readouts[0].segment == 2);
+>>>>>>> theirs
 }
 
 // The segments that the model's own reference used for one request, against ours from the same features.
@@ -163,8 +206,13 @@ void check_golden(const nlohmann::json& request, const char* plan, Prefix prefix
     }
   }
   const FittedHistory history = fit_history(games(), profile, 4);
+<<<<<<< ours
   const auto ours = rank_plan(games(), context, prefix, "", "ann", history, items);
   REQUIRE(ours.plan.segments.size() == expected.size());
+=======
+  const auto ours = rank_plan(games(), context, prefix, "", "ann", history, views(items));
+  REQUIRE(ours.segments.size() == expected.size());
+>>>>>>> theirs
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
     CHECK(ours.plan.segments[i].tokens == expected[i]["tokens"].get<std::vector<Token>>());

@@ -22,10 +22,10 @@ double segment_cost(double tokens, double before, double attention_share) {
 
 }  // namespace
 
-PromptSizes PromptSizes::of(std::size_t system_tokens, std::size_t user_tokens, std::span<const Item> items) {
+PromptSizes PromptSizes::of(std::size_t system_tokens, std::size_t user_tokens, std::span<const ItemView> items) {
   PromptSizes sizes{static_cast<double>(system_tokens), static_cast<double>(user_tokens), {}};
   sizes.items.reserve(items.size());
-  for (const Item& item : items) sizes.items.push_back(static_cast<double>(item.tokens.size()));
+  for (const ItemView& item : items) sizes.items.push_back(static_cast<double>(item.tokens.size()));
   return sizes;
 }
 

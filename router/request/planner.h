@@ -26,7 +26,7 @@ struct PromptSizes {
   double system = 0, user = 0;
   std::vector<double> items;
 
-  static PromptSizes of(std::size_t system_tokens, std::size_t user_tokens, std::span<const Item> items);
+  static PromptSizes of(std::size_t system_tokens, std::size_t user_tokens, std::span<const ItemView> items);
 };
 
 // What has to be computed, of 0 (all is there) to 1 (nothing is).

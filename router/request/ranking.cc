@@ -22,7 +22,7 @@ std::vector<double> softmax(std::span<const double> scores) {
   return shares;
 }
 
-std::vector<RankedItem> rank_items(std::span<const Item> items, std::span<const double> scores,
+std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<const double> scores,
                                    std::uint32_t top_k) {
   TROUPE_CHECK(items.size() == scores.size(), "one score per candidate");
   const std::vector<double> probabilities = softmax(scores);
@@ -33,7 +33,7 @@ std::vector<RankedItem> rank_items(std::span<const Item> items, std::span<const 
   if (top_k > 0 && top_k < order.size()) order.resize(top_k);
   std::vector<RankedItem> ranked;
   for (const std::size_t i : order)
-    ranked.push_back({items[i].id, items[i].title, scores[i], probabilities[i]});
+    ranked.push_back({std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i]});
   return ranked;
 }
 

@@ -16,7 +16,7 @@ std::vector<double> softmax(std::span<const double> scores);
 
 // Best first, ties by candidate order; the first `top_k` of them, or all if it is 0. One finite score per
 // item; the probabilities are over all items, whether returned or not.
-std::vector<RankedItem> rank_items(std::span<const Item> items, std::span<const double> scores,
+std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<const double> scores,
                                    std::uint32_t top_k);
 
 }  // namespace troupe::router

@@ -16,7 +16,7 @@ std::vector<Item> items(std::initializer_list<const char*> ids) {
 
 TEST_CASE("items come best first, and ties in the order of the candidates") {
   const auto list = items({"a", "b", "c", "d"});
-  const auto ranked = rank_items(list, std::vector<double>{1, 3, 1, 2}, 0);
+  const auto ranked = rank_items(views(list), std::vector<double>{1, 3, 1, 2}, 0);
   REQUIRE(ranked.size() == 4);
   CHECK(ranked[0].id == "b");
   CHECK(ranked[0].title == "the b");
@@ -27,11 +27,11 @@ TEST_CASE("items come best first, and ties in the order of the candidates") {
 
 TEST_CASE("top_k cuts the list but not the probabilities") {
   const auto list = items({"a", "b", "c"});
-  const auto ranked = rank_items(list, std::vector<double>{0, 0, std::log(2.0)}, 1);
+  const auto ranked = rank_items(views(list), std::vector<double>{0, 0, std::log(2.0)}, 1);
   REQUIRE(ranked.size() == 1);
   CHECK(ranked[0].id == "c");
   CHECK(ranked[0].probability == doctest::Approx(0.5));
-  CHECK(rank_items(list, std::vector<double>{1, 2, 3}, 9).size() == 3);
+  CHECK(rank_items(views(list), std::vector<double>{1, 2, 3}, 9).size() == 3);
 }
 
 TEST_CASE("a softmax of huge scores neither overflows nor vanishes") {

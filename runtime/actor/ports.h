@@ -3,11 +3,13 @@
 // `Done`. A port does its work in one blocking call; the host decides on which thread (CAF) or at what
 // virtual cost (simulation), so ports hold no policy.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "runtime/actor/catalog.h"
 #include "runtime/actor/coordination.h"
 #include "runtime/actor/messages.h"
 
@@ -22,13 +24,7 @@ struct Profile {
   std::vector<std::uint32_t> events;  // tokens of each history event, oldest first; sums to tokens.size()
   bool operator==(const Profile&) const = default;
 };
-struct Item {
-  std::string id, title;
-  std::vector<Token> tokens;
-  Token identifier = -1;
-  BlockName block;  // of its item-prefix block under the loaded model
-  bool operator==(const Item&) const = default;
-};
+using ProfilePointer = std::shared_ptr<const Profile>;
 
 struct FindFeatures {
   std::string tenant, user;
@@ -36,11 +32,11 @@ struct FindFeatures {
   std::string model_version;    // whose block names the items carry; "": the port's own
   std::string catalog_version;  // that the request is pinned to; "": the present one
 };
-// One consistent state of the profile and of the catalog (promise 4).
+// One consistent state of the profile and of the catalog (promise 4), shared with whoever else sees it.
 struct Features {
-  std::optional<Profile> user;
-  std::vector<std::optional<Item>> items;  // parallel to FindFeatures::items
-  std::string catalog_version;
+  ProfilePointer user;            // null: there is none
+  CatalogPointer catalog;
+  std::vector<ItemNumber> items;  // in `catalog`; parallel to FindFeatures::items, no_item where there is none
 };
 // Answered by Written or Refusal. PutUser fails with `unknown_item` if its history names one.
 struct Write {
@@ -49,13 +45,14 @@ struct Write {
 struct Written {
   std::uint64_t version = 0;
 };
-// The catalog in order of id, a page at a time: what the background precomputation walks over.
+// The present catalog in order of number, a page at a time: what the background precomputation walks over.
 struct ListItems {
-  std::string after;  // exclusive; "" from the start
+  ItemNumber from = 0;
   std::uint32_t count = 0;
 };
 struct ItemList {
-  std::vector<Item> items;
+  CatalogPointer catalog;
+  std::vector<ItemNumber> items;
   bool last = false;
 };
 

@@ -1,33 +1,23 @@
 #pragma once
 // A router's own copy of a catalog that lives elsewhere, in memory, each item with the name of its block. It
-// follows the store from version to version and remembers for a while what each step replaced, so that a
+// follows the store from version to version and keeps the snapshots of its last steps for a while, so that a
 // request can be answered from exactly the version that its profile was read at, although other lanes have
 // moved on in between. Pure: nothing here talks to the store.
 #include <cstdint>
 #include <deque>
-#include <map>
-#include <memory>
+#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "runtime/actor/ports.h"
+#include "runtime/features/stored_catalog.h"
 
 namespace troupe {
-
-struct MirroredItem {
-  Item item;
-  std::uint64_t version = 0;  // the catalog version that wrote it
-};
-using ItemPointer = std::shared_ptr<const MirroredItem>;
 
 struct CatalogChange {
   std::string id;
   std::uint64_t version = 0;
-  ItemPointer item;  // null: it is gone
+  std::optional<Item> item;  // none: it is gone
 };
 
 // Equal versions mean equal contents only within one lineage: a store that came back from a restart may have
@@ -39,16 +29,18 @@ struct CatalogPosition {
   bool operator==(const CatalogPosition&) const = default;
 };
 
-// Thread-safe.
+// Thread-safe. Everything but a whole catalog takes as long as its changes.
 class CatalogMirror {
  public:
-  // More than `items_max` items are left out and counted. `history_max`: items that steps replaced, in all.
+  // More than `items_max` items are left out and counted. `history_max`: leaves of the catalog that are kept only
+  // because earlier snapshots have them (stored_catalog.h; some kilobytes each).
   CatalogMirror(std::uint64_t items_max, std::size_t history_max)
       : items_max_(items_max), history_max_(history_max) {}
 
   CatalogPosition position() const;
   std::uint64_t items() const;
   std::uint64_t left_out() const;
+  StoredCatalogPointer present() const;
 
   // A whole catalog, in order of version, an id at its last place. Nothing if this lineage is here already,
   // as new or newer.
@@ -57,26 +49,29 @@ class CatalogMirror {
   // another lineage or stands before `from`.
   void advance(const CatalogPosition& from, std::uint64_t to, std::span<const CatalogChange> changes);
 
-  // The items as they stood at `at`, null where there was none; absent if that is not known (any more). The
-  // mirror knows the positions at which it stood itself, and version 0 of every lineage.
-  std::optional<std::vector<ItemPointer>> read(const CatalogPosition& at,
-                                               std::span<const std::string> ids) const;
-  ItemList list(const ListItems& wanted) const;  // of the present position
+  // The catalog as it stood at `at`; null if that is not known (any more). The mirror knows the positions at which it
+  // stood itself, and version 0 of every lineage.
+  StoredCatalogPointer at(const CatalogPosition& position) const;
+  // As it stood after these changes on top of `from`, whether the mirror has stood there or not; null if `from` is not
+  // known. The mirror stays where it is.
+  StoredCatalogPointer branch(const CatalogPosition& from, std::uint64_t to,
+                              std::span<const CatalogChange> changes) const;
 
  private:
   struct Step {
-    std::uint64_t from = 0;                                   // where the mirror stood
-    std::vector<std::pair<std::string, ItemPointer>> before;  // what the step replaced
+    StoredCatalogPointer before;
+    std::size_t leaves = 0;  // that are in no later snapshot
   };
-  using Items = std::map<std::string, ItemPointer, std::less<>>;
 
-  ItemPointer put(Items& items, const CatalogChange& change);  // what was there
+  StoredCatalogPointer find(const CatalogPosition& position) const;
+  std::uint64_t apply(CatalogWriter& writer, std::span<const CatalogChange> changes) const;  // items left out
   void trim_history();
 
   const std::uint64_t items_max_;
   const std::size_t history_max_;
-  mutable std::shared_mutex mutex_;  // guards all below; held for memory only
-  Items items_;
+  const StoredCatalogPointer empty_ = std::make_shared<const StoredCatalog>();
+  mutable std::mutex mutex_;  // guards all below; held for memory only
+  CatalogWriter writer_;      // what it published last is of `position_`
   CatalogPosition position_;
   std::deque<Step> history_;  // oldest first; the last one led to the present position
   std::size_t history_size_ = 0;

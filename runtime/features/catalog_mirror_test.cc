@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <random>
 
 using namespace troupe;
@@ -9,22 +10,24 @@ using namespace troupe;
 namespace {
 
 CatalogChange put(const std::string& id, std::uint64_t version) {
-  return {id, version,
-          std::make_shared<MirroredItem>(
-              MirroredItem{{.id = id, .identifier = static_cast<Token>(version)}, version})};
+  return {id, version, Item{.id = id, .identifier = static_cast<Token>(version)}};
 }
-CatalogChange gone(const std::string& id, std::uint64_t version) { return {id, version, nullptr}; }
+CatalogChange gone(const std::string& id, std::uint64_t version) { return {id, version, std::nullopt}; }
 CatalogPosition at(std::uint64_t version) { return {"run", "origin", version}; }
 
+std::string text_of(const StoredCatalog& catalog, const std::vector<std::string>& ids) {
+  std::string text;
+  for (const std::string& id : ids) {
+    const ItemNumber item = catalog.find(id);
+    text += id + (item != no_item ? std::to_string(catalog.written(item)) : "-") + " ";
+  }
+  return text;
+}
 // "a3 b- " : a as version 3 wrote it, no b; "?": not known.
 std::string seen(const CatalogMirror& mirror, const CatalogPosition& position,
                  const std::vector<std::string>& ids) {
-  const auto items = mirror.read(position, ids);
-  if (!items) return "?";
-  std::string text;
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    text += ids[i] + ((*items)[i] ? std::to_string((*items)[i]->version) : "-") + " ";
-  return text;
+  const auto catalog = mirror.at(position);
+  return catalog ? text_of(*catalog, ids) : "?";
 }
 
 struct Filled {
@@ -75,6 +78,25 @@ TEST_CASE_FIXTURE(Filled,
   CHECK(mirror.items() == 1);
   CHECK(seen(mirror, {"next", "origin", 1}, {"a", "z"}) == "a- z1 ");
   CHECK(seen(mirror, at(2), {"a"}) == "?");
+}
+
+TEST_CASE_FIXTURE(Filled, "changes on top of a known position are read where the mirror never stood, and move nothing") {
+  mirror.advance(at(2), 5, std::vector{put("b", 4), put("n", 5)});
+  const auto branch = mirror.branch(at(2), 4, std::vector{put("m", 3), put("b", 4)});
+  REQUIRE(branch);
+  CHECK(text_of(*branch, {"a", "b", "m", "n"}) == "a1 b4 m3 n- ");
+  CHECK(branch->version() == "c4");
+  CHECK(seen(mirror, at(5), {"a", "b", "m", "n"}) == "a1 b4 m- n5 ");
+  CHECK(seen(mirror, at(4), {"a"}) == "?");
+  CHECK_FALSE(mirror.branch(at(1), 4, {}));
+}
+
+TEST_CASE_FIXTURE(Filled, "an item keeps its number when the whole catalog is read again") {
+  const ItemNumber a = mirror.present()->find("a"), b = mirror.present()->find("b");
+  mirror.replace({"next", "origin", 9}, std::vector{put("z", 7), put("b", 8)});
+  CHECK(mirror.present()->find("b") == b);
+  CHECK(mirror.present()->find("z") == a);  // its item is gone
+  CHECK(mirror.present()->find("a") == no_item);
 }
 
 TEST_CASE("items beyond the bound are left out and counted; changes of those that are in still count") {

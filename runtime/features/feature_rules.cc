@@ -1,5 +1,8 @@
 #include "runtime/features/feature_rules.h"
 
+#include <span>
+#include <utility>
+
 namespace troupe {
 namespace {
 
@@ -9,8 +12,6 @@ Refusal wrong_version(const char* code, const char* where, const std::string& as
 }
 
 }  // namespace
-
-std::string catalog_version_text(std::uint64_t version) { return "c" + std::to_string(version); }
 
 Refusal wrong_feature_job() {
   return {500, "wrong_port", "this job is not about features", "feature port",
@@ -36,26 +37,39 @@ std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string
   return wrong_version("wrong_model", "model_version", wanted.model_version, model);
 }
 
-std::optional<Refusal> check_catalog(const FindFeatures& wanted, const std::string& present) {
-  if (wanted.catalog_version.empty() || wanted.catalog_version == present) return {};
-  return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, present);
+JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog) {
+  if (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version())
+    return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, catalog->version());
+  std::vector<ItemNumber> items = find_all(*catalog, wanted.items);
+  return Features{std::move(user), std::move(catalog), std::move(items)};
 }
 
-std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const TokensOf& tokens_of,
+ItemList list_items(const ListItems& wanted, CatalogPointer catalog) {
+  ItemList page;
+  ItemNumber number = catalog->next(wanted.from);
+  for (; number != no_item && page.items.size() < wanted.count; number = catalog->next(number + 1))
+    page.items.push_back(number);
+  page.last = number == no_item;
+  page.catalog = std::move(catalog);
+  return page;
+}
+
+std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                Profile& profile) {
   if (auto fault = find_fault(put, limits)) return fault;
   profile.tokens = put.tokens;
   profile.events.assign(put.tokens.size(), 1);
   for (std::size_t i = 0; i < put.history.size(); ++i) {
-    const std::vector<Token>* tokens = tokens_of(put.history[i]);
-    if (!tokens) {
+    const ItemNumber number = catalog.find(put.history[i]);
+    if (number == no_item) {
       Refusal refusal = unknown_item();
       refusal.status = 422;
       refusal.where = "history[" + std::to_string(i) + "]";
       return refusal;
     }
-    profile.tokens.insert(profile.tokens.end(), tokens->begin(), tokens->end());
-    profile.events.push_back(static_cast<std::uint32_t>(tokens->size()));
+    const std::span<const Token> tokens = catalog.item(number).tokens;
+    profile.tokens.insert(profile.tokens.end(), tokens.begin(), tokens.end());
+    profile.events.push_back(static_cast<std::uint32_t>(tokens.size()));
   }
   return {};
 }

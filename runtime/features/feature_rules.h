@@ -3,7 +3,6 @@
 // reports.
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,22 +13,21 @@
 
 namespace troupe {
 
-std::string catalog_version_text(std::uint64_t version);  // "c7"
-
 Refusal wrong_feature_job();
 Refusal unknown_user();
 Refusal unknown_item();
 Refusal catalog_full(const FeatureLimits& limits);
 
-// Absent if they may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
+// Absent if it may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
 std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model);
-std::optional<Refusal> check_catalog(const FindFeatures& wanted, const std::string& present);
 
-// Fills tokens and events of `profile`. `tokens_of` gives an item's tokens, null if there is no such item,
-// and is asked for each event in order.
-using TokensOf = std::function<const std::vector<Token>*(const std::string& item)>;
-std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const TokensOf& tokens_of,
+// Fills tokens and events of `profile`, those of its history as `catalog` has them.
+std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                Profile& profile);
+
+// What a snapshot answers.
+JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);
+ItemList list_items(const ListItems& wanted, CatalogPointer catalog);
 
 [[noreturn]] void refuse_row(const char* kind, std::size_t row, const Refusal& refusal);
 [[noreturn]] void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure);

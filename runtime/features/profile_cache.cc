@@ -5,31 +5,47 @@ namespace {
 
 constexpr std::size_t entry_bytes = 512;  // list, map, and the position's texts
 
-std::size_t bytes_of(const std::string& key, const Profile& profile) {
-  return entry_bytes + 2 * key.size() + profile.tokens.size() * sizeof(Token) +
-         profile.events.size() * sizeof(std::uint32_t);
+std::size_t bytes_of(const std::string& key, const Profile* profile) {
+  const std::size_t of_profile =
+      profile ? profile->tokens.size() * sizeof(Token) + profile->events.size() * sizeof(std::uint32_t) : 0;
+  return entry_bytes + 2 * key.size() + of_profile;
 }
 
 }  // namespace
 
 void ProfileCache::put(const std::string& key, const Known& read) {
   const std::lock_guard lock(mutex_);
+  keep(key, read);
+}
+
+std::uint64_t ProfileCache::changes() {
+  const std::lock_guard lock(mutex_);
+  return changes_;
+}
+
+void ProfileCache::put_unless_changed(const std::string& key, const Known& read, std::uint64_t since) {
+  const std::lock_guard lock(mutex_);
+  if (changes_ == since) keep(key, read);
+}
+
+void ProfileCache::keep(const std::string& key, const Known& read) {
   const auto at = entries_.find(key);
   if (at != entries_.end()) {
     const Known& known = at->second->known;
-    const bool same = known.at.same_lineage(read.at) || !at->second->readable;
-    if (same && (read.profile.version < known.profile.version || read.at.version < known.at.version)) return;
+    const bool same = known.at.same_lineage(read.at) || !known.profile;
+    if (same && (read.profile->version < at->second->version || read.at.version < known.at.version)) return;
   }
-  place({key, read, true, bytes_of(key, read.profile)});
+  place({key, read, read.profile->version, bytes_of(key, read.profile.get())});
 }
 
 void ProfileCache::forget(const std::string& key, std::uint64_t written_version) {
   const std::lock_guard lock(mutex_);
-  place({key, {{.version = written_version}, {}}, false, bytes_of(key, {})});
+  place({key, {}, written_version, bytes_of(key, nullptr)});
 }
 
 void ProfileCache::erase(const std::string& key) {
   const std::lock_guard lock(mutex_);
+  ++changes_;
   drop(key);
 }
 
@@ -44,7 +60,7 @@ void ProfileCache::drop(const std::string& key) {
 std::optional<ProfileCache::Known> ProfileCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto at = entries_.find(key);
-  if (at == entries_.end() || !at->second->readable) return {};
+  if (at == entries_.end() || !at->second->known.profile) return {};
   order_.splice(order_.begin(), order_, at->second);
   return at->second->known;
 }

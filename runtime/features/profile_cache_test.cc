@@ -7,11 +7,11 @@ using namespace troupe;
 namespace {
 
 ProfileCache::Known read_at(std::uint64_t catalog, std::uint64_t version) {
-  return {{version, {1, 2}, {2}}, {"run", "origin", catalog}};
+  return {std::make_shared<Profile>(Profile{version, {1, 2}, {2}}), {"run", "origin", catalog}};
 }
 std::uint64_t version_of(ProfileCache& cache, const std::string& key) {
   const auto known = cache.find(key);
-  return known ? known->profile.version : 0;
+  return known ? known->profile->version : 0;
 }
 
 }  // namespace
@@ -20,12 +20,12 @@ TEST_CASE("a profile comes back with the position at which it was read; a late, 
   ProfileCache cache(1 << 20);
   cache.put("ann", read_at(5, 7));
   CHECK(cache.find("ann")->at == CatalogPosition{"run", "origin", 5});
-  CHECK(cache.find("ann")->profile == Profile{7, {1, 2}, {2}});
+  CHECK(*cache.find("ann")->profile == Profile{7, {1, 2}, {2}});
   cache.put("ann", read_at(4, 7)), cache.put("ann", read_at(6, 6));
   CHECK(cache.find("ann")->at.version == 5);
   cache.put("ann", read_at(6, 7));
   CHECK(cache.find("ann")->at.version == 6);
-  cache.put("ann", {{1, {}, {}}, {"next run", "origin", 1}});  // the store lost its last writes
+  cache.put("ann", {std::make_shared<Profile>(Profile{1, {}, {}}), {"next run", "origin", 1}});  // the store lost its last writes
   CHECK(version_of(cache, "ann") == 1);
 }
 
@@ -51,7 +51,20 @@ TEST_CASE("the least recently used make room, and one that is too large is not k
   CHECK(cache.find("a"));
   CHECK(cache.find("c"));
   CHECK(cache.find("d"));
-  cache.put("large", {{1, std::vector<Token>(1'000), {1'000}}, {"run", "origin", 1}});
+  const Profile large{1, std::vector<Token>(1'000), {1'000}};
+  cache.put("large", {std::make_shared<Profile>(large), {"run", "origin", 1}});
   CHECK_FALSE(cache.find("large"));
   CHECK(cache.find("d"));
+}
+
+TEST_CASE("a reading beside which any user was written is not kept") {
+  ProfileCache cache(1 << 20);
+  const std::uint64_t before = cache.changes();
+  cache.put_unless_changed("ann", read_at(0, 1), before);
+  CHECK(version_of(cache, "ann") == 1);
+  cache.erase("ann");
+  cache.put_unless_changed("ann", read_at(0, 1), before);
+  CHECK_FALSE(cache.find("ann"));
+  cache.put_unless_changed("ann", read_at(0, 2), cache.changes());
+  CHECK(version_of(cache, "ann") == 2);
 }

@@ -22,20 +22,21 @@ Change counter_change(std::string_view key, std::uint64_t value) {
 }  // namespace
 
 FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item,
-                         std::string model_version)
+                         std::string model_version, std::size_t profile_bytes_max)
     : store_(store),
       limits_(limits),
       name_item_(std::move(name_item)),
-      model_version_(std::move(model_version)) {
+      model_version_(std::move(model_version)),
+      profiles_(profile_bytes_max) {
   const std::uint64_t newest_item = load_catalog();
-  catalog_written_ = load_counter(catalog_key, [&] { return newest_item; });
+  publish(load_counter(catalog_key, [&] { return newest_item; }));
   profiles_written_ = load_counter(profiles_key, [&] { return newest_profile(); });
 }
 
 JobResult FeaturePort::run(const Job& job, std::uint32_t) {
   try {
     if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted);
-    if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted);
+    if (const auto* wanted = std::get_if<ListItems>(&job)) return list_items(*wanted, catalog());
     if (const auto* wanted = std::get_if<Write>(&job))
       return std::visit([this](const auto& what) { return write(what); }, wanted->what);
     return wrong_feature_job();
@@ -50,13 +51,14 @@ std::uint64_t FeaturePort::load_catalog() {
   std::uint64_t newest = 0;
   const bool whole = store_.scan(Column::items, "", "", [&](std::string_view key, std::string_view value) {
     auto stored = decode_item(key, value, limits_);
-    if (!stored || catalog_.size() >= limits_.items_max) {
+    if (!stored || writer_.size() >= limits_.items_max) {
       ++bad_records_;
       return true;
     }
     stored->item.block = name_item_(stored->item.tokens);
     newest = std::max(newest, stored->catalog);
-    catalog_.emplace_hint(catalog_.end(), key, std::move(stored->item));
+    writer_.put(std::move(stored->item), stored->catalog);
+    if (writer_.size() % import_batch_rows == 0) writer_.publish(0);  // so that rows are in memory once
     return true;
   });
   if (!whole) ++bad_records_;  // the rest of the column cannot be read
@@ -86,61 +88,58 @@ std::uint64_t FeaturePort::newest_profile() const {
 
 // ---- reads ----
 
-Store::Read FeaturePort::read_profile(const std::string& key, std::optional<Profile>& profile) const {
+ProfilePointer FeaturePort::read_profile(const std::string& key, bool& failed) {
+  std::optional<Profile> profile;
   Store::Read read = store_.read(
       Column::users, key, [&](std::string_view value) { profile = decode_profile(key, value, limits_); });
   if (read == Store::Read::found && !profile) read = Store::Read::corrupt;
   if (read == Store::Read::corrupt) ++bad_records_;
-  return read;
+  failed = read == Store::Read::failed;
+  return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
 }
 
-JobResult FeaturePort::find(const FindFeatures& wanted) const {
-  Features found;
-  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
-  if (!wanted.user.empty() &&
-      read_profile(user_key(wanted.tenant, wanted.user), found.user) == Store::Read::failed)
-    return storage_failed(StoreFault::failed);
-  found.items.reserve(wanted.items.size());
-  const std::shared_lock lock(catalog_mutex_);
-  found.catalog_version = catalog_version_text(catalog_written_);
-  if (auto refusal = check_catalog(wanted, found.catalog_version)) return *refusal;
-  for (const std::string& id : wanted.items) {
-    const auto at = catalog_.find(id);
-    found.items.push_back(at == catalog_.end() ? std::nullopt : std::optional(at->second));
+bool FeaturePort::find_profile(const std::string& key, ProfilePointer& profile) {
+  if (auto known = profiles_.find(key)) {
+    profile = std::move(known->profile);
+    return true;
   }
-  return found;
+  const std::uint64_t since = profiles_.changes();
+  bool failed = false;
+  profile = read_profile(key, failed);
+  if (profile) profiles_.put_unless_changed(key, {profile, {}}, since);
+  return !failed;
 }
 
-JobResult FeaturePort::list(const ListItems& wanted) const {
-  ItemList page;
-  const std::shared_lock lock(catalog_mutex_);
-  auto at = catalog_.upper_bound(wanted.after);
-  for (; at != catalog_.end() && page.items.size() < wanted.count; ++at) page.items.push_back(at->second);
-  page.last = at == catalog_.end();
-  return page;
+JobResult FeaturePort::find(const FindFeatures& wanted) {
+  if (auto refusal = check_model(wanted, model_version_)) return *refusal;
+  ProfilePointer user;
+  if (!wanted.user.empty() && !find_profile(user_key(wanted.tenant, wanted.user), user))
+    return storage_failed(StoreFault::failed);
+  return find_items(wanted, std::move(user), catalog());
 }
 
-std::uint64_t FeaturePort::items() const {
-  const std::shared_lock lock(catalog_mutex_);
-  return catalog_.size();
+StoredCatalogPointer FeaturePort::catalog() const {
+  const std::lock_guard lock(catalog_mutex_);
+  return catalog_;
 }
 
-std::string FeaturePort::catalog_version() const {
-  const std::shared_lock lock(catalog_mutex_);
-  return catalog_version_text(catalog_written_);
-}
+std::uint64_t FeaturePort::items() const { return catalog()->size(); }
 
-// ---- writes: the caller of resolve and change_of holds writing_, so the catalog stands still ----
+std::string FeaturePort::catalog_version() const { return catalog()->version(); }
+
+// ---- writes: their caller holds writing_, so the catalog stands still ----
+
+void FeaturePort::publish(std::uint64_t version) {
+  StoredCatalogPointer next = writer_.publish(version);  // what is replaced is freed after the lock
+  const std::lock_guard lock(catalog_mutex_);
+  catalog_.swap(next);
+}
 
 std::optional<Refusal> FeaturePort::resolve(const PutUser& put, Profile& profile) const {
-  const auto tokens_of = [this](const std::string& item) {
-    const auto at = catalog_.find(item);
-    return at == catalog_.end() ? nullptr : &at->second.tokens;
-  };
-  return troupe::resolve(put, limits_, tokens_of, profile);
+  return troupe::resolve(put, limits_, *writer_.last(), profile);
 }
 
-Change FeaturePort::change_of(const PutUser& put, Profile profile) const {
+Change FeaturePort::change_of(const PutUser& put, const Profile& profile) const {
   const std::string key = user_key(put.tenant, put.user);
   return {Column::users, key, encode_profile(profile, key)};
 }
@@ -150,7 +149,9 @@ JobResult FeaturePort::write(const PutUser& put) {
   Profile profile{profiles_written_ + 1};
   if (auto refusal = resolve(put, profile)) return *refusal;
   const Change changes[] = {change_of(put, profile), counter_change(profiles_key, profile.version)};
-  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  const auto failure = store_.write(changes, Durability::synced);
+  profiles_.erase(changes[0].key);
+  if (failure) return storage_failed(failure->fault);
   profiles_written_ = profile.version;
   return Written{profile.version};
 }
@@ -163,7 +164,9 @@ JobResult FeaturePort::write(const DeleteUser& gone) {
   if (read == Store::Read::missing) return unknown_user();
   const std::uint64_t version = profiles_written_ + 1;
   const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
-  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  const auto failure = store_.write(changes, Durability::synced);
+  profiles_.erase(key);
+  if (failure) return storage_failed(failure->fault);
   profiles_written_ = version;
   return Written{version};
 }
@@ -171,27 +174,25 @@ JobResult FeaturePort::write(const DeleteUser& gone) {
 JobResult FeaturePort::write(const PutItem& put) {
   const std::lock_guard lock(writing_);
   if (auto refusal = find_fault(put, limits_)) return *refusal;
-  if (catalog_.size() >= limits_.items_max && !catalog_.contains(put.item)) return catalog_full(limits_);
+  if (writer_.size() >= limits_.items_max && !writer_.contains(put.item)) return catalog_full(limits_);
   Item item{put.item, put.title, put.tokens, put.identifier, name_item_(put.tokens)};
-  const std::uint64_t version = catalog_written_ + 1;
+  const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, put.item, encode_item(item, version, put.item)},
                             counter_change(catalog_key, version)};
   if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
-  const std::unique_lock catalog_lock(catalog_mutex_);
-  catalog_[put.item] = std::move(item);
-  catalog_written_ = version;
+  writer_.put(std::move(item), version);
+  publish(version);
   return Written{version};
 }
 
 JobResult FeaturePort::write(const DeleteItem& gone) {
   const std::lock_guard lock(writing_);
-  if (!catalog_.contains(gone.item)) return unknown_item();
-  const std::uint64_t version = catalog_written_ + 1;
+  if (!writer_.contains(gone.item)) return unknown_item();
+  const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
   if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
-  const std::unique_lock catalog_lock(catalog_mutex_);
-  catalog_.erase(gone.item);
-  catalog_written_ = version;
+  writer_.erase(gone.item);
+  publish(version);
   return Written{version};
 }
 
@@ -199,10 +200,10 @@ JobResult FeaturePort::write(const DeleteItem& gone) {
 
 void FeaturePort::import_items(std::span<const PutItem> rows) {
   const std::lock_guard lock(writing_);
-  std::uint64_t items = catalog_.size();
+  std::uint64_t items = writer_.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (const auto fault = find_fault(rows[i], limits_)) refuse_row("item", i + 1, *fault);
-    if (!catalog_.contains(rows[i].item) && ++items > limits_.items_max)
+    if (!writer_.contains(rows[i].item) && ++items > limits_.items_max)
       refuse_row("item", i + 1, catalog_full(limits_));
   }
   for (std::size_t done = 0; done < rows.size(); done += import_batch_rows)
@@ -214,7 +215,7 @@ void FeaturePort::import_items(std::span<const PutItem> rows) {
 
 // One catalog version per batch.
 std::optional<StoreFailure> FeaturePort::import_item_batch(std::span<const PutItem> rows) {
-  const std::uint64_t version = catalog_written_ + 1;
+  const std::uint64_t version = writer_.last()->version_number() + 1;
   std::vector<Item> items;
   std::vector<Change> changes = {counter_change(catalog_key, version)};
   for (const PutItem& row : rows) {
@@ -222,9 +223,8 @@ std::optional<StoreFailure> FeaturePort::import_item_batch(std::span<const PutIt
     changes.push_back({Column::items, row.item, encode_item(items.back(), version, row.item)});
   }
   if (auto failure = store_.write(changes, Durability::buffered)) return failure;
-  const std::unique_lock lock(catalog_mutex_);
-  for (Item& item : items) catalog_.insert_or_assign(item.id, std::move(item));
-  catalog_written_ = version;
+  for (Item& item : items) writer_.put(std::move(item), version);
+  publish(version);
   return {};
 }
 
@@ -250,7 +250,9 @@ std::optional<StoreFailure> FeaturePort::import_user_batch(std::span<const PutUs
     changes.push_back(change_of(row, profile));
   }
   changes.push_back(counter_change(profiles_key, version));
-  if (auto failure = store_.write(changes, Durability::buffered)) return failure;
+  auto failure = store_.write(changes, Durability::buffered);
+  for (const PutUser& row : rows) profiles_.erase(user_key(row.tenant, row.user));
+  if (failure) return failure;
   profiles_written_ = version;
   return {};
 }

@@ -1,18 +1,20 @@
 #pragma once
 // The router's features: profiles of users and the catalog of items, kept in a Store. The whole catalog is in
-// memory too, each item with the name of its item-prefix block, so that a request for candidates touches no
-// disk and hashes nothing; profiles are read from the store. Writes are durable before they are answered.
+// memory too, as snapshots (stored_catalog.h), each item with the name of its item-prefix block, and so are the
+// profiles that were read last: a request for them touches no disk, hashes nothing and copies nothing. Writes are
+// durable before they are answered.
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
-#include <shared_mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/features/feature_store.h"
+#include "runtime/features/profile_cache.h"
+#include "runtime/features/stored_catalog.h"
 #include "runtime/store/store.h"
 #include "runtime/store/store_rows.h"
 
@@ -22,7 +24,8 @@ class FeaturePort final : public FeatureStore {
  public:
   // Loads the catalog; rows that cannot be read are left out and counted. `store` must outlive the port.
   // `model_version` is the one that `name_item` names for; "": whatever is asked for.
-  FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item, std::string model_version = "");
+  FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item, std::string model_version = "",
+              std::size_t profile_bytes_max = std::size_t{64} << 20);
 
   JobResult run(const Job& job, std::uint32_t lane) override;
 
@@ -34,10 +37,7 @@ class FeaturePort final : public FeatureStore {
   std::uint64_t bad_records() const override { return bad_records_.load(); }
 
  private:
-  using Catalog = std::map<std::string, Item, std::less<>>;
-
-  JobResult find(const FindFeatures& wanted) const;
-  JobResult list(const ListItems& wanted) const;
+  JobResult find(const FindFeatures& wanted);
   JobResult write(const PutUser& put);
   JobResult write(const DeleteUser& gone);
   JobResult write(const PutItem& put);
@@ -46,9 +46,13 @@ class FeaturePort final : public FeatureStore {
   std::uint64_t load_catalog();  // the newest version that an item of it names
   std::uint64_t load_counter(std::string_view key, const std::function<std::uint64_t()>& newest_row);
   std::uint64_t newest_profile() const;
-  Store::Read read_profile(const std::string& key, std::optional<Profile>& profile) const;
+  // False if the store cannot be read.
+  bool find_profile(const std::string& key, ProfilePointer& profile);
+  ProfilePointer read_profile(const std::string& key, bool& failed);
+  StoredCatalogPointer catalog() const;
+  void publish(std::uint64_t version);
   std::optional<Refusal> resolve(const PutUser& put, Profile& profile) const;
-  Change change_of(const PutUser& put, Profile profile) const;
+  Change change_of(const PutUser& put, const Profile& profile) const;
   std::optional<StoreFailure> import_item_batch(std::span<const PutItem> rows);
   std::optional<StoreFailure> import_user_batch(std::span<const PutUser> rows);
 
@@ -56,13 +60,14 @@ class FeaturePort final : public FeatureStore {
   const FeatureLimits limits_;
   const NameItem name_item_;
   const std::string model_version_;
-  mutable std::atomic<std::uint64_t> bad_records_ = 0;
+  std::atomic<std::uint64_t> bad_records_ = 0;
 
-  std::mutex writing_;                       // one writer at a time: versions rise in the order of the store
-  std::uint64_t profiles_written_ = 0;       // guarded by writing_
-  mutable std::shared_mutex catalog_mutex_;  // held for memory only, never while the disk is busy
-  Catalog catalog_;                          // these two are guarded by catalog_mutex_, and change under both
-  std::uint64_t catalog_written_ = 0;
+  std::mutex writing_;                  // one writer at a time: versions rise in the order of the store
+  std::uint64_t profiles_written_ = 0;  // these two are guarded by writing_
+  CatalogWriter writer_;
+  mutable std::mutex catalog_mutex_;  // guards the next, and is held to copy the pointer
+  StoredCatalogPointer catalog_;
+  ProfileCache profiles_;
 };
 
 }  // namespace troupe

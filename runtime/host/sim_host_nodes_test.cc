@@ -99,7 +99,7 @@ TEST_CASE("timers, jobs and inner messages die with a process; the network's fin
         if (fired && fired->timer == start_timer) {
           if (world.host.now() > Instant{0}) return;  // the next process does nothing
           effects.set_timer(7, now + Duration{400});
-          effects.start(1, ListItems{"", 400});
+          effects.start(1, ListItems{0, 400});
           effects.send(router, StatusRequest{99});
         } else {
           got.push_back(fired ? fired->timer : std::holds_alternative<Done>(event) ? 8 : id_of(event));
@@ -180,9 +180,9 @@ TEST_CASE("a job of a SimPort is done at its end; one without an end holds its l
       [&](Instant, const Event& event, Effects& effects) {
         if (auto* done = std::get_if<Done>(&event)) ended.emplace_back(world.host.now().us, done->job);
         if (!std::holds_alternative<TimerFired>(event)) return;
-        effects.start(1, ListItems{"", 0});
-        effects.start(2, ListItems{"", 30});
-        effects.start(3, ListItems{"", 20});
+        effects.start(1, ListItems{0, 0});
+        effects.start(2, ListItems{0, 30});
+        effects.start(3, ListItems{0, 20});
       },
       &port, 2);
   world.host.start();
@@ -203,7 +203,7 @@ TEST_CASE("jobs of a killed process are never done") {
   world.add(
       router,
       [&](Instant, const Event& event, Effects& effects) {
-        if (std::holds_alternative<TimerFired>(event)) effects.start(1, ListItems{"", 500});
+        if (std::holds_alternative<TimerFired>(event)) effects.start(1, ListItems{0, 500});
       },
       &port);
   world.host.start();

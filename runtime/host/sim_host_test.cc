@@ -124,7 +124,7 @@ TEST_CASE("jobs take their cost, at most one for each lane at a time, and start 
   std::vector<std::uint32_t> lanes;
   FunctionPort port([&](const Job& job, std::uint32_t lane) -> JobResult {
     lanes.push_back(lane);
-    return ItemList{std::vector<Item>(std::get<ListItems>(job).count)};
+    return ItemList{.items = std::vector<ItemNumber>(std::get<ListItems>(job).count)};
   });
   MetricRegistry metrics;
   auto cost = [](const Address& address, const Job&, const JobResult& result) {
@@ -134,10 +134,10 @@ TEST_CASE("jobs take their cost, at most one for each lane at a time, and start 
   SimHost host(metrics, nullptr, {.job_cost = cost});
   host.add({worker, core_of([&](Instant now, const Event& event, Effects& effects) {
               if (auto* done = std::get_if<Done>(&event)) return ended.push_back({now.us, done->job});
-              effects.start(1, ListItems{"", 10});
-              effects.start(2, ListItems{"", 25});
-              effects.start(3, ListItems{"", 30});  // lane 0 after job 1
-              effects.start(4, ListItems{"", 5});   // lane 1 after job 2
+              effects.start(1, ListItems{0, 10});
+              effects.start(2, ListItems{0, 25});
+              effects.start(3, ListItems{0, 30});  // lane 0 after job 1
+              effects.start(4, ListItems{0, 5});   // lane 1 after job 2
             }),
             &port, 2});
   host.start();

@@ -37,11 +37,10 @@ struct MetaCore final : Core {
   void step(Instant now, const Event& event, Effects& effects) override {
     if (auto* received = std::get_if<Received>(&event)) {
       asked = *received;
-      effects.start(17, ListItems{"", 3});
+      effects.start(17, ListItems{0, 3});
     } else if (auto* done = std::get_if<Done>(&event)) {
       found.id = std::get<LookupBlocks>(asked.message).id;
-      for (auto& item : std::get<ItemList>(done->result).items)
-        found.item_holders.push_back(item.block.bytes[0]);
+      found.item_holders = std::get<ItemList>(done->result).items;
       found.user_holders = {static_cast<NodeId>(done->job)};
       effects.set_timer(1, now + Duration{1000});
     } else if (std::get<TimerFired>(event).timer == 1) {
@@ -56,7 +55,7 @@ struct MetaCore final : Core {
 JobResult list_items(const Job& job, std::uint32_t lane) {
   ItemList list;
   for (std::uint32_t i = 0; i < std::get<ListItems>(job).count; ++i)
-    list.items.emplace_back().block.bytes[0] = static_cast<std::uint8_t>(lane + 5 + i);
+    list.items.push_back(lane + 5 + i);
   return list;
 }
 

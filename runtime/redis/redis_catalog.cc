@@ -1,7 +1,5 @@
 #include "runtime/redis/redis_catalog.h"
 
-#include <unordered_map>
-
 namespace troupe {
 namespace {
 
@@ -87,7 +85,7 @@ void RedisCatalog::take(Gathering& gathered, CatalogPage& page, const std::strin
 }
 
 CatalogChange RedisCatalog::change_of(CatalogPage::Entry& entry) {
-  CatalogChange change{std::move(entry.id), entry.version, nullptr};
+  CatalogChange change{std::move(entry.id), entry.version, std::nullopt};
   if (!entry.record) return change;
   auto stored = decode_item(change.id, *entry.record, limits_);
   if (!stored) {
@@ -95,7 +93,7 @@ CatalogChange RedisCatalog::change_of(CatalogPage::Entry& entry) {
     return change;
   }
   stored->item.block = name_item_(stored->item.tokens);
-  change.item = std::make_shared<MirroredItem>(MirroredItem{std::move(stored->item), change.version});
+  change.item = std::move(stored->item);
   return change;
 }
 
@@ -110,17 +108,10 @@ StorePoint RedisCatalog::settle(Gathering gathered, CatalogPage& page) {
   return point;
 }
 
-std::optional<std::vector<ItemPointer>> RedisCatalog::read(const StorePoint& point,
-                                                           std::span<const std::string> ids) const {
-  if (auto items = mirror_.read(point.at, ids)) return items;
+StoredCatalogPointer RedisCatalog::at(const StorePoint& point) const {
+  if (auto catalog = mirror_.at(point.at)) return catalog;
   // Another lane has led the mirror past this point, in one step: go there from where we both began.
-  auto items = mirror_.read(point.from, ids);
-  if (!items) return {};
-  std::unordered_map<std::string_view, ItemPointer> changed;
-  for (const CatalogChange& change : point.changes) changed[change.id] = change.item;
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    if (const auto at = changed.find(ids[i]); at != changed.end()) (*items)[i] = at->second;
-  return items;
+  return mirror_.branch(point.from, point.at.version, point.changes);
 }
 
 }  // namespace troupe

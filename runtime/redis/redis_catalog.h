@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,7 @@ class RedisCatalog {
  public:
   struct Options {
     std::uint32_t page_items = 256;      // per round trip while catching up; at most 4096
-    std::size_t history_max = 1 << 16;   // see CatalogMirror
+    std::size_t history_max = 1 << 14;   // see CatalogMirror
     std::chrono::microseconds patience;  // for another lane that loads the whole catalog
   };
   RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options);
@@ -39,9 +38,8 @@ class RedisCatalog {
   // `user`: a key of user_key(); "": none. After a failure `session` is of no more use.
   OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const RedisKeys& keys,
                                  const std::string& user);
-  // The items as they stood at `point`; absent if that is not known any more: ask again.
-  std::optional<std::vector<ItemPointer>> read(const StorePoint& point,
-                                               std::span<const std::string> ids) const;
+  // The catalog as it stood at `point`; null if that is not known any more: ask again.
+  StoredCatalogPointer at(const StorePoint& point) const;
 
   const CatalogMirror& mirror() const { return mirror_; }
   std::uint64_t bad_records() const { return bad_records_.load() + mirror_.left_out(); }

@@ -106,63 +106,47 @@ JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane)
   return unavailable("its catalog changes faster than it can be read");
 }
 
-std::optional<Profile> RedisFeaturePort::profile_of(const StorePoint& point, const std::string& key) {
-  if (!point.user) return {};
+ProfilePointer RedisFeaturePort::profile_of(const StorePoint& point, const std::string& key) {
+  if (!point.user) return nullptr;
   const auto row = split_user_row(*point.user);
   auto profile = row ? decode_profile(key, row->second, limits_) : std::nullopt;
-  if (profile)
-    profile->version = row->first;
-  else
+  if (!profile) {
     catalog_.count_bad_record();
-  return profile;
+    return nullptr;
+  }
+  profile->version = row->first;
+  return std::make_shared<const Profile>(std::move(*profile));
 }
-
-namespace {
-
-std::optional<Refusal> fill(const FindFeatures& wanted, std::uint64_t version,
-                            const std::vector<ItemPointer>& items, Features& found) {
-  found.catalog_version = catalog_version_text(version);
-  if (auto refusal = check_catalog(wanted, found.catalog_version)) return refusal;
-  found.items.reserve(items.size());
-  for (const ItemPointer& item : items)
-    found.items.push_back(item ? std::optional(item->item) : std::nullopt);
-  return {};
-}
-
-}  // namespace
 
 // Absent: the point is no longer known.
 std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, const std::string& key,
                                                   const StorePoint& point) {
-  const auto items = catalog_.read(point, wanted.items);
-  if (!items) return {};
-  Features found;
-  if (!key.empty()) found.user = profile_of(point, key);
+  StoredCatalogPointer catalog = catalog_.at(point);
+  if (!catalog) return {};
+  ProfilePointer user = key.empty() ? nullptr : profile_of(point, key);
   if (options_.when_away == WhenAway::last_known && !key.empty()) {
-    if (found.user)
-      profiles_.put(key, {*found.user, point.at});
+    if (user)
+      profiles_.put(key, {user, point.at});
     else
       profiles_.erase(key);
   }
-  if (auto refusal = fill(wanted, point.at.version, *items, found)) return *refusal;
-  return found;
+  return find_items(wanted, std::move(user), std::move(catalog));
 }
 
 JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const std::string& key,
                                             const RedisFailure& away) {
   if (options_.when_away == WhenAway::refuse) return unavailable(away.why);
-  Features found;
+  ProfilePointer user;
   CatalogPosition at = catalog_.mirror().position();
   if (!key.empty()) {
     auto known = profiles_.find(key);
     if (!known) return unavailable(away.why + ", and the profile is not known here");
-    found.user = std::move(known->profile);
+    user = std::move(known->profile);
     at = std::move(known->at);
   }
-  const auto items = catalog_.mirror().read(at, wanted.items);
-  if (at.run.empty() || !items) return unavailable(away.why + ", and its catalog is not known here");
-  if (auto refusal = fill(wanted, at.version, *items, found)) return *refusal;
-  return found;
+  StoredCatalogPointer catalog = catalog_.mirror().at(at);
+  if (at.run.empty() || !catalog) return unavailable(away.why + ", and its catalog is not known here");
+  return find_items(wanted, std::move(user), std::move(catalog));
 }
 
 JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
@@ -172,7 +156,7 @@ JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
     if (catalog_.mirror().position().run.empty())
       return unavailable(away->why + ", and its catalog is not known here");
   }
-  return catalog_.mirror().list(wanted);
+  return list_items(wanted, catalog_.mirror().present());
 }
 
 // ---- writes ----
@@ -212,18 +196,11 @@ std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command,
   return outcome;
 }
 
-// `items`: those of the history, as they stood at one point.
-std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const std::vector<ItemPointer>& items,
+std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const StoredCatalog& catalog,
                                                UserDraft& made) const {
-  std::size_t next = 0;  // events are asked for in order
-  const auto tokens_of = [&](const std::string& id) -> const std::vector<Token>* {
-    const ItemPointer& item = items[next++];
-    if (!item) return nullptr;
-    made.seen.push_back({id, item->version});
-    return &item->item.tokens;
-  };
   Profile profile;
-  if (auto refusal = resolve(put, limits_, tokens_of, profile)) return refusal;
+  if (auto refusal = resolve(put, limits_, catalog, profile)) return refusal;
+  for (const std::string& id : put.history) made.seen.push_back({id, catalog.written(catalog.find(id))});
   made.record = encode_profile(profile, user_key(put.tenant, put.user));
   return {};
 }
@@ -245,12 +222,12 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
   if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
   auto& session = std::get<RedisLanes::Session>(taken);
   CatalogPosition at = catalog_.mirror().position();
-  auto items = catalog_.mirror().read(at, put.history);
+  StoredCatalogPointer catalog = catalog_.mirror().at(at);
   for (int tries = 0; tries < tries_max; ++tries) {
     UserDraft made{.origin = at.origin, .catalog = at.version};
-    const auto refusal = items ? draft(put, *items, made) : std::nullopt;
+    const auto refusal = catalog ? draft(put, *catalog, made) : std::nullopt;
     if (refusal && tries > 0) return *refusal;
-    if (items && !refusal && (made.seen.empty() || at.run == session.run_id())) {
+    if (catalog && !refusal && (made.seen.empty() || at.run == session.run_id())) {
       const auto outcome = send(command_of(put, made), session);
       note_written(user_key(put.tenant, put.user), outcome);
       if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
@@ -260,7 +237,7 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
     const auto asked = catalog_.ask(session, keys_, "");
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
     at = std::get<StorePoint>(asked).at;
-    items = catalog_.read(std::get<StorePoint>(asked), put.history);
+    catalog = catalog_.at(std::get<StorePoint>(asked));
   }
   return unavailable("the items of the history change faster than they can be read");
 }

@@ -50,7 +50,7 @@ struct RedisFeatureOptions {
   std::chrono::microseconds reconnect_pause{50'000};
   WhenAway when_away = WhenAway::refuse;
   std::size_t last_known_bytes_max = std::size_t{256} << 20;  // of profiles
-  std::size_t catalog_history_max = 1 << 16;                  // items replaced lately, for last_known
+  std::size_t catalog_history_max = 1 << 14;                  // leaves replaced lately (CatalogMirror), for last_known
   std::uint32_t wait_replicas = 0;                            // that must have a write before it is answered
   std::uint32_t page_items = 256;                             // per round trip while the catalog is loaded
   std::uint64_t deletions_max = 100'000;                      // remembered; who missed more reads all
@@ -76,7 +76,7 @@ class RedisFeaturePort final : public FeatureStore {
 
  private:
   OrRedisFailure<StorePoint> ask(std::uint32_t lane, const std::string& user);
-  std::optional<Profile> profile_of(const StorePoint& point, const std::string& key);
+  ProfilePointer profile_of(const StorePoint& point, const std::string& key);
 
   JobResult find(const FindFeatures& wanted, std::uint32_t lane);
   std::optional<JobResult> answer(const FindFeatures& wanted, const std::string& key,
@@ -84,8 +84,7 @@ class RedisFeaturePort final : public FeatureStore {
   JobResult find_last_known(const FindFeatures& wanted, const std::string& key, const RedisFailure& away);
   JobResult list(const ListItems& wanted, std::uint32_t lane);
 
-  std::optional<Refusal> draft(const PutUser& put, const std::vector<ItemPointer>& items,
-                               UserDraft& made) const;
+  std::optional<Refusal> draft(const PutUser& put, const StoredCatalog& catalog, UserDraft& made) const;
   RedisCommand command_of(const PutUser& put, const UserDraft& made) const;
   RedisCommand command_of(const PutItem& put) const;
 

@@ -33,11 +33,9 @@ struct Router {
     const JobResult result = port.run(FindFeatures{"t", of, items}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
     const auto& found = std::get<Features>(result);
-    std::string text = found.catalog_version;
+    std::string text = found.catalog->version();
     if (!of.empty()) text += " " + of + "=" + (found.user ? token(found.user->tokens) : "-");
-    for (std::size_t i = 0; i < items.size(); ++i)
-      text += " " + items[i] + "=" + (found.items[i] ? token(found.items[i]->tokens) : "-");
-    return text;
+    return text + told(found, items);
   }
   // "3" or "404 unknown_item".
   std::string write(auto what) {
@@ -46,13 +44,22 @@ struct Router {
     return std::to_string(std::get<Written>(result).version);
   }
   std::string list() {
-    const JobResult result = port.run(ListItems{"", 100}, 0);
+    const JobResult result = port.run(ListItems{0, 100}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
     std::string text;
-    for (const Item& one : std::get<ItemList>(result).items) text += one.id;
+    const auto& list = std::get<ItemList>(result);
+    for (const ItemNumber one : list.items) text += list.catalog->item(one).id;
     return text;
   }
-  static std::string token(const std::vector<Token>& tokens) {
+  // " a=5 b=-"
+  static std::string told(const Features& found, const std::vector<std::string>& ids) {
+    std::string text;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      text += " " + ids[i] + "=" +
+              (found.items[i] != no_item ? token(found.catalog->item(found.items[i]).tokens) : "-");
+    return text;
+  }
+  static std::string token(std::span<const Token> tokens) {
     return tokens.empty() ? "none" : std::to_string(tokens[0]);
   }
   static std::string code(const Refusal& refusal) {

@@ -59,12 +59,13 @@ void RedisFeaturePort::import_changed(const PutUser& row, std::size_t done) {
 void RedisFeaturePort::import_items(std::span<const PutItem> rows) {
   require_catalog("item");
   const CatalogPosition at = catalog_.mirror().position();
+  const StoredCatalogPointer catalog = catalog_.mirror().at(at);
   std::uint64_t items = catalog_.mirror().items();
   std::set<std::string> added;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (const auto fault = find_fault(rows[i], limits_)) refuse_row("item", i + 1, *fault);
-    const auto there = catalog_.mirror().read(at, {&rows[i].item, 1});
-    const bool is_new = !(there && there->front()) && added.insert(rows[i].item).second;
+    const bool is_there = catalog && catalog->find(rows[i].item) != no_item;
+    const bool is_new = !is_there && added.insert(rows[i].item).second;
     if (is_new && ++items > limits_.items_max) refuse_row("item", i + 1, catalog_full(limits_));
   }
   for (std::size_t done = 0; done < rows.size(); done += batch_rows) {
@@ -79,11 +80,11 @@ void RedisFeaturePort::import_items(std::span<const PutItem> rows) {
 void RedisFeaturePort::import_users(std::span<const PutUser> rows) {
   require_catalog("user");
   const CatalogPosition at = catalog_.mirror().position();
-  const auto draft_of = [&](const PutUser& row, UserDraft& made) -> std::optional<Refusal> {
-    const auto items = catalog_.mirror().read(at, row.history);
-    if (!items) return unknown_item();  // requests on other lanes have led the mirror far on
+  const StoredCatalogPointer catalog = catalog_.mirror().at(at);
+  if (!catalog) stop("user", 0, "the catalog was changed too often meanwhile");
+  const auto draft_of = [&](const PutUser& row, UserDraft& made) {
     made.origin = at.origin, made.catalog = at.version;
-    return draft(row, *items, made);
+    return draft(row, *catalog, made);
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     UserDraft made;
@@ -94,7 +95,7 @@ void RedisFeaturePort::import_users(std::span<const PutUser> rows) {
     std::vector<RedisCommand> commands;
     for (const PutUser& row : batch) {
       UserDraft made;
-      if (draft_of(row, made)) stop("user", done, "the catalog was changed too often meanwhile");
+      draft_of(row, made);  // checked before the first batch
       commands.push_back(command_of(row, made));
     }
     const Outcomes outcomes = import_batch("user", std::move(commands), done, at.run);

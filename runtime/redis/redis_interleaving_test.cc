@@ -107,11 +107,8 @@ class World {
   static std::string told(const JobResult& result, const std::string& user) {
     const auto* found = std::get_if<Features>(&result);
     if (!found) return std::get<Refusal>(result).what;
-    std::string text = found->catalog_version + " " + user + "=";
-    text += found->user ? Router::token(found->user->tokens) : "-";
-    for (std::size_t i = 0; i < item_ids.size(); ++i)
-      text += " " + item_ids[i] + "=" + (found->items[i] ? Router::token(found->items[i]->tokens) : "-");
-    return text;
+    const std::string text = found->catalog->version() + " " + user + "=";
+    return text + (found->user ? Router::token(found->user->tokens) : "-") + Router::told(*found, item_ids);
   }
 
   const std::unique_ptr<Router> routers_[2];

@@ -53,7 +53,7 @@ TEST_CASE("features are of the pinned catalog, with names under the pinned model
 
 TEST_CASE("a name is computed once, and the names are bounded") {
   Store store;
-  for (int round = 0; round < 3; ++round) store.run(ListItems{"", 100});
+  for (int round = 0; round < 3; ++round) store.run(ListItems{0, 100});
   CHECK(store.named == static_cast<int>(store.names.size()));
   CHECK(store.named <= 100);
   store.run(FindFeatures{"", "u1", {"i1"}, "m2", ""});
