@@ -20,7 +20,7 @@ Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, cons
       workers_(workers),
       leader_(leader),
       form_(std::move(form)),
-      names_(std::move(names)),
+      names_(form_, std::move(names)),
       places_(config_.refresh, std::move(places)) {
   for (const NodeId node : workers_.nodes()) rooms_[node] = Room::unknown;
 }
@@ -82,9 +82,9 @@ void Precompute::drop(const std::string& item) {
 
 // Another model: all blocks have other names, so everything is missing again. Another catalog: other items.
 void Precompute::follow(Turn turn, const std::string& model_version, const std::string& catalog_version) {
-  if (model_version == names_.model_version && catalog_version == catalog_version_) return;
-  renamed_ = renamed_ || model_version != names_.model_version;
-  names_.model_version = model_version;
+  if (model_version == names_.model_version() && catalog_version == catalog_version_) return;
+  renamed_ = renamed_ || model_version != names_.model_version();
+  names_ = BlockNames(form_, {model_version, names_.context().layout_version});
   catalog_version_ = catalog_version;
   if (stage_ == Stage::off) return;
   for (auto& [node, room] : rooms_)
@@ -149,7 +149,7 @@ bool Precompute::some_room_ready() const {
 
 // What changed is tried where it was full, too.
 bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
-  if (!workers_.usable(now, node, names_.model_version)) return false;
+  if (!workers_.usable(now, node, names_.model_version())) return false;
   const Room room = rooms_.at(node);
   if (stage_ != Stage::walking || refreshed) return room != Room::unknown;
   return room == Room::ready || room == Room::doubtful_ready;
@@ -158,7 +158,7 @@ bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
 bool Precompute::is_ready(Instant now, NodeId node) const {
   const Room room = rooms_.at(node);
   return (room == Room::ready || room == Room::doubtful_ready) &&
-         workers_.usable(now, node, names_.model_version);
+         workers_.usable(now, node, names_.model_version());
 }
 
 bool Precompute::may_catch_up(Instant now) const {
@@ -181,7 +181,7 @@ NodeId Precompute::next_chunk(Instant now) {
     const NodeId node = missing_.front().node;
     if (node == 0) return next_worker(now);
     if (takes_chunks(now, node, missing_.front().refreshed)) return node;
-    if (rooms_.at(node) != Room::doubtful || !workers_.usable(now, node, names_.model_version)) {
+    if (rooms_.at(node) != Room::doubtful || !workers_.usable(now, node, names_.model_version())) {
       leave_out(node, missing_.front().refreshed);
     } else {
       const auto its =
@@ -244,7 +244,7 @@ void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
     return work(turn);
   }
   LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_.planned()};
-  for (const Wanted& wanted : items) lookup.item_blocks.push_back(wanted.item.block);
+  for (const Wanted& wanted : items) lookup.blocks.push_back({wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
   lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
   turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
 }
@@ -283,12 +283,12 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
   Execute chunk{.id = turn.next_id++,
                 .priority = Priority::background,
                 .budget_us = config_.budget.us,
-                .model_version = names_.model_version};
+                .model_version = names_.model_version()};
   const bool framed = !form_.system.empty();
   const auto start = static_cast<std::int32_t>(form_.system.size());
   if (framed) {
     chunk.plan.segments.push_back({SegmentKind::system, form_.system, 0, {}});
-    chunk.blocks.push_back({system_block(form_, names_), "", 0});
+    chunk.blocks.push_back({names_.system(), "", 0});
   }
   Asked asked{chunk.id, node, take_chunk(), turn.now + config_.budget + config_.lookup_wait};
   for (const Wanted& wanted : asked.items) {
@@ -371,7 +371,7 @@ void Precompute::take_page(Turn turn, const ItemList& page) {
   for (const ItemNumber number : page.items)
     if (Item item = page.catalog->item(number).copy(); fits(item)) items.push_back({std::move(item)});
   if (renamed_)
-    for (Wanted& wanted : items) wanted.item.block = item_block(form_, names_, wanted.item.tokens);
+    for (Wanted& wanted : items) wanted.item.block = names_.item(wanted.item.tokens);
   if (!items.empty() && !lookup_) {
     look_up(turn, std::move(items));
   } else {
@@ -383,9 +383,9 @@ void Precompute::take_page(Turn turn, const ItemList& page) {
 bool Precompute::on_found(Turn turn, const BlocksFound& found) {
   if (!lookup_ || lookup_->id != found.id) return false;
   std::vector<Wanted> missing;
-  std::span<const NodeId> holders = found.item_holders;
+  std::span<const NodeId> holders = found.holders;
   for (std::size_t i = 0; i < lookup_->items.size(); ++i) {
-    const std::size_t count = i < found.item_counts.size() ? found.item_counts[i] : 0;
+    const std::size_t count = i < found.counts.size() ? found.counts[i] : 0;
     const std::span<const NodeId> here = holders.first(std::min(count, holders.size()));
     holders = holders.subspan(here.size());
     if (places_.planned() || count == 0) note_missing(turn.now, lookup_->items[i], here, missing);

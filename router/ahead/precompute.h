@@ -33,7 +33,7 @@
 #include "router/fleet/leader_view.h"
 #include "router/fleet/turn.h"
 #include "router/fleet/worker_table.h"
-#include "router/request/plan.h"
+#include "router/request/block_names.h"
 
 namespace troupe::router {
 
@@ -137,7 +137,7 @@ class Precompute {
   const WorkerTable& workers_;
   const LeaderView& leader_;
   PromptForm form_;
-  NameContext names_;
+  BlockNames names_;
   CurrentPlaces places_;
   std::string catalog_version_;
   bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours

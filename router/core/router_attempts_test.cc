@@ -302,7 +302,7 @@ TEST_CASE("what no worker can begin in time is refused at once, what one can is 
   busy.operations_waiting = 1'000;
   busy.us_per_operation = 1;
   c.beat(0, 1, busy);
-  c.rank(1, 1, "recompute", 999);
+  c.rank(1, 1, "recompute", 998);
   CHECK(c.refused() == "503 overloaded");
   c.rank(2, 2, "recompute", 1'001);
   CHECK(c.refused() == "");
@@ -320,7 +320,7 @@ TEST_CASE("what pulls took is measured: dear ones are not asked for, until they 
   const auto ask = [&](std::int64_t us, RequestId id) {
     c.rank(us, id, "user", 900'000);
     c.find(us);
-    c.index(us, BlocksFound{c.serial, {2}, {0, 0}, {}, 9, 0});
+    c.index(us, Held{{2}, {0, 0}, {}, 9, 0});
     REQUIRE(c.plans() == 1);
     return c.plan().blocks.at(1).at;
   };
@@ -355,7 +355,7 @@ TEST_CASE("a fitted device says what computing a block takes, and a fixed share 
     RouterBench b(std::move(config));
     b.rank(0, 1, "user");
     b.find(0);
-    b.index(0, BlocksFound{b.serial, {9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
+    b.index(0, Held{{9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
     REQUIRE(b.plan().blocks.at(1).at == 9);
     Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
     executed.pull_us = 40'000;
@@ -377,7 +377,7 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   const auto ask = [&](std::int64_t us, RequestId id, std::vector<NodeId> holders) {
     c.rank(us, id, "user", 10'000);
     c.find(us);
-    c.probe.receive(us, meta, BlocksFound{c.serial, std::move(holders), {0, 0}, {}, 9, 0});
+    c.probe.receive(us, meta, answer_of(c.asked, {std::move(holders), {0, 0}, {}, 9, 0}));
     REQUIRE(c.plans() == 1);
     return c.probe.recipients().at(0).node;
   };

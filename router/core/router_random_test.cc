@@ -66,7 +66,7 @@ struct World {
       const auto* send = std::get_if<Effects::Send>(&effect);
       if (!send) continue;
       if (const auto* lookup = std::get_if<LookupBlocks>(&send->message))
-        network.push_back({meta, BlocksFound{lookup->id, {some_node()}, {1, 0}, {some_node()}, 1, 0}});
+        network.push_back({meta, answer_of(*lookup, {{some_node()}, {1, 0}, {some_node()}, 1, 0})});
       if (const auto* plan = std::get_if<Execute>(&send->message)) {
         sends[plan->id].push_back(send->to.node);
         network.push_back({send->to, run_plan(*plan)});

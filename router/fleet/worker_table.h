@@ -88,6 +88,7 @@ class WorkerTable {
   struct Option {
     NodeId node = 0;
     placement::Work work;
+    std::size_t plan = 0;  // of the request, there: for whoever asks
   };
   // The option that is done first; ties go to the earlier option if it is the home (the first), then to the
   // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not

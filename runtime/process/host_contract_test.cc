@@ -41,7 +41,7 @@ struct MetaCore final : Core {
     } else if (auto* done = std::get_if<Done>(&event)) {
       found.id = std::get<LookupBlocks>(asked.message).id;
       found.item_holders = std::get<ItemList>(done->result).items;
-      found.user_holders = {static_cast<NodeId>(done->job)};
+      found.holders = {static_cast<NodeId>(done->job)};
       effects.set_timer(1, now + Duration{1000});
     } else if (std::get<TimerFired>(event).timer == 1) {
       effects.send(asked.from, found);
@@ -88,7 +88,7 @@ TEST_CASE_TEMPLATE(
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].from == router);
   CHECK(messages[0].message ==
-        Message(BlocksFound{.id = 42, .user_holders = {17}, .item_holders = {5, 6, 7}}));
+        Message(BlocksFound{.id = 42, .counts = {17}, .holders = {5, 6, 7}}));
   host.stop();
   CHECK(world.metrics.value(Metric::requests_rank) == 2);
   CHECK(world.metrics.value(Metric::protocol_errors) == 0);

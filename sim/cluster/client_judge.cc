@@ -215,7 +215,7 @@ bool Clients::may_be_unknown(const Asked& asked) const {
 bool Clients::was_lost_twice(const Asked& asked) {
   if (!attempts_) return true;
   std::set<Content> contents;
-  const auto add = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
+  const auto add = [&](const Tokens& user_tokens, const std::vector<Token>& rows) {
     contents.insert(content_of(user_tokens, rows));
   };
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) add(score->query, score->label_tokens);
@@ -234,7 +234,7 @@ void Clients::add_contents(
   for (const std::string& catalog : world.options().catalogs)
     for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
       const std::vector<Item> items = items_of(world, request, catalog, edition);
-      states.insert({rows_of(items), router::item_tokens_max(items)});
+      states.insert({rows_of(items), router::item_tokens_max(views(items))});
     }
   const std::uint64_t last = world.profile_version(request.tenant, request.user);
   for (std::uint64_t version = profile_since; version <= last; ++version)

@@ -82,7 +82,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       names_{models[0], "toy pages of " + std::to_string(scenario.page_tokens)},
       item_names_(
           [this](const std::string& model_version, std::span<const Token> tokens) {
-            return router::item_block(form_, {model_version, names_.layout_version}, tokens);
+            return router::BlockNames(form_, {model_version, names_.layout_version}).item(tokens);
           },
           1'000'000),
       coordination_(mix(scenario.seed, 7), {200}, {2'000}, {300'000}),

@@ -65,24 +65,29 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     if (!item) return "item " + id + " is not in catalog " + reply.catalog_version + "; expected a refusal";
     items.push_back(std::move(*item));
   }
-  // The plan without names: they do not change what is computed, and are dear.
-  const router::FittedHistory history = router::fit_history(form_, profile, router::item_tokens_max(items));
-  const router::Prefix prefix = reply.plan == "item" ? router::Prefix::item : router::Prefix::none;
-  const router::RankPlan plan = router::rank_plan(form_, {reply.model_version, ""}, prefix, request.tenant,
-                                                  request.user, history, items);
-  if (reply.history_cut != plan.history_cut)
-    return differs("history_cut", reply.history_cut, plan.history_cut);
-  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan.plan))); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.plan);
-  return compare(reply.items, router::rank_items(items, rows.at(0).scores, request.top_k));
+  const router::PlanKind* kind = router::find_plan(reply.plan);
+  const auto policy = router::find_policy(reply.policy);
+  if (!kind) return "plan \"" + reply.plan + "\" is none; expected " + router::plan_names();
+  // Without names: they do not change what is computed, and are dear.
+  const std::vector<ItemView> seen = views(items);
+  const router::FittedHistory history = router::fit_history(form_, profile, router::item_positions(*kind, seen));
+  const Plan plan = kind->build({.form = form_,
+                                 .history = history.tokens,
+                                 .items = seen,
+                                 .repair = policy ? policy->repair() : 0})
+                        .plan;
+  if (reply.history_cut != history.cut) return differs("history_cut", reply.history_cut, history.cut);
+  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan))); !fault.empty()) return fault;
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan);
+  return compare(reply.items, router::rank_items(seen, rows.at(0).scores, request.top_k));
 }
 
 std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {
   if (reply.items.size() != request.items.size())
     return differs("the number of items", reply.items.size(), request.items.size());
-  const Execute plan = router::score_plan(request);
-  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan.plan))); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.plan);
+  const Plan plan = router::score_plan(request).plan;
+  if (std::string fault = compare_tokens(reply, static_cast<std::uint32_t>(token_count(plan))); !fault.empty()) return fault;
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto expected = request.apply_softmax ? router::softmax(rows[i].scores) : rows[i].scores;
     if (reply.items[i].scores != expected)
