@@ -123,7 +123,7 @@ TEST_CASE("of many holders few are named") {
   for (NodeId node = 1; node <= 4; ++node)
     probe.receive(0, {node, Role::kv_worker},
                   CacheChanges{1, 1, {{name(1), SegmentKind::item, "a", 4, 1}}, {}});
-  probe.receive(1, router, LookupBlocks{4, "", {}, 0, {name(1), name(1)}, {3}});
+  probe.receive(1, router, LookupBlocks{4, "", {{name(1)}, {name(1)}}, {3}});
   CHECK(probe.sent<BlocksFound>().at(0).holders == Nodes{3, 1, 3, 1});
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("one lookup is one access, and one that only asks is none") {
   b.ask(0, "ann", 1);
   b.ask(1, "ann", 1);
   CHECK(b.ask(2, "ann", 1).user_frequency == 3);
-  b.probe.receive(3, router, LookupBlocks{6, "ann", name(1), 40, {}, {}, false});
+  b.probe.receive(3, router, LookupBlocks{6, "ann", {{name(1), SegmentKind::user, 40}}, {}, false});
   CHECK(b.probe.sent<BlocksFound>().at(0).user_frequency == 3);
   CHECK(b.ask(1'150, "ann", 1).user_frequency == 1);  // the window has moved on
 }
@@ -349,7 +349,7 @@ TEST_CASE("status names the hottest items by their owners, and who leads") {
   b.lead();
   b.add_item(0, "game", 101);
   b.ask(1, "ann", 1);
-  b.probe.receive(2, router, LookupBlocks{6, "", {}, 0, {name(101)}});
+  b.probe.receive(2, router, LookupBlocks{6, "", {{name(101)}}});
   b.probe.receive(3, router, StatusRequest{8});
   const StatusReply reply = b.probe.sent<StatusReply>().at(0);
   CHECK(reply.ready);

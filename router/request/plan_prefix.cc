@@ -17,11 +17,7 @@ Candidate user_plan(const RankPrompt& prompt) {
   plan.system();
   const auto user_start = static_cast<std::int32_t>(prompt.form.system.size());
   const std::int32_t items_start = user_start + static_cast<std::int32_t>(prompt.history.size());
-  plan.add(SegmentKind::user, prompt.history, user_start);
-  plan.name_last(
-      !prompt.history.empty(),
-      [&](const BlockNames& names) { return names.user(prompt.tenant, prompt.history); },
-      user_key(prompt.tenant, prompt.user));
+  plan.add_user(user_start);
   const Sees before = Sees::all_before(plan.count());
   for (const ItemView& item : prompt.items)
     plan.add(SegmentKind::item, prompt.tokens_of(item), items_start, before);

@@ -21,6 +21,14 @@ void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start,
   made_.blocks.emplace_back();
 }
 
+void PlanWriter::add_user(std::int32_t start) {
+  add(SegmentKind::user, prompt_.history, start);
+  name_last(
+      !prompt_.history.empty(),
+      [&](const BlockNames& names) { return names.user(prompt_.tenant, prompt_.history); },
+      user_key(prompt_.tenant, prompt_.user));
+}
+
 std::size_t PlanWriter::repaired(const ItemView& item) const {
   return static_cast<std::size_t>(std::llround(prompt_.repair * static_cast<double>(item.tokens.size())));
 }

@@ -18,6 +18,8 @@ class PlanWriter {
   // A segment that sees all before it, or only those.
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start);
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees);
+  // The user's history, behind the system prompt, where its block serves all plans that have it there.
+  void add_user(std::int32_t start);
   // The last segment may be reused. Without names there is no such thing.
   template <class Name>
   void name_last(bool written, const Name& name, std::string owner);
