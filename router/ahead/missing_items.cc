@@ -24,7 +24,7 @@ void MissingItems::find_missing(const Seen& seen, const Fleet& fleet, std::vecto
   recall(item);
   if (item.blame >= blame_most) return;
   if (!places_.planned()) {
-    if (seen.holders.empty()) missing.push_back(std::move(item));
+    if (!seen.somewhere) missing.push_back(std::move(item));
     return;
   }
   std::vector<NodeId> nodes = places_.nodes_of(item.item.id);

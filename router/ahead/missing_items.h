@@ -39,6 +39,7 @@ class MissingItems {
   struct Seen {
     WantedItem wanted;
     std::span<const NodeId> holders;
+    bool somewhere = false;  // somebody has it, named or not
   };
   // `takes`: whether a node may have it now; `alive`: whether a holder can be asked for it; `has`: a node at all.
   struct Fleet {

@@ -311,7 +311,7 @@ bool Precompute::on_found(Turn turn, const BlocksFound& found) {
   std::span<const NodeId> holders = found.holders;
   for (std::size_t i = 0; i < lookup_->items.size(); ++i) {
     const std::size_t count = i < found.counts.size() ? found.counts[i] : 0;
-    seen.push_back({lookup_->items[i], holders.first(std::min(count, holders.size()))});
+    seen.push_back({lookup_->items[i], holders.first(std::min(count, holders.size())), count > 0});
     holders = holders.subspan(seen.back().holders.size());
   }
   want(turn.now, seen);
@@ -365,7 +365,7 @@ void Precompute::want(Instant now, std::span<const MissingItems::Seen> seen) {
 
 void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {
   std::vector<MissingItems::Seen> seen;
-  for (const Wanted& wanted : items) seen.push_back({wanted, {}});
+  for (const Wanted& wanted : items) seen.push_back({.wanted = wanted, .holders = {}});
   want(now, seen);
 }
 
