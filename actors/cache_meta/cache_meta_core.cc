@@ -22,6 +22,8 @@ BlockName name_of(const std::string& key) {
   return name;
 }
 
+bool is_users(const AskedBlock& block) { return block.kind == SegmentKind::user; }
+
 FollowConfig follow_config(const CacheMetaConfig& c) {
   return {.nodes = c.kv_nodes,
           .silent_after = {3 * c.heartbeat.us},
@@ -124,31 +126,37 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   ++lookups_;
   if (lookup.count_access) count_access(now, lookup);
 
-  BlocksFound found;
-  found.id = lookup.id;
-  const auto holders_of = [&](const BlockName& name) {
-    const std::size_t most = lookup.all_holders ? counted_max : config_.holders_max;
-    return index_.holders(name, lookup.prefer, lookup.id, most);
-  };
-  for (const BlockName& name : lookup.item_blocks) {
-    const std::vector<NodeId> holders = holders_of(name);
-    found.item_counts.push_back(static_cast<std::uint8_t>(holders.size()));
-    found.item_holders.insert(found.item_holders.end(), holders.begin(), holders.end());
+  BlocksFound found{.id = lookup.id};
+  const std::size_t most = lookup.all_holders ? counted_max : config_.holders_max;
+  found.counts.reserve(lookup.blocks.size());
+  for (const AskedBlock& block : lookup.blocks) {
+    const std::vector<NodeId> holders = index_.holders(block.name, lookup.prefer, lookup.id, most);
+    found.counts.push_back(static_cast<std::uint8_t>(holders.size()));
+    found.holders.insert(found.holders.end(), holders.begin(), holders.end());
   }
-  found.missing_item_uses = missing_item_uses(now, lookup, found);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
-  if (lookup.user_block) {
-    found.user_holders = holders_of(*lookup.user_block);
-    if (lookup.count_access) found.user_uses = user_uses(now, lookup, found);
-    find_coldest(now, lookup, found);
-  }
+  find_uses(now, lookup, found);
   effects.send(from, std::move(found));
+}
+
+// A request has one user's block, in whichever plans it may be. Nobody has to go for it if it is held.
+void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
+  found.uses.assign(lookup.blocks.size(), 0);
+  const double items = find_item_uses(now, lookup, found);
+  const auto own = std::ranges::find_if(lookup.blocks, is_users);
+  if (own == lookup.blocks.end()) return;
+  const bool held = found.counts[static_cast<std::size_t>(own - lookup.blocks.begin())] > 0;
+  const double uses = lookup.count_access ? user_uses(now, lookup, *own, held, items) : 0;
+  for (std::size_t i = 0; i < lookup.blocks.size(); ++i)
+    if (is_users(lookup.blocks[i])) found.uses[i] = uses;
+  if (!held) find_coldest(now, lookup, own->tokens, found);
 }
 
 void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   if (!counts_) counting_since_ = now;
   counts_ = true;
-  for (const BlockName& name : lookup.item_blocks) items_.touch(key_of(name), now.us);
+  for (const AskedBlock& block : lookup.blocks)
+    if (!is_users(block)) items_.touch(key_of(block.name), now.us);
   if (lookup.user.empty()) return;
   users_.touch(lookup.user, now.us);
   refresh(lookup.user, now);
@@ -158,21 +166,22 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 // is making it. Less the uses of the items that have to go meanwhile, token by token, as far back as they are
 // counted. Those are not known, but the ones that are missing are wanted about as often: colder ones are no
 // loss, and hotter ones would soon displace others.
-double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) {
+double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held,
+                                double items) {
   std::uint64_t tokens = 0;
   for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.total_tokens();
-  const std::string key = key_of(*lookup.user_block);
-  const double uses = returns_.want(key, lookup.user_tokens, tokens, now.us);
-  if (returns_.comes(key, !found.user_holders.empty(), now.us)) return 0;
+  const std::string key = key_of(block.name);
+  const double uses = returns_.want(key, block.tokens, tokens, now.us);
+  if (returns_.comes(key, held, now.us)) return 0;
   const auto has_room = [&](const FollowedWorkers::Room& room) {
-    return room.user_free_tokens + room.item_free_tokens >= lookup.user_tokens;
+    return room.user_free_tokens + room.item_free_tokens >= block.tokens;
   };
   if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
   const std::int64_t counted_us =
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
   const std::int64_t life_us = std::min(returns_.oldest_us(now.us), counted_us);
   const double windows = static_cast<double>(life_us) / static_cast<double>(counted_us);
-  return std::max(0.0, uses - earlier_uses_of_missing(now, lookup, found) * windows);
+  return std::max(0.0, uses - items * windows);
 }
 
 // Of the nodes where the plan may run.
@@ -184,42 +193,40 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& 
   return rooms;
 }
 
-// What keeping them now would be good for, as far as the past tells; this use is none of it.
-double CacheMetaCore::missing_item_uses(Instant now, const LookupBlocks& lookup,
-                                        const BlocksFound& found) const {
+// What keeping the items' blocks that nobody has would be good for, as far as the past tells; this use is none of it.
+// Returns their earlier uses in the mean, whether there is room for them or not.
+double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
   const auto has_room = [](const FollowedWorkers::Room& room) { return room.item_free_tokens > 0; };
-  return std::ranges::any_of(rooms_for(lookup), has_room) ? earlier_uses_of_missing(now, lookup, found) : 0;
-}
-
-double CacheMetaCore::earlier_uses_of_missing(Instant now, const LookupBlocks& lookup,
-                                              const BlocksFound& found) const {
-  double uses = 0, missing = 0;
-  for (std::size_t i = 0; i < lookup.item_blocks.size(); ++i) {
-    if (found.item_counts[i] > 0) continue;
-    uses += std::max(0.0, items_.frequency(key_of(lookup.item_blocks[i]), now.us) - 1);
+  const bool room = std::ranges::any_of(rooms_for(lookup), has_room);
+  double sum = 0, missing = 0;
+  for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
+    if (is_users(lookup.blocks[i]) || found.counts[i] > 0) continue;
+    const double earlier = std::max(0.0, items_.frequency(key_of(lookup.blocks[i].name), now.us) - 1);
+    if (room) found.uses[i] = earlier;
+    sum += earlier;
     ++missing;
   }
-  return missing > 0 ? uses / missing : 0;
+  return missing > 0 ? sum / missing : 0;
 }
 
-// Who would have to go for this user? Nobody (0) if it is cached already or if there is room: BAT compares
-// with min f_p only because a new block displaces another. If its block is larger than the whole area
+// Who would have to go for a user's block of so many tokens? Nobody (0) if there is room: BAT compares with min f_p only because a new block displaces another. If its block is larger than the whole area
 // nobody's leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that
 // of the roomiest node among those where the plan may run.
-void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
+void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens,
+                                 BlocksFound& found) {
   std::uint64_t free = 0, total = 0;
   const std::vector<FollowedWorkers::Room> rooms = rooms_for(lookup);
   for (const FollowedWorkers::Room& room : rooms) {
     free = std::max(free, room.user_free_tokens);
     total = std::max(total, room.user_total_tokens);
   }
-  if (!found.user_holders.empty() || rooms.empty() || free >= lookup.user_tokens) return;
-  if (total < lookup.user_tokens) {
+  if (rooms.empty() || free >= tokens) return;
+  if (total < tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
     return;
   }
   refresh_coldest(now);
-  name_coldest(lookup, free, found);
+  name_coldest(lookup, tokens, free, found);
 }
 
 void CacheMetaCore::refresh_coldest(Instant now) {
@@ -232,12 +239,12 @@ void CacheMetaCore::refresh_coldest(Instant now) {
 }
 
 // Blocks on nodes where the plan may run, as far as they are among the coldest of all.
-void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens,
+void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint32_t tokens, std::uint64_t free_tokens,
                                  BlocksFound& found) const {
   std::size_t left = coldest_looked_at * config_.coldest_max;
   if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->frequency;
   for (const auto& [frequency, ordinal, block] : index_.coldest()) {
-    if (free_tokens >= lookup.user_tokens || found.coldest.size() == config_.coldest_max || left-- == 0)
+    if (free_tokens >= tokens || found.coldest.size() == config_.coldest_max || left-- == 0)
       break;
     if (!index_.held_by_any(block->first, lookup.prefer)) continue;
     if (found.coldest.empty()) found.coldest_frequency = frequency;

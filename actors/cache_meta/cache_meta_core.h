@@ -63,13 +63,14 @@ class CacheMetaCore final : public Core {
   void on_forget(Instant now, Address from, Forget forget, Effects& effects);
   void on_refresh(Instant now, Effects& effects);
   void beat(Instant now, Effects& effects);
-  double user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found);
+  void find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found);
+  double user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held, double items);
   void count_access(Instant now, const LookupBlocks& lookup);
   std::vector<FollowedWorkers::Room> rooms_for(const LookupBlocks& lookup) const;
-  double missing_item_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
-  double earlier_uses_of_missing(Instant now, const LookupBlocks& lookup, const BlocksFound& found) const;
-  void find_coldest(Instant now, const LookupBlocks& lookup, BlocksFound& found);
-  void name_coldest(const LookupBlocks& lookup, std::uint64_t free_tokens, BlocksFound& found) const;
+  double find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const;
+  void find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens, BlocksFound& found);
+  void name_coldest(const LookupBlocks& lookup, std::uint32_t tokens, std::uint64_t free_tokens,
+                    BlocksFound& found) const;
   void refresh_coldest(Instant now);
   void refresh(const std::string& user, Instant now);
   void count_sizes(Effects& effects) const;

@@ -21,6 +21,20 @@ BlockName name(std::uint8_t n) {
   return result;
 }
 
+// An answer to Bench::ask, which asks for a user's block and for two items'.
+struct Answer : BlocksFound {
+  explicit Answer(BlocksFound found) : BlocksFound(std::move(found)) {
+    REQUIRE(counts.size() == 3);
+    user_holders = {holders.begin(), holders.begin() + counts[0]};
+    item_holders = {holders.begin() + counts[0], holders.end()};
+    item_counts = {counts[1], counts[2]};
+  }
+  Nodes user_holders, item_holders;
+  std::vector<std::uint8_t> item_counts;
+  double user_uses() const { return uses[0]; }
+  double item_uses() const { return uses[1] + uses[2]; }
+};
+
 // Windows of 1,000 us in 10 buckets; the user area has 100 tokens; heartbeats of 200 us.
 struct Bench {
   CacheMetaCore core{{.node = 3,
@@ -36,11 +50,14 @@ struct Bench {
   CoordinationState state;
   std::map<NodeId, CacheChanges> told;  // the last of each worker
 
-  BlocksFound ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40,
+  Answer ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40,
                   Nodes prefer = {}) {
     probe.receive(us, router,
-                  LookupBlocks{5, user, name(block), tokens, {name(100), name(101)}, std::move(prefer)});
-    return probe.sent<BlocksFound>().at(0);
+                  LookupBlocks{5,
+                               user,
+                               {{name(block), SegmentKind::user, tokens}, {name(100)}, {name(101)}},
+                               std::move(prefer)});
+    return Answer(probe.sent<BlocksFound>().at(0));
   }
   void tell(std::int64_t us, std::vector<BlockEntry> added, std::vector<BlockVersion> removed = {},
             NodeId node = 1) {
@@ -78,7 +95,7 @@ struct Bench {
 
 TEST_CASE("an empty index answers with misses at once") {
   Bench b;
-  const BlocksFound found = b.ask(10, "ann", 1);
+  const Answer found = b.ask(10, "ann", 1);
   CHECK(found.id == 5);
   CHECK(found.user_holders.empty());
   CHECK(found.item_counts == std::vector<std::uint8_t>{0, 0});
@@ -91,7 +108,7 @@ TEST_CASE("blocks are found where their workers say, until they say that they ar
   b.add_user(0, "ann", 1);
   b.add_item(0, "game", 101);
   b.add_item(0, "game", 101, 2);
-  BlocksFound found = b.ask(10, "ann", 1);
+  Answer found = b.ask(10, "ann", 1);
   CHECK(found.user_holders == Nodes{1});
   CHECK(found.item_counts == std::vector<std::uint8_t>{0, 2});
   CHECK(found.item_holders == Nodes{2, 1});  // request 5 turns them by 5
@@ -106,8 +123,8 @@ TEST_CASE("of many holders few are named") {
   for (NodeId node = 1; node <= 4; ++node)
     probe.receive(0, {node, Role::kv_worker},
                   CacheChanges{1, 1, {{name(1), SegmentKind::item, "a", 4, 1}}, {}});
-  probe.receive(1, router, LookupBlocks{4, "", {}, 0, {name(1), name(1)}, {3}});
-  CHECK(probe.sent<BlocksFound>().at(0).item_holders == Nodes{3, 1, 3, 1});
+  probe.receive(1, router, LookupBlocks{4, "", {{name(1)}, {name(1)}}, {3}});
+  CHECK(probe.sent<BlocksFound>().at(0).holders == Nodes{3, 1, 3, 1});
 }
 
 TEST_CASE("one lookup is one access, and one that only asks is none") {
@@ -115,7 +132,7 @@ TEST_CASE("one lookup is one access, and one that only asks is none") {
   b.ask(0, "ann", 1);
   b.ask(1, "ann", 1);
   CHECK(b.ask(2, "ann", 1).user_frequency == 3);
-  b.probe.receive(3, router, LookupBlocks{6, "ann", name(1), 40, {}, {}, false});
+  b.probe.receive(3, router, LookupBlocks{6, "ann", {{name(1), SegmentKind::user, 40}}, {}, false});
   CHECK(b.probe.sent<BlocksFound>().at(0).user_frequency == 3);
   CHECK(b.ask(1'150, "ann", 1).user_frequency == 1);  // the window has moved on
 }
@@ -129,7 +146,7 @@ TEST_CASE("the coldest cached user is the bar, and named until there is room") {
   b.add_user(3, "hot", 1);
   b.add_user(3, "warm", 2);
   b.add_user(3, "cold", 3);
-  const BlocksFound found = b.ask(4, "new", 4, 60);
+  const Answer found = b.ask(4, "new", 4, 60);
   CHECK(found.user_frequency == 1);
   CHECK(found.coldest_frequency == 1);
   CHECK(found.coldest == std::vector<BlockName>{name(3), name(2)});  // 40 + 40 ≥ 60
@@ -166,25 +183,25 @@ TEST_CASE("where users have no room nobody is hot enough, but before the first r
 
 TEST_CASE("a user's block is expected again as such blocks come again within the workers' memory") {
   Bench b;
-  CHECK(b.ask(0, "ann", 1).user_uses == 0);
-  CHECK(b.ask(0, "ann", 1).user_uses == 0);  // there is no memory yet
+  CHECK(b.ask(0, "ann", 1).user_uses() == 0);
+  CHECK(b.ask(0, "ann", 1).user_uses() == 0);  // there is no memory yet
   b.area(100);
   b.ask(1, "ann", 1, 50);
-  const double at_first = b.ask(1, "ann", 1, 50).user_uses;
-  CHECK(b.ask(2, "bob", 2, 50).user_uses > 0);
+  const double at_first = b.ask(1, "ann", 1, 50).user_uses();
+  CHECK(b.ask(2, "bob", 2, 50).user_uses() > 0);
   CHECK(at_first == 0);    // nothing came a third time yet
   b.ask(2, "ann", 3, 50);  // another profile
-  const double before = b.ask(3, "new", 4, 50).user_uses;
-  CHECK(b.ask(4, "ann", 1, 50).user_uses < before);  // three blocks of 50 later it would be gone
-  b.probe.receive(5, router, LookupBlocks{6, "eve", name(5), 40, {}, {}, false});
-  CHECK(b.probe.sent<BlocksFound>().at(0).user_uses == 0);  // who only asks changes nothing
+  const double before = b.ask(3, "new", 4, 50).user_uses();
+  CHECK(b.ask(4, "ann", 1, 50).user_uses() < before);  // three blocks of 50 later it would be gone
+  b.probe.receive(5, router, LookupBlocks{6, "eve", {{name(5), SegmentKind::user, 40}}, {}, false});
+  CHECK(b.probe.sent<BlocksFound>().at(0).uses == std::vector<double>{0});  // who only asks changes nothing
 }
 
 TEST_CASE("a user's block that somebody is making is not to be made again, until it should be there") {
   Bench b;
   b.area(1'000);
   const auto uses = [&](std::int64_t us, const std::string& user, std::uint8_t block) {
-    return b.ask(us, user, block, 50).user_uses;
+    return b.ask(us, user, block, 50).user_uses();
   };
   for (int i = 0; i < 9; ++i) uses(0, "ann", 1);
   uses(10, "bob", 2);
@@ -204,7 +221,7 @@ TEST_CASE("what is expected of a user's block is less by the items that go for i
     for (int i = 0; i < 50; ++i) b.ask(10 * i, "ann", 1, 10);
     for (int i = 0; i < 2; ++i) b.ask(later, "bob", 2, 10);
     b.area(9);
-    const double uses = b.ask(later, "cid", 3, 10).user_uses;
+    const double uses = b.ask(later, "cid", 3, 10).user_uses();
     CHECK((uses > 0) == (later > 1'000));  // two uses of each item, or fifty, go for twelve of his
   }
 }
@@ -212,14 +229,14 @@ TEST_CASE("what is expected of a user's block is less by the items that go for i
 TEST_CASE("earlier uses of missing items are told while there is room for them") {
   Bench b;
   b.add_item(0, "a", 100);
-  CHECK(b.ask(1, "ann", 1).missing_item_uses == 0);  // item 101 is new
-  CHECK(b.ask(2, "ann", 1).missing_item_uses == 0);  // no room
+  CHECK(b.ask(1, "ann", 1).item_uses() == 0);  // item 101 is new
+  CHECK(b.ask(2, "ann", 1).item_uses() == 0);  // no room
   b.told[1].item_free_tokens = 8;
   b.tell(2, {});
-  CHECK(b.ask(3, "ann", 1).missing_item_uses == 2);
-  CHECK(b.ask(4, "ann", 1, 40, {2}).missing_item_uses == 0);  // not where the plan may run
+  CHECK(b.ask(3, "ann", 1).item_uses() == 2);
+  CHECK(b.ask(4, "ann", 1, 40, {2}).item_uses() == 0);  // not where the plan may run
   b.add_item(4, "b", 101);
-  CHECK(b.ask(5, "ann", 1).missing_item_uses == 0);  // nothing is missing
+  CHECK(b.ask(5, "ann", 1).item_uses() == 0);  // nothing is missing
 }
 
 TEST_CASE("a user who stops coming becomes the coldest, without being asked for") {
@@ -231,7 +248,7 @@ TEST_CASE("a user who stops coming becomes the coldest, without being asked for"
   b.ask(900, "steady", 2);
   b.add_user(900, "steady", 2);
   b.probe.run_until(1'200);
-  const BlocksFound found = b.ask(1'201, "new", 4, 40);
+  const Answer found = b.ask(1'201, "new", 4, 40);
   CHECK(found.coldest == std::vector<BlockName>{name(1)});
   CHECK(found.coldest_frequency == 0);
 }
@@ -332,7 +349,7 @@ TEST_CASE("status names the hottest items by their owners, and who leads") {
   b.lead();
   b.add_item(0, "game", 101);
   b.ask(1, "ann", 1);
-  b.probe.receive(2, router, LookupBlocks{6, "", {}, 0, {name(101)}});
+  b.probe.receive(2, router, LookupBlocks{6, "", {{name(101)}}});
   b.probe.receive(3, router, StatusRequest{8});
   const StatusReply reply = b.probe.sent<StatusReply>().at(0);
   CHECK(reply.ready);
@@ -364,7 +381,7 @@ TEST_CASE("after any news answers agree with a plain list of what the workers ho
       held.erase({block, node});
     }
     const auto probe = static_cast<std::uint8_t>(random() % 20);
-    const BlocksFound found = b.ask(us, "asker", probe);
+    const Answer found = b.ask(us, "asker", probe);
     REQUIRE(found.user_holders.size() == held.count({probe, 1}) + held.count({probe, 2}));
     for (const BlockName& cold : found.coldest)
       REQUIRE(held.count({cold.bytes[0], 1}) + held.count({cold.bytes[0], 2}) > 0);

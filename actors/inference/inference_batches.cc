@@ -8,10 +8,20 @@
 
 namespace troupe::actors {
 
-void InferenceCore::Pace::add(double batch_us, double batch_tokens) {
+void InferenceCore::Slowness::add(double batch_us, double batch_nominal_us) {
   constexpr double kept = 7.0 / 8;
   us = kept * us + batch_us;
-  tokens = kept * tokens + batch_tokens;
+  nominal_us = kept * nominal_us + batch_nominal_us;
+}
+
+void InferenceCore::Waiting::add(const Task& task) {
+  ++plans;
+  pass += task.pass;
+}
+
+void InferenceCore::Waiting::remove(const Task& task) {
+  --plans;
+  pass -= task.pass;
 }
 
 // ---- batches are formed ----
@@ -46,14 +56,13 @@ void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& eff
   const Queue queued = queue;
   for (const Serial serial : queued) {
     const Task& task = tasks_.at(serial);
-    const bool hopeless = tasks_.size() > 1 && !ends_in_time(now, task.new_tokens, task.deadline);
+    const bool hopeless = tasks_.size() > 1 && !ends_in_time(now, task.pass, task.deadline);
     if (now >= task.deadline || hopeless) refuse(serial, too_late(), effects);
   }
 }
 
-bool InferenceCore::ends_in_time(Instant now, std::uint64_t tokens, Instant deadline) const {
-  const double us = static_cast<double>(tokens) * pace_.us_per_token();
-  return us < static_cast<double>((deadline - now).us);
+bool InferenceCore::ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const {
+  return lane_us(config_.costs.of(pass)) < static_cast<double>((deadline - now).us);
 }
 
 // The first of a queue that is not empty, and what may run with it, in order. The others keep their places.
@@ -63,17 +72,18 @@ std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue&
   const std::size_t most = std::clamp<std::size_t>(share, 1, std::max(config_.batch_requests_max, 1U));
   const Task& first = tasks_.at(queue.front());
   std::vector<Serial> batch{queue.front()};
-  std::uint64_t tokens = first.new_tokens;
+  placement::Pass pass = first.pass;
   Instant deadline = first.deadline;  // the earliest
   for (std::size_t i = 1; i < queue.size() && batch.size() < most && !runs_alone(first); ++i) {
     const Task& task = tasks_.at(queue[i]);
     if (runs_alone(task) || model_of(task.plan) != model_of(first.plan)) continue;
-    if (tokens + task.new_tokens > config_.batch_tokens_max) break;
+    const placement::Pass together = pass + task.pass;
+    if (!fits_batch(together)) break;
     const Instant earliest = std::min(deadline, task.deadline);
-    const bool in_time = ends_in_time(now, tokens + task.new_tokens, earliest);
+    const bool in_time = ends_in_time(now, together, earliest);
     if (!in_time && !planted(Bug::unbounded_queue)) continue;
     deadline = earliest;
-    tokens += task.new_tokens;
+    pass = together;
     batch.push_back(queue[i]);
   }
   std::erase_if(queue,
@@ -83,21 +93,19 @@ std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue&
 
 void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects& effects) {
   RunBatch work;
-  std::uint64_t tokens = 0;
+  placement::Pass pass;
   for (const Serial serial : batch) {
     Task& task = tasks_.at(serial);
     task.state = State::running;
     task.started = now;
-    Waiting& waiting = waiting_with(task.plan);
-    --waiting.plans;
-    waiting.tokens -= task.new_tokens;
-    tokens += task.new_tokens;
+    waiting_with(task.plan).remove(task);
+    pass += task.pass;
     work.requests.push_back(batch_request(task, batch.size() > 1));
   }
-  effects.count(Metric::batch_tokens, static_cast<double>(tokens));
+  effects.count(Metric::batch_tokens, static_cast<double>(pass.new_tokens));
   effects.count(Metric::batch_requests, static_cast<double>(batch.size()));
   const Serial job = next_serial_++;
-  batches_[job] = {std::move(batch), now, tokens};
+  batches_[job] = {std::move(batch), now, config_.costs.of(pass)};
   effects.start(job, std::move(work));
 }
 
@@ -142,12 +150,13 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   TROUPE_CHECK(result.replies.size() == batch.tasks.size(), "the device answers for each plan");
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
   count_use(result.device, effects);
-  std::uint64_t tokens = 0;
+  placement::Pass pass;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
-    if (!result.replies[i].refusal) tokens += tasks_.at(batch.tasks[i]).new_tokens;
+    if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
-  if (tokens > 0) pace_.add(static_cast<double>((now - batch.started).us), static_cast<double>(tokens));
+  const double nominal_us = config_.nominal_pace.us(config_.costs.of(pass));
+  if (nominal_us > 0) slowness_.add(static_cast<double>((now - batch.started).us), nominal_us);
 }
 
 // One bad plan does not fail its neighbours: those that still have time go first, in order, each alone.
@@ -156,15 +165,13 @@ void InferenceCore::on_batch_failed(Instant now, const Batch& batch, const Refus
   const bool has_neighbours = batch.tasks.size() > 1;
   for (auto at = batch.tasks.rbegin(); at != batch.tasks.rend(); ++at) {
     Task& task = tasks_.at(*at);
-    if (!has_neighbours || !ends_in_time(now, task.new_tokens, task.deadline)) {
+    if (!has_neighbours || !ends_in_time(now, task.pass, task.deadline)) {
       refuse(*at, refusal, effects);
       continue;
     }
     task.state = State::ready;
     task.again = true;
-    Waiting& waiting = waiting_with(task.plan);
-    ++waiting.plans;
-    waiting.tokens += task.new_tokens;
+    waiting_with(task.plan).add(task);
     (is_background(task.plan) ? background_ : serving_).push_front(*at);
   }
 }

@@ -23,8 +23,14 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   beat.lanes = config_.lanes;
   beat.lanes_busy = static_cast<std::uint32_t>(batches_.size());
   beat.plans_waiting = waiting_[0].plans;
-  beat.tokens_waiting = waiting_[0].tokens;
-  beat.us_per_token = pace_.us_per_token();
+  const placement::Work waiting = work_of(waiting_[0]);
+  beat.operations_waiting = waiting.operations;
+  beat.bytes_waiting = waiting.bytes;
+  beat.passes_waiting = waiting.passes;
+  const placement::Pace pace = config_.nominal_pace * slowness_.times();
+  beat.us_per_operation = pace.us_per_operation;
+  beat.us_per_byte = pace.us_per_byte;
+  beat.us_per_pass = pace.us_per_pass;
   beat.plans_executed = executed_;
   beat.versions_epoch = models_.epoch();
   beat.models = models_.served(now);

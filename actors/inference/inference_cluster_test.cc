@@ -43,17 +43,17 @@ TEST_CASE("a heartbeat says what waits and how fast the device is, also while th
   CHECK(beat.lanes == 2);
   CHECK(beat.lanes_busy == 2);
   CHECK(beat.plans_waiting == 1);
-  CHECK(beat.tokens_waiting == 8);  // all, until the grants are known
-  CHECK(beat.us_per_token == 0);
+  CHECK(beat.operations_waiting == 8);  // all, until the grants are known
+  CHECK(beat.us_per_operation == 0);
   b.probe.receive(110, kv, acquired(id, {{Grant::read, 3, 0, {1}}}));
   b.probe.run_until(200);
-  CHECK(b.probe.sent<Heartbeat>().at(0).tokens_waiting == 2);
+  CHECK(b.probe.sent<Heartbeat>().at(0).operations_waiting == 2);
   b.run(250, first);
   b.probe.run_until(300);
   beat = b.probe.sent<Heartbeat>().at(0);
-  CHECK(beat.us_per_token == 50);
+  CHECK(beat.us_per_operation == 50);
   CHECK(beat.plans_executed == 1);
-  CHECK(beat.tokens_waiting == 0);
+  CHECK(beat.operations_waiting == 0);
   CHECK(beat.lanes_busy == 2);
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("later batches count more for the pace than earlier ones") {
   for (RequestId id = 1; id <= 60; ++id) {
     const std::int64_t us = 1'000 * static_cast<std::int64_t>(id);
     b.probe.run_until(us - 1);
-    last = b.probe.sent<Heartbeat>().back().us_per_token;
+    last = b.probe.sent<Heartbeat>().back().us_per_operation;
     b.plain(us, id, 10);
     b.run(us + (id <= 30 ? 100 : 500), b.job());
   }

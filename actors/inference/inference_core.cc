@@ -1,9 +1,11 @@
 #include "actors/inference/inference_core.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "actors/inference/inference_refusals.h"
 #include "kernels/base/check.h"
+#include "placement/cost/plan_work.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
@@ -101,13 +103,28 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
 bool InferenceCore::cannot_finish(const Execute& plan) const {
   const Waiting& ahead = waiting_[0];
   if (ahead.plans == 0) return false;
-  std::uint64_t own = 0;
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
-    if (!plan.blocks[i].name) own += plan.plan.segments[i].tokens.size();
-  double before = static_cast<double>(ahead.tokens);
-  for (const auto& [job, batch] : batches_) before += static_cast<double>(batch.tokens) / 2;
-  const double tokens = before / config_.lanes + static_cast<double>(own);
-  return tokens * pace_.us_per_token() > static_cast<double>(plan.budget_us);
+  const placement::Pass own = placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); });
+  double before_us = lane_us(work_of(ahead));
+  for (const auto& [job, batch] : batches_) before_us += lane_us(batch.work) / 2;
+  return before_us / config_.lanes + lane_us(config_.costs.of(own)) > static_cast<double>(plan.budget_us);
+}
+
+double InferenceCore::lane_us(const placement::Work& work) const {
+  return config_.nominal_pace.us(work) * slowness_.times();
+}
+
+placement::Work InferenceCore::work_of(const Waiting& waiting) const {
+  if (waiting.plans == 0) return {};
+  placement::Work work = config_.costs.of(waiting.pass);
+  const double most = config_.costs.token_operations * config_.batch_tokens_max;
+  const double batches = std::max(work.operations / most,
+                                  double(waiting.plans) / std::max(config_.batch_requests_max, 1U));
+  return work + config_.costs.passes(std::max(0.0, std::ceil(batches) - 1));
+}
+
+bool InferenceCore::fits_batch(const placement::Pass& pass) const {
+  const double most = config_.costs.token_operations * config_.batch_tokens_max;
+  return config_.costs.of(pass).operations <= most;
 }
 
 void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effects& effects) {
@@ -119,11 +136,9 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
   task.plan = plan;
   task.received = now;
   task.deadline = now + Duration{std::min(plan.budget_us, budget_us_max)};
-  task.new_tokens = token_count(plan.plan);
+  task.pass = placement::pass_of(plan.plan, [](std::size_t) { return false; });
   collect_wants(task);
-  Waiting& waiting = waiting_with(plan);
-  ++waiting.plans;
-  waiting.tokens += task.new_tokens;
+  waiting_with(plan).add(task);
   effects.set_timer(deadline_timer(serial), task.deadline);
   if (is_background(plan)) return background_arrived_.push_back(serial);
   begin(now, serial, task, effects);
@@ -190,12 +205,9 @@ bool InferenceCore::is_reused(const Task& task, std::size_t segment) {
 void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   task.state = State::ready;
   task.ready_at = now;
-  Waiting& waiting = waiting_with(task.plan);
-  for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
-    if (!is_reused(task, i)) continue;
-    task.new_tokens -= task.plan.plan.segments[i].tokens.size();
-    waiting.tokens -= task.plan.plan.segments[i].tokens.size();
-  }
+  waiting_with(task.plan).remove(task);
+  task.pass = placement::pass_of(task.plan.plan, [&](std::size_t i) { return is_reused(task, i); });
+  waiting_with(task.plan).add(task);
   (is_background(task.plan) ? background_ : serving_).push_back(serial);
 }
 
@@ -220,9 +232,7 @@ void InferenceCore::release(Serial serial, Task& task, std::vector<BlockOutcome>
 void InferenceCore::end(Serial serial) {
   const Task& task = tasks_.at(serial);
   if (task.state != State::running) {
-    Waiting& waiting = waiting_with(task.plan);
-    --waiting.plans;
-    waiting.tokens -= task.new_tokens;
+    waiting_with(task.plan).remove(task);
     for (Queue* queue : {&serving_, &background_, &background_arrived_}) std::erase(*queue, serial);
   }
   if (task.state != State::arrived) background_begun_ -= is_background(task.plan);

@@ -7,10 +7,11 @@
 // background:
 //   - at most ⌈ready / free lanes⌉ plans, so that idle lanes share what waits (one plan each while lanes are
 //   idle);
-//   - at most `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens), but at least one plan;
+//   - at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens), but at
+//   least one plan;
 //   - plans of one model; a plan that may be poison runs alone, and so does, once more, each plan of a batch
 //     that failed as a whole;
-//   - only plans that the batch, by its tokens and the device's pace, ends in time for; a plan that is late
+//   - only plans that the batch, by its work and the device's pace, ends in time for; a plan that is late
 //     even by itself is refused, unless it is the only one here (it shows the pace anew);
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "actors/inference/model_set.h"
+#include "placement/cost/work.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
 
@@ -41,10 +43,13 @@ struct InferenceConfig {
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 1'024;   // serving plans that are not running yet; more are refused
   std::uint32_t background_queue_max = 16;
-  std::uint32_t batch_tokens_max = 4'096;
+  std::uint32_t batch_tokens_max = 4'000;  // that see nothing: what they see counts on top
   std::uint32_t batch_requests_max = 32;
   Duration block_wait{100'000};     // for blocks that others compute; at most half of a plan's time
   Duration acquire_grace{20'000};   // beyond that, for the KV-cache worker's answer
+  placement::UnitCosts costs;       // of the models
+  // Of the device as its figures have it: how the times of operations, bytes and passes relate. How fast it is shows.
+  placement::Pace nominal_pace{.us_per_operation = 1};
   std::string model_version;        // loaded at start
   Duration model_keep{12'000'000};  // of a model, after the versions that no longer name it
   std::size_t models_max = 4;       // loaded at the same time
@@ -80,23 +85,25 @@ class InferenceCore final : public Core {
     std::vector<std::optional<std::size_t>> want_of;  // per segment
     std::vector<std::size_t> writer_of;               // per want: the first segment of that name
     std::vector<BlockGrant> grants;                   // per want
-    std::uint64_t new_tokens = 0;  // that are computed, given the grants; all until they are known
+    placement::Pass pass;             // given the grants; all is computed until they are known
   };
   using Queue = std::deque<Serial>;
   struct Batch {
     std::vector<Serial> tasks;
     Instant started;
-    std::uint64_t tokens = 0;  // new ones
+    placement::Work work;
   };
   struct Waiting {  // tasks that are not running yet
     std::uint32_t plans = 0;
-    std::uint64_t tokens = 0;  // new ones
+    placement::Pass pass;  // one for all of them
+    void add(const Task& task);
+    void remove(const Task& task);
   };
-  // Lane time over newly computed tokens: older batches count for less and less.
-  struct Pace {
-    double us = 0, tokens = 0;
-    void add(double batch_us, double batch_tokens);
-    double us_per_token() const { return tokens > 0 ? us / tokens : 0; }
+  // Lane time over the time by the nominal pace: older batches count for less and less.
+  struct Slowness {
+    double us = 0, nominal_us = 0;
+    void add(double batch_us, double batch_nominal_us);
+    double times() const { return nominal_us > 0 ? us / nominal_us : 0; }
   };
 
   // inference_core.cc: events, and a plan's way to its blocks and to its end
@@ -105,7 +112,11 @@ class InferenceCore final : public Core {
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
   std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
-  bool ends_in_time(Instant now, std::uint64_t tokens, Instant deadline) const;  // if begun now
+  bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;  // if begun now
+  double lane_us(const placement::Work& work) const;  // 0 if nothing was computed yet
+  // Of plans that wait: in as many batches as their bounds make of them.
+  placement::Work work_of(const Waiting& waiting) const;
+  bool fits_batch(const placement::Pass& pass) const;
   void accept(Instant now, Address from, const Execute& plan, Effects& effects);
   static void collect_wants(Task& task);
   void begin(Instant now, Serial serial, Task& task, Effects& effects);
@@ -160,7 +171,7 @@ class InferenceCore final : public Core {
   std::uint32_t told_depth_ = 0;        // of the serving queue, as last counted
   std::uint64_t heartbeats_ = 0, executed_ = 0, accepted_ = 0, answered_ = 0;
   std::uint64_t unanswered_ = 0;  // their router was lost while they waited
-  Pace pace_;
+  Slowness slowness_;
   ModelSet models_;
   Serial model_job_ = 0;      // that runs; 0: none
   std::string told_refusal_;  // of a change of models, as last logged

@@ -114,7 +114,7 @@ std::vector<std::vector<CalibrationRow>> rows_of(const std::vector<CalibrationMo
 double predicted_sum(const placement::DeviceProfile& device, const std::vector<CalibrationRow>& rows) {
   double us = 0;
   for (const CalibrationRow& row : rows)
-    us += placement::CostModel(device, row.timed.shape).prefill_us(row.timed.work);
+    us += placement::CostModel(device, row.timed.shape).prefill_us(row.timed.counts);
   return us;
 }
 
@@ -137,9 +137,9 @@ std::vector<CalibrationPass> calibration_passes(std::uint32_t positions_max) {
   return passes;
 }
 
-placement::Work work_of(const CalibrationPass& pass) {
-  placement::Work work;
-  for (std::uint32_t s = 0; s < pass.segments; ++s) work += placement::causal_work(pass.tokens, pass.reused);
+placement::Pass work_of(const CalibrationPass& pass) {
+  placement::Pass work;
+  for (std::uint32_t s = 0; s < pass.segments; ++s) work += placement::causal_pass(pass.tokens, pass.reused);
   work.reused_tokens = pass.reused;  // one history for all of them
   return work;
 }
@@ -205,7 +205,7 @@ Calibration calibrate(const std::vector<CalibrationModel>& models, const Calibra
   calibration.device =
       placement::fit_device(machine, timed(calibration.rows, false), placement::Bandwidth::fitted);
   for (CalibrationRow& row : calibration.rows)
-    row.predicted_us = placement::CostModel(calibration.device, row.timed.shape).prefill_us(row.timed.work);
+    row.predicted_us = placement::CostModel(calibration.device, row.timed.shape).prefill_us(row.timed.counts);
   calibration.fitted = errors_of(calibration.device, timed(calibration.rows, false));
   calibration.held_out = errors_of(calibration.device, timed(calibration.rows, true));
   return calibration;

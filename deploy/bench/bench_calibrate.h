@@ -22,7 +22,7 @@ struct CalibrationPass {
 };
 // Those that fit into the positions of a model.
 std::vector<CalibrationPass> calibration_passes(std::uint32_t positions_max);
-placement::Work work_of(const CalibrationPass& pass);
+placement::Pass work_of(const CalibrationPass& pass);
 kernels::Plan plan_of(const CalibrationPass& pass, std::uint32_t vocabulary);
 
 // What `cores` of this machine can do at most: multiply-adds are sampled, the rest is the default of a CPU.

@@ -30,7 +30,7 @@ TEST_SUITE("bench calibrate") {
       for (const CalibrationPass& pass : calibration_passes(positions)) {
         const kernels::Plan plan = plan_of(pass, 300);
         CHECK(find_fault(plan, {300, static_cast<std::int32_t>(positions)}) == "");
-        const placement::Work work = work_of(pass);
+        const placement::Pass work = work_of(pass);
         CHECK(kernels::token_count(plan) == work.new_tokens + work.reused_tokens);
         CHECK(plan.readouts.size() == work.readouts);
         const WorkloadPlan counted{plan, pass.reused > 0};

@@ -29,15 +29,20 @@ std::unique_ptr<kernels::Decoder> decoder() {
   return kernels::make_cpu_decoder(kernels::random_decoder(small_decoder(), 3), kernels::DecoderOptions{});
 }
 
-RankPrompt prompt_of(std::vector<std::vector<Token>> items) {
-  RankPrompt prompt{{1, 2}, {3, 11, 12, 13, 14}, {4, 5}, {6}, std::move(items), {}};
-  for (std::size_t i = 0; i < prompt.items.size(); ++i) prompt.rows.push_back(static_cast<Token>(30 + i));
-  return prompt;
-}
-RankPrompt three_items() { return prompt_of({{20, 21, 22, 23}, {24, 25}, {21, 22, 26}}); }
+const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 40};
 
-std::vector<float> logits_of(const RankPrompt& prompt, const PlanVariant& variant) {
-  return run_variant(*decoder(), variant_plan(prompt, variant));
+RankEvent event_of(const std::vector<std::vector<Token>>& items) {
+  RankEvent event{.history = {3, 11, 12, 13, 14}};
+  for (const std::vector<Token>& tokens : items) {
+    const auto n = static_cast<Token>(event.items.size());
+    event.items.push_back({std::to_string(n), "", tokens, 30 + n, {}});
+  }
+  return event;
+}
+RankEvent three_items() { return event_of({{20, 21, 22, 23}, {24, 25}, {21, 22, 26}}); }
+
+std::vector<float> logits_of(const RankEvent& event, const char* plan, double repair = 0) {
+  return run_plan(*decoder(), plan_of(form, event, {&parse_plan(plan), repair}));
 }
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
@@ -49,64 +54,17 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 TEST_SUITE("bench plans") {
-  TEST_CASE("the two prefixes are the ones that are served") {
-    const RankPrompt prompt = three_items();
-    std::vector<Item> items;
-    for (std::size_t i = 0; i < prompt.items.size(); ++i)
-      items.push_back({std::to_string(i), "", prompt.items[i], prompt.rows[i], {}});
-    router::PromptForm form{prompt.system, {}, prompt.instruction, prompt.discriminant, 64, 40};
-    for (const auto& [kind, prefix] :
-         {std::pair(PlanKind::user, router::Prefix::user), {PlanKind::item, router::Prefix::item}}) {
-      const kernels::Plan made = variant_plan(prompt, {kind}).plan;
-      const router::RankPlan served =
-          rank_plan(form, {"model", "layout"}, prefix, "t", "u", {prompt.user, 0}, items);
-      REQUIRE(made.segments.size() == served.plan.segments.size());
-      for (std::size_t i = 0; i < made.segments.size(); ++i) {
-        CHECK(made.segments[i].tokens == served.plan.segments[i].tokens);
-        CHECK(made.segments[i].start == served.plan.segments[i].start);
-        CHECK(made.segments[i].sees == served.plan.segments[i].sees);
-      }
-      CHECK(made.readouts.at(0).rows == served.plan.readouts.at(0).rows);
-      CHECK(made.readouts.at(0).segment == served.plan.readouts.at(0).segment);
-    }
-  }
-
-  TEST_CASE(
-      "blocks that are repaired in full are the plain prompt, and those that are not are something else") {
-    const RankPrompt prompt = three_items();
-    const auto plain = logits_of(prompt, {PlanKind::causal});
-    CHECK(difference(plain, logits_of(prompt, {PlanKind::blocks, 1})) < 1e-4);
-    CHECK(difference(plain, logits_of(prompt, {PlanKind::blocks})) > 1e-3);
-    CHECK(difference(plain, logits_of(prompt, {PlanKind::blocks, 0.5})) > 1e-3);
-    CHECK(difference(logits_of(prompt, {PlanKind::blocks}), logits_of(prompt, {PlanKind::blocks, 0.5})) >
-          1e-3);
-  }
-
   TEST_CASE("an item that has none before it has nothing to repair: what is reused is what is computed") {
-    const RankPrompt one = prompt_of({{20, 21, 22, 23}});
-    const auto alone = logits_of(one, {PlanKind::item});
+    const RankEvent one = event_of({{20, 21, 22, 23}});
+    const auto alone = logits_of(one, "item");
     for (const double repair : {0.25, 0.5, 0.75, 1.0})
-      CHECK(difference(alone, logits_of(one, {PlanKind::item, repair})) < 1e-4);
+      CHECK(difference(alone, logits_of(one, "item", repair)) < 1e-4);
   }
 
-  TEST_CASE(
-      "a repair recomputes the first tokens of each item, which see all before them, and reuses the rest") {
-    const VariantPlan made = variant_plan(three_items(), {PlanKind::item, 0.5});
-    // system; 20 21 | 22 23; 24 | 25; 21 22 | 26 (a half of three is two); user; instruction; discriminant
-    REQUIRE(made.plan.segments.size() == 10);
-    CHECK(made.plan.segments[3].tokens == std::vector<Token>{24});
-    CHECK(made.plan.segments[3].sees == Sees{0, 1, 2});
-    CHECK(made.plan.segments[6].tokens == std::vector<Token>{26});
-    CHECK(made.plan.segments[6].start == 4);
-    REQUIRE(made.reused.size() == 3);
-    for (const auto& [ahead, now] : made.reused) {
-      CHECK(made.ahead.segments[ahead].tokens == made.plan.segments[now].tokens);
-      CHECK(made.ahead.segments[ahead].start == made.plan.segments[now].start);
-      CHECK(made.ahead.segments[ahead].sees == Sees{0, ahead - 1});
-    }
-    CHECK(find_fault(made.plan, {40, 64}).empty());
-    CHECK(find_fault(made.ahead, {40, 64}).empty());
-    CHECK(variant_plan(three_items(), {PlanKind::item}).ahead.segments.empty());
+  TEST_CASE("a repair of items that have others before them is something else, the more of it the more") {
+    const auto alone = logits_of(three_items(), "item");
+    CHECK(difference(alone, logits_of(three_items(), "item", 0.5)) > 1e-3);
+    CHECK(difference(logits_of(three_items(), "item", 0.5), logits_of(three_items(), "item", 1)) > 1e-3);
   }
 
   TEST_CASE("ties count against the true item, and so does what is no number") {
@@ -117,11 +75,9 @@ TEST_SUITE("bench plans") {
   }
 
   TEST_CASE("names and mistakes") {
-    CHECK(PlanVariant{PlanKind::blocks, 0.25}.name() == "blocks +25 %");
-    CHECK(PlanVariant{PlanKind::causal, 0}.name() == "causal");
-    CHECK(parse_plan_kind("item") == PlanKind::item);
-    CHECK_THROWS_WITH(parse_plan_kind("items"),
-                      "--plans has \"items\"; expected user, item, causal or blocks");
+    CHECK(PlanVariant{&parse_plan("item"), 0.25}.name() == "item +25 %");
+    CHECK(PlanVariant{&parse_plan("user")}.name() == "user");
+    CHECK_THROWS_AS(parse_plan("items"), std::invalid_argument);
   }
 
   TEST_CASE("requests of a file are read whole, and those that do not fit the model are refused") {
@@ -140,11 +96,15 @@ TEST_SUITE("bench plans") {
       return read_rank_events(folder.path(), folder.path(), folder.path() / "eval.tsv");
     };
     const auto events = rows("u\t0 2\t1 2\t1\n");
-    REQUIRE(events.size() == 1);
-    CHECK(events[0].truth == 1);
-    CHECK(events[0].prompt.user == std::vector<Token>{1, 3, 5, 4, 6});
-    CHECK(events[0].prompt.items == std::vector<std::vector<Token>>{{4, 5}, {4, 6}});
-    CHECK(events[0].prompt.rows == std::vector<Token>{8, 9});
+    REQUIRE(events.list.size() == 1);
+    const RankEvent& event = events.list[0];
+    CHECK(event.truth == 1);
+    CHECK(event.history == Tokens{1, 3, 5, 4, 6});
+    REQUIRE(event.items.size() == 2);
+    CHECK(event.items[0].tokens == std::vector<Token>{4, 5});
+    CHECK(event.items[1].tokens == std::vector<Token>{4, 6});
+    CHECK(event.items[0].identifier == 8);
+    CHECK(event.items[1].identifier == 9);
     CHECK_THROWS_WITH(rows("u\t7\t1 2\t1\n"), "user u has item 7; expected an item of the catalog");
     CHECK_THROWS(rows("u\t0 1 2 0 1 2\t1 2\t1\n"));
   }

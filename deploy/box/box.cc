@@ -74,6 +74,14 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Plac
                                             "coordination");
 }
 
+// What routers assume of a worker that has computed nothing yet, where no device is named.
+constexpr double first_us_per_token = 20;
+
+router::Policy serving_policy(const std::string& name) {
+  if (const auto policy = router::find_policy(name)) return *policy;
+  throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
+}
+
 placement::DeviceProfile serving_device(const std::string& device) {
   try {
     return device_of(device);
@@ -156,7 +164,7 @@ void Box::open_transport() {
 void Box::open_router() {
   features_ = open_features(
       config_, store_.get(), feature_limits(config_, model_), router_lanes,
-      [this](std::span<const Token> tokens) { return router::item_block(prompt_, names_, tokens); });
+      [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) { return names.item(tokens); });
   router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
 }
 
@@ -201,7 +209,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.model_version = names_.model_version;  // the one of this box, whatever it served before
   c.form = prompt_;
   c.names = names_;
-  c.policy = router::find_policy(config_.text("router.policy")).value();
+  c.policy = serving_policy(config_.text("router.policy"));
   c.limits.candidates_max = static_cast<std::uint32_t>(config_.integer("router.candidates_max"));
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
   c.budget = {config_.duration_us("router.deadline")};
@@ -212,10 +220,11 @@ std::unique_ptr<Core> Box::make_router() const {
   c.places = item_places(config_.text("pool.placement"), place_.workers);
   const kernels::DecoderOptions options = decoder_options(config_);
   const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
-  c.attention_share = shape.attention_share();
+  c.costs = placement::unit_costs(shape);
+  c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
   c.pull_share = config_.real("router.pull_share");
   if (const std::string& device = config_.text("router.device"); !device.empty())
-    c.block_us_per_token = c.us_per_token = us_per_token(serving_device(device), shape);
+    c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
   return std::make_unique<router::RouterCore>(c);
 }
 
@@ -257,6 +266,11 @@ std::unique_ptr<Core> Box::make_inference_worker() const {
   c.lanes = executors_;
   c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
   c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));
+  const kernels::DecoderOptions options = decoder_options(config_);
+  const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
+  const std::string& device = config_.text("router.device");
+  c.costs = placement::unit_costs(shape);
+  c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
   return std::make_unique<actors::InferenceCore>(c);
 }
 

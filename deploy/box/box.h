@@ -15,7 +15,7 @@
 #include "deploy/data/dataset.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/decoder/decoder.h"
-#include "router/request/plan.h"
+#include "router/request/block_names.h"
 #include "runtime/hard_state/file_coordination.h"
 #include "runtime/host/host.h"
 #include "runtime/pages/page_arena.h"

@@ -20,10 +20,4 @@ placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::
           .attention = Precision::f32};
 }
 
-double us_per_token(const placement::DeviceProfile& device, const placement::ModelShape& shape) {
-  constexpr std::uint64_t ordinary = 200;  // tokens
-  const placement::CostModel cost(device, shape);
-  return (cost.prefill_us(ordinary, 0) - cost.prefill_us(1, 0)) / (ordinary - 1);
-}
-
 }  // namespace troupe::deploy

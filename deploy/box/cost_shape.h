@@ -9,7 +9,4 @@ namespace troupe::deploy {
 placement::ModelShape cost_shape(const kernels::DecoderConfig& config, kernels::WeightFormat weights,
                                  kernels::KvFormat kv, std::uint32_t rows_read);
 
-// What one token more takes in a pass of ordinary size, without what the pass takes for itself.
-double us_per_token(const placement::DeviceProfile& device, const placement::ModelShape& shape);
-
 }  // namespace troupe::deploy

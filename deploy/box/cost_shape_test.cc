@@ -2,28 +2,23 @@
 
 #include <doctest/doctest.h>
 
-#include "placement/cost/device_profiles.h"
-
 namespace troupe::deploy {
 namespace {
 
-TEST_CASE("a token more takes its share of a pass, without the launches and the first reading of weights") {
-  const placement::DeviceProfile& device = placement::find_device("A100-40G");
-  const placement::ModelShape& shape = placement::find_shape("qwen2-1.5b");
-  const placement::CostModel cost(device, shape);
-  const double token = us_per_token(device, shape);
-  CHECK(token > 0);
-  CHECK(token < cost.prefill_us(200, 0) / 200);
-  CHECK(cost.prefill_us(1, 0) + 199 * token == doctest::Approx(cost.prefill_us(200, 0)));
-}
-
-TEST_CASE("a device of many cores takes less for a token") {
-  placement::DeviceProfile core = placement::find_device("A100-40G");
-  const placement::ModelShape& shape = placement::find_shape("qwen2-1.5b");
-  const double one = us_per_token(core, shape);
-  for (double& peak : core.peak_ops) peak *= 2;
-  core.bandwidth *= 2;
-  CHECK(us_per_token(core, shape) < one);
+TEST_CASE("weights and keys and values weigh what the engine stores") {
+  kernels::DecoderConfig config;
+  config.layers = 4;
+  config.heads = 8;
+  config.kv_heads = 2;
+  config.head_dim = 16;
+  const auto floats = cost_shape(config, kernels::WeightFormat::f32, kernels::KvFormat::f32, 3);
+  CHECK(floats.weight_bytes == 4);
+  CHECK(floats.rows_read == 3);
+  CHECK(floats.kv_token_bytes() == 2 * 4 * 2 * 16 * 4);
+  const auto bytes = cost_shape(config, kernels::WeightFormat::int8, kernels::KvFormat::f16, 3);
+  CHECK(bytes.weight_bytes == 1);
+  CHECK(bytes.linear == placement::Precision::int8);
+  CHECK(bytes.kv_token_bytes() == 2 * 4 * 2 * 16 * 2);
 }
 
 }  // namespace

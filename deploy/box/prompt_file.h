@@ -7,7 +7,7 @@
 
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/vocabulary.h"
-#include "router/request/plan.h"
+#include "router/request/prompt.h"
 
 namespace troupe::deploy {
 

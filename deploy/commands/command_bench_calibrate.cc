@@ -91,9 +91,9 @@ json to_json(const CalibrateOptions& options, const Calibration& calibration) {
   for (const CalibrationRow& row : calibration.rows)
     all["runs"].push_back({{"model", row.timed.shape.name},
                            {"segments", row.pass.segments},
-                           {"new_tokens", row.timed.work.new_tokens},
-                           {"reused_tokens", row.timed.work.reused_tokens},
-                           {"pairs", row.timed.work.pairs},
+                           {"new_tokens", row.timed.counts.new_tokens},
+                           {"reused_tokens", row.timed.counts.reused_tokens},
+                           {"pairs", row.timed.counts.pairs},
                            {"measured_us", row.timed.us},
                            {"predicted_us", row.predicted_us},
                            {"held_out", row.pass.held_out}});

@@ -13,9 +13,15 @@ namespace {
 
 using nlohmann::json;
 
+std::vector<std::string> all_plans() {
+  std::vector<std::string> names;
+  for (const router::PlanKind& kind : router::plan_kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
 struct PlanRunOptions {
   std::string model, data, evaluation, json;
-  std::vector<std::string> plans{"user", "item", "causal", "blocks"};
+  std::vector<std::string> plans = all_plans();
   std::vector<double> repairs{25, 50, 75, 100};  // per cent
   std::size_t events = 0;
 };
@@ -52,10 +58,10 @@ std::string with_error(const Mean& mean) {
 std::vector<VariantRun> variants_of(const PlanRunOptions& options) {
   std::vector<VariantRun> runs;
   for (const std::string& name : options.plans) {
-    const PlanKind kind = parse_plan_kind(name);
-    runs.push_back({{kind, 0}, {}});
-    if (kind != PlanKind::item && kind != PlanKind::blocks) continue;
-    for (const double per_cent : options.repairs) runs.push_back({{kind, per_cent / 100}, {}});
+    const router::PlanKind& plan = parse_plan(name);
+    runs.push_back({{&plan, 0}, {}});
+    if (!plan.repairs) continue;
+    for (const double per_cent : options.repairs) runs.push_back({{&plan, per_cent / 100}, {}});
   }
   return runs;
 }
@@ -104,15 +110,15 @@ json to_json(const std::vector<VariantRun>& runs) {
 int run_bench_plans(const PlanRunOptions& options) {
   check_output(options.json);
   std::vector<VariantRun> runs = variants_of(options);
-  std::vector<RankEvent> events = read_rank_events(options.model, options.data, options.evaluation);
-  if (options.events > 0 && options.events < events.size()) events.resize(options.events);
+  RankEvents events = read_rank_events(options.model, options.data, options.evaluation);
+  if (options.events > 0 && options.events < events.list.size()) events.list.resize(options.events);
   const auto decoder =
       kernels::make_cpu_decoder(kernels::read_decoder(options.model), kernels::DecoderOptions{});
   for (VariantRun& run : runs) {
-    Progress progress(run.variant.name(), events.size());
-    for (const RankEvent& event : events) {
-      run.scores.push_back(
-          judge_ranking(run_variant(*decoder, variant_plan(event.prompt, run.variant)), event.truth));
+    Progress progress(run.variant.name(), events.list.size());
+    for (const RankEvent& event : events.list) {
+      const Plan plan = plan_of(events.form, event, run.variant);
+      run.scores.push_back(judge_ranking(run_plan(*decoder, plan), event.truth));
       progress.at(run.scores.size());
     }
   }
@@ -130,10 +136,10 @@ void add_plans(Command bench) {
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--data", options->data, "Catalog, as for import").required();
   command.add_option("--eval", options->evaluation, "Requests; default: the model's eval.tsv.gz");
-  command.add_option("--plans", options->plans, "user, item, causal, blocks; the first is the base")
+  command.add_option("--plans", options->plans, "Some of " + router::plan_names() + "; the first is the base")
       .comma_separated()
       .default_shown();
-  command.add_option("--repair", options->repairs, "Per cent of each item's tokens, for item and blocks")
+  command.add_option("--repair", options->repairs, "Per cent of each item's tokens, where items are computed alone")
       .comma_separated()
       .between(1, 100)
       .default_shown();

@@ -8,6 +8,7 @@
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
+#include "router/request/policy.h"
 
 namespace troupe::deploy {
 
@@ -167,8 +168,9 @@ void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
 
 int run_bench_rank(const BenchRankOptions& options) {
   const Config config = options.box.load();
-  for (Config checked = config; const std::string& policy : options.policies)
-    checked.set("router.policy", policy);  // all, before the first run
+  for (const std::string& policy : options.policies)  // all, before the first run
+    if (!router::find_policy(policy))
+      throw std::invalid_argument("--policy has \"" + policy.substr(0, 40) + "\"; expected " + router::policy_names());
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   BenchRank bench = make_bench(options, config);
   bench.profile = options.profile;

@@ -88,7 +88,7 @@ void add_sim(Command app) {
                      "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
   command
       .add_option("--policy", options->policy,
-                  "With --requests, --overload and --trace: " + std::string(router::policy_names))
+                  "With --requests, --overload and --trace: " + router::policy_names())
       .default_shown();
   command
       .add_option("--seed", options->seed, "With --requests, --overload and --trace: of the simulated world")

@@ -223,7 +223,7 @@ sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& 
   const auto policy = router::find_policy(options.policy);
   if (!policy)
     throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
-                                std::string(router::policy_names));
+                                router::policy_names());
   s.policy = *policy;
   s.writes_share = 0;
   s.precompute = s.store = false;

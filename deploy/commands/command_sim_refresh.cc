@@ -34,7 +34,7 @@ sim::RefreshLoadOptions load_of(const SimCommandOptions& options, sim::PlacesCha
   sim::RefreshLoadOptions load{.scenario = planning_scenario(options, demand)};
   sim::Scenario& s = load.scenario;
   s.placement = sim::ItemPlacement::hot_and_cold;
-  s.policy = router::Policy::item;
+  s.policy = router::policy("item");
   const Duration away_after = s.refresh.away_after;
   s.refresh.hot_share = refreshes ? 0.001 : 0;
   if (!refreshes) s.refresh.away_after = {600'000'000};

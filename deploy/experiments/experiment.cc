@@ -34,12 +34,11 @@ PlanSetup plan_setup(const Experiment& e, const sim::Hardware& hardware) {
   return setup;
 }
 
-bool uses_items(router::Policy policy) {
-  return policy != router::Policy::recompute && policy != router::Policy::user;
+bool considers(const router::Policy& policy, std::string_view plan) {
+  return policy->reuses && std::ranges::find(policy->plans, plan) != policy->plans.end();
 }
-bool uses_users(router::Policy policy) {
-  return policy != router::Policy::recompute && policy != router::Policy::item;
-}
+bool uses_items(const router::Policy& policy) { return considers(policy, "item"); }
+bool uses_users(const router::Policy& policy) { return considers(policy, "user"); }
 
 placement::HrcsDecision decide(const Experiment& e, const sim::Hardware& hardware, std::uint32_t items,
                                std::uint32_t item_pages_max) {
@@ -124,7 +123,7 @@ sim::ItemPlacement placement_of(const Experiment& e) {
 router::Policy policy_of(const Experiment& e) {
   if (const auto policy = router::find_policy(e.policy)) return *policy;
   throw std::invalid_argument(e.name + ": policy is \"" + e.policy + "\"; expected " +
-                              std::string(router::policy_names));
+                              router::policy_names());
 }
 
 // Every node has all roles, as a node of BAT has a GPU, a KV cache worker and a share of the front.

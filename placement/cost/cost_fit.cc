@@ -72,7 +72,7 @@ Fit fit_at(const DeviceProfile& start, std::span<const TimedPass> passes, double
   unit.bandwidth = bandwidth;
   std::vector<Row> rows;
   for (const TimedPass& pass : passes) {
-    const PassTime time = CostModel(unit, pass.shape).pass_time(pass.work);
+    const PassTime time = CostModel(unit, pass.shape).pass_time(pass.counts);
     rows.push_back({time.launch / pass.us, (time.linear + time.attention) / pass.us, 1});
   }
   Solution solution = solve(rows);
@@ -104,7 +104,7 @@ void check_passes(std::span<const TimedPass> passes, std::size_t least) {
                                 " timed passes; expected at least " + std::to_string(least));
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const std::string where = "timed pass " + std::to_string(i);
-    if (passes[i].work.new_tokens == 0)
+    if (passes[i].counts.new_tokens == 0)
       throw std::invalid_argument(where + ": new_tokens is 0; expected at least 1");
     if (!(passes[i].us > 0 && std::isfinite(passes[i].us)))
       throw std::invalid_argument(where + ": us is " + std::to_string(passes[i].us) +
@@ -140,7 +140,7 @@ FitErrors errors_of(const DeviceProfile& device, std::span<const TimedPass> pass
   check_passes(passes, 1);
   std::vector<double> errors;
   for (const TimedPass& pass : passes)
-    errors.push_back(std::abs(CostModel(device, pass.shape).prefill_us(pass.work) / pass.us - 1));
+    errors.push_back(std::abs(CostModel(device, pass.shape).prefill_us(pass.counts) / pass.us - 1));
   std::ranges::sort(errors);
   const std::size_t half = errors.size() / 2;
   return {errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2, errors.back()};

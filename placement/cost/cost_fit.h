@@ -10,7 +10,7 @@ namespace troupe::placement {
 
 struct TimedPass {
   ModelShape shape;
-  Work work;
+  Pass counts;
   double us = 0;  // measured
 };
 

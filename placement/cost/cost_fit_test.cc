@@ -27,8 +27,8 @@ std::vector<TimedPass> passes_of(const DeviceProfile& device, std::uint64_t firs
     for (std::uint64_t fresh = first_tokens; fresh <= 4096; fresh *= 4)
       for (const std::uint64_t reused : {0, 1000, 8000}) {
         const ModelShape& shape = find_shape(name);
-        const Work work = causal_work(fresh, reused);
-        passes.push_back({shape, work, CostModel(device, shape).prefill_us(work)});
+        const Pass pass = causal_pass(fresh, reused);
+        passes.push_back({shape, pass, CostModel(device, shape).prefill_us(pass)});
       }
   return passes;
 }
@@ -102,7 +102,7 @@ TEST_CASE("too few passes and passes without a time are refused") {
   CHECK_THROWS_WITH_AS(fit_device(find_device("H100"), passes),
                        "timed pass 1: us is 0.000000; expected a positive number of microseconds",
                        std::invalid_argument);
-  passes[0].work.new_tokens = 0;
+  passes[0].counts.new_tokens = 0;
   CHECK_THROWS_WITH_AS(fit_device(find_device("H100"), passes),
                        "timed pass 0: new_tokens is 0; expected at least 1", std::invalid_argument);
   passes.resize(2);

@@ -65,19 +65,6 @@ double ModelShape::attention_share() const { return 2.0 * heads * head_dim / lay
 
 double ModelShape::kv_token_bytes() const { return 2.0 * layers * kv_heads * head_dim * kv_bytes; }
 
-Work& Work::operator+=(const Work& other) {
-  new_tokens += other.new_tokens;
-  reused_tokens += other.reused_tokens;
-  pairs += other.pairs;
-  readouts += other.readouts;
-  return *this;
-}
-
-Work causal_work(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::uint64_t readouts) {
-  const std::uint64_t pairs = new_tokens * reused_tokens + new_tokens * (new_tokens + 1) / 2;
-  return {new_tokens, reused_tokens, pairs, readouts};
-}
-
 std::string find_fault(const ModelShape& s) {
   return first_fault("model shape", s.name,
                      std::array{count("layers", s.layers), count("hidden", s.hidden), count("heads", s.heads),
@@ -127,10 +114,10 @@ CostModel::CostModel(const DeviceProfile& device, const ModelShape& shape) {
   bytes_us_ = device.bandwidth * per_us;
 }
 
-PassTime CostModel::pass_time(const Work& work) const {
-  if (work.new_tokens == 0) return {};
-  const auto tokens = static_cast<double>(work.new_tokens), reads = static_cast<double>(work.readouts);
-  const auto pairs = static_cast<double>(work.pairs), reused = static_cast<double>(work.reused_tokens);
+PassTime CostModel::pass_time(const Pass& pass) const {
+  if (pass.new_tokens == 0) return {};
+  const auto tokens = static_cast<double>(pass.new_tokens), reads = static_cast<double>(pass.readouts);
+  const auto pairs = static_cast<double>(pass.pairs), reused = static_cast<double>(pass.reused_tokens);
   const double last_tokens = last_layer_ * std::min(reads, tokens);  // each sees about as much as the others
   const double linear_ops = (layers_ + last_layer_) * tokens * key_value_ops_ +
                             (layers_ * tokens + last_tokens) * rest_ops_ + reads * readout_ops_;
@@ -139,6 +126,16 @@ PassTime CostModel::pass_time(const Work& work) const {
   return {launch_us_, std::max(linear_ops * unsaturated / linear_ops_us_, weight_bytes_ / bytes_us_),
           std::max(attention_ops * unsaturated / attention_ops_us_,
                    (reused + tokens) * kv_token_bytes_ / bytes_us_)};
+}
+
+Pace pace_of(const DeviceProfile& device, const ModelShape& shape) {
+  refuse(find_fault(device));
+  refuse(find_fault(shape));
+  const double per_us = device.efficiency / 1e6;
+  const double us_per_operation = 1 / (peak(device, shape.linear) * per_us);
+  const double unsaturated_us = device.half_tokens * unit_costs(shape).token_operations * us_per_operation;
+  return {us_per_operation, 1 / (device.bandwidth * per_us),
+          device.launch_us * device.launches_per_layer * shape.layers + unsaturated_us};
 }
 
 double move_us(const LinkProfile& link, double bytes) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "placement/cost/work.h"
+
 namespace troupe::placement {
 
 enum class Precision : std::uint8_t { f32, bf16, int8 };  // of multiply-adds; bf16 stands for fp16 as well
@@ -50,18 +52,6 @@ struct LinkProfile {
   double efficiency = 1;  // above 0, at most 1: the share of bandwidth that large moves reach
 };
 
-// What a pass computes. A batch of requests is the sum of their work: it reads the weights once.
-struct Work {
-  std::uint64_t new_tokens = 0, reused_tokens = 0;
-  std::uint64_t pairs = 0;     // over all new tokens: tokens that each attends to, itself among them
-  std::uint64_t readouts = 0;  // tokens at which scores are read
-
-  Work& operator+=(const Work& other);
-};
-// One segment behind everything that is reused: each new token sees all of that and the new ones up to
-// itself.
-Work causal_work(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::uint64_t readouts = 1);
-
 // Empty if sound: counts and rates positive and finite, shares in (0, 1]. Otherwise what is wrong, where and
 // what was expected, such as "device A100-40G: bandwidth is nan; expected a positive number of bytes a
 // second".
@@ -80,10 +70,10 @@ class CostModel {
  public:
   CostModel(const DeviceProfile& device, const ModelShape& shape);  // throws std::invalid_argument of a fault
 
-  PassTime pass_time(const Work& work) const;  // nothing for no new tokens
-  double prefill_us(const Work& work) const { return pass_time(work).total(); }
+  PassTime pass_time(const Pass& pass) const;  // nothing for no new tokens
+  double prefill_us(const Pass& pass) const { return pass_time(pass).total(); }
   double prefill_us(std::uint64_t new_tokens, std::uint64_t reused_tokens) const {
-    return prefill_us(causal_work(new_tokens, reused_tokens));
+    return prefill_us(causal_pass(new_tokens, reused_tokens));
   }
   double kv_token_bytes() const { return kv_token_bytes_; }
 
@@ -95,6 +85,10 @@ class CostModel {
   double layers_, last_layer_;  // layers that all tokens go through; and the last if it is trimmed, else 0
   double linear_ops_us_, attention_ops_us_, bytes_us_;  // per microsecond
 };
+
+// How long the units of Work take there, each for itself: the pass does not wait for the slower of arithmetic and
+// memory but for both, which whoever measures puts right. Throws as CostModel does.
+Pace pace_of(const DeviceProfile& device, const ModelShape& shape);
 
 // Throws std::invalid_argument of a fault in the link.
 double move_us(const LinkProfile& link, double bytes);

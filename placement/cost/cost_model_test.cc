@@ -24,7 +24,7 @@ DeviceProfile slow() {
 constexpr double token_ops = 2.0 * 4 * (65'536 + 917'504), readout_ops = 2.0 * 256 * 2;
 
 TEST_CASE("arithmetic is that of a hand count, each phase at the peak of its precision") {
-  const PassTime time = CostModel(slow(), tiny).pass_time(causal_work(10, 100));
+  const PassTime time = CostModel(slow(), tiny).pass_time(causal_pass(10, 100));
   CHECK(time.linear == doctest::Approx((10 * token_ops + readout_ops) / 4));
   CHECK(time.attention == doctest::Approx(2.0 * 512 * 4 * (10 * 100 + 55)));
   CHECK(time.launch == 0);
@@ -46,7 +46,7 @@ TEST_CASE("where memory is slower than arithmetic, bytes count: weights once, ke
   device.bandwidth = 1e6;
   device.efficiency = 0.5;
   const CostModel model(device, tiny);
-  const PassTime time = model.pass_time(causal_work(10, 100));
+  const PassTime time = model.pass_time(causal_pass(10, 100));
   CHECK(time.linear == doctest::Approx(2 * 2.0 * (4 * (65'536 + 917'504) + 2 * 256)));
   CHECK(time.attention == doctest::Approx(2 * 2048.0 * 110));
   CHECK(model.kv_token_bytes() == 2048);
@@ -57,7 +57,7 @@ TEST_CASE("launches are paid per layer and pass, and by no pass without new toke
   device.launch_us = 3;
   device.launches_per_layer = 10;
   const CostModel model(device, tiny);
-  CHECK(model.pass_time(causal_work(1, 0)).launch == 120);
+  CHECK(model.pass_time(causal_pass(1, 0)).launch == 120);
   CHECK(model.prefill_us(0, 500) == 0);
 }
 
@@ -72,8 +72,8 @@ TEST_CASE("at half saturation, arithmetic takes twice as long") {
 
 TEST_CASE("a batch is the sum of its work and shares launches, weights and saturation") {
   const CostModel model(find_device("A100-40G"), find_shape("qwen2-1.5b"));
-  Work batch;
-  for (int i = 0; i < 8; ++i) batch += causal_work(20, 1000);
+  Pass batch;
+  for (int i = 0; i < 8; ++i) batch += causal_pass(20, 1000);
   CHECK(batch.new_tokens == 160);
   CHECK(batch.reused_tokens == 8000);
   CHECK(batch.readouts == 8);

@@ -5,7 +5,8 @@
 // worker whose KV-cache worker is not ready is passed over. One that kept nothing of two chunks in a row,
 // with a sign of life between them, is full; when all are, the walk ends. Items that are put later are
 // computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
-// without it.
+// without it. What is missing where is in missing_items.h, who takes chunks in rooms.h; here are the walk and the
+// background jobs.
 //
 // With ItemPlaces each block goes to the nodes where it belongs: computed by one of them, pulled from there
 // by the others. What a node does not take now is left out; once the walk is over and the node takes some,
@@ -30,10 +31,12 @@
 #include <vector>
 
 #include "router/ahead/current_places.h"
+#include "router/ahead/missing_items.h"
+#include "router/ahead/rooms.h"
 #include "router/fleet/leader_view.h"
 #include "router/fleet/turn.h"
 #include "router/fleet/worker_table.h"
-#include "router/request/plan.h"
+#include "router/request/block_names.h"
 
 namespace troupe::router {
 
@@ -58,6 +61,9 @@ class Precompute {
   // Without places, one worker after the other takes what is missing everywhere.
   Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader, PromptForm form,
              NameContext names, std::shared_ptr<const ItemPlaces> places = nullptr);
+
+  Precompute(const Precompute&) = delete;
+  Precompute& operator=(const Precompute&) = delete;
 
   void start(Turn turn);
   void on_timer(Turn turn);  // precompute_timer
@@ -84,16 +90,7 @@ class Precompute {
 
  private:
   enum class Stage : std::uint8_t { off, walking, done, full };
-  // A KV-cache worker: has to say that it is ready, then takes chunks; keeps nothing: has to say so again.
-  enum class Room : std::uint8_t { unknown, ready, doubtful, doubtful_ready, full };
-  struct Wanted {
-    Item item;
-    std::uint32_t together_max = 0;  // items of a chunk that this one may be part of; 0: not a suspect
-    std::uint32_t blame = 0;         // for lost workers, and for what it did by itself
-    NodeId node = 0;                 // where it belongs; 0: anywhere
-    NodeId at = 0;                   // who has it; 0: nobody
-    bool refreshed = false;          // not of the walk: it may displace others there
-  };
+  using Wanted = WantedItem;
   struct Asked {
     std::uint64_t id = 0;
     NodeId node = 0;  // of a chunk
@@ -104,31 +101,20 @@ class Precompute {
   };
 
   void work(Turn turn);
-  void ask_rooms(Turn turn);
-  bool some_room_ready() const;
   bool takes_chunks(Instant now, NodeId node, bool refreshed) const;
-  NodeId next_worker(Instant now);  // any, by turns; 0: none
-  bool nobody_has_room(Instant now) const;
   void take_page(Turn turn, const ItemList& page);
   void look_up(Turn turn, std::vector<Wanted> items);
   bool may_start() const;
-  std::vector<Wanted> take_chunk();
   void compute_chunk(Turn turn, NodeId node);
   void walk_again();
   void watch_nodes(Turn turn);
   void refresh(Item item);
-  bool is_ready(Instant now, NodeId node) const;
   bool may_catch_up(Instant now) const;
   NodeId next_chunk(Instant now);
   void leave_out(NodeId node, bool refreshed);
-  void note_missing(Instant now, const Wanted& wanted, std::span<const NodeId> holders,
-                    std::vector<Wanted>& missing) const;
-  void want(std::vector<Wanted> missing);
+  void want(Instant now, std::span<const MissingItems::Seen> seen);
   void want_all(Instant now, const std::vector<Wanted>& items);
-  void remember(const Wanted& wanted);
-  void recall(Wanted& wanted) const;
   void on_fruitless(Turn turn, const Asked& chunk);
-  void give_back(const std::vector<Wanted>& items);  // they are missing still
   void blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why);
   void blame_loss(Turn turn, const Asked& chunk);
   bool fits(const Item& item) const;
@@ -137,13 +123,13 @@ class Precompute {
   const WorkerTable& workers_;
   const LeaderView& leader_;
   PromptForm form_;
-  NameContext names_;
+  BlockNames names_;
   CurrentPlaces places_;
+  Rooms rooms_;
+  MissingItems missing_;  // looked up; not computed yet
   std::string catalog_version_;
   bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours
   Stage stage_ = Stage::off;
-  std::map<NodeId, Room> rooms_;
-  std::size_t next_asked_ = 0, next_sent_ = 0;  // in workers_.nodes()
   ItemNumber walked_ = 0;                       // in the catalog: the walk goes on there
   bool last_listed_ = false;
   bool walk_due_ = false;  // after this one: what belongs where has changed
@@ -151,12 +137,7 @@ class Precompute {
   bool list_is_stale_ = false;  // it was asked before the walk began anew
   std::optional<Asked> lookup_;
   std::deque<Item> changed_;    // put, or hot; not looked up yet
-  std::deque<Wanted> missing_;  // looked up; not computed yet
   std::set<NodeId> behind_;     // that something was left out for
-  struct Blame {
-    std::uint32_t together_max = 0, blame = 0;
-  };
-  std::map<std::string, Blame> blamed_;  // suspects and what was given up, by item, of this model and catalog
   std::map<std::uint64_t, Asked> running_;
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;

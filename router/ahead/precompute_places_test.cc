@@ -18,7 +18,7 @@ const NameContext names{"m", "l"};
 
 Item item(int n) {
   Item result{"item " + std::to_string(n), "", std::vector<Token>(3, n), n, {}};
-  result.block = item_block(form, names, result.tokens);
+  result.block = BlockNames(form, names).item(result.tokens);
   return result;
 }
 
@@ -73,9 +73,10 @@ struct Placed {
     if (const auto* lookup = std::get_if<LookupBlocks>(&message)) {
       CHECK(lookup->all_holders);
       BlocksFound found{lookup->id};
-      for (const BlockName& name : lookup->item_blocks) {
-        found.item_counts.push_back(static_cast<std::uint8_t>(index[name].size()));
-        found.item_holders.insert(found.item_holders.end(), index[name].begin(), index[name].end());
+      for (const AskedBlock& block : lookup->blocks) {
+        const std::set<NodeId>& nodes = index[block.name];
+        found.counts.push_back(static_cast<std::uint8_t>(nodes.size()));
+        found.holders.insert(found.holders.end(), nodes.begin(), nodes.end());
       }
       act([&](Turn turn) { precompute.on_found(turn, found); });
     } else if (std::holds_alternative<StatusRequest>(message)) {

@@ -18,7 +18,7 @@ const NameContext names{"m", "l"};
 
 Item item(int n, std::size_t tokens = 3) {
   Item result{"item " + std::to_string(n), "", std::vector<Token>(tokens, n), n, {}};
-  result.block = item_block(form, names, result.tokens);
+  result.block = BlockNames(form, names).item(result.tokens);
   return result;
 }
 
@@ -62,7 +62,7 @@ struct Bench {
     precompute.on_listed(at(us), listing()->first, list_of(std::move(items), last));
   }
   void find(std::int64_t us, std::vector<std::uint8_t> counts) {
-    precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, {}, std::move(counts)});
+    precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, std::move(counts)});
   }
   // The running chunk ends: how many blocks were written, of segments none of which was reused, save the
   // system's if that is so.
@@ -99,7 +99,7 @@ TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
   CHECK(b.sent<StatusRequest>().has_value());
   CHECK_FALSE(b.precompute.on_status(b.at(11), StatusReply{1, 1, Role::allocator, true}));
   b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
-  CHECK(b.listing()->second.from == 0);
+  CHECK(b.listing()->second.after == "");
   CHECK(b.precompute.state() == "running");
   CHECK_FALSE(b.precompute.at_rest());
 }
@@ -121,7 +121,7 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   CHECK(chunk.plan.segments[2].sees == Sees{0});
   b.execute(4, 3);
   CHECK(b.precompute.items_precomputed() == 2);
-  CHECK(b.sent<Execute>()->blocks.at(1).owner == "item 4");
+  CHECK(b.sent<Execute>()->plan.segments.at(1).owner == "item 4");
   b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
   CHECK(b.precompute.state() == "done");
@@ -139,7 +139,7 @@ TEST_CASE("the walk goes on where it stood, page by page, over items that do not
   b.walk();
   b.list(2, {item(1), item(2, 9)}, false);
   b.find(3, {1});
-  CHECK(b.listing()->second.from == 2);
+  CHECK(b.listing()->second.after == "item 2");
   b.list(4, {item(3)}, true);
   b.find(5, {1});
   CHECK(b.precompute.state() == "done");
@@ -225,7 +225,7 @@ TEST_CASE("put items wait up to a bound, the newest content counts, and a delete
   b.precompute.add(b.at(2), changed);
   b.precompute.drop("item 2");
   b.precompute.on_status(b.at(3), StatusReply{1, 1, Role::kv_worker, true});
-  CHECK(b.sent<LookupBlocks>()->item_blocks == std::vector<BlockName>{item(7).block});
+  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{item(7).block, SegmentKind::item, 3}});
 }
 
 // Three workers, of which those named are ready; chunks of one item.
@@ -260,7 +260,7 @@ struct Cluster {
     for (std::size_t i = 1; i < ready_ones.size(); ++i) ready(ready_ones[i]);
     const std::uint64_t lookup = next_id;
     precompute.on_listed(at(2), job, list_of({item(1), item(2), item(3), item(4)}, true));
-    precompute.on_found(at(3), BlocksFound{lookup, {}, {0, 0, 0, 0}});
+    precompute.on_found(at(3), BlocksFound{lookup, {0, 0, 0, 0}});
   }
 };
 
@@ -476,8 +476,8 @@ TEST_CASE("another model begins the walk anew, under its names") {
   b.precompute.follow(b.at(5), "m2", "");
   CHECK(b.precompute.state() == "running");
   b.list(6, {item(1)}, true);
-  CHECK(b.sent<LookupBlocks>()->item_blocks ==
-        std::vector<BlockName>{item_block(form, {"m2", "l"}, item(1).tokens)});
+  CHECK(b.sent<LookupBlocks>()->blocks ==
+        std::vector<AskedBlock>{{BlockNames(form, {"m2", "l"}).item(item(1).tokens), SegmentKind::item, 3}});
   b.find(7, {0});
   CHECK(b.sent<Execute>()->model_version == "m2");
 }

@@ -12,26 +12,21 @@ Refusal bad_output(std::string what, std::string expected) {
 
 }  // namespace
 
-std::optional<Refusal> find_answer_fault(const Flight& flight, const Executed& executed) {
-  if (executed.model_version != flight.pinned.model_version)
-    return bad_output("computed by model " + executed.model_version, "model " + flight.pinned.model_version);
+std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& model_version,
+                                         const Executed& executed) {
+  if (executed.model_version != model_version)
+    return bad_output("computed by model " + executed.model_version, "model " + model_version);
   if (planted(Bug::answer_without_check)) return std::nullopt;
-  std::size_t rows = 1, columns = 0;
-  if (const auto* rank = std::get_if<RankWork>(&flight.work)) {
-    columns = rank->items.size();
-  } else {
-    const ScoreRequest& score = std::get<ScoreWork>(flight.work).request;
-    rows = score.items.size();
-    columns = score.label_tokens.size();
-  }
-  if (executed.readouts.size() != rows || executed.reused.size() != flight.sent.size())
+  if (executed.readouts.size() != plan.readouts.size() || executed.reused.size() != plan.segments.size())
     return bad_output("the answer has another shape than the plan",
                       "one row per readout, one flag per segment");
-  for (const ScoreRow& row : executed.readouts) {
-    if (row.scores.size() != columns)
+  for (std::size_t i = 0; i < plan.readouts.size(); ++i) {
+    const std::size_t columns = plan.readouts[i].rows.size();
+    if (executed.readouts[i].scores.size() != columns)
       return bad_output("the answer has another shape than the plan",
                         std::to_string(columns) + " logits in a row");
-    if (!all_finite(row.scores)) return bad_output("a logit is not a finite number", "finite logits");
+    if (!all_finite(executed.readouts[i].scores))
+      return bad_output("a logit is not a finite number", "finite logits");
   }
   return std::nullopt;
 }

@@ -7,24 +7,25 @@
 namespace troupe::router {
 namespace {
 
-Flight ranking() {
-  Flight flight;
-  flight.pinned.model_version = "m";
-  flight.sent.resize(3);
-  flight.work = RankWork{.items = std::vector<ItemView>(2)};
-  return flight;
+// Three segments, and readouts of so many rows of the vocabulary.
+Plan plan_of(std::vector<std::size_t> readouts) {
+  Plan plan;
+  plan.segments.resize(3);
+  for (const std::size_t rows : readouts)
+    plan.readouts.push_back({.segment = 2, .rows = std::vector<Token>(rows, 1)});
+  return plan;
 }
 Executed answer(std::vector<ScoreRow> rows, std::size_t segments = 3, const std::string& model = "m") {
   return {1, std::move(rows), std::vector<std::uint8_t>(segments), 0, 0, 0, 0, model};
 }
 
 TEST_CASE("a ranking is one row of as many finite logits as there are candidates") {
-  const Flight flight = ranking();
-  CHECK_FALSE(find_answer_fault(flight, answer({{{1, 2}}})).has_value());
+  const Plan plan = plan_of({2});
+  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2}}})).has_value());
   for (const Executed& bad :
        {answer({}), answer({{{1, 2}}, {{1, 2}}}), answer({{{1}}}), answer({{{1, 2, 3}}}),
         answer({{{1, std::nan("")}}}), answer({{{INFINITY, 1}}}), answer({{{1, 2}}}, 2)}) {
-    const auto fault = find_answer_fault(flight, bad);
+    const auto fault = find_answer_fault(plan, "m", bad);
     REQUIRE(fault.has_value());
     CHECK(fault->code == "bad_model_output");
     CHECK(fault->status == 500);
@@ -32,17 +33,16 @@ TEST_CASE("a ranking is one row of as many finite logits as there are candidates
 }
 
 TEST_CASE("another model's logits are no answer, however sound they look") {
-  const auto fault = find_answer_fault(ranking(), answer({{{1, 2}}}, 3, "n"));
+  const auto fault = find_answer_fault(plan_of({2}), "m", answer({{{1, 2}}}, 3, "n"));
   REQUIRE(fault.has_value());
   CHECK(fault->expected == "model m");
 }
 
 TEST_CASE("scores are a row per item and a logit per label") {
-  Flight flight = ranking();
-  flight.work = ScoreWork{{1, "", {}, {{{5}}, {{6}}}, {7, 8, 9}}};
-  CHECK_FALSE(find_answer_fault(flight, answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
-  CHECK(find_answer_fault(flight, answer({{{1, 2, 3}}})).has_value());
-  CHECK(find_answer_fault(flight, answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
+  const Plan plan = plan_of({3, 3});
+  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
 }
 
 }  // namespace

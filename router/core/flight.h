@@ -1,17 +1,16 @@
 #pragma once
-// A ranking or score request between its admission and its one outcome: what it is pinned to, what has become
-// known of it, and where its plan was sent. The plan itself is not kept: it is built again from this when it
-// is sent again.
+// A request between its admission and its one outcome: what it is pinned to, what has become known of it, by which
+// plans it could be answered, and where the chosen one was sent.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "router/fleet/worker_table.h"
 #include "router/request/held_blocks.h"
-#include "router/request/plan.h"
-#include "router/request/policy.h"
+#include "router/request/plan_cost.h"
+#include "router/request/request.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {
@@ -28,13 +27,6 @@ struct Pinned {
   bool operator==(const Pinned&) const = default;
 };
 
-struct SentSegment {  // what is remembered of a plan once it is on its way
-  SegmentKind kind = SegmentKind::user;
-  std::uint32_t tokens = 0;
-  bool named = false;
-  bool elsewhere = false;  // another node was said to have it
-};
-
 // One sending of the plan. A late one may still be answered, and the first answer wins.
 struct Attempt {
   enum class State : std::uint8_t { waiting, late, over };
@@ -46,20 +38,10 @@ struct Attempt {
   bool open() const { return state != State::over; }
 };
 
-struct RankWork {
-  RankRequest request;
-  Policy policy = Policy::bat;
-  bool pinned_again = false;
-  CatalogPointer catalog;       // where the items lie
-  std::vector<ItemView> items;  // the candidates
-  FittedHistory history;
-  std::optional<HeldBlocks> held;
-  Prefix prefix = Prefix::none;
-  bool planned = true;  // false until the planner has chosen the prefix with the node
-  RankReply reply;      // filled step by step
-};
-struct ScoreWork {
-  ScoreRequest request;
+// A plan by which the request could be answered.
+struct Considered {
+  Candidate candidate;
+  PlanCost cost;
 };
 
 enum class Stage : std::uint8_t { features, lookup, executing };
@@ -70,13 +52,17 @@ struct Flight {
   Pinned pinned;
   Stage stage = Stage::features;
   Instant stage_began;
-  bool failed_on_device = false;   // from then on it runs alone
-  std::uint64_t fingerprint = 0;   // known once the features are
-  std::vector<NodeId> candidates;  // workers that were considered at admission
-  std::vector<SentSegment> sent;   // the plan's segments
-  std::vector<Attempt> attempts;   // each at another node
+  std::unique_ptr<Request> request;
+  bool pinned_again = false;
+  bool failed_on_device = false;  // from then on it runs alone
+  std::uint64_t fingerprint = 0;  // known once the features are
+  std::vector<NodeId> workers;    // that were considered at admission
+  std::optional<HeldBlocks> held;
+  std::vector<Considered> plans;  // in the order of the policy; only the chosen one once it is
+  bool planned = false;           // the first of those is chosen, for good: all attempts have one plan
+  Timings timings;                // filled step by step
+  std::vector<Attempt> attempts;  // each at another node
   std::uint32_t paid = 0;  // attempts but for those after a worker that is draining or has not the model
-  std::variant<RankWork, ScoreWork> work;
 
   Attempt* attempt_at(NodeId node) {  // the latest there
     for (std::size_t i = attempts.size(); i-- > 0;)

@@ -36,17 +36,6 @@ bool contains(const std::vector<NodeId>& nodes, NodeId node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
-double new_tokens_at(NodeId node, const Flight& flight, Prefix prefix) {
-  if (const auto* score = std::get_if<ScoreWork>(&flight.work))
-    return static_cast<double>(token_count(score->request));
-  const RankWork& work = std::get<RankWork>(flight.work);
-  const auto user_tokens = static_cast<double>(work.history.tokens.size());
-  if (work.held) return work.held->new_tokens(node, prefix, user_tokens, work.items);
-  double tokens = user_tokens;
-  for (const ItemView& item : work.items) tokens += static_cast<double>(item.tokens.size());
-  return tokens;
-}
-
 }  // namespace
 
 // Among the workers that were considered at admission and the one that holds most; when none of them is left,
@@ -59,20 +48,20 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
     for (const NodeId node : nodes_with_suspects()) tried.push_back(node);
   const std::string& model = flight.pinned.model_version;
   const auto choose = [&](std::vector<NodeId> nodes) {
-    const auto* rank = std::get_if<RankWork>(&flight.work);
-    for (const Prefix prefix : {Prefix::user, Prefix::item}) {
-      if (!rank || !rank->held || (rank->planned && prefix != rank->prefix)) continue;
-      const NodeId holder = rank->held->best_holder(prefix);
+    for (const Considered& considered : flight.plans) {
+      if (!flight.held) break;
+      const NodeId holder = flight.held->best_holder(considered.cost.first(), considered.cost.asked());
       if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
     }
     std::vector<WorkerTable::Option> options;
     for (const NodeId node : nodes) {
-      const Prefix prefix = rank ? prefix_at(node, *rank) : Prefix::none;
-      if (!contains(tried, node)) options.push_back({node, new_tokens_at(node, flight, prefix)});
+      if (contains(tried, node)) continue;
+      const std::size_t plan = plan_at(node, flight);
+      options.push_back({node, work_at(node, flight, plan), plan});
     }
     return workers_.choose(turn.now, options, model, flight.attempts.empty());
   };
-  if (const auto option = choose(flight.candidates)) return option;
+  if (const auto option = choose(flight.workers)) return option;
   return choose(workers_.candidates(
       turn.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
 }
@@ -143,7 +132,7 @@ void RouterCore::execute(Turn turn, Flight& flight) {
                        "a retry after a pause"};
   if (!option && park(turn, flight, false, nobody)) return;
   if (!option) return refuse_flight(turn, flight, nobody);
-  if (workers_.predicted_us(option->node, option->new_tokens) >
+  if (workers_.predicted_us(turn.now, option->node, option->work) >
       static_cast<double>((flight.asked.deadline - turn.now).us))
     return refuse_flight(turn, flight,
                          {503, "overloaded", "no worker can be done before the request's time is over",
@@ -153,20 +142,14 @@ void RouterCore::execute(Turn turn, Flight& flight) {
 }
 
 void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option) {
-  auto* rank = std::get_if<RankWork>(&flight.work);
-  if (rank && !rank->planned) {  // for good: all attempts of a request have one plan
-    rank->prefix = prefix_at(option.node, *rank);
-    rank->planned = true;
-  }
-  Execute plan = rank ? plan_rank(turn.now, flight, *rank, option.node)
-                      : score_plan(std::get<ScoreWork>(flight.work).request);
+  if (!flight.planned) settle_plan(flight, option.plan);  // for good: all attempts of a request have one plan
+  Execute plan = make_plan(turn.now, flight, option.node);
   const Duration left = flight.asked.deadline - turn.now;
   plan.id = flight.serial;
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
   const bool suspect = is_suspect(turn.now, flight) && !planted(Bug::forget_suspects);
   plan.alone = suspect || flight.failed_on_device;
-  flight.sent = remember(plan);
   const Instant late_at = turn.now + Duration{left.us / 2};
   flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
   ++attempts_;
@@ -197,7 +180,7 @@ void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Exec
   if (open)
     if (const auto ratio = workers_.finish(turn.now, attempt->ticket))
       turn.effects.count(Metric::prediction_ratio, *ratio);
-  if (const auto fault = find_answer_fault(flight, executed)) {
+  if (const auto fault = find_answer_fault(flight.plans.front().candidate.plan, flight.pinned.model_version, executed)) {
     if (!open) return;
     mark_fault(turn, *attempt, *fault);
     return fail_attempt(turn, flight, *attempt, *fault, false);
@@ -207,8 +190,7 @@ void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Exec
     tell_routers(turn, Suspect{flight.fingerprint, 0, {}});
   }
   attempt->state = Attempt::State::over;
-  if (std::holds_alternative<RankWork>(flight.work)) return on_ranked(turn, flight, from.node, executed);
-  on_scored(turn, flight, executed);
+  answer(turn, flight, from.node, executed);
 }
 
 void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refused) {

@@ -301,10 +301,10 @@ TEST_CASE(
 TEST_CASE("what no worker can begin in time is refused at once, what one can is not") {
   Cluster c(cluster_config({1}));
   Heartbeat busy = beat_of(5);
-  busy.tokens_waiting = 1'000;
-  busy.us_per_token = 1;
+  busy.operations_waiting = 1'000;
+  busy.us_per_operation = 1;
   c.beat(0, 1, busy);
-  c.rank(1, 1, "recompute", 999);
+  c.rank(1, 1, "recompute", 998);
   CHECK(c.refused() == "503 overloaded");
   c.rank(2, 2, "recompute", 1'001);
   CHECK(c.refused() == "");
@@ -315,14 +315,14 @@ TEST_CASE("what pulls took is measured: dear ones are not asked for, until they 
   Cluster c(cluster_config({1, 2}));
   c.probe.start();
   Heartbeat calm = beat_of(5), busy = beat_of(5);
-  calm.us_per_token = busy.us_per_token = 10;
-  busy.tokens_waiting = 5'000;
+  calm.us_per_operation = busy.us_per_operation = 10;
+  busy.operations_waiting = 5'000;
   c.beat(0, 2, busy);
   c.beat(0, 1, calm);
   const auto ask = [&](std::int64_t us, RequestId id) {
     c.rank(us, id, "user", 900'000);
     c.find(us);
-    c.index(us, BlocksFound{c.serial, {2}, {0, 0}, {}, 9, 0});
+    c.index(us, Held{{2}, {0, 0}, {}, 9, 0});
     REQUIRE(c.plans() == 1);
     return c.plan().blocks.at(1).at;
   };
@@ -357,7 +357,7 @@ TEST_CASE("a fitted device says what computing a block takes, and a fixed share 
     RouterBench b(std::move(config));
     b.rank(0, 1, "user");
     b.find(0);
-    b.index(0, BlocksFound{b.serial, {9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
+    b.index(0, Held{{9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
     REQUIRE(b.plan().blocks.at(1).at == 9);
     Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
     executed.pull_us = 40'000;
@@ -367,7 +367,7 @@ TEST_CASE("a fitted device says what computing a block takes, and a fixed share 
   RouterConfig config = small_config();
   const double by_pace = share_after(config);
   CHECK(by_pace == 1);  // 21 tokens at 1 us
-  config.block_us_per_token = 4'000;
+  config.block_pace = {.us_per_operation = 4'000};
   CHECK(share_after(config) == doctest::Approx((0.25 * 20'000 + 40'000) / (20'000 + 84'000)));
   config.measures_pulls = false;
   CHECK(share_after(config) == 0.25);
@@ -379,7 +379,7 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   const auto ask = [&](std::int64_t us, RequestId id, std::vector<NodeId> holders) {
     c.rank(us, id, "user", 10'000);
     c.find(us);
-    c.probe.receive(us, meta, BlocksFound{c.serial, std::move(holders), {0, 0}, {}, 9, 0});
+    c.probe.receive(us, meta, answer_of(c.asked, {std::move(holders), {0, 0}, {}, 9, 0}));
     REQUIRE(c.plans() == 1);
     return c.probe.recipients().at(0).node;
   };
@@ -387,7 +387,7 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   CHECK(c.plan().blocks.at(1).at == 0);
   c.beat(2, 2, beat_of(5));
   Heartbeat busy = beat_of(5);
-  busy.tokens_waiting = 500;
+  busy.operations_waiting = 500;
   c.beat(3, 2, busy);
   CHECK(ask(4, 2, {2}) != 2);
   CHECK(c.plan().blocks.at(1).at == 2);  // it can be pulled from there
@@ -402,7 +402,7 @@ TEST_CASE("suspects never meet on a worker: the next one waits, and takes the wo
   Cluster c(cluster_config({1, 2}));
   const NodeId first = 1, other = 2;
   Heartbeat busy = beat_of(5);
-  busy.tokens_waiting = 300;
+  busy.operations_waiting = 300;
   c.beat(0, other, busy);
   REQUIRE(c.send_plan(0, 1, 0, "ann") == first);
   const auto ann = c.serial;
@@ -424,7 +424,7 @@ TEST_CASE("suspects never meet on a worker: the next one waits, and takes the wo
 TEST_CASE("a parked suspect still has its deadline") {
   Cluster c(cluster_config({1, 2}));
   Heartbeat busy = beat_of(5);
-  busy.tokens_waiting = 300;
+  busy.operations_waiting = 300;
   c.beat(0, 2, busy);
   REQUIRE(c.send_plan(0, 1, 0, "ann") == 1);
   REQUIRE(c.send_plan(1, 2, 0, "bob") == 1);

@@ -161,7 +161,7 @@ StatusReply RouterCore::status(RequestId id) const {
   field("next_model", versions().next_model);
   field("next_catalog", versions().next_catalog);
   field("versions_epoch", std::to_string(versions().epoch));
-  field("policy", std::string(name_of(config_.policy)));
+  field("policy", config_.policy.name());
   field("requests_in_flight", std::to_string(flights_.size()));
   field("writes_in_flight", std::to_string(writings_.size()));
   field("requests_answered", std::to_string(answered_));

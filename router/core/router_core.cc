@@ -33,7 +33,7 @@ RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
       attention_(config_.heartbeat),
-      workers_({.heartbeat = config_.heartbeat, .us_per_token = config_.us_per_token}, config_.workers),
+      workers_({.heartbeat = config_.heartbeat, .pace = config_.pace}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       pull_cost_(config_.pull_share),
@@ -67,9 +67,7 @@ void RouterCore::step(Instant now, const Event& event, Effects& effects) {
 
 // Requests that come before it is known which versions are served wait for that, for a while.
 bool RouterCore::hold_early(Turn turn, const Received& received) {
-  const bool pins = std::holds_alternative<RankRequest>(received.message) ||
-                    std::holds_alternative<ScoreRequest>(received.message);
-  if (!pins || versions_.current(turn.now) || draining_ || early_.size() >= config_.in_flight_max)
+  if (!find_kind(received.message) || versions_.current(turn.now) || draining_ || early_.size() >= config_.in_flight_max)
     return false;
   early_.push_back({turn.now, received});
   return true;
@@ -95,10 +93,8 @@ void RouterCore::take_early(Turn turn) {
 void RouterCore::on_message(Turn turn, const Received& received) {
   const Message& message = received.message;
   const Address from = received.from;
-  if (const auto* rank = std::get_if<RankRequest>(&message)) {
-    on_rank(turn, from, *rank);
-  } else if (const auto* score = std::get_if<ScoreRequest>(&message)) {
-    on_score(turn, from, *score);
+  if (const RequestKind* kind = find_kind(message)) {
+    on_request(turn, from, *kind, message);
   } else if (const auto* put_user = std::get_if<PutUser>(&message)) {
     on_write(turn, from, *put_user);
   } else if (const auto* delete_user = std::get_if<DeleteUser>(&message)) {
@@ -204,19 +200,19 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, const placement::Work& work,
                           const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
   std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
   Flight flight{.serial = next_id_, .asked = asked};
   flight.pinned = {versions().model_version, versions().catalog_version};
   if (!refusal) {
-    flight.candidates = workers_.candidates(
+    flight.workers = workers_.candidates(
         turn.now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
     double done_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
-    for (const NodeId node : flight.candidates)
-      done_us = std::min(done_us, workers_.predicted_us(node, new_tokens));
-    if (flight.candidates.empty()) {
+    for (const NodeId node : flight.workers)
+      done_us = std::min(done_us, workers_.predicted_us(turn.now, node, work));
+    if (flight.workers.empty()) {
       refusal = Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version,
                         "router", "a retry after a pause"};
     } else if (done_us > static_cast<double>((asked.deadline - asked.received).us)) {
@@ -301,26 +297,17 @@ std::size_t RouterCore::retries_in_flight() const {
   }));
 }
 
-std::vector<SentSegment> RouterCore::remember(const Execute& plan) {
-  std::vector<SentSegment> sent;
-  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
-    const Segment& segment = plan.plan.segments[i];
-    sent.push_back({segment.kind, static_cast<std::uint32_t>(segment.tokens.size()),
-                    plan.blocks[i].name.has_value(), plan.blocks[i].at != 0});
-  }
-  return sent;
-}
-
-TokenCount RouterCore::count_tokens(Turn turn, const std::vector<SentSegment>& sent,
-                                    const Executed& executed) {
+TokenCount RouterCore::count_tokens(Turn turn, const Candidate& sent, const Executed& executed) {
   TokenCount count;
   double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
-  for (std::size_t i = 0; i < sent.size(); ++i) {
+  for (std::size_t i = 0; i < sent.blocks.size(); ++i) {
+    const Segment& segment = sent.plan.segments[i];
+    const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());
     const bool reused = i < executed.reused.size() && executed.reused[i] != 0;
-    count.total += sent[i].tokens;
-    (reused ? count.reused : count.computed) += sent[i].tokens;
+    count.total += tokens;
+    (reused ? count.reused : count.computed) += tokens;
     count.blocks_reused += reused;
-    if (sent[i].named) ++(reused ? hits : misses)[sent[i].kind == SegmentKind::user];
+    if (sent.blocks[i].name) ++(reused ? hits : misses)[segment.kind == SegmentKind::user];
   }
   turn.effects.count(Metric::tokens_total, count.total);
   turn.effects.count(Metric::tokens_computed, count.computed);

@@ -2,19 +2,19 @@
 // The router takes requests from the door and sees each to its one outcome: an answer or a typed refusal, by
 // its deadline, whatever is lost. A ranking request goes
 //   on_rank → features → (index) → plan → attempts at inference workers → on_ranked
-// and every step may end it; answers that come after its end find nothing and are ignored. The index only
+// as far as its kind needs them (router/request/request.h), and every step may end it; answers that come after its end find nothing and are ignored. The index only
 // says what is worth reusing: when it is silent, or nobody leads it, the request goes on without it (promise
 // 7). What the router knows of the cluster is in small classes of their own: WorkerTable, LeaderView,
 // VersionKeeper, Suspects, RetryBudget.
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "router/ahead/precompute.h"
@@ -24,9 +24,8 @@
 #include "router/fleet/suspects.h"
 #include "router/fleet/versions.h"
 #include "router/fleet/worker_table.h"
-#include "router/request/planner.h"
 #include "router/request/pull_cost.h"
-#include "router/request/request_check.h"
+#include "router/request/request.h"
 #include "runtime/actor/attention.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
@@ -44,7 +43,7 @@ struct RouterConfig {
   std::string catalog_version;  // at first; "": the port's present one
   PromptForm form;
   NameContext names;
-  Policy policy = Policy::bat;  // of requests that name none
+  Policy policy = router::policy("bat");  // of requests that name none
   RequestLimits limits;
   std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
   std::uint32_t writes_in_flight_max = 256;
@@ -56,12 +55,11 @@ struct RouterConfig {
   std::uint32_t attempts_max = 2;  // of a request
   double retry_share = 0.1;        // retries per admitted request
   double retry_burst = 50;         // as many as one lost worker may leave behind at once
-  double us_per_token = 20;        // of a worker that has not reported its own
+  placement::UnitCosts costs;      // of the model
+  placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
   double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
   bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
-  double block_us_per_token =
-      0;  // computing a block, to compare pulls with; 0: as the worker says of all that it computes
-  double attention_share = 0;  // linear work of a token that one attended pair costs (planner.h)
+  placement::Pace block_pace{};  // of blocks, to compare pulls with; unknown: the worker's of all that it computes
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
@@ -128,26 +126,23 @@ class RouterCore final : public Core {
   void on_done(Turn turn, const Done& done);
   void on_timer(Turn turn, std::uint64_t timer);
 
-  // router_rank.cc
-  void on_rank(Turn turn, Address from, const RankRequest& request);
+  // router_requests.cc
+  void on_request(Turn turn, Address from, const RequestKind& kind, const Message& message);
   void find_features(Turn turn, const Flight& flight);
   void on_features(Turn turn, Flight& flight, const JobResult& result);
-  std::optional<Refusal> take_features(RankWork& work, const Features& features) const;
+  void plan(Turn turn, Flight& flight);
+  std::vector<Considered> consider(const Request& request, const Pinned& pinned);
+  const BlockNames& names_of(const std::string& model_version);
   void look_up(Turn turn, Flight& flight, NodeId leader);
   void on_found(Turn turn, const BlocksFound& found);
   void choose_plan(Turn turn, Flight& flight);
-  NameContext names_of(const Flight& flight) const;
-  void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
-                    RankPlan& plan) const;
-  PlanChoice plan_at(NodeId node, const RankWork& work) const;
-  Prefix prefix_at(NodeId node, const RankWork& work) const;
-  Execute plan_rank(Instant now, const Flight& flight, const RankWork& work, NodeId node) const;
-  void on_ranked(Turn turn, Flight& flight, NodeId node, const Executed& executed);
-  void note_pull(const std::vector<SentSegment>& sent, NodeId node, const Executed& executed);
-
-  // router_score.cc
-  void on_score(Turn turn, Address from, const ScoreRequest& request);
-  void on_scored(Turn turn, Flight& flight, const Executed& executed);
+  std::size_t plan_at(NodeId node, const Flight& flight) const;
+  static void settle_plan(Flight& flight, std::size_t chosen);
+  placement::Work work_at(NodeId node, const Flight& flight, std::size_t plan) const;
+  void name_holders(Instant now, Flight& flight, NodeId node) const;
+  Execute make_plan(Instant now, Flight& flight, NodeId node) const;
+  void answer(Turn turn, Flight& flight, NodeId node, const Executed& executed);
+  void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
 
   // router_attempts.cc
   std::optional<WorkerTable::Option> choose_worker(Turn turn, const Flight& flight);
@@ -190,8 +185,8 @@ class RouterCore final : public Core {
   // router_core.cc: admission and ends
   std::optional<Refusal> find_obstacle(Instant now) const;
   bool is_copy(Address from, RequestId id) const;
-  // `new_tokens`: of the plan, as far as known.
-  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, double new_tokens,
+  // `work`: of the plan, as far as known.
+  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, const placement::Work& work,
                 const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
@@ -202,8 +197,7 @@ class RouterCore final : public Core {
   Flight* find(Serial serial);
   void count_in_flight(Turn turn) const;
   std::size_t count(Stage stage) const;
-  static std::vector<SentSegment> remember(const Execute& plan);
-  static TokenCount count_tokens(Turn turn, const std::vector<SentSegment>& sent, const Executed& executed);
+  static TokenCount count_tokens(Turn turn, const Candidate& sent, const Executed& executed);
 
   RouterConfig config_;
   std::uint64_t next_id_;
@@ -211,6 +205,7 @@ class RouterCore final : public Core {
   WorkerTable workers_;
   LeaderView leader_;
   VersionKeeper versions_;
+  std::unique_ptr<const BlockNames> names_;  // of the model that was last asked for
   PullCost pull_cost_;
   Suspects suspects_;
   RetryBudget retry_budget_;

@@ -25,15 +25,12 @@ TEST_CASE(
     "the planner takes the prefix that is cheaper where the plan goes, and keeps it when it is sent again") {
   RouterBench b(cluster_config({1, 2}));
   RequestId id = 0;
-  const auto ask = [&](std::vector<NodeId> user, std::vector<NodeId> items, BlocksFound found = {}) {
+  const auto ask = [&](std::vector<NodeId> user, std::vector<NodeId> items, double user_uses = 0,
+                       std::vector<BlockName> coldest = {}) {
     b.rank(0, ++id, "planner", 100'000);
     b.find(0);
     const auto holders = static_cast<std::uint8_t>(items.size() / 2);
-    found.id = b.serial;
-    found.user_holders = std::move(user);
-    found.item_counts = {holders, holders};
-    found.item_holders = std::move(items);
-    b.index(0, found);
+    b.index(0, Held{std::move(user), {holders, holders}, std::move(items), 0, 0, std::move(coldest), user_uses});
     return b.plan();
   };
   const auto reuses = [](const Execute& plan, SegmentKind kind) {
@@ -51,13 +48,9 @@ TEST_CASE(
     CHECK(b.node == holder);
     b.execute_at(0, holder);
   }
-  BlocksFound returns;
-  returns.user_uses = 0.6;
-  returns.coldest = {test_item("z").block};
-  CHECK(reuses(ask({}, {2, 2}, returns), SegmentKind::item));
+  CHECK(reuses(ask({}, {2, 2}, 0.6), SegmentKind::item));
   b.execute_at(0, b.node);
-  returns.user_uses = 0.7;
-  const Execute invests = ask({}, {2, 2}, returns);  // 8 more now, and later 8 instead of 21
+  const Execute invests = ask({}, {2, 2}, 0.7, {test_item("z").block});  // 8 more now, and later 8 instead of 21
   CHECK(reuses(invests, SegmentKind::user));
   CHECK(invests.evict_first.empty());  // what goes is decided where it lies
   CHECK(invests.keep_hotter);
@@ -78,8 +71,11 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   const auto lookup = b.probe.sent<LookupBlocks>().at(0);
   CHECK(b.probe.recipients().at(0) == meta);
   CHECK(lookup.user == user_key("t", "ann"));
-  CHECK(lookup.user_tokens == 21);  // <user> and the history
-  CHECK(lookup.item_blocks == std::vector<BlockName>{test_item("a").block, test_item("b").block});
+  REQUIRE(lookup.blocks.size() == 3);
+  CHECK(lookup.blocks[0].kind == SegmentKind::user);
+  CHECK(lookup.blocks[0].tokens == 21);  // <user> and the history
+  CHECK(lookup.blocks[1] == AskedBlock{test_item("a").block, SegmentKind::item, 4});
+  CHECK(lookup.blocks[2] == AskedBlock{test_item("b").block, SegmentKind::item, 4});
   CHECK(lookup.count_access);
   BlockName cold;
   cold.bytes[0] = 9;
@@ -87,7 +83,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   const Execute plan = b.plan();
   CHECK(plan.budget_us == 970);
   CHECK(plan.evict_first == std::vector<BlockName>{cold});
-  CHECK(plan.blocks.at(1).name == lookup.user_block);
+  CHECK(plan.blocks.at(1).name == lookup.blocks[0].name);
   b.execute(100, {1.0, 2.0}, {1, 1, 0, 0, 0, 0});
   const auto reply = b.probe.sent<RankReply>().at(0);
   CHECK(b.probe.recipients().at(0) == door);
@@ -317,9 +313,9 @@ TEST_CASE("a put item is computed ahead under the name that requests will ask fo
   probe.receive(3, door, PutItem{4, "x", "", {5, 6}, 6});
   probe.done(4, probe.started<Write>().at(0).first, Written{1});
   const auto lookup = probe.sent<LookupBlocks>().at(0);
-  CHECK(lookup.item_blocks ==
-        std::vector<BlockName>{item_block(on.form, on.names, std::vector<Token>{5, 6})});
-  probe.receive(5, meta, BlocksFound{lookup.id, {}, {0}});
+  REQUIRE(lookup.blocks.size() == 1);
+  CHECK(lookup.blocks[0].name == BlockNames(on.form, on.names).item(std::vector<Token>{5, 6}));
+  probe.receive(5, meta, BlocksFound{lookup.id, {0}});
   const auto chunk = probe.sent<Execute>().at(0);
   probe.receive(6, worker, Executed{chunk.id, {}, {0, 0}, 2});
   probe.receive(7, door, StatusRequest{1});
@@ -352,9 +348,11 @@ TEST_CASE("items that many requests ask for are hot, and are brought to all work
   b.send(4, 10);
   CHECK(b.probe.counted(Metric::items_hot) == 2);
   const LookupBlocks lookup = b.probe.sent<LookupBlocks>().at(0);
-  CHECK(lookup.item_blocks == std::vector<BlockName>{test_item("a").block, test_item("b").block});
+  REQUIRE(lookup.blocks.size() == 2);
+  CHECK(lookup.blocks[0].name == test_item("a").block);
+  CHECK(lookup.blocks[1].name == test_item("b").block);
   CHECK(lookup.all_holders);
-  b.probe.receive(5, meta, BlocksFound{lookup.id, {}, {1, 1}, {1, 1}});
+  b.probe.receive(5, meta, BlocksFound{lookup.id, {1, 1}, {1, 1}});
   const Execute chunk = b.probe.sent<Execute>().at(0);
   CHECK(chunk.priority == Priority::background);
   CHECK(chunk.belongs);

@@ -27,8 +27,8 @@ inline RouterConfig small_config() {
   result.budget = {1'000};
   result.lookup_wait_min = {50};
   result.heartbeat = {1'000};
-  result.us_per_token = 1;
   result.precompute.on = false;
+  result.pace = {.us_per_operation = 1};
   return result;
 }
 inline RouterConfig cluster_config(std::vector<NodeId> workers) {
@@ -55,6 +55,33 @@ inline Heartbeat beat_of(Incarnation incarnation, std::uint64_t executed = 0) {
   return beat;
 }
 
+// Where the index has the user's block and the items', whichever plans ask for them.
+struct Held {
+  std::vector<NodeId> user;
+  std::vector<std::uint8_t> item_counts;
+  std::vector<NodeId> items;
+  double user_frequency = 0, coldest_frequency = 0;
+  std::vector<BlockName> coldest = {};
+  double user_uses = 0;
+};
+inline BlocksFound answer_of(const LookupBlocks& asked, const Held& held) {
+  BlocksFound found{.id = asked.id,
+                    .user_frequency = held.user_frequency,
+                    .coldest_frequency = held.coldest_frequency,
+                    .coldest = held.coldest};
+  std::size_t item = 0, at = 0;
+  for (const AskedBlock& block : asked.blocks) {
+    const bool users = block.kind == SegmentKind::user;
+    const std::size_t count = users ? held.user.size() : held.item_counts.at(item++);
+    const auto from = users ? held.user.begin() : held.items.begin() + static_cast<std::ptrdiff_t>(at);
+    if (!users) at += count;
+    found.holders.insert(found.holders.end(), from, from + static_cast<std::ptrdiff_t>(count));
+    found.counts.push_back(static_cast<std::uint8_t>(count));
+    found.uses.push_back(users ? held.user_uses : 0);
+  }
+  return found;
+}
+
 struct RouterBench {
   explicit RouterBench(RouterConfig config = small_config()) : core(std::move(config)), probe(core) {}
 
@@ -63,6 +90,7 @@ struct RouterBench {
   std::uint64_t job = 0;     // of the last request's features
   std::uint64_t serial = 0;  // of the last lookup or plan
   NodeId node = 0;           // where the last plan went
+  LookupBlocks asked;        // the last
   std::uint64_t beats = 0;
 
   void rank(std::int64_t us, RequestId id, const std::string& policy = "bat", std::int64_t budget = 0,
@@ -75,10 +103,10 @@ struct RouterBench {
     look();
   }
   void index(std::int64_t us, double user_frequency, double coldest, std::vector<BlockName> evict = {}) {
-    index(us, BlocksFound{serial, {}, {0, 0}, {}, user_frequency, coldest, std::move(evict)});
+    index(us, Held{{}, {0, 0}, {}, user_frequency, coldest, std::move(evict)});
   }
-  void index(std::int64_t us, BlocksFound found) {
-    probe.receive(us, meta, std::move(found));
+  void index(std::int64_t us, const Held& held) {
+    probe.receive(us, meta, answer_of(asked, held));
     look();
   }
   // A request all the way to a worker, without the index.
@@ -132,7 +160,7 @@ struct RouterBench {
   void look() {
     for (const auto& effect : probe.effects.list)
       if (const auto* send = std::get_if<Effects::Send>(&effect)) {
-        if (const auto* lookup = std::get_if<LookupBlocks>(&send->message)) serial = lookup->id;
+        if (const auto* lookup = std::get_if<LookupBlocks>(&send->message)) serial = lookup->id, asked = *lookup;
         if (const auto* plan = std::get_if<Execute>(&send->message)) serial = plan->id, node = send->to.node;
       }
   }

@@ -79,8 +79,8 @@ TEST_CASE("planted: the index is waited for without end, slowness is not seen, u
   b.run_until(999);
   CHECK(b.plans() == 0);
   planting::bug = Bug::no_tenant_salt;
-  const std::vector<Token> tokens{5};
-  CHECK(user_block({}, {}, "a", tokens) == user_block({}, {}, "b", tokens));
+  const BlockNames names({}, {});
+  CHECK(names.user("a", {5}) == names.user("b", {5}));
   planting::bug = Bug::ignore_slowness;
   WorkerTable table({}, {1, 2});
   table.tick({0});

@@ -66,7 +66,7 @@ struct World {
       const auto* send = std::get_if<Effects::Send>(&effect);
       if (!send) continue;
       if (const auto* lookup = std::get_if<LookupBlocks>(&send->message))
-        network.push_back({meta, BlocksFound{lookup->id, {some_node()}, {1, 0}, {some_node()}, 1, 0}});
+        network.push_back({meta, answer_of(*lookup, {{some_node()}, {1, 0}, {some_node()}, 1, 0})});
       if (const auto* plan = std::get_if<Execute>(&send->message)) {
         sends[plan->id].push_back(send->to.node);
         network.push_back({send->to, run_plan(*plan)});
@@ -80,7 +80,7 @@ struct World {
   void beat(NodeId node) {
     Heartbeat heartbeat = beat_of(process[node]);
     heartbeat.sequence = ++beats;
-    heartbeat.tokens_waiting = random() % 200;
+    heartbeat.operations_waiting = random() % 200;
     heartbeat.draining = chance(10);
     network.push_back({{node, Role::inference_worker}, heartbeat});
   }

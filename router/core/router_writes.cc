@@ -41,9 +41,8 @@ void RouterCore::spread_news(Turn turn, const Write& write) {
     forget = {SegmentKind::user, user_key(remove->tenant, remove->user)};
   } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
     forget = {SegmentKind::item, item->item};
-    const NameContext names{versions().model_version, config_.names.layout_version};
     precompute_.add(turn, {item->item, item->title, item->tokens, item->identifier,
-                           item_block(config_.form, names, item->tokens)});
+                           names_of(versions().model_version).item(item->tokens)});
   } else if (const auto* gone = std::get_if<DeleteItem>(&write.what)) {
     forget = {SegmentKind::item, gone->item};
     precompute_.drop(gone->item);

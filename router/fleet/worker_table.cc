@@ -9,6 +9,10 @@
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
+
+using placement::Pace;
+using placement::Work;
+
 namespace {
 
 constexpr double share_of_new = 0.2;  // in moving averages
@@ -63,7 +67,7 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   row->lost = false;
   row->last = heartbeat;
   row->beats = beats;
-  row->sent_tokens = 0;  // the heartbeat counts them
+  row->sent = {};  // the heartbeat counts it
   return restarted ? News::restarted : News::known;
 }
 
@@ -133,31 +137,35 @@ bool WorkerTable::slow(NodeId node) const {
   return row && slow(*row);
 }
 
-double WorkerTable::us_per_token(const Row& row) const {
-  if (planted(Bug::ignore_slowness)) return config_.us_per_token;
-  return row.last.us_per_token > 0 ? row.last.us_per_token : config_.us_per_token;
+Pace WorkerTable::pace(const Row& row) const {
+  const Pace own{row.last.us_per_operation, row.last.us_per_byte, row.last.us_per_pass};
+  return own.known() && !planted(Bug::ignore_slowness) ? own : config_.pace;
 }
 
-double WorkerTable::wait_us(const Row& row) const {
+// A heartbeat grows old: its worker has gone on since, if slowly when it is slow.
+double WorkerTable::wait_us(Instant now, const Row& row) const {
   const double lanes = std::max(1U, row.last.lanes);
-  const double running = std::min<double>(row.last.lanes_busy, lanes) * plan_tokens_ / 2;
-  const double tokens = static_cast<double>(row.last.tokens_waiting) + row.sent_tokens + running;
-  return tokens * us_per_token(row) / lanes;
+  const double running = std::min<double>(row.last.lanes_busy, lanes) / 2;
+  const Work waiting{row.last.operations_waiting, row.last.bytes_waiting, row.last.passes_waiting};
+  const Pace pace = this->pace(row);
+  const double backlog_us = pace.us(waiting + plan_average_ * running) / lanes;
+  const double since_us = static_cast<double>((now - row.heard).us) / std::max(1.0, row.slowness);
+  return std::max(0.0, backlog_us - since_us) + pace.us(row.sent) / lanes;
 }
 
-double WorkerTable::wait_us(NodeId node) const {
+double WorkerTable::wait_us(Instant now, NodeId node) const {
   const Row* row = find(node);
-  return row ? wait_us(*row) : 0;
+  return row ? wait_us(now, *row) : 0;
 }
 
-double WorkerTable::predicted_us(NodeId node, double new_tokens) const {
+double WorkerTable::predicted_us(Instant now, NodeId node, const Work& work) const {
   const Row* row = find(node);
-  return row ? wait_us(*row) + new_tokens * us_per_token(*row) : 0;
+  return row ? wait_us(now, *row) + pace(*row).us(work) : 0;
 }
 
-double WorkerTable::us_per_token(NodeId node) const {
+Pace WorkerTable::pace(NodeId node) const {
   const Row* row = find(node);
-  return row ? us_per_token(*row) : config_.us_per_token;
+  return row ? pace(*row) : config_.pace;
 }
 
 double WorkerTable::slowness(NodeId node) const {
@@ -165,8 +173,8 @@ double WorkerTable::slowness(NodeId node) const {
   return row ? row->slowness : 1;
 }
 
-double WorkerTable::done_us(const Row& row, double new_tokens) const {
-  const double predicted = wait_us(row) + new_tokens * us_per_token(row);
+double WorkerTable::done_us(Instant now, const Row& row, const Work& work) const {
+  const double predicted = wait_us(now, row) + pace(row).us(work);
   return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
@@ -249,7 +257,7 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
     if (!home) continue;
     std::vector<const Row*> drawn = draw(now, ask, may_be_slow, home);
     std::sort(drawn.begin(), drawn.end(), [&](const Row* a, const Row* b) {
-      const double wait_a = wait_us(*a), wait_b = wait_us(*b);
+      const double wait_a = wait_us(now, *a), wait_b = wait_us(now, *b);
       return wait_a != wait_b ? wait_a < wait_b : a->node < b->node;
     });
     std::vector<NodeId> nodes{home->node};
@@ -259,9 +267,9 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
   return {};
 }
 
-bool WorkerTable::earlier(const Row& a, const Option& option_a, const Row& b, const Option& option_b,
-                          NodeId home) const {
-  const double done_a = done_us(a, option_a.new_tokens), done_b = done_us(b, option_b.new_tokens);
+bool WorkerTable::earlier(Instant now, const Row& a, const Option& option_a, const Row& b,
+                          const Option& option_b, NodeId home) const {
+  const double done_a = done_us(now, a, option_a.work), done_b = done_us(now, b, option_b.work);
   if (done_a != done_b) return done_a < done_b;
   if (planted(Bug::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
   if (a.node == home || b.node == home) return a.node == home;
@@ -282,7 +290,7 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
     }
     const bool better = !best_row || avoided(now, *row) < avoided(now, *best_row) ||
                         (avoided(now, *row) == avoided(now, *best_row) &&
-                         earlier(*row, option, *best_row, *best, options.front().node));
+                         earlier(now, *row, option, *best_row, *best, options.front().node));
     if (!better) continue;
     best = option;
     best_row = row;
@@ -293,15 +301,15 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
 Ticket WorkerTable::send(Instant now, const Option& option) {
   Row* row = find(option.node);
   TROUPE_CHECK(row, "a plan goes to a worker of the table");
-  const double predicted = wait_us(*row) + option.new_tokens * us_per_token(*row);
-  row->sent_tokens += option.new_tokens;
-  plan_tokens_ += (option.new_tokens - plan_tokens_) * share_of_new;
-  return {option.node, row->process, row->beats, option.new_tokens, predicted, now};
+  const double predicted = wait_us(now, *row) + pace(*row).us(option.work);
+  row->sent += option.work;
+  plan_average_ = plan_average_ * (1 - share_of_new) + option.work * share_of_new;
+  return {option.node, row->process, row->beats, option.work, predicted, now};
 }
 
 void WorkerTable::end(Row& row, const Ticket& ticket) {
   if (row.process == ticket.process && row.beats == ticket.beat)
-    row.sent_tokens = std::max(0.0, row.sent_tokens - ticket.tokens);
+    row.sent -= ticket.work;
 }
 
 void WorkerTable::forget(const Ticket& ticket) {

@@ -3,12 +3,11 @@
 // from its own experience (what it has sent there lately, how long answers took against the prediction). From
 // that it predicts when a worker would be done with a plan, and chooses the earliest.
 //
-//   wait    = (new tokens that wait there + those sent there since its last heartbeat + half a plan per busy
-//   lane)
-//             * lane time per token / lanes
-//   done in = (wait + new tokens of the plan * lane time per token) * slowness
+//   backlog = time of (what waited there at its last heartbeat + half a plan per busy lane) / lanes
+//   wait    = what is left of the backlog by now + time of what was sent there since / lanes
+//   done in = (wait + time of the plan) * slowness
 //
-// Slowness is a moving average of observed over predicted time. A worker that is `slow_factor` times slower
+// Times are work at the worker's pace (placement/cost/work.h). Slowness is a moving average of observed over predicted time. A worker that is `slow_factor` times slower
 // than the median of the others gets only a probe now and then until it is normal again (promise 11). A
 // request looks at a few workers, never at the load of all of them, so that a thousand workers cost no more
 // than ten.
@@ -19,13 +18,14 @@
 #include <string_view>
 #include <vector>
 
+#include "placement/cost/work.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {
 
 struct WorkerTableConfig {
   Duration heartbeat{200'000};
-  double us_per_token = 20;  // of a worker that has not reported its own
+  placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
   double slow_factor = 3;
   Duration allowance{1'000};        // on the way there and back; keeps tiny plans from looking slow
   std::uint32_t probe_gap_max = 8;  // heartbeats between probes of a worker that stays slow; at first one
@@ -36,7 +36,8 @@ struct Ticket {
   NodeId node = 0;
   Incarnation process = 0;  // 0: no heartbeat was heard before
   std::uint64_t beat = 0;   // heartbeats heard by then
-  double tokens = 0, predicted_us = 0;
+  placement::Work work;
+  double predicted_us = 0;
   Instant sent;
 };
 
@@ -61,10 +62,11 @@ class WorkerTable {
   bool alive(Instant now, NodeId node) const;
   bool usable(Instant now, NodeId node, std::string_view model) const;  // alive, not draining, has the model
   bool slow(NodeId node) const;
-  double wait_us(NodeId node) const;
-  double predicted_us(NodeId node, double new_tokens) const;  // until it would be done, were it not slow
+  double wait_us(Instant now, NodeId node) const;
+  // Until it would be done, were it not slow.
+  double predicted_us(Instant now, NodeId node, const placement::Work& work) const;
   double slowness(NodeId node) const;
-  double us_per_token(NodeId node) const;
+  placement::Pace pace(NodeId node) const;
   std::size_t alive_count(Instant now) const;
   bool any_has(std::string_view model) const;  // that was heard of since the start, and is not lost
   bool all_have(Instant now,
@@ -85,7 +87,8 @@ class WorkerTable {
   std::vector<NodeId> candidates(Instant now, const Ask& ask) const;
   struct Option {
     NodeId node = 0;
-    double new_tokens = 0;
+    placement::Work work;
+    std::size_t plan = 0;  // of the request, there: for whoever asks
   };
   // The option that is done first; ties go to the earlier option if it is the home (the first), then to the
   // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not
@@ -109,7 +112,7 @@ class WorkerTable {
     Incarnation process = 0;  // 0: never heard
     std::uint64_t beats = 0;
     Heartbeat last;
-    double sent_tokens = 0;  // since the last heartbeat, not ended
+    placement::Work sent;    // since the last heartbeat, not ended
     double slowness = 1;     // by answers and by what was taken for slow
     double observed = 1;     // by answers only, so that judgements do not feed on each other
     Instant probe_at;
@@ -126,10 +129,11 @@ class WorkerTable {
   bool shed(Instant now, const Row& row) const {
     return overdue(now, row) || (slow(row) && now < row.probe_at);
   }
-  double us_per_token(const Row& row) const;
-  double wait_us(const Row& row) const;
-  double done_us(const Row& row, double new_tokens) const;
-  bool earlier(const Row& a, const Option& option_a, const Row& b, const Option& option_b, NodeId home) const;
+  placement::Pace pace(const Row& row) const;
+  double wait_us(Instant now, const Row& row) const;
+  double done_us(Instant now, const Row& row, const placement::Work& work) const;
+  bool earlier(Instant now, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
+               NodeId home) const;
   const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
   std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;
   void judge(Instant now, Row& row, double ratio);
@@ -139,8 +143,8 @@ class WorkerTable {
   Duration silence_;
   std::vector<NodeId> nodes_;
   std::vector<Row> rows_;   // in order of node
-  double reference_ = 0;    // median of what was observed; 0: nobody to compare with
-  double plan_tokens_ = 0;  // moving average of what is sent
+  double reference_ = 0;          // median of what was observed; 0: nobody to compare with
+  placement::Work plan_average_;  // moving, of what is sent
 };
 
 }  // namespace troupe::router

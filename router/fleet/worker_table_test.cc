@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::int64_t beat_us = 1'000;
 WorkerTable table_of(std::vector<NodeId> nodes) {
-  return WorkerTable({.heartbeat = {beat_us}, .us_per_token = 10, .allowance = {0}}, std::move(nodes));
+  return WorkerTable({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}}, std::move(nodes));
 }
-Heartbeat heartbeat(std::uint64_t tokens_waiting = 0, Incarnation incarnation = 5) {
-  Heartbeat beat{.incarnation = incarnation, .lanes = 1, .tokens_waiting = tokens_waiting};
+Heartbeat heartbeat(double operations_waiting = 0, Incarnation incarnation = 5) {
+  Heartbeat beat{.incarnation = incarnation, .lanes = 1, .operations_waiting = operations_waiting};
   beat.models = {"m"};
   return beat;
 }
@@ -130,21 +130,45 @@ TEST_CASE("the wait is what the worker reported and what was sent since, over it
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat(60);
   beat.lanes = 2;
-  beat.us_per_token = 4;
+  beat.us_per_operation = 4;
   hear(table, {0}, 1, beat);
-  CHECK(table.wait_us(1) == 120);
-  const Ticket first = table.send({1}, {1, 50});
+  CHECK(table.wait_us({0}, 1) == 120);
+  const Ticket first = table.send({0}, {1, 50});
   CHECK(first.predicted_us == 120 + 200);
-  CHECK(table.wait_us(1) == 220);
-  const Ticket second = table.send({1}, {1, 30});
+  CHECK(table.wait_us({0}, 1) == 220);
+  const Ticket second = table.send({0}, {1, 30});
   table.forget(first);
-  CHECK(table.wait_us(1) == 180);
+  CHECK(table.wait_us({0}, 1) == 180);
   hear(table, {2}, 1, beat);  // counts the second
   table.forget(second);
-  CHECK(table.wait_us(1) == 120);
+  CHECK(table.wait_us({2}, 1) == 120);
   beat.lanes_busy = 1;
   hear(table, {3}, 1, beat);
-  CHECK(table.wait_us(1) > 120);
+  CHECK(table.wait_us({3}, 1) > 120);
+}
+
+TEST_CASE("a backlog is worked off between two heartbeats, what was sent since stays until it ends") {
+  WorkerTable table = table_of({1, 2});
+  for (const NodeId node : {1, 2}) hear(table, {0}, node, heartbeat(30));
+  CHECK(table.wait_us({0}, 1) == 300);
+  CHECK(table.wait_us({200}, 1) == 100);
+  CHECK(table.wait_us({900}, 1) == 0);
+  const Ticket sent = table.send({900}, {1, 5});
+  CHECK(sent.predicted_us == 50);
+  CHECK(table.wait_us({990}, 1) == 50);
+  answer(table, 2, 10, 10);  // ten times slower: its backlog stays as much longer
+  CHECK(table.wait_us({200}, 2) > 270);
+}
+
+TEST_CASE("a pace has a time for each unit of work") {
+  WorkerTable table = table_of({1});
+  Heartbeat beat = heartbeat();
+  beat.us_per_operation = 2;
+  beat.us_per_byte = 0.5;
+  beat.us_per_pass = 30;
+  beat.bytes_waiting = 8;
+  hear(table, {0}, 1, beat);
+  CHECK(table.predicted_us({0}, 1, {10, 20, 1}) == 4 + 20 + 10 + 30);
 }
 
 TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of a new process does") {
@@ -157,7 +181,7 @@ TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of
   CHECK(table.hear({2'000}, 1, late) == WorkerTable::News::ignored);
   const Ticket sent = table.send({2'000}, {1, 5});
   CHECK(table.hear({2'000}, 1, beat) == WorkerTable::News::ignored);
-  CHECK(table.wait_us(1) == 150);
+  CHECK(table.wait_us({0}, 1) == 150);
   CHECK_FALSE(table.alive({3'000}, 1));  // neither says that it lives still
   table.lose(1);
   table.hear({2'001}, 1, late);

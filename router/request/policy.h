@@ -1,20 +1,16 @@
 #pragma once
-// Which of a request's blocks may be reused: the named policies of BAT §6 (`larger` is its cache-agnostic
-// baseline of §6.3), and the planner (planner.h). The papers' choices are pure functions of sizes and
-// hotness, so that a policy can be tested against its paper with numbers.
+// Which plan a request gets: the named policies of BAT §6 (`larger` is its cache-agnostic baseline of §6.3), and the
+// planner (planner.h). A policy names the plans that it considers, a rule that chooses among them, and what making room
+// for its blocks may displace. The papers' rules are pure functions of sizes and hotness, so that a policy can be
+// tested against its paper with numbers; the planner's depends on the node, and is made there.
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
-
-#include "router/request/plan.h"
+#include <vector>
 
 namespace troupe::router {
-
-enum class Policy : std::uint8_t { recompute, user, item, larger, bat, planner };
-
-std::optional<Policy> find_policy(std::string_view name);
-std::string_view name_of(Policy policy);
-inline constexpr std::string_view policy_names = "recompute, user, item, larger, bat or planner";
 
 struct Hotness {
   double user_frequency = 0;  // f_u: uses of this user in the sliding window, this one included
@@ -22,9 +18,47 @@ struct Hotness {
       0;  // min f_p over the cached user blocks C_u; 0 while there is room for this user
 };
 
-// `hotness` is absent if the index did not answer in time. The planner's choice depends on the node and is
-// made there (planner.h); this is the one without an index.
-Prefix choose_prefix(Policy policy, std::uint32_t user_tokens, std::uint32_t item_tokens,
-                     const std::optional<Hotness>& hotness);
+// What a rule goes by.
+struct Situation {
+  std::uint64_t user_tokens = 0, item_tokens = 0;
+  std::optional<Hotness> hotness;  // absent if the index did not answer in time
+};
+
+enum class Retention : std::uint8_t {
+  lru,            // by the KV-cache worker alone, each area for itself
+  coldest_users,  // the coldest users make room for a user (BAT §5.3)
+  hotter          // both areas are one, and items stay only if they are wanted more often than what must go
+};
+
+struct PolicyKind {
+  std::string_view name;
+  std::vector<std::string_view> plans;                // that it considers, in the table of plans
+  std::string_view (*rule)(const Situation&) = nullptr;  // the name of one of those; null: the first
+  bool reuses = true;                                 // false: nothing is reused, nothing kept
+  bool weighs = false;                                // chooses by what each node holds, once that is known
+  Retention retention = Retention::lru;
+};
+
+// A row of the table of policies, and how much of reused blocks is repaired: "item" or, where its plans allow it,
+// "item+25" (per cent).
+class Policy {
+ public:
+  const PolicyKind* operator->() const { return kind_; }
+  double repair() const { return repair_; }
+  std::string name() const;
+  bool operator==(const Policy&) const = default;
+
+ private:
+  friend std::optional<Policy> find_policy(std::string_view name);
+  Policy(const PolicyKind* kind, double repair) : kind_(kind), repair_(repair) {}
+
+  const PolicyKind* kind_;
+  double repair_;
+};
+
+std::span<const PolicyKind> policy_kinds();
+std::optional<Policy> find_policy(std::string_view name);
+Policy policy(std::string_view name);  // that there is
+std::string policy_names();            // "recompute, user, item, larger, bat or planner"
 
 }  // namespace troupe::router

@@ -4,49 +4,70 @@
 
 #include <string>
 
+#include "router/request/plans.h"
+
 namespace troupe::router {
 namespace {
 
-constexpr std::uint32_t long_user = 1'500, short_user = 800, items = 1'000;  // BAT §5.3's own figures
+constexpr std::uint64_t long_user = 1'500, short_user = 800, items = 1'000;  // BAT §5.3's own figures
 
-TEST_CASE("BAT puts a long and hot user first") {
-  CHECK(choose_prefix(Policy::bat, long_user, items, Hotness{3, 2}) == Prefix::user);
+std::string_view chosen(std::string_view name, std::uint64_t user_tokens, const std::optional<Hotness>& hotness) {
+  const Policy policy = router::policy(name);
+  if (!policy->rule) return policy->plans.front();
+  return policy->rule({user_tokens, items, hotness});
 }
 
+TEST_CASE("BAT puts a long and hot user first") { CHECK(chosen("bat", long_user, Hotness{3, 2}) == "user"); }
+
 TEST_CASE("BAT puts the items first when the user is short, however hot") {
-  CHECK(choose_prefix(Policy::bat, short_user, items, Hotness{100, 0}) == Prefix::item);
+  CHECK(chosen("bat", short_user, Hotness{100, 0}) == "item");
 }
 
 TEST_CASE("BAT does not let a user in who is no hotter than the coldest one cached") {
-  CHECK(choose_prefix(Policy::bat, long_user, items, Hotness{2, 2}) == Prefix::item);
-  CHECK(choose_prefix(Policy::bat, long_user, items, Hotness{1, 2}) == Prefix::item);
+  CHECK(chosen("bat", long_user, Hotness{2, 2}) == "item");
+  CHECK(chosen("bat", long_user, Hotness{1, 2}) == "item");
 }
 
 TEST_CASE("BAT lets any longer user in while there is room, and equal lengths count as longer") {
-  CHECK(choose_prefix(Policy::bat, long_user, items, Hotness{1, 0}) == Prefix::user);
-  CHECK(choose_prefix(Policy::bat, items, items, Hotness{1, 0}) == Prefix::user);
-  CHECK(choose_prefix(Policy::bat, items - 1, items, Hotness{1, 0}) == Prefix::item);
+  CHECK(chosen("bat", long_user, Hotness{1, 0}) == "user");
+  CHECK(chosen("bat", items, Hotness{1, 0}) == "user");
+  CHECK(chosen("bat", items - 1, Hotness{1, 0}) == "item");
 }
 
-TEST_CASE("BAT puts the items first when the index is silent") {
-  CHECK(choose_prefix(Policy::bat, long_user, items, std::nullopt) == Prefix::item);
+TEST_CASE("BAT puts the items first when the index is silent, and so does the planner") {
+  CHECK(chosen("bat", long_user, std::nullopt) == "item");
+  CHECK(chosen("planner", long_user, std::nullopt) == "item");
 }
 
 TEST_CASE("the baselines look at nothing") {
   for (const auto& hotness : {std::optional<Hotness>{}, std::optional<Hotness>{{9, 0}}}) {
-    CHECK(choose_prefix(Policy::recompute, long_user, items, hotness) == Prefix::none);
-    CHECK(choose_prefix(Policy::user, short_user, items, hotness) == Prefix::user);
-    CHECK(choose_prefix(Policy::item, long_user, items, hotness) == Prefix::item);
-    CHECK(choose_prefix(Policy::larger, long_user, items, hotness) == Prefix::user);
-    CHECK(choose_prefix(Policy::larger, short_user, items, hotness) == Prefix::item);
+    CHECK(chosen("recompute", long_user, hotness) == "user");
+    CHECK(chosen("user", short_user, hotness) == "user");
+    CHECK(chosen("item", long_user, hotness) == "item");
+    CHECK(chosen("larger", long_user, hotness) == "user");
+    CHECK(chosen("larger", short_user, hotness) == "item");
   }
+  CHECK_FALSE(policy("recompute")->reuses);
 }
 
-TEST_CASE("every policy is found by its name, and nothing else is") {
-  for (const Policy policy :
-       {Policy::recompute, Policy::user, Policy::item, Policy::larger, Policy::bat, Policy::planner})
-    CHECK(find_policy(name_of(policy)) == policy);
+TEST_CASE("every policy is found by its name and considers plans that there are, and nothing else is found") {
+  for (const PolicyKind& kind : policy_kinds()) {
+    CAPTURE(kind.name);
+    CHECK(policy(kind.name).name() == kind.name);
+    CHECK_FALSE(kind.plans.empty());
+    for (const std::string_view plan : kind.plans) CHECK(find_plan(plan) != nullptr);
+  }
   for (const char* name : {"", "BAT", "users", "none"}) CHECK_FALSE(find_policy(name).has_value());
+}
+
+TEST_CASE("a repair is asked for behind the name, where all plans have items that were computed alone") {
+  REQUIRE(find_policy("item+25").has_value());
+  CHECK(policy("item+25").repair() == 0.25);
+  CHECK(policy("item+25").name() == "item+25");
+  CHECK(policy("item").repair() == 0);
+  CHECK_FALSE(policy("item") == policy("item+25"));
+  for (const char* name : {"user+25", "bat+25", "recompute+25", "item+", "item+0", "item+101", "item+2x", "item+ 2", "+25"})
+    CHECK_FALSE(find_policy(name).has_value());
 }
 
 }  // namespace

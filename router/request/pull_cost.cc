@@ -11,10 +11,10 @@ constexpr double keep_per_beat = 0.986;  // half after 50 heartbeats: ten second
 
 }  // namespace
 
-void PullCost::note(double tokens, double pull_us, double us_per_token) {
-  if (tokens <= 0 || pull_us <= 0 || us_per_token <= 0) return;
+void PullCost::note(double computed_us, double pull_us) {
+  if (computed_us <= 0 || pull_us <= 0) return;
   pulled_us_ += std::min(pull_us, pull_us_max);
-  computed_us_ += tokens * us_per_token;
+  computed_us_ += computed_us;
 }
 
 void PullCost::beat() {

@@ -11,8 +11,8 @@ class PullCost {
  public:
   explicit PullCost(double start_share) : start_(start_share) {}
 
-  // So many tokens came from other nodes in this time; `us_per_token` is what computing one takes.
-  void note(double tokens, double pull_us, double us_per_token);
+  // What would have taken so long to compute came from other nodes in this time.
+  void note(double computed_us, double pull_us);
   void beat();  // once per heartbeat
   // 0..1; 1: computing is as quick. A start of 1 stays: nothing is pulled, so that nothing is measured.
   double share() const;

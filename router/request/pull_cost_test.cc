@@ -14,18 +14,18 @@ TEST_CASE("before a pull was measured the start value holds") {
 
 TEST_CASE("what requests see counts more and more, as a ratio of sums") {
   PullCost cost(0.25);
-  cost.note(100, 1'000, 20);  // half of what computing takes
+  cost.note(2'000, 1'000);  // half of what computing takes
   CHECK(cost.share() > 0.25);
   CHECK(cost.share() < 0.3);
-  for (int i = 0; i < 1'000; ++i) cost.note(100, 1'000, 20);
+  for (int i = 0; i < 1'000; ++i) cost.note(2'000, 1'000);
   CHECK(cost.share() == doctest::Approx(0.5).epsilon(0.01));
-  for (int i = 0; i < 100'000; ++i) cost.note(10, 2, 20);  // a hundredth
+  for (int i = 0; i < 100'000; ++i) cost.note(200, 2);  // a hundredth
   CHECK(cost.share() == doctest::Approx(0.055).epsilon(0.1));
 }
 
 TEST_CASE("pulls that are dearer than computing make the share one, and are tried again after a while") {
   PullCost cost(0.25);
-  for (int i = 0; i < 1'000; ++i) cost.note(100, 6'000, 20);
+  for (int i = 0; i < 1'000; ++i) cost.note(2'000, 6'000);
   CHECK(cost.share() == 1);
   int beats = 0;
   for (; cost.share() == 1; ++beats) cost.beat();
@@ -37,9 +37,8 @@ TEST_CASE("pulls that are dearer than computing make the share one, and are trie
 
 TEST_CASE("what says nothing changes nothing") {
   PullCost cost(0.25);
-  cost.note(0, 1'000, 20);
-  cost.note(100, 0, 20);
-  cost.note(100, 1'000, 0);  // the worker has computed nothing yet
+  cost.note(0, 1'000);
+  cost.note(2'000, 0);
   CHECK(cost.share() == 0.25);
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "router/request/plan.h"
+#include "router/request/prompt.h"
 #include "runtime/actor/messages.h"
 
 namespace troupe::router {

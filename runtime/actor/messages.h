@@ -90,7 +90,7 @@ struct RankReply {
   std::string user;
   std::vector<RankedItem> items;         // best first; ties by candidate order
   std::string policy;                    // the policy that chose
-  std::string plan;                      // "user" | "item": which prefix
+  std::string plan;                      // that was run: "user", "item", …
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
   std::uint32_t blocks_reused = 0, blocks_written = 0;
   std::uint32_t history_cut = 0;         // history events dropped (oldest first) to fit the model's positions
@@ -212,14 +212,18 @@ struct Executed {
 // ---- cache.capnp: router ↔ cache-meta, inference worker ↔ KV-cache worker, KV-cache worker ↔ cache-meta and
 // ---- each other ------------------------------------------------------------------------------------------------
 
-// BAT's "read": which of these exist, and how hot is the user? Counts one access of the user and of each item if
-// `count_access` (background precomputation only asks).
+// BAT's "read": which of these exist, where, and how hot is whose they are? Counts one access of the user and of each
+// item's block if `count_access` (background precomputation only asks).
+struct AskedBlock {
+  BlockName name;
+  SegmentKind kind = SegmentKind::item;  // whose it is: users and items are hot, each in their way
+  std::uint32_t tokens = 0;
+  bool operator==(const AskedBlock&) const = default;
+};
 struct LookupBlocks {
   RequestId id = 0;
   std::string user;                      // tenant-qualified key; "" if the request has no user
-  std::optional<BlockName> user_block;
-  std::uint32_t user_tokens = 0;
-  std::vector<BlockName> item_blocks;
+  std::vector<AskedBlock> blocks;        // of all plans by which the request could be answered
   std::vector<NodeId> prefer;            // nodes where the plan may run: of many holders these are named first
   bool count_access = true;
   bool all_holders = false;              // false: of many holders a few are named
@@ -227,16 +231,15 @@ struct LookupBlocks {
 };
 struct BlocksFound {
   RequestId id = 0;
-  std::vector<NodeId> user_holders;      // empty: not cached
-  // Holders of all item blocks, one after the other: the first item_counts[0] are those of item_blocks[0], and so on.
-  std::vector<std::uint8_t> item_counts; // parallel to LookupBlocks::item_blocks
-  std::vector<NodeId> item_holders;
+  // Holders of all blocks, one after the other: the first counts[0] are those of LookupBlocks::blocks[0], and so on.
+  std::vector<std::uint8_t> counts;
+  std::vector<NodeId> holders;
+  // Of each block further uses to expect, were it kept as long as others. Of a user's as such blocks are wanted again;
+  // of an item's its earlier uses in the window, 0 while no node where the plan may run has room for more.
+  std::vector<double> uses;
   double user_frequency = 0;             // accesses in the sliding window, this one included
-  double coldest_frequency = 0;          // of the cached user blocks; 0 while the user area has room for this one
-  std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for `user_tokens`
-  double missing_item_uses = 0;          // earlier uses in the window of an item block that nobody holds, in the mean;
-                                         // 0 while no node where the plan may run has room for more
-  double user_uses = 0;                  // further uses to expect of the user's block, were it kept as long as others
+  double coldest_frequency = 0;          // of the cached user blocks; 0 while the user area has room for the one asked for
+  std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for the one asked for
   bool operator==(const BlocksFound&) const = default;
 };
 
@@ -371,8 +374,10 @@ struct Heartbeat {
   bool draining = false;                 // takes no new plans
   std::uint32_t lanes = 0, lanes_busy = 0;
   std::uint32_t plans_waiting = 0;       // that do not run yet
-  std::uint64_t tokens_waiting = 0;      // new tokens of those, as far as known
-  double us_per_token = 0;               // lane time per newly computed token, lately; 0: nothing computed yet
+  // The work of those, as far as known, and lane time per unit of work, lately (placement/cost/work.h); a pace of 0:
+  // nothing computed yet.
+  double operations_waiting = 0, bytes_waiting = 0, passes_waiting = 0;
+  double us_per_operation = 0, us_per_byte = 0, us_per_pass = 0;
   std::uint64_t plans_executed = 0;      // since its start: progress
   std::uint64_t versions_epoch = 0;      // of the Versions it follows
   std::vector<std::string> models;       // loaded, in order of version

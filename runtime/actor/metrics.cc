@@ -38,6 +38,7 @@ constexpr MetricRow rows[] = {
     {tokens_reused, counter, "troupe_tokens_reused_total", "", "Tokens whose keys and values were reused."},
     {plans_user, counter, "troupe_plans_total", user_label, plans_help},
     {plans_item, counter, "troupe_plans_total", item_label, plans_help},
+    {plans_other, counter, "troupe_plans_total", "kind=\"other\"", plans_help},
     {plans_recompute, counter, "troupe_plans_total", "kind=\"recompute\"", plans_help},
     {request_seconds, histogram, "troupe_request_seconds", "",
      "Time from a request's receipt to its answer."},

@@ -12,7 +12,7 @@ namespace troupe {
 enum class Metric : std::uint16_t {
   requests_rank, requests_score, requests_refused, requests_expired,
   tokens_total, tokens_computed, tokens_reused,
-  plans_user, plans_item, plans_recompute,
+  plans_user, plans_item, plans_other, plans_recompute,
   request_seconds, compute_seconds, prediction_ratio, batch_tokens, batch_requests, queue_depth, requests_in_flight,
   blocks_hit_user, blocks_hit_item, blocks_computed_user, blocks_computed_item, blocks_waited, blocks_corrupt,
   blocks_evicted_user, blocks_evicted_item, blocks_refused,

@@ -46,8 +46,8 @@ std::string error_of_set(std::string_view name, std::string_view text) {
 
 TEST_CASE("an error repeats no zero that would end it") {
   Config config;
-  CHECK_THROWS_WITH_AS(config.set("router.policy", std::string_view("b\0t", 3)),
-                       doctest::Contains("router.policy is b?t; expected "), ConfigError);
+  CHECK_THROWS_WITH_AS(config.set("pool.kv_format", std::string_view("f\0f", 3)),
+                       doctest::Contains("pool.kv_format is f?f; expected "), ConfigError);
 }
 
 TEST_CASE("without a file every knob has its default") {
@@ -90,8 +90,7 @@ TEST_CASE("a value that does not fit is an error with its line and what was expe
   CHECK(error_of("pool:\n  page_tokens: [4]") ==
         "2: pool.page_tokens is no single value; expected 1..256 tokens");
   CHECK(error_of("pool: {verify_on_read: yes}") == "1: pool.verify_on_read is yes; expected true or false");
-  CHECK(error_of("router:\n  policy: Bat") ==
-        "2: router.policy is Bat; expected recompute | user | item | larger | bat | planner");
+  CHECK(error_of("pool:\n  kv_format: F32") == "2: pool.kv_format is F32; expected f32 | f16 | bf16");
 }
 
 TEST_CASE("a name that is not in the table is an error that lists what is") {

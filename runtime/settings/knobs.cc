@@ -95,8 +95,8 @@ constexpr Knob knobs[] = {
     {"transfer.devices", text, "", "", "",
      "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
 
-    {"router.policy", choice, "bat", "recompute|user|item|larger|bat|planner", "",
-     "Which prefix is reused when a request does not say."},
+    {"router.policy", text, "bat", "", "",
+     "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or planner."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
      "More than these are refused."},
     {"router.candidates_max", integer, "1000", "1..100000", "candidates", "Most candidates of one request."},

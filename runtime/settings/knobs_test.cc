@@ -65,8 +65,8 @@ TEST_CASE("both ends of a range are inside it") {
   CHECK(parsed<double>("pool.item_share", "1") == 1.0);
   CHECK(!takes("pool.item_share", "nan"));
   CHECK(!takes("pool.item_share", "-0.1"));
-  CHECK(!takes("router.policy", "user|item"));
-  CHECK(!takes("router.policy", ""));
+  CHECK(!takes("pool.kv_format", "f32|f16"));
+  CHECK(!takes("pool.kv_format", ""));
   CHECK(takes("pool.kv_format", "bf16"));
   CHECK(!takes("pool.kv_format", "fp16"));
   CHECK(takes("model.weights", "int8"));

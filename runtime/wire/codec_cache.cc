@@ -11,12 +11,21 @@ static_assert(static_cast<int>(schema::Outcome::WRITTEN) == static_cast<int>(Out
 static_assert(static_cast<int>(schema::Outcome::ABANDONED) == static_cast<int>(Outcome::abandoned));
 static_assert(static_cast<int>(schema::Outcome::CORRUPT) == static_cast<int>(Outcome::corrupt));
 
+void put(const AskedBlock& m, schema::AskedBlock::Builder to) {
+  to.setName(wire(m.name));
+  to.setKind(wire<schema::SegmentKind>(m.kind));
+  to.setTokens(m.tokens);
+}
+void get(schema::AskedBlock::Reader from, AskedBlock& m) {
+  get(from.getName(), m.name);
+  get(from.getKind(), m.kind);
+  m.tokens = from.getTokens();
+}
+
 void put(const LookupBlocks& m, schema::LookupBlocks::Builder to) {
   to.setId(m.id);
   to.setUser(wire(m.user));
-  to.setUserBlock(wire(m.user_block));
-  to.setUserTokens(m.user_tokens);
-  put_list(m.item_blocks, to.initItemBlocks(m.item_blocks.size()));
+  put_list(m.blocks, to.initBlocks(m.blocks.size()));
   put_list(m.prefer, to.initPrefer(m.prefer.size()));
   to.setCountAccess(m.count_access);
   to.setAllHolders(m.all_holders);
@@ -24,9 +33,7 @@ void put(const LookupBlocks& m, schema::LookupBlocks::Builder to) {
 void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
   m.id = from.getId();
   get(from.getUser(), m.user);
-  get(from.getUserBlock(), m.user_block);
-  m.user_tokens = from.getUserTokens();
-  get_list(from.getItemBlocks(), m.item_blocks);
+  get_list(from.getBlocks(), m.blocks);
   get_list(from.getPrefer(), m.prefer);
   m.count_access = from.getCountAccess();
   m.all_holders = from.getAllHolders();
@@ -34,25 +41,21 @@ void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
 
 void put(const BlocksFound& m, schema::BlocksFound::Builder to) {
   to.setId(m.id);
-  put_list(m.user_holders, to.initUserHolders(m.user_holders.size()));
-  put_list(m.item_counts, to.initItemCounts(m.item_counts.size()));
-  put_list(m.item_holders, to.initItemHolders(m.item_holders.size()));
+  put_list(m.counts, to.initCounts(m.counts.size()));
+  put_list(m.holders, to.initHolders(m.holders.size()));
+  put_list(m.uses, to.initUses(m.uses.size()));
   to.setUserFrequency(m.user_frequency);
   to.setColdestFrequency(m.coldest_frequency);
   put_list(m.coldest, to.initColdest(m.coldest.size()));
-  to.setMissingItemUses(m.missing_item_uses);
-  to.setUserUses(m.user_uses);
 }
 void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   m.id = from.getId();
-  get_list(from.getUserHolders(), m.user_holders);
-  get_list(from.getItemCounts(), m.item_counts);
-  get_list(from.getItemHolders(), m.item_holders);
+  get_list(from.getCounts(), m.counts);
+  get_list(from.getHolders(), m.holders);
+  get_list(from.getUses(), m.uses);
   m.user_frequency = from.getUserFrequency();
   m.coldest_frequency = from.getColdestFrequency();
   get_list(from.getColdest(), m.coldest);
-  m.missing_item_uses = from.getMissingItemUses();
-  m.user_uses = from.getUserUses();
 }
 
 void put(const BlockWant& m, schema::BlockWant::Builder to) {

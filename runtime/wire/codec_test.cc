@@ -159,9 +159,8 @@ TEST_CASE("an unknown message, enumerator or length of name is refused") {
       "an enumerator is out of range"));
   CHECK(says(error_of(forged([](auto to) { to.initReleaseBlocks().initOutcomes(1)[0].initName(31); })),
              "wrong length"));
-  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initUserBlock(33); })), "wrong length"));
-  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initItemBlocks(1).set(0, nullptr); })),
-             "wrong length"));
+  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1)[0].initName(33); })), "wrong length"));
+  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1); })), "wrong length"));
 
   Bytes unknown = encode({{1, Role::door}, StatusRequest{7}});
   const Bytes other = encode({{1, Role::door}, StatusReply{}});

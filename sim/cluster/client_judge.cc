@@ -215,7 +215,7 @@ bool Clients::may_be_unknown(const Asked& asked) const {
 bool Clients::was_lost_twice(const Asked& asked) {
   if (!attempts_) return true;
   std::set<Content> contents;
-  const auto add = [&](const std::vector<Token>& user_tokens, const std::vector<Token>& rows) {
+  const auto add = [&](const Tokens& user_tokens, const std::vector<Token>& rows) {
     contents.insert(content_of(user_tokens, rows));
   };
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) add(score->query, score->label_tokens);

@@ -83,7 +83,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       catalogs_(
           world_,
           [this](const std::string& model_version, std::span<const Token> tokens) {
-            return router::item_block(form_, {model_version, names_.layout_version}, tokens);
+            return router::BlockNames(form_, {model_version, names_.layout_version}).item(tokens);
           },
           1'000'000),
       coordination_(mix(scenario.seed, 7), {200}, {2'000}, {300'000}),
@@ -150,8 +150,8 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.budget = scenario_.deadline;
   c.budget_max = {10'000'000};
   c.heartbeat = scenario_.heartbeat;
-  c.us_per_token = scenario_.us_per_token;
-  if (scenario_.hardware) c.attention_share = scenario_.hardware->shape.attention_share();
+  c.costs = unit_costs();
+  c.pace = pace();
   c.pull_share = scenario_.pull_share;
   c.measures_pulls = !scenario_.hardware;  // else the share is the experiment's, or the link's
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
@@ -217,8 +217,8 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.model_version = names_.model_version;
   options.load_time = {500'000};
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
-  options.batch_time = [this](const placement::Work& work, std::uint64_t pulled) {
-    return batch_time(work, pulled);
+  options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
+    return batch_time(pass, pulled);
   };
   options.now = [this] { return host_.now(); };
   options.on_poison = [this](NodeId id, std::uint64_t content) {
@@ -234,6 +234,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   c.lanes = scenario_.lanes;
   c.queue_max = scenario_.queue_max;
   c.batch_tokens_max = scenario_.batch_tokens_max;
+  c.costs = unit_costs();
+  c.nominal_pace =
+      scenario_.hardware ? placement::pace_of(scenario_.hardware->device, scenario_.hardware->shape) : pace();
   c.model_version = names_.model_version;
   auto core = std::make_unique<actors::InferenceCore>(c);
   node.inference = core.get();
@@ -248,17 +251,29 @@ ActorSpec Cluster::make_allocator(Node& node) {
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 
-Duration Cluster::batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const {
-  const auto reused = static_cast<double>(work.reused_tokens);
+// Without a model to speak of, an operation is a new token, and a byte a reused one.
+placement::UnitCosts Cluster::unit_costs() const {
+  return scenario_.hardware ? placement::unit_costs(scenario_.hardware->shape)
+                            : placement::UnitCosts{.token_bytes = 1};
+}
+
+placement::Pace Cluster::pace() const {
+  if (scenario_.hardware) return {.us_per_operation = scenario_.us_per_token / unit_costs().token_operations};
+  return {scenario_.us_per_token, scenario_.us_per_token * reused_token_cost,
+          static_cast<double>(scenario_.batch_overhead.us)};
+}
+
+// Of hardware by the cost model, whose phases wait for the slower of arithmetic and memory.
+Duration Cluster::batch_time(const placement::Pass& pass, std::uint64_t pulled_tokens) const {
   if (cost_) {
+    const auto reused = static_cast<double>(pass.reused_tokens);
     const double token_bytes = cost_->kv_token_bytes(), host = scenario_.host_bytes_per_us;
     const double brought_us = host > 0 ? reused * token_bytes / host : 0;
     const double pulled_bytes = scenario_.pulls_stall ? static_cast<double>(pulled_tokens) * token_bytes : 0;
-    return {static_cast<std::int64_t>(std::max(cost_->prefill_us(work), brought_us) +
+    return {static_cast<std::int64_t>(std::max(cost_->prefill_us(pass), brought_us) +
                                       pulled_bytes / scenario_.link.bytes_per_us)};
   }
-  const double tokens = static_cast<double>(work.new_tokens) + reused_token_cost * reused;
-  return {scenario_.batch_overhead.us + static_cast<std::int64_t>(tokens * scenario_.us_per_token)};
+  return {static_cast<std::int64_t>(pace().us(unit_costs().of(pass)))};
 }
 
 std::uint64_t Cluster::page_bytes() const {

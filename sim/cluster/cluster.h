@@ -100,7 +100,9 @@ class Cluster {
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
   ActorSpec make_inference(Node& node, Incarnation incarnation);
   ActorSpec make_allocator(Node& node);
-  Duration batch_time(const placement::Work& work, std::uint64_t pulled_tokens) const;
+  Duration batch_time(const placement::Pass& pass, std::uint64_t pulled_tokens) const;
+  placement::UnitCosts unit_costs() const;
+  placement::Pace pace() const;
   std::uint64_t page_bytes() const;
 
   const Scenario scenario_;

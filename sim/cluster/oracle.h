@@ -4,7 +4,7 @@
 // whether the versions were the right ones to use is for others to judge.
 #include <string>
 
-#include "router/request/plan.h"
+#include "router/request/plans.h"
 #include "runtime/actor/messages.h"
 #include "sim/world/world_data.h"
 

@@ -18,22 +18,24 @@ struct Asked {
 };
 
 // What a cluster would answer that does everything right.
-Asked answered(const WorldData& world, router::Prefix prefix, std::string_view user = "u1") {
+Asked answered(const WorldData& world, std::string_view plan, std::string_view user = "u1") {
   Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
   asked.request.top_k = 3;
   const auto profile = world.profile("", user);
   std::vector<Item> items;
   for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
-  const auto history = router::fit_history(form, *profile, router::item_tokens_max(views(items)));
-  const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", user, history, views(items));
+  const std::vector<ItemView> seen = views(items);
+  const auto history = router::fit_history(form, *profile, router::item_tokens_max(seen));
+  const Plan made =
+      router::find_plan(plan)->build({.form = form, .history = history.tokens, .items = seen}).plan;
   RankReply& reply = asked.reply;
   reply.user = user;
-  reply.items = router::rank_items(items, evaluate("m1", plan.plan)[0].scores, 3);
-  reply.plan = prefix == router::Prefix::item ? "item" : "user";
-  reply.tokens_total = static_cast<std::uint32_t>(token_count(plan.plan));
+  reply.items = router::rank_items(seen, evaluate("m1", made)[0].scores, 3);
+  reply.plan = plan;
+  reply.tokens_total = static_cast<std::uint32_t>(token_count(made));
   reply.tokens_computed = reply.tokens_total - 2;
   reply.tokens_reused = 2;
-  reply.history_cut = plan.history_cut;
+  reply.history_cut = history.cut;
   reply.model_version = "m1", reply.catalog_version = "c2", reply.profile_version = profile->version;
   return asked;
 }
@@ -46,9 +48,9 @@ TEST_CASE("the truth is accepted for both plans and all profiles") {
   const WorldData world(options());
   const Oracle oracle(world, form);
   std::uint32_t cut = 0;
-  for (const auto prefix : {router::Prefix::none, router::Prefix::user, router::Prefix::item})
+  for (const char* plan : {"user", "item"})
     for (std::uint64_t user = 0; user < 10; ++user) {
-      const Asked asked = answered(world, prefix, WorldData::user_id(user));
+      const Asked asked = answered(world, plan, WorldData::user_id(user));
       CHECK(oracle.find_fault(asked.request, asked.reply) == "");
       cut += asked.reply.history_cut;
     }
@@ -59,7 +61,7 @@ TEST_CASE("every single thing that is not true is found") {
   WorldData world(options());
   world.write({PutUser{.tenant = "", .user = "u1", .history = {"i1", "i2"}}});
   const Oracle oracle(world, form);
-  const Asked asked = answered(world, router::Prefix::item);
+  const Asked asked = answered(world, "item");
   CHECK(oracle.find_fault(asked.request, asked.reply) == "");
   const auto found = [&](auto lie) {
     RankReply reply = asked.reply;

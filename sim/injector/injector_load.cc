@@ -1,7 +1,7 @@
 // Faults that clients and the feature store are: too much, too strange, too popular, poisonous, gone, slow.
 #include <algorithm>
 
-#include "router/request/plan.h"
+#include "router/request/prompt.h"
 #include "sim/injector/injector.h"
 
 namespace troupe::sim {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/base/check.h"
+#include "placement/cost/plan_work.h"
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/planted.h"
 #include "sim/base/random.h"
@@ -21,24 +22,10 @@ Refusal device_error(std::string what) {
 }  // namespace
 
 // A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
-placement::Work work_of(const BatchRequest& request) {
-  const std::vector<Segment>& segments = request.plan.segments;
-  placement::Work work{.readouts = request.plan.readouts.size()};
-  std::vector<std::uint64_t> before(1);  // tokens of all segments before each
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::uint64_t tokens = segments[i].tokens.size();
-    before.push_back(before.back() + tokens);
-    if (i < request.kv.size() && request.kv[i].grant == Grant::read) {
-      work.reused_tokens += tokens;
-      continue;
-    }
-    std::uint64_t seen = 0;
-    for (const Sees::Range range : segments[i].sees.ranges())
-      seen += before[std::min<std::size_t>(range.end, i)] - before[std::min<std::size_t>(range.begin, i)];
-    work.new_tokens += tokens;
-    work.pairs += tokens * seen + tokens * (tokens + 1) / 2;
-  }
-  return work;
+placement::Pass pass_of(const BatchRequest& request) {
+  return placement::pass_of(request.plan, [&](std::size_t i) {
+    return i < request.kv.size() && request.kv[i].grant == Grant::read;
+  });
 }
 
 std::uint64_t pulled_tokens(const BatchRequest& request) {
@@ -84,13 +71,13 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
 }
 
 Duration ComputePort::time_of(const RunBatch& batch) const {
-  placement::Work work;
+  placement::Pass pass;
   std::uint64_t pulled = 0;
   for (const BatchRequest& request : batch.requests) {
-    work += work_of(request);
+    pass += pass_of(request);
     pulled += pulled_tokens(request);
   }
-  return options_.batch_time(work, pulled);
+  return options_.batch_time(pass, pulled);
 }
 
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {

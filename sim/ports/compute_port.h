@@ -38,7 +38,7 @@ struct ComputeOptions {
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
   // Undisturbed device time of a batch.
-  std::function<Duration(const placement::Work& work, std::uint64_t pulled_tokens)> batch_time;
+  std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
   std::function<Instant()> now;  // virtual time
   // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
@@ -47,7 +47,7 @@ struct ComputeOptions {
 // A user segment of these tokens is poison, if this is among the poisons.
 std::uint64_t poison_of(std::span<const Token> user_segment);
 // What its plan computes, given what its grants reuse; and how much of that was on another node.
-placement::Work work_of(const BatchRequest& request);
+placement::Pass pass_of(const BatchRequest& request);
 std::uint64_t pulled_tokens(const BatchRequest& request);
 // What a request asks for, whatever its prefix. To routers the same items in another order are another
 // request.

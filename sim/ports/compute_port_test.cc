@@ -25,9 +25,9 @@ struct Device {
 
   ComputeOptions options(bool verify) {
     ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify};
-    options.batch_time = [](const placement::Work& work, std::uint64_t) {
+    options.batch_time = [](const placement::Pass& pass, std::uint64_t) {
       return Duration{
-          static_cast<std::int64_t>(100 * work.new_tokens + work.reused_tokens + 1000 * work.readouts)};
+          static_cast<std::int64_t>(100 * pass.new_tokens + pass.reused_tokens + 1000 * pass.readouts)};
     };
     options.now = [this] { return now; };
     options.on_poison = [this](NodeId node, std::uint64_t) { poisoned.push_back(node); };
@@ -232,10 +232,10 @@ TEST_CASE("what a plan computes follows from its grants: pairs by sight, and wha
   plan.plan.readouts = {{3, 3, {100, 200}}};
   plan.kv = {{}, {Grant::read, 0, {1}}, {Grant::write, 0, {2}}, {}};
   plan.blocks[1].at = plan.blocks[2].at = 7;
-  const placement::Work work = work_of(plan);
-  CHECK(work.new_tokens == 2 + 3 + 4);
-  CHECK(work.reused_tokens == 3);
-  CHECK(work.pairs == (1 + 2) + (3 * 2 + 6) + (4 * 8 + 10));
-  CHECK(work.readouts == 1);
+  const placement::Pass pass = pass_of(plan);
+  CHECK(pass.new_tokens == 2 + 3 + 4);
+  CHECK(pass.reused_tokens == 3);
+  CHECK(pass.pairs == (1 + 2) + (3 * 2 + 6) + (4 * 8 + 10));
+  CHECK(pass.readouts == 1);
   CHECK(pulled_tokens(plan) == 3);  // the other was not to be had, and is computed
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "router/request/plan.h"
+#include "router/request/prompt.h"
 #include "sim/runs/run.h"
 
 using namespace troupe;
@@ -235,7 +235,7 @@ TEST_CASE("two leaders: workers get commands of one whom they know to be succeed
 TEST_CASE("each of the faults that wait for a job or for clients acts, and all promises are kept") {
   const auto act = [](FaultKind kind, NodeId node, double intensity) {
     Scenario s = calm_scenario();
-    s.policy = router::Policy::item;
+    s.policy = router::policy("item");
     s.items = 1'000;
     s.requests_per_s = 80;
     s.faults = {{kind, {1'200'000}, {1'800'000}, node, 0, intensity}};

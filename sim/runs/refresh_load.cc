@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "router/request/plan.h"
+#include "router/request/block_names.h"
 #include "sim/base/quantile.h"
 #include "sim/cluster/clients.h"
 #include "sim/cluster/cluster.h"
@@ -113,7 +113,7 @@ class RefreshLoad {
   BlockName block(const Item& item) const {
     const NameContext names{cluster_.versions().model_version,
                             "toy pages of " + std::to_string(cluster_.scenario().page_tokens)};
-    return router::item_block(cluster_.form(), names, item.tokens);
+    return router::BlockNames(cluster_.form(), names).item(item.tokens);
   }
   bool holds(NodeId node, const BlockName& name) {
     const Node& worker = cluster_.node(node);

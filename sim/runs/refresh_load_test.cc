@@ -24,7 +24,7 @@ RefreshLoadOptions small_load(double room, bool refreshes) {
   s.tenants = 1;
   s.writes_share = 0;
   s.store = false;
-  s.policy = router::Policy::item;
+  s.policy = router::policy("item");
   s.placement = ItemPlacement::hot_and_cold;
   s.refresh = {.hot_share = refreshes ? 0.003 : 0,
                .window = 4'096,

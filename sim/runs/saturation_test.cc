@@ -61,7 +61,7 @@ SaturationResult run(SaturationOptions options) {
 
 TEST_CASE("devices are never idle, and items are there before anybody asks") {
   SaturationOptions options = small_options();
-  options.scenario.policy = router::Policy::item;
+  options.scenario.policy = router::policy("item");
   const SaturationResult result = run(options);
   CHECK(result.answered > 260);  // time goes on in steps
   CHECK(result.answered < 340);
@@ -79,12 +79,12 @@ TEST_CASE("devices are never idle, and items are there before anybody asks") {
 
 TEST_CASE("without reuse every token is computed, and it takes longer") {
   SaturationOptions options = small_options();
-  options.scenario.policy = router::Policy::recompute;
+  options.scenario.policy = router::policy("recompute");
   options.scenario.precompute = false;
   const SaturationResult none = run(options);
   CHECK(none.token_hit_rate == 0);
   options = small_options();
-  options.scenario.policy = router::Policy::user;
+  options.scenario.policy = router::policy("user");
   const SaturationResult user = run(options);
   CHECK(user.user_plans == 1);
   CHECK(user.user_hit_rate > 0.15);
@@ -93,7 +93,7 @@ TEST_CASE("without reuse every token is computed, and it takes longer") {
 
 TEST_CASE("pulls for which batches stand still cost more on a slower link; a slow host link bounds all") {
   SaturationOptions options = small_options();
-  options.scenario.policy = router::Policy::item;
+  options.scenario.policy = router::policy("item");
   options.scenario.placement = ItemPlacement::hash;
   options.scenario.item_share = 0.03;  // a shard of a hundred, and little more
   options.scenario.pulls_stall = true;

@@ -56,9 +56,8 @@ void draw_knobs(SimRandom& random, Scenario& s) {
   s.deadline = {draw_knob(random, "router.deadline", 400'000, 2'000'000)};
   s.frequency_window = {draw_knob(random, "router.frequency_window", 2'000'000, 30'000'000)};
   s.item_share = real(random, 0.2, 0.8);
-  const router::Policy policies[] = {router::Policy::recompute, router::Policy::user, router::Policy::item,
-                                     router::Policy::bat, router::Policy::planner};
-  s.policy = policies[random.below(std::size(policies))];
+  const char* policies[] = {"recompute", "user", "item", "bat", "planner"};
+  s.policy = router::policy(policies[random.below(std::size(policies))]);
   s.store = chance(random, 0.8);
   s.precompute = chance(random, 0.5);
   s.read_lease = {chance(random, 0.5) ? 5'000'000 : 300'000};
@@ -291,7 +290,7 @@ std::string describe(const Scenario& s) {
       "deadline %.3g s; %u items, %u users of %u tenants, %.0f requests/s of %u candidates; "
       "%zu faults in %.1f s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
-      s.together ? " on the same nodes" : "", std::string(router::name_of(s.policy)).c_str(), s.pages,
+      s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       s.requests_per_s, s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
       s.drill ? " (drill)" : "");

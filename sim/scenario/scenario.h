@@ -46,7 +46,7 @@ struct Scenario {
   std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 1'024, batch_tokens_max = 4'096;
   std::uint32_t in_flight_max = 256;
   double item_share = 0.5;
-  router::Policy policy = router::Policy::bat;
+  router::Policy policy = router::policy("bat");
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
   ItemPlacement placement = ItemPlacement::any;

@@ -21,29 +21,37 @@ $Cxx.namespace("troupe::schema");
 using BlockName = Data;
 # 32 bytes (SHA-256). Where a name is optional, absent is empty.
 
+struct AskedBlock {
+  name @0 :BlockName;
+  kind @1 :Serving.SegmentKind;
+  tokens @2 :UInt32;                              # room that it would need
+}
+
 struct LookupBlocks {
   # router → cache-meta. Answered by BlocksFound.
   id @0 :UInt64;
   user @1 :Text;                                  # tenant-qualified key; "" if the request has no user
-  userBlock @2 :BlockName;                        # empty: not asked for
-  userTokens @3 :UInt32;                          # room that the user's block would need
-  itemBlocks @4 :List(BlockName);
+  obsoleteUserBlock @2 :BlockName;
+  obsoleteUserTokens @3 :UInt32;
+  obsoleteItemBlocks @4 :List(BlockName);
   prefer @5 :List(UInt32);                        # nodes where the plan may run: of many holders these come first
   countAccess @6 :Bool = true;                    # counts one access of the user and of each item
   allHolders @7 :Bool;                            # false: of many holders a few are named
+  blocks @8 :List(AskedBlock);                    # of all plans by which the request could be answered
 }
 
 struct BlocksFound {
   # cache-meta → router.
   id @0 :UInt64;
-  userHolders @1 :List(UInt32);                   # empty: not cached
-  itemCounts @2 :List(UInt8);                     # how many of `itemHolders` belong to each of LookupBlocks.itemBlocks
-  itemHolders @3 :List(UInt32);
+  obsoleteUserHolders @1 :List(UInt32);
+  counts @2 :List(UInt8);                         # how many of `holders` belong to each of LookupBlocks.blocks
+  holders @3 :List(UInt32);
   userFrequency @4 :Float64;                      # accesses in the sliding window, this one included
   coldestFrequency @5 :Float64;                   # of the cached user blocks; 0 while there is room
   coldest @6 :List(BlockName);                    # user blocks to give up, coldest first
-  missingItemUses @7 :Float64;                    # earlier uses of an item block that nobody holds, in the mean
-  userUses @8 :Float64;                           # further uses to expect of the user's block, were it kept
+  obsoleteMissingItemUses @7 :Float64;
+  obsoleteUserUses @8 :Float64;
+  uses @9 :List(Float64);                         # of each block: further uses to expect, were it kept
 }
 
 struct BlockWant {

@@ -58,14 +58,20 @@ struct Heartbeat {
   lanes @2 :UInt32;
   lanesBusy @3 :UInt32;
   plansWaiting @4 :UInt32;
-  tokensWaiting @5 :UInt64;                       # new tokens of those
-  usPerToken @6 :Float64;                         # lane time per new token, lately; 0: nothing computed yet
+  obsoleteTokensWaiting @5 :UInt64;
+  obsoleteUsPerToken @6 :Float64;
   plansExecuted @7 :UInt64;                       # since its start: progress
   versionsEpoch @8 :UInt64;                       # of the Versions it follows
   models @9 :List(Text);                          # loaded
   refusedModel @10 :Text;                         # the next model, if it can never be loaded here; "" if none
   refusedWhy @11 :Text;
   sequence @12 :UInt64;                           # counts them from 1 within an incarnation
+  operationsWaiting @13 :Float64;                 # the work of the plans that wait, as far as known
+  bytesWaiting @14 :Float64;
+  passesWaiting @15 :Float64;
+  usPerOperation @16 :Float64;                    # lane time per unit of work, lately; 0: nothing computed yet
+  usPerByte @17 :Float64;
+  usPerPass @18 :Float64;
 }
 
 struct Versions {

@@ -1,4 +1,4 @@
-#include "router/request/plan.h"
+#include "router/request/plans.h"
 
 #include <doctest/doctest.h>
 
@@ -26,15 +26,29 @@ std::vector<Item> candidates(std::initializer_list<std::size_t> lengths) {
   for (const std::size_t length : lengths) {
     const Token n = static_cast<Token>(items.size());
     Item item{"item " + std::to_string(n), "", std::vector<Token>(length, 100 + n), 1'044 + n, {}};
-    item.block = item_block(games(), context, item.tokens);
+    item.block = BlockNames(games(), context).item(item.tokens);
     items.push_back(item);
   }
   return items;
 }
 
+Candidate build(std::string_view plan, const FittedHistory& history, const std::vector<Item>& items,
+                double repair = 0, const PromptForm& form = games()) {
+  const BlockNames names(form, context);
+  const std::vector<ItemView> seen = views(items);
+  return find_plan(plan)->build({.form = form,
+                                 .names = &names,
+                                 .tenant = "t",
+                                 .user = "ann",
+                                 .history = history.tokens,
+                                 .items = seen,
+                                 .repair = repair});
+}
+
 TEST_CASE("user prefix: positions and sight are those of the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
-  const auto plan = rank_plan(games(), context, Prefix::user, "t", "ann", history, candidates({4, 4}));
+  const std::vector<Item> items = candidates({4, 4});
+  const Candidate plan = build("user", history, items);
   const auto& s = plan.plan.segments;
   REQUIRE(s.size() == 6);  // system, user (U = 13), two items, instruction, discriminant
   CHECK(s[0].start == 0);
@@ -58,7 +72,8 @@ TEST_CASE("user prefix: positions and sight are those of the model's description
 
 TEST_CASE("item prefix: positions and sight are those of the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
-  const auto plan = rank_plan(games(), context, Prefix::item, "t", "ann", history, candidates({4, 2}));
+  const std::vector<Item> items = candidates({4, 2});
+  const Candidate plan = build("item", history, items);
   const auto& s = plan.plan.segments;
   REQUIRE(s.size() == 6);  // system, two items, user, instruction, discriminant
   for (std::size_t item : {1, 2}) {
@@ -79,36 +94,54 @@ TEST_CASE("item prefix: positions and sight are those of the model's description
 TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const FittedHistory history = fit_history(games(), history_of(2), 4);
   const auto items = candidates({4, 4});
-  const auto up = rank_plan(games(), context, Prefix::user, "t", "ann", history, items);
-  CHECK(up.blocks[0].name == system_block(games(), context));
-  CHECK(up.blocks[1].name == user_block(games(), context, "t", history.tokens));
+  const BlockNames names(games(), context);
+  const Candidate up = build("user", history, items);
+  CHECK(up.blocks[0].name == names.system());
+  CHECK(up.blocks[1].name == names.user("t", history.tokens));
   CHECK(up.blocks[1].owner == user_key("t", "ann"));
   for (std::size_t i = 2; i < up.blocks.size(); ++i) CHECK_FALSE(up.blocks[i].name.has_value());
 
-  const auto ip = rank_plan(games(), context, Prefix::item, "t", "ann", history, items);
-  CHECK(ip.blocks[0].name == system_block(games(), context));
+  const Candidate ip = build("item", history, items);
+  CHECK(ip.blocks[0].name == names.system());
   CHECK(ip.blocks[1].name == items[0].block);
   CHECK(ip.blocks[1].owner == "item 0");
   for (std::size_t i = 3; i < ip.blocks.size(); ++i) CHECK_FALSE(ip.blocks[i].name.has_value());
 
-  const auto none = rank_plan(games(), context, Prefix::none, "t", "ann", history, items);
+  const std::vector<ItemView> seen = views(items);
+  const Candidate none =
+      user_plan({.form = games(), .tenant = "t", .user = "ann", .history = history.tokens, .items = seen});
   for (const SegmentBlock& block : none.blocks) CHECK_FALSE(block.name.has_value());
   CHECK(none.plan == up.plan);  // otherwise it is the user plan
 }
 
-TEST_CASE("names of users are salted by tenant, names of items are not") {
-  const std::vector<Token> tokens{4, 20, 21};
-  CHECK(user_block(games(), context, "a", tokens) != user_block(games(), context, "b", tokens));
-  CHECK(user_block(games(), context, "", tokens) != item_block(games(), context, tokens));
-  CHECK(user_key("a", "b:c") != user_key("a:b", "c"));
-  CHECK(user_key("1", "2") != user_key("", "12"));
+TEST_CASE("a repair recomputes the first tokens of each item, which see all before them and stand for the block's") {
+  const std::vector<Item> items = candidates({4, 2, 3});
+  const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, 0.5);
+  // system; item 0, its first two; item 1, its first; item 2, its first two; user; instruction; discriminant
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 10);
+  CHECK(s[1].sees == Sees{0});
+  CHECK(made.blocks[1].name == items[0].block);
+  CHECK(s[2].tokens == Tokens{100, 100});
+  CHECK(s[2].sees == Sees{0});
+  CHECK(s[2].start == 8);
+  CHECK(s[2].replaces == kernels::Replaced{1, 0});
+  CHECK_FALSE(made.blocks[2].name.has_value());
+  CHECK(s[4].tokens == Tokens{101});
+  CHECK(s[4].sees == Sees{0, 1, 2});
+  CHECK(s[4].replaces == kernels::Replaced{3, 0});
+  CHECK(s[6].tokens.size() == 2);  // a half of three is two
+  CHECK(s[7].sees == Sees::all_before(7));
+  CHECK(find_fault(made.plan, {17'903, 512}).empty());
 }
 
-TEST_CASE("a name changes with the system prompt that the block sees") {
-  PromptForm other = games();
-  other.system[3] = 99;
-  const std::vector<Token> tokens{100, 101};
-  CHECK(item_block(games(), context, tokens) != item_block(other, context, tokens));
+TEST_CASE("a repair in full leaves no block") {
+  const std::vector<Item> items = candidates({4, 2});
+  const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, 1);
+  REQUIRE(made.plan.segments.size() == 6);
+  CHECK(made.plan.segments[2].sees == Sees{0, 1});
+  CHECK(made.plan.segments[2].replaces == kernels::Replaced{});
+  for (std::size_t i = 1; i < 6; ++i) CHECK_FALSE(made.blocks[i].name.has_value());
 }
 
 TEST_CASE("a long history keeps its newest events and says how many it lost") {
@@ -117,8 +150,8 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   const FittedHistory fitted = fit_history(form, history_of(5), 4);
   CHECK(fitted.cut == 3);
   CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
-  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", fitted, views(candidates({4})));
-  CHECK(plan.history_cut == 3);
+  const std::vector<Item> items = candidates({4});
+  const Candidate plan = build("item", fitted, items, 0, form);
   const auto& last = plan.plan.segments.back();
   CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=
         static_cast<std::int32_t>(form.positions_max));
@@ -134,10 +167,11 @@ TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
 
 TEST_CASE("a model without a system prompt and an empty history has no empty segments") {
   PromptForm form = games();
-  form.system.clear();
-  form.user.clear();
+  form.system = {};
+  form.user = {};
   const FittedHistory history = fit_history(form, {}, 4);
-  const auto plan = rank_plan(form, context, Prefix::item, "", "ann", history, candidates({4}));
+  const std::vector<Item> items = candidates({4});
+  const Candidate plan = build("item", history, items, 0, form);
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].start == 0);
   CHECK(plan.plan.segments[0].sees == Sees{});
@@ -147,7 +181,7 @@ TEST_CASE("a model without a system prompt and an empty history has no empty seg
 }
 
 // The segments that the model's own reference used for one request, against ours from the same features.
-void check_golden(const nlohmann::json& request, const char* plan, Prefix prefix) {
+void check_golden(const nlohmann::json& request, const char* plan, const char* name) {
   Profile profile;
   std::vector<Item> items;
   const nlohmann::json& expected = request["plans"][plan]["segments"];
@@ -163,7 +197,7 @@ void check_golden(const nlohmann::json& request, const char* plan, Prefix prefix
     }
   }
   const FittedHistory history = fit_history(games(), profile, 4);
-  const auto ours = rank_plan(games(), context, prefix, "", "ann", history, items);
+  const Candidate ours = build(name, history, items);
   REQUIRE(ours.plan.segments.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
@@ -183,8 +217,8 @@ TEST_CASE("the plans of the shipped ranker's golden requests are rebuilt token b
   const nlohmann::json golden = nlohmann::json::parse(file);
   for (const auto& request : golden["requests"]) {
     CAPTURE(request["user_id"].get<int>());
-    check_golden(request, "up", Prefix::user);
-    check_golden(request, "ip", Prefix::item);
+    check_golden(request, "up", "user");
+    check_golden(request, "ip", "item");
   }
 }
 

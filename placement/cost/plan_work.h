@@ -1,0 +1,34 @@
+#pragma once
+// What the segments of a plan come to in Work: a segment that is computed costs by its tokens and by what they see, one
+// that is reused costs the reading of its keys and values.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/base/plan.h"
+#include "placement/cost/work.h"
+
+namespace troupe::placement {
+
+// Of each segment, the tokens of those that it sees: of tokens that stand in another's place and those, one each. A plan
+// that is not sound has whatever can be seen of it.
+std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
+
+// Counted, given which segments are reused.
+template <class IsReused>
+Pass pass_of(const kernels::Plan& plan, const IsReused& is_reused) {
+  Pass pass{.readouts = plan.readouts.size()};
+  const std::vector<std::uint64_t> seen = tokens_seen(plan);
+  for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+    const std::uint64_t tokens = plan.segments[i].tokens.size();
+    if (is_reused(i)) {
+      pass.reused_tokens += tokens;
+    } else {
+      pass.new_tokens += tokens;
+      pass.pairs += tokens * seen[i] + tokens * (tokens + 1) / 2;
+    }
+  }
+  return pass;
+}
+
+}  // namespace troupe::placement

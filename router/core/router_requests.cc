@@ -1,0 +1,237 @@
+// The way of a request through the router, whatever its kind: features, index, plan, answer. Where plans are sent is in
+// router_attempts.cc.
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "router/core/answer_check.h"
+#include "router/core/router_core.h"
+#include "router/request/planner.h"
+#include "router/request/plans.h"
+#include "runtime/actor/planted.h"
+
+namespace troupe::router {
+
+void RouterCore::on_request(Turn turn, Address from, const RequestKind& kind, const Message& message) {
+  turn.effects.count(kind.metric);
+  std::unique_ptr<Request> request = kind.take(message, config_.policy);
+  const Asked asked{from, request->id(), turn.now, turn.now + budget_of(request->budget_us())};
+  if (is_copy(from, asked.id)) return;
+  const std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
+  const bool at_once = !request->features();
+  std::vector<Considered> plans;
+  if (!fault && at_once) plans = consider(*request, {versions().model_version, versions().catalog_version});
+  const placement::Work work = plans.empty() ? placement::Work{} : plans.front().cost.nothing_held();
+  Flight* flight = admit(turn, asked, request->home(), work, fault);
+  if (!flight) return;
+  flight->request = std::move(request);
+  flight->stage_began = turn.now;
+  if (!at_once) return find_features(turn, *flight);
+  flight->plans = std::move(plans);
+  plan(turn, *flight);
+}
+
+// ---- features ----
+
+void RouterCore::find_features(Turn turn, const Flight& flight) {
+  FindFeatures features = *flight.request->features();
+  features.model_version = flight.pinned.model_version;
+  features.catalog_version = flight.pinned.catalog_version;
+  const std::uint64_t job = next_id_++;
+  feature_jobs_[job] = flight.serial;
+  turn.effects.start(job, std::move(features));
+}
+
+void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result) {
+  const Pinned present{versions().model_version, versions().catalog_version};
+  if (const auto* refusal = std::get_if<Refusal>(&result)) {
+    // The versions were flipped while the request was here, and nothing was done for it yet.
+    if (refusal->code != "wrong_catalog" || present == flight.pinned ||
+        std::exchange(flight.pinned_again, true))
+      return refuse_flight(turn, flight, *refusal);
+    flight.pinned = present;
+    return find_features(turn, flight);
+  }
+  const auto& features = std::get<Features>(result);
+  catalog_version_ = features.catalog->version();
+  if (const auto refusal = flight.request->take(config_.form, config_.limits, features))
+    return refuse_flight(turn, flight, *refusal);
+  flight.timings.features = (turn.now - flight.stage_began).us;
+  if (flight.pinned == present) precompute_.note_accesses(turn, flight.request->items());
+  flight.plans = consider(*flight.request, flight.pinned);
+  plan(turn, flight);
+}
+
+// ---- plans, and the index ----
+
+// Its content is known, and so are its plans.
+void RouterCore::plan(Turn turn, Flight& flight) {
+  flight.fingerprint = flight.request->fingerprint();
+  if (refuse_poison(turn, flight)) return;
+  const Policy* policy = flight.request->policy();
+  const NodeId leader = policy && (*policy)->reuses ? leader_.leader(turn.now) : 0;
+  if (leader == 0) return choose_plan(turn, flight);
+  look_up(turn, flight, leader);
+}
+
+std::vector<Considered> RouterCore::consider(const Request& request, const Pinned& pinned) {
+  std::vector<Considered> plans;
+  std::size_t asked = 0;
+  for (Candidate& candidate : request.candidates(config_.form, names_of(pinned.model_version))) {
+    PlanCost cost(config_.costs, candidate, asked);
+    asked += cost.asked();
+    plans.push_back({std::move(candidate), std::move(cost)});
+  }
+  TROUPE_CHECK(!plans.empty(), "a request that is sound has a plan");
+  return plans;
+}
+
+const BlockNames& RouterCore::names_of(const std::string& model_version) {
+  if (!names_ || names_->model_version() != model_version)
+    names_ = std::make_unique<BlockNames>(config_.form,
+                                          NameContext{model_version, config_.names.layout_version});
+  return *names_;
+}
+
+// One question for all plans.
+void RouterCore::look_up(Turn turn, Flight& flight, NodeId leader) {
+  LookupBlocks lookup{.id = flight.serial, .user = flight.request->user()};
+  for (const Considered& considered : flight.plans) {
+    const Candidate& candidate = considered.candidate;
+    for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
+      const Segment& segment = candidate.plan.segments[i];
+      if (is_asked_for(candidate.blocks[i]))
+        lookup.blocks.push_back({*candidate.blocks[i].name, segment.kind,
+                                 static_cast<std::uint32_t>(segment.tokens.size())});
+    }
+  }
+  lookup.prefer = flight.workers;
+  flight.stage = Stage::lookup;
+  flight.stage_began = turn.now;
+  turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
+  const Duration budget = flight.asked.deadline - flight.asked.received;
+  const Duration wait{std::max(budget.us / 10, config_.lookup_wait_min.us)};
+  if (!planted(Bug::wait_for_index))
+    turn.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), turn.now + wait);
+}
+
+void RouterCore::on_found(Turn turn, const BlocksFound& found) {
+  Flight* flight = find(found.id);
+  if (!flight || flight->stage != Stage::lookup) return;
+  const PlanCost& last = flight->plans.back().cost;
+  flight->held = HeldBlocks::of(found, last.first() + last.asked(), pull_cost_.share());
+  if (!flight->held) turn.effects.count(Metric::protocol_errors);
+  choose_plan(turn, *flight);
+}
+
+// With what the index said, or without it.
+void RouterCore::choose_plan(Turn turn, Flight& flight) {
+  if (flight.stage == Stage::lookup) flight.timings.lookup = (turn.now - flight.stage_began).us;
+  const Policy* policy = flight.request->policy();
+  const bool later = policy && (*policy)->weighs && flight.held;  // with the node
+  if (!later) {
+    Situation situation = flight.request->situation();
+    if (flight.held)
+      situation.hotness = {flight.held->found().user_frequency, flight.held->found().coldest_frequency};
+    const auto rule = policy ? (*policy)->rule : nullptr;
+    const std::string_view name = rule ? rule(situation) : flight.plans.front().candidate.name;
+    const auto chosen = std::ranges::find(flight.plans, name, [](const Considered& c) { return c.candidate.name; });
+    // A plan without room for the request is not among them.
+    settle_plan(flight, chosen != flight.plans.end() ? static_cast<std::size_t>(chosen - flight.plans.begin()) : 0);
+  }
+  execute(turn, flight);
+}
+
+void RouterCore::settle_plan(Flight& flight, std::size_t chosen) {
+  if (chosen > 0) std::swap(flight.plans.front(), flight.plans[chosen]);
+  flight.plans.erase(flight.plans.begin() + 1, flight.plans.end());
+  flight.planned = true;
+}
+
+// Which one the planner would take there.
+std::size_t RouterCore::plan_at(NodeId node, const Flight& flight) const {
+  if (flight.planned || flight.plans.size() == 1) return 0;
+  std::vector<PlanWeight> weights;
+  for (const Considered& considered : flight.plans)
+    weights.push_back({considered.cost.at(node, *flight.held).operations,
+                       considered.cost.all_held().operations, considered.cost.uses(*flight.held)});
+  return weigh_plans(weights);
+}
+
+placement::Work RouterCore::work_at(NodeId node, const Flight& flight, std::size_t plan) const {
+  const PlanCost& cost = flight.plans[plan].cost;
+  return flight.held ? cost.at(node, *flight.held) : cost.nothing_held();
+}
+
+// Says of each block that the node lacks where else it is.
+void RouterCore::name_holders(Instant now, Flight& flight, NodeId node) const {
+  const bool pulls = flight.held && pull_cost_.share() < 1;  // else computing is quicker
+  const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
+    if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;
+    const auto at = std::find_if(holders.begin(), holders.end(), [&](NodeId holder) {
+      return workers_.alive(now, holder) || !workers_.has(holder);
+    });
+    return at != holders.end() ? *at : 0;
+  };
+  std::size_t asked = flight.plans.front().cost.first();
+  for (SegmentBlock& block : flight.plans.front().candidate.blocks)
+    if (is_asked_for(block)) block.at = pulls ? other_holder(flight.held->holders(asked++)) : 0;
+}
+
+Execute RouterCore::make_plan(Instant now, Flight& flight, NodeId node) const {
+  name_holders(now, flight, node);
+  const Candidate& candidate = flight.plans.front().candidate;
+  Execute execute{.plan = candidate.plan, .blocks = candidate.blocks};
+  const Policy* policy = flight.request->policy();
+  if (!policy) return execute;
+  const bool keeps_user = std::ranges::any_of(candidate.plan.segments, [&](const Segment& segment) {
+    return segment.kind == SegmentKind::user && candidate.blocks[&segment - candidate.plan.segments.data()].name;
+  });
+  if (flight.held && keeps_user && (*policy)->retention == Retention::coldest_users)
+    execute.evict_first = flight.held->found().coldest;
+  execute.keep_hotter = (*policy)->retention == Retention::hotter;
+  if (execute.keep_hotter) execute.copy_worth = pull_cost_.share();
+  return execute;
+}
+
+// ---- answer ----
+
+// Only an answer whose pulled blocks were used says what they cost.
+void RouterCore::note_pull(const Candidate& sent, NodeId node, const Executed& executed) {
+  if (!config_.measures_pulls || executed.pull_us <= 0) return;
+  placement::Work work;
+  for (std::size_t i = 0; i < sent.blocks.size() && i < executed.reused.size(); ++i)
+    if (sent.blocks[i].at != 0 && executed.reused[i] != 0)
+      work += config_.costs.computed(static_cast<double>(sent.plan.segments[i].tokens.size()), 0);
+  const placement::Pace pace = config_.block_pace.known() ? config_.block_pace : workers_.pace(node);
+  pull_cost_.note(pace.us(work), static_cast<double>(executed.pull_us));
+}
+
+void RouterCore::answer(Turn turn, Flight& flight, NodeId node, const Executed& executed) {
+  const Candidate& sent = flight.plans.front().candidate;
+  const TokenCount tokens = count_tokens(turn, sent, executed);
+  Outcome outcome{.plan = sent.name,
+                  .tokens_total = tokens.total,
+                  .tokens_computed = tokens.computed,
+                  .tokens_reused = tokens.reused,
+                  .blocks_reused = tokens.blocks_reused,
+                  .blocks_written = executed.blocks_written,
+                  .timings = flight.timings,
+                  .model_version = flight.pinned.model_version,
+                  .node = node};
+  for (std::size_t i = 0; i < sent.plan.readouts.size(); ++i)
+    outcome.rows.push_back({scores_of(executed, i, sent.plan.readouts[i].rows.size())});
+  outcome.timings.blocks = executed.blocks_us;
+  outcome.timings.queue = executed.queue_us;
+  outcome.timings.compute = executed.compute_us;
+  outcome.timings.pull = executed.pull_us;
+  outcome.timings.total = (turn.now - flight.asked.received).us;
+  if (const Attempt* attempt = flight.attempt_at(node))
+    outcome.timings.predicted = static_cast<std::int64_t>(attempt->ticket.predicted_us);
+  note_pull(sent, node, executed);
+  if (const Policy* policy = flight.request->policy())
+    turn.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
+  turn.effects.send(flight.asked.from, flight.request->reply(outcome));
+  close(turn, flight);
+}
+
+}  // namespace troupe::router

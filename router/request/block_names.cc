@@ -1,0 +1,29 @@
+#include "router/request/block_names.h"
+
+#include "runtime/actor/planted.h"
+
+namespace troupe::router {
+
+std::string user_key(std::string_view tenant, std::string_view user) {
+  return std::to_string(tenant.size()) + ':' + std::string(tenant) + std::string(user);
+}
+
+BlockNames::BlockNames(const PromptForm& form, NameContext context)
+    : context_(std::move(context)), system_length_(static_cast<std::int32_t>(form.system.size())) {
+  if (!form.system.empty()) system_ = block_name(context_, "", {form.system.data(), form.system.size()}, 0, {});
+}
+
+// Tenants' names of blocks are never public ones, not even those of the default tenant "".
+BlockName BlockNames::user(std::string_view tenant, const Tokens& tokens) const {
+  std::string salt = "tenant:";
+  if (!planted(Bug::no_tenant_salt)) salt += tenant;
+  return after_system(salt, {tokens.data(), tokens.size()});
+}
+
+BlockName BlockNames::after_system(std::string_view salt, std::span<const Token> tokens) const {
+  std::span<const BlockName> sees;
+  if (system_) sees = {&*system_, 1};
+  return block_name(context_, salt, tokens, system_length_, sees);
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,38 @@
+#pragma once
+// Names of the blocks that plans of one model reuse (runtime/actor/block_name.h). The name of the system prompt, which
+// all others depend on, is computed once.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "router/request/prompt.h"
+#include "runtime/actor/block_name.h"
+
+namespace troupe::router {
+
+// The key under which this user is known to the cache: tenant and user, told apart by the tenant's length.
+std::string user_key(std::string_view tenant, std::string_view user);
+
+class BlockNames {
+ public:
+  BlockNames(const PromptForm& form, NameContext context);
+
+  const NameContext& context() const { return context_; }
+  const std::string& model_version() const { return context_.model_version; }
+  const std::optional<BlockName>& system() const { return system_; }  // none without a system prompt
+  // Of what sees the system prompt and begins after it.
+  BlockName item(std::span<const Token> tokens) const { return after_system("", tokens); }
+  BlockName user(std::string_view tenant, const Tokens& tokens) const;
+  // Of an item that sees nothing and begins at position 0, so that it can stand anywhere.
+  BlockName item_alone(std::span<const Token> tokens) const { return block_name(context_, "", tokens, 0, {}); }
+
+ private:
+  BlockName after_system(std::string_view salt, std::span<const Token> tokens) const;
+
+  NameContext context_;
+  std::int32_t system_length_;
+  std::optional<BlockName> system_;
+};
+
+}  // namespace troupe::router

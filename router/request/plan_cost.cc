@@ -1,0 +1,54 @@
+#include "router/request/plan_cost.h"
+
+#include "placement/cost/plan_work.h"
+
+namespace troupe::router {
+
+using placement::Work;
+
+PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate, std::size_t first)
+    : first_(first) {
+  const std::vector<Segment>& segments = candidate.plan.segments;
+  const std::vector<std::uint64_t> seen = placement::tokens_seen(candidate.plan);
+  Work common;  // blocks that are everybody's, computed
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const auto tokens = static_cast<double>(segments[i].tokens.size());
+    const Work computed = costs.computed(tokens, static_cast<double>(seen[i]));
+    if (!candidate.blocks[i].name) {
+      rest_ += computed;
+    } else if (is_asked_for(candidate.blocks[i])) {
+      asked_.push_back({computed, costs.reused(tokens)});
+    } else {
+      rest_ += costs.reused(tokens);
+      common += computed;
+    }
+  }
+  rest_ += costs.readouts(static_cast<double>(candidate.plan.readouts.size())) + costs.passes(1);
+  nothing_held_ = rest_ + common;
+  all_held_ = rest_;
+  for (const Block& one : asked_) {
+    nothing_held_ += one.computed;
+    all_held_ += one.reused;
+  }
+}
+
+Work PlanCost::at(NodeId node, const HeldBlocks& held) const {
+  Work work = rest_;
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const double missing = held.missing(first_ + i, node);
+    work += asked_[i].computed * missing + asked_[i].reused * (1 - missing);
+  }
+  return work;
+}
+
+double PlanCost::uses(const HeldBlocks& held) const {
+  double uses = 0, missing = 0;
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    if (held.is_kept(first_ + i)) continue;
+    uses += held.uses(first_ + i);
+    ++missing;
+  }
+  return missing > 0 ? uses / missing : 0;
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,89 @@
+#include "router/request/plan_cost.h"
+
+#include <doctest/doctest.h>
+
+#include "router/request/plans.h"
+
+namespace troupe::router {
+namespace {
+
+const PromptForm form{{1, 2, 3, 4}, {}, {7, 8}, {5}, 4'096, 1'000};
+const BlockNames names(form, {"m", "l"});
+
+// A user of so many tokens and ten items of five each.
+struct Request {
+  explicit Request(std::size_t user_tokens) : history(user_tokens, 6) {
+    for (int i = 0; i < 10; ++i) items.push_back({"item " + std::to_string(i), "", std::vector<Token>(5, i), 9, {}});
+  }
+  Candidate plan(std::string_view name) const {
+    const std::vector<ItemView> seen = views(items);
+    return find_plan(name)->build({.form = form, .names = &names, .user = "u", .history = history, .items = seen});
+  }
+  Tokens history;
+  std::vector<Item> items;
+};
+
+// The user's block at these nodes, then each of the ten items'.
+HeldBlocks held(std::vector<NodeId> user, std::vector<NodeId> item) {
+  BlocksFound found{.holders = user};
+  found.counts.push_back(static_cast<std::uint8_t>(user.size()));
+  for (int i = 0; i < 10; ++i) {
+    found.counts.push_back(static_cast<std::uint8_t>(item.size()));
+    found.holders.insert(found.holders.end(), item.begin(), item.end());
+  }
+  found.uses.assign(11, 0);
+  found.uses[0] = 3;
+  found.uses[1] = 4;
+  return *HeldBlocks::of(std::move(found), 11, 0.25);
+}
+
+double tokens(const placement::Work& work) { return work.operations; }
+
+constexpr double tail = 3;  // instruction and discriminant are always computed
+
+TEST_CASE("without reuse all plans cost the same") {
+  const Request request(100);
+  const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
+  CHECK(tokens(user.nothing_held()) == 4 + 100 + 50 + tail);
+  CHECK(tokens(item.nothing_held()) == 4 + 100 + 50 + tail);
+  const placement::UnitCosts pairs{.pair_operations = 0.001};
+  CHECK(tokens(PlanCost(pairs, request.plan("user"), 0).nothing_held()) ==
+        doctest::Approx(tokens(PlanCost(pairs, request.plan("item"), 0).nothing_held())));
+  const double own = 4 * 2.5 + 100 * (4 + 50.5) + 50 * (104 + 3.0);  // system, user, items
+  const double last = 2 * (154 + 1.5) + 157;
+  CHECK(tokens(PlanCost(pairs, request.plan("user"), 0).nothing_held()) ==
+        doctest::Approx(157 + 0.001 * (own + last)));
+}
+
+TEST_CASE("what is there costs nothing, what is elsewhere its share, and a plan reuses its own blocks only") {
+  const Request request(100);
+  const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
+  CHECK(user.asked() == 1);
+  CHECK(item.asked() == 10);
+  CHECK(tokens(user.at(1, held({1}, {2}))) == 50 + tail);
+  CHECK(tokens(user.at(2, held({1}, {2}))) == 25 + 50 + tail);
+  CHECK(tokens(item.at(2, held({1}, {2}))) == 100 + tail);
+  CHECK(tokens(item.at(1, held({1}, {2}))) == 100 + 12.5 + tail);
+  CHECK(tokens(item.at(1, held({1}, {}))) == 150 + tail);
+  CHECK(tokens(item.all_held()) == 100 + tail);
+}
+
+TEST_CASE("what is reused is read") {
+  const placement::UnitCosts costs{.token_bytes = 2, .pass_bytes = 7};
+  const PlanCost item(costs, Request(100).plan("item"), 1);
+  CHECK(item.at(2, held({}, {2})).bytes == 7 + 2 * (4 + 50));
+  CHECK(item.at(2, held({}, {})).bytes == 7 + 2 * 4);
+  CHECK(item.at(2, held({}, {})).passes == 1);
+}
+
+TEST_CASE("uses are those of the blocks that nobody keeps, in the mean") {
+  const Request request(100);
+  const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
+  CHECK(user.uses(held({}, {})) == 3);
+  CHECK(user.uses(held({1}, {})) == 0);
+  CHECK(item.uses(held({}, {})) == doctest::Approx(0.4));
+  CHECK(item.uses(held({}, {1})) == 0);
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,57 @@
+#include "router/request/plan_writer.h"
+
+#include <cmath>
+
+#include "kernels/base/check.h"
+
+namespace troupe::router {
+
+void PlanWriter::system() {
+  add(SegmentKind::system, prompt_.form.system, 0, {});
+  name_last(count() > 0, [](const BlockNames& names) { return names.system(); }, "");
+}
+
+void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start) {
+  add(kind, tokens, start, Sees::all_before(count()));
+}
+
+void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees) {
+  if (tokens.empty()) return;
+  made_.plan.segments.push_back({.kind = kind, .tokens = tokens, .start = start, .sees = std::move(sees)});
+  made_.blocks.emplace_back();
+}
+
+void PlanWriter::add_user(std::int32_t start) {
+  add(SegmentKind::user, prompt_.history, start);
+  name_last(
+      !prompt_.history.empty(),
+      [&](const BlockNames& names) { return names.user(prompt_.tenant, prompt_.history); },
+      user_key(prompt_.tenant, prompt_.user));
+}
+
+std::size_t PlanWriter::repaired(const ItemView& item) const {
+  return static_cast<std::size_t>(std::llround(prompt_.repair * static_cast<double>(item.tokens.size())));
+}
+
+// The block that it mends is the segment before it, if there is any of it left.
+void PlanWriter::add_repair(const ItemView& item, std::size_t tokens, std::int32_t start) {
+  const bool mends = tokens < item.tokens.size();
+  Sees before = Sees::all_before(count() - mends);
+  add(SegmentKind::item, prompt_.tokens_of(item).part(0, tokens), start, std::move(before));
+  if (mends) made_.plan.segments.back().replaces = {count() - 2, 0};
+}
+
+Candidate PlanWriter::finish(std::int32_t start) && {
+  const PromptForm& form = prompt_.form;
+  TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
+  add(SegmentKind::instruction, form.instruction, start);
+  add(SegmentKind::discriminant, form.discriminant, start + static_cast<std::int32_t>(form.instruction.size()));
+  Readout readout{.segment = count() - 1,
+                           .offset = static_cast<std::uint32_t>(form.discriminant.size() - 1)};
+  readout.rows.reserve(prompt_.items.size());
+  for (const ItemView& item : prompt_.items) readout.rows.push_back(item.identifier);
+  made_.plan.readouts.push_back(std::move(readout));
+  return std::move(made_);
+}
+
+}  // namespace troupe::router

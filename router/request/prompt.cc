@@ -1,0 +1,42 @@
+#include "router/request/prompt.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/base/check.h"
+
+namespace troupe::router {
+
+std::size_t item_tokens_max(std::span<const ItemView> items) {
+  std::size_t tokens = 0;
+  for (const ItemView& item : items) tokens = std::max(tokens, item.tokens.size());
+  return tokens;
+}
+
+std::size_t positions_without_history(const PromptForm& form, std::size_t item_positions) {
+  return form.system.size() + form.user.size() + item_positions + form.instruction.size() +
+         form.discriminant.size();
+}
+
+FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::size_t item_positions) {
+  const std::size_t events_sum =
+      std::accumulate(profile.events.begin(), profile.events.end(), std::size_t{0});
+  TROUPE_CHECK(events_sum == profile.tokens.size(), "a profile's events add up to its tokens");
+  const std::size_t frame = positions_without_history(form, item_positions);
+  const std::size_t room = form.positions_max > frame ? form.positions_max - frame : 0;
+
+  std::size_t kept = 0, events = 0;
+  while (events < profile.events.size()) {
+    const std::size_t next = profile.events[profile.events.size() - 1 - events];
+    if (kept + next > room) break;
+    kept += next;
+    ++events;
+  }
+  std::vector<Token> tokens;
+  tokens.reserve(form.user.size() + kept);
+  tokens.insert(tokens.end(), form.user.begin(), form.user.end());
+  tokens.insert(tokens.end(), profile.tokens.end() - static_cast<std::ptrdiff_t>(kept), profile.tokens.end());
+  return {std::move(tokens), static_cast<std::uint32_t>(profile.events.size() - events)};
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,146 @@
+// Ranking: a user and candidates of the catalog, scored at a discriminant token.
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "router/request/fingerprint.h"
+#include "router/request/plans.h"
+#include "router/request/ranking.h"
+#include "router/request/request.h"
+
+namespace troupe::router {
+namespace {
+
+std::uint64_t sum_of(std::span<const ItemView> items) {
+  std::uint64_t tokens = 0;
+  for (const ItemView& item : items) tokens += item.tokens.size();
+  return tokens;
+}
+
+class Ranking final : public Request {
+ public:
+  Ranking(const RankRequest& request, const Policy& usual)
+      : request_(request), policy_(find_policy(request.policy).value_or(usual)) {}
+
+  RequestId id() const override { return request_.id; }
+  std::int64_t budget_us() const override { return request_.budget_us; }
+  std::optional<Refusal> find_fault(const PromptForm&, const RequestLimits& limits) const override {
+    return router::find_fault(request_, limits);
+  }
+  std::uint64_t home() const override { return user_hash(request_.tenant, request_.user); }
+  std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
+
+  std::optional<FindFeatures> features() const override {
+    return FindFeatures{request_.tenant, request_.user, request_.candidates, {}, {}};
+  }
+  std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
+                              const Features& features) override;
+  std::span<const ItemView> items() const override { return items_; }
+
+  const Policy* policy() const override { return &policy_; }
+  std::string user() const override { return user_key(request_.tenant, request_.user); }
+  Situation situation() const override { return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)}; }
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+
+  Message reply(const Outcome& outcome) override;
+
+ private:
+  // The histories that fit beside the items, one for each plan that the policy considers; those that have no room
+  // even without one are left out.
+  struct Fit {
+    const PlanKind* plan = nullptr;
+    FittedHistory history;
+  };
+
+  RankRequest request_;
+  Policy policy_;
+  CatalogPointer catalog_;        // where the items lie
+  std::vector<ItemView> items_;
+  std::vector<Fit> fits_;
+  std::uint64_t user_tokens_ = 0;
+  std::uint64_t profile_version_ = 0;
+};
+
+std::optional<Refusal> find_unknown(const RankRequest& request, const Features& features) {
+  const std::vector<std::string>& candidates = request.candidates;
+  TROUPE_CHECK(features.items.size() == candidates.size(), "the feature port answers for each item");
+  if (!features.user)
+    return Refusal{404, "unknown_user", "user \"" + request.user + "\" has no profile", "user",
+                   "a user that was put or imported"};
+  std::size_t unknown = 0, first = 0;
+  for (std::size_t i = candidates.size(); i-- > 0;)
+    if (features.items[i] == no_item) ++unknown, first = i;
+  if (unknown == 0) return std::nullopt;
+  return Refusal{404, "unknown_item",
+                 "item \"" + candidates[first] + "\" is not in the catalog (unknown items: " +
+                     std::to_string(unknown) + " of " + std::to_string(candidates.size()) + ")",
+                 "candidates[" + std::to_string(first) + "]", "items of the catalog"};
+}
+
+std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits& limits,
+                                     const Features& features) {
+  if (auto unknown = find_unknown(request_, features)) return unknown;
+  items_.reserve(features.items.size());
+  catalog_ = features.catalog;
+  for (const ItemNumber item : features.items) items_.push_back(catalog_->item(item));
+  std::size_t least = SIZE_MAX;
+  for (const std::string_view name : policy_->plans) {
+    const PlanKind* plan = find_plan(name);
+    const std::size_t positions = positions_without_history(form, item_positions(*plan, items_));
+    least = std::min(least, positions);
+    if (positions > form.positions_max) continue;
+    fits_.push_back({plan, fit_history(form, *features.user, item_positions(*plan, items_))});
+  }
+  if (fits_.empty())
+    return Refusal{422, "too_long",
+                   "the candidates alone make a prompt of " + std::to_string(least) + " positions",
+                   "candidates", "at most " + std::to_string(form.positions_max)};
+  user_tokens_ = fits_.front().history.tokens.size();
+  const std::uint64_t total = sum_of(items_) + user_tokens_;
+  if (total > limits.request_tokens_max)
+    return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
+                   "candidates", "at most " + std::to_string(limits.request_tokens_max)};
+  profile_version_ = features.user->version;
+  return std::nullopt;
+}
+
+std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNames& names) const {
+  std::vector<Candidate> made;
+  for (const Fit& fit : fits_)
+    made.push_back(fit.plan->build({.form = form,
+                                    .names = policy_->reuses ? &names : nullptr,
+                                    .tenant = request_.tenant,
+                                    .user = request_.user,
+                                    .history = fit.history.tokens,
+                                    .catalog = catalog_,
+                                    .items = items_,
+                                    .repair = policy_.repair()}));
+  return made;
+}
+
+Message Ranking::reply(const Outcome& outcome) {
+  RankReply reply{.id = request_.id, .user = request_.user};
+  reply.items = rank_items(items_, outcome.rows.at(0).scores, request_.top_k);
+  reply.policy = policy_.name();
+  reply.plan = outcome.plan;
+  reply.tokens_total = outcome.tokens_total;
+  reply.tokens_computed = outcome.tokens_computed;
+  reply.tokens_reused = outcome.tokens_reused;
+  reply.blocks_reused = outcome.blocks_reused;
+  reply.blocks_written = outcome.blocks_written;
+  for (const Fit& fit : fits_)
+    if (fit.plan->name == outcome.plan) reply.history_cut = fit.history.cut;
+  reply.model_version = outcome.model_version;
+  reply.catalog_version = catalog_->version();
+  reply.profile_version = profile_version_;
+  reply.node = outcome.node;
+  reply.timings = outcome.timings;
+  return reply;
+}
+
+}  // namespace
+
+std::unique_ptr<Request> take_rank(const Message& message, const Policy& usual) {
+  return std::make_unique<Ranking>(std::get<RankRequest>(message), usual);
+}
+
+}  // namespace troupe::router

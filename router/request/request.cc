@@ -1,0 +1,26 @@
+#include "router/request/request.h"
+
+namespace troupe::router {
+namespace {
+
+template <class Asked>
+bool is(const Message& message) {
+  return std::holds_alternative<Asked>(message);
+}
+
+constexpr RequestKind table[] = {
+    {"rank", Metric::requests_rank, is<RankRequest>, take_rank},
+    {"score", Metric::requests_score, is<ScoreRequest>, take_score},
+};
+
+}  // namespace
+
+std::span<const RequestKind> request_kinds() { return table; }
+
+const RequestKind* find_kind(const Message& message) {
+  for (const RequestKind& kind : table)
+    if (kind.is(message)) return &kind;
+  return nullptr;
+}
+
+}  // namespace troupe::router

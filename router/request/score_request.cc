@@ -1,0 +1,65 @@
+// Scoring: label tokens after query + item, the form that other engines offer (the plan "candidates" of segments.md):
+// the query once, each item after it, read at its last token. Such blocks belong to one request only, so none has a
+// name; no features and no index are asked.
+#include "router/request/fingerprint.h"
+#include "router/request/ranking.h"
+#include "router/request/request.h"
+
+namespace troupe::router {
+namespace {
+
+class Scoring final : public Request {
+ public:
+  explicit Scoring(const ScoreRequest& request) : request_(request) {}
+
+  RequestId id() const override { return request_.id; }
+  std::int64_t budget_us() const override { return request_.budget_us; }
+  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::find_fault(request_, form, limits);
+  }
+  std::uint64_t home() const override { return fingerprint(); }
+  std::uint64_t fingerprint() const override { return router::fingerprint(request_); }
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+  Message reply(const Outcome& outcome) override;
+
+ private:
+  ScoreRequest request_;
+};
+
+Message Scoring::reply(const Outcome& outcome) {
+  ScoreReply reply{.id = request_.id};
+  for (const ScoreRow& row : outcome.rows)
+    reply.items.push_back({request_.apply_softmax ? softmax(row.scores) : row.scores});
+  reply.tokens_total = outcome.tokens_total;
+  reply.tokens_computed = outcome.tokens_computed;
+  reply.tokens_reused = outcome.tokens_reused;
+  reply.model_version = outcome.model_version;
+  reply.timings = outcome.timings;
+  return reply;
+}
+
+std::vector<Candidate> Scoring::candidates(const PromptForm&, const BlockNames&) const {
+  return {score_plan(request_)};
+}
+
+}  // namespace
+
+Candidate score_plan(const ScoreRequest& request) {
+  Candidate made{.name = "score"};
+  const auto start = static_cast<std::int32_t>(request.query.size());
+  if (start > 0) made.plan.segments.push_back({SegmentKind::user, request.query, 0, {}});
+  const Sees query = Sees::all_before(start > 0);
+  for (const TokenList& item : request.items) {
+    made.plan.readouts.push_back({static_cast<std::uint32_t>(made.plan.segments.size()),
+                                  static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens});
+    made.plan.segments.push_back({SegmentKind::item, item.tokens, start, query});
+  }
+  made.blocks.resize(made.plan.segments.size());
+  return made;
+}
+
+std::unique_ptr<Request> take_score(const Message& message, const Policy&) {
+  return std::make_unique<Scoring>(std::get<ScoreRequest>(message));
+}
+
+}  // namespace troupe::router
