@@ -50,7 +50,7 @@ void Precompute::start(Turn turn) {
 
 void Precompute::on_timer(Turn turn) {
   watch_nodes(turn);
-  if (stage_ == Stage::walking || walk_due_ || !missing_.empty() || !changed_.empty() || !behind_.empty())
+  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
     rooms_.ask(turn);
   if (lookup_ &&
       turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten

@@ -132,7 +132,7 @@ class Precompute {
   Stage stage_ = Stage::off;
   ItemNumber walked_ = 0;                       // in the catalog: the walk goes on there
   bool last_listed_ = false;
-  bool walk_due_ = false;  // after this one: what belongs where has changed
+  bool walk_due_ = false;  // after this one: others stand in for a node that is away
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk began anew
   std::optional<Asked> lookup_;
