@@ -130,7 +130,8 @@ bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
 }
 
 bool Precompute::may_catch_up(Instant now) const {
-  return std::ranges::any_of(behind_, [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
+  return std::ranges::any_of(behind_,
+                             [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
 }
 
 // Where the first of the missing ones go that may go somewhere now. A node that is only asked whether it is
@@ -194,7 +195,9 @@ void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
     return work(turn);
   }
   LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_.planned()};
-  for (const Wanted& wanted : items) lookup.blocks.push_back({wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
+  for (const Wanted& wanted : items)
+    lookup.blocks.push_back(
+        {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
   lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
   turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
 }

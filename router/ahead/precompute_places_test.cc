@@ -44,9 +44,9 @@ struct Placed {
   Incarnation incarnation = 1;
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0, walks = 0;
-  std::set<NodeId> full;         // keep nothing of the walk
-  std::string poison;            // an item
-  ItemNumber listed_to = 0;      // the catalog is slow from this one on
+  std::set<NodeId> full;     // keep nothing of the walk
+  std::string poison;        // an item
+  ItemNumber listed_to = 0;  // the catalog is slow from this one on
 
   std::vector<Item> catalog() const {
     std::vector<Item> items;
@@ -108,7 +108,8 @@ struct Placed {
     return executed;
   }
   bool kills(const Execute& chunk) const {
-    return std::ranges::any_of(chunk.blocks, [&](const SegmentBlock& block) { return block.owner == poison; });
+    return std::ranges::any_of(chunk.blocks,
+                               [&](const SegmentBlock& block) { return block.owner == poison; });
   }
   void end(NodeId node) {
     for (auto& [name, holders] : index) holders.erase(node);
