@@ -42,7 +42,8 @@ const router::PlanKind& parse_plan(const std::string& name) {
 }
 
 Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanVariant& variant) {
-  TROUPE_CHECK(variant.repair <= 0 || variant.plan->repairs, "only blocks that are computed alone are repaired");
+  TROUPE_CHECK(variant.repair <= 0 || variant.plan->repairs,
+               "only blocks that are computed alone are repaired");
   const std::vector<ItemView> items = views(event.items);
   return variant.plan
       ->build({.form = form, .history = event.history, .items = items, .repair = variant.repair})

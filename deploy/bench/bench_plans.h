@@ -1,11 +1,12 @@
 #pragma once
-// `troupe bench plans`: how well a ranker ranks under each plan of the same prompt (BAT §6.3, Table 3), of all that the
-// router's table of plans has.
+// `troupe bench plans`: how well a ranker ranks under each plan of the same prompt (BAT §6.3, Table 3), of
+// all that the router's table of plans has.
 //
-// Items that are computed alone miss what the plain prompt shows them: the items before them. A `repair` of a share r
-// recomputes the first r of each item's tokens with all that comes before them in sight, and keeps the rest of the block
-// as it was computed alone (the first tokens of a block are what position-independent caching recomputes, since all
-// later ones lean on them). The base is the plan that keeps every block as it is.
+// Items that are computed alone miss what the plain prompt shows them: the items before them. A `repair` of a
+// share r recomputes the first r of each item's tokens with all that comes before them in sight, and keeps
+// the rest of the block as it was computed alone (the first tokens of a block are what position-independent
+// caching recomputes, since all later ones lean on them). The base is the plan that keeps every block as it
+// is.
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -10,7 +10,8 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     const kernels::Segment& segment = plan.segments[i];
     for (const kernels::Sees::Range range : segment.sees.ranges()) {
-      const std::size_t end = std::min<std::size_t>(range.end, i), begin = std::min<std::size_t>(range.begin, end);
+      const std::size_t end = std::min<std::size_t>(range.end, i),
+                        begin = std::min<std::size_t>(range.begin, end);
       seen[i] += before[end] - before[begin];
     }
     const bool replaces = segment.replaces.segment != kernels::Replaced::none;

@@ -1,6 +1,6 @@
 #pragma once
-// What the segments of a plan come to in Work: a segment that is computed costs by its tokens and by what they see, one
-// that is reused costs the reading of its keys and values.
+// What the segments of a plan come to in Work: a segment that is computed costs by its tokens and by what
+// they see, one that is reused costs the reading of its keys and values.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace troupe::placement {
 
-// Of each segment, the tokens of those that it sees: of tokens that stand in another's place and those, one each. A plan
-// that is not sound has whatever can be seen of it.
+// Of each segment, the tokens of those that it sees: of tokens that stand in another's place and those, one
+// each. A plan that is not sound has whatever can be seen of it.
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 
 // Counted, given which segments are reused.

@@ -1,9 +1,9 @@
 #pragma once
-// Work is what a pass asks of a device, whatever the device: operations, bytes that it reads (weights, and keys and
-// values that it did not compute), and that it is a pass at all. It is the currency of workers' paces, admission, the
-// choice of a worker, the bounds of batches and simulated devices. UnitCosts says what a model's tokens come to, and
-// Pace how long a device takes for a unit of each. Without a model an operation is a newly computed token, and nothing
-// else counts.
+// Work is what a pass asks of a device, whatever the device: operations, bytes that it reads (weights, and
+// keys and values that it did not compute), and that it is a pass at all. It is the currency of workers'
+// paces, admission, the choice of a worker, the bounds of batches and simulated devices. UnitCosts says what
+// a model's tokens come to, and Pace how long a device takes for a unit of each. Without a model an operation
+// is a newly computed token, and nothing else counts.
 #include <cstdint>
 
 namespace troupe::placement {

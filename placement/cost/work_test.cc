@@ -32,7 +32,9 @@ TEST_CASE("work that ends is taken off again, and never below nothing") {
   CHECK(Work{2, 4, 6} * 0.5 == Work{1, 2, 3});
 }
 
-TEST_CASE("a pace takes the units' times together, and a large causal pass about as long as the cost model has it") {
+TEST_CASE(
+    "a pace takes the units' times together, and a large causal pass about as long as the cost model has "
+    "it") {
   CHECK(Pace{2, 3, 5}.us({10, 100, 1}) == 20 + 300 + 5);
   CHECK_FALSE(Pace{}.known());
   for (const DeviceProfile& device : known_devices())

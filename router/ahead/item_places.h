@@ -12,7 +12,8 @@ namespace troupe::router {
 
 class ItemPlaces {
  public:
-  using Listed = std::unordered_map<std::string, placement::Place>;  // index of the sorted nodes; or everywhere
+  using Listed =
+      std::unordered_map<std::string, placement::Place>;  // index of the sorted nodes; or everywhere
 
   // Throws std::invalid_argument as placement::checked_nodes does.
   explicit ItemPlaces(std::vector<NodeId> nodes, Listed listed = {});

@@ -11,7 +11,8 @@ namespace {
 using Nodes = std::vector<NodeId>;
 
 TEST_CASE("listed items are where the plan says, the others each on one node, evenly") {
-  const ItemPlaces places({9, 3, 5}, {{"hot", placement::everywhere}, {"b", 1}, {"cold", placement::nowhere}});
+  const ItemPlaces places({9, 3, 5},
+                          {{"hot", placement::everywhere}, {"b", 1}, {"cold", placement::nowhere}});
   CHECK(places.nodes_of("hot") == Nodes{3, 5, 9});
   CHECK(places.nodes_of("b") == Nodes{5});
   CHECK(places.nodes_of("cold").empty());

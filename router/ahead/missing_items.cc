@@ -19,7 +19,8 @@ void MissingItems::add(const std::vector<Seen>& seen, const Fleet& fleet) {
 
 // An item for each node where it belongs and is not. One of those computes it unless somebody has it: by
 // turns, as the item's key has it, and one that takes chunks now.
-void MissingItems::find_missing(const Seen& seen, const Fleet& fleet, std::vector<WantedItem>& missing) const {
+void MissingItems::find_missing(const Seen& seen, const Fleet& fleet,
+                                std::vector<WantedItem>& missing) const {
   WantedItem item = seen.wanted;
   recall(item);
   if (item.blame >= blame_most) return;

@@ -1,10 +1,11 @@
 #pragma once
-// What belongs where and is not there: the items whose blocks are still to be brought to a node, in the order in which
-// that is done, and what is held against them. With places an item is here once for each node where its block belongs
-// and is not: computed by the first, pulled from there by the others. Without, once, for any node.
+// What belongs where and is not there: the items whose blocks are still to be brought to a node, in the order
+// in which that is done, and what is held against them. With places an item is here once for each node where
+// its block belongs and is not: computed by the first, pulled from there by the others. Without, once, for
+// any node.
 //
-// Some item may kill whoever computes it, so each has a blame, by item, that counts wherever it is to be and in later
-// walks; with a blame of `blame_most` it is given up.
+// Some item may kill whoever computes it, so each has a blame, by item, that counts wherever it is to be and
+// in later walks; with a blame of `blame_most` it is given up.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -41,7 +42,8 @@ class MissingItems {
     std::span<const NodeId> holders;
     bool somewhere = false;  // somebody has it, named or not
   };
-  // `takes`: whether a node may have it now; `alive`: whether a holder can be asked for it; `has`: a node at all.
+  // `takes`: whether a node may have it now; `alive`: whether a holder can be asked for it; `has`: a node at
+  // all.
   struct Fleet {
     std::function<bool(NodeId, bool refreshed)> takes;
     std::function<bool(NodeId)> alive, has;

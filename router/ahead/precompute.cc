@@ -50,7 +50,7 @@ void Precompute::start(Turn turn) {
 
 void Precompute::on_timer(Turn turn) {
   watch_nodes(turn);
-  if (stage_ == Stage::walking || walk_due_ || !missing_.empty() || !changed_.empty() || !behind_.empty())
+  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
     rooms_.ask(turn);
   if (lookup_ &&
       turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
@@ -130,7 +130,8 @@ bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
 }
 
 bool Precompute::may_catch_up(Instant now) const {
-  return std::ranges::any_of(behind_, [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
+  return std::ranges::any_of(behind_,
+                             [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
 }
 
 // Where the first of the missing ones go that may go somewhere now. A node that is only asked whether it is
@@ -194,7 +195,9 @@ void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
     return work(turn);
   }
   LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_.planned()};
-  for (const Wanted& wanted : items) lookup.blocks.push_back({wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
+  for (const Wanted& wanted : items)
+    lookup.blocks.push_back(
+        {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
   lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
   turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
 }

@@ -5,8 +5,8 @@
 // worker whose KV-cache worker is not ready is passed over. One that kept nothing of two chunks in a row,
 // with a sign of life between them, is full; when all are, the walk ends. Items that are put later are
 // computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
-// without it. What is missing where is in missing_items.h, who takes chunks in rooms.h; here are the walk and the
-// background jobs.
+// without it. What is missing where is in missing_items.h, who takes chunks in rooms.h; here are the walk and
+// the background jobs.
 //
 // With ItemPlaces each block goes to the nodes where it belongs: computed by one of them, pulled from there
 // by the others. What a node does not take now is left out; once the walk is over and the node takes some,
@@ -130,14 +130,14 @@ class Precompute {
   std::string catalog_version_;
   bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours
   Stage stage_ = Stage::off;
-  ItemNumber walked_ = 0;                       // in the catalog: the walk goes on there
+  ItemNumber walked_ = 0;  // in the catalog: the walk goes on there
   bool last_listed_ = false;
-  bool walk_due_ = false;  // after this one: what belongs where has changed
+  bool walk_due_ = false;  // after this one: others stand in for a node that is away
   std::uint64_t list_job_ = 0;
   bool list_is_stale_ = false;  // it was asked before the walk began anew
   std::optional<Asked> lookup_;
-  std::deque<Item> changed_;    // put, or hot; not looked up yet
-  std::set<NodeId> behind_;     // that something was left out for
+  std::deque<Item> changed_;  // put, or hot; not looked up yet
+  std::set<NodeId> behind_;   // that something was left out for
   std::map<std::uint64_t, Asked> running_;
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;

@@ -43,10 +43,10 @@ struct Placed {
   std::set<NodeId> up, dead;  // dead ones are there again at the next tick
   Incarnation incarnation = 1;
   std::int64_t now = 0;
-  int computed = 0, pulled = 0, killed = 0;
-  std::set<NodeId> full;         // keep nothing of the walk
-  std::string poison;            // an item
-  ItemNumber listed_to = 0;      // the catalog is slow from this one on
+  int computed = 0, pulled = 0, killed = 0, walks = 0;
+  std::set<NodeId> full;     // keep nothing of the walk
+  std::string poison;        // an item
+  ItemNumber listed_to = 0;  // the catalog is slow from this one on
 
   std::vector<Item> catalog() const {
     std::vector<Item> items;
@@ -63,6 +63,7 @@ struct Placed {
     }
   }
   void list(std::uint64_t job, const ListItems& asked) {
+    walks += asked.from == 0;
     if (listed_to > 0 && asked.from == listed_to) return;
     ItemList page = list_of(catalog(), asked.from + asked.count >= 40);
     page.items.erase(page.items.begin(), page.items.begin() + asked.from);
@@ -107,7 +108,8 @@ struct Placed {
     return executed;
   }
   bool kills(const Execute& chunk) const {
-    return std::ranges::any_of(chunk.blocks, [&](const SegmentBlock& block) { return block.owner == poison; });
+    return std::ranges::any_of(chunk.blocks,
+                               [&](const SegmentBlock& block) { return block.owner == poison; });
   }
   void end(NodeId node) {
     for (auto& [name, holders] : index) holders.erase(node);
@@ -266,6 +268,19 @@ TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
   CHECK(p.holders(7) == std::set<NodeId>{1, 2});
 }
 
+TEST_CASE("what is hot reaches a full node that comes later, what the walk has for it does not") {
+  Placed p{.refresh = quick, .full = {2}};
+  p.start({1, 3});
+  p.run();
+  p.request(7, 10);
+  CHECK(p.holders(7) == std::set<NodeId>{1, 3});
+  p.begin(2);
+  p.run();
+  CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
+  for (int n = 1; n <= 40; ++n)
+    if (n != 7) CHECK_FALSE(p.holders(n).contains(2));
+}
+
 TEST_CASE("a node that comes after others stood in for it gets its own, also if they are all full") {
   Placed p{.refresh = quick, .full = {1, 2}};
   p.start({1, 2});
@@ -285,13 +300,14 @@ TEST_CASE("others stand in for a node that is away for long, and it gets its own
   std::set<BlockName> its;  // that only node 3 has
   for (const auto& [name, holders] : before)
     if (holders == std::set<NodeId>{3}) its.insert(name);
-  p.pulled = p.computed = 0;
+  p.pulled = p.computed = p.walks = 0;
   p.end(3);
   p.run(25);
   CHECK(p.computed == 0);  // it may be restarting
   p.run();
   CHECK(p.computed == std::ssize(its));
   CHECK(p.pulled == 0);
+  CHECK(p.walks == 1);
   for (const auto& [name, holders] : p.index)
     CHECK(holders.size() == (before.at(name).empty() ? 0
                              : its.contains(name)    ? 1
@@ -301,6 +317,7 @@ TEST_CASE("others stand in for a node that is away for long, and it gets its own
   p.run();
   CHECK(p.computed == 0);
   CHECK(p.pulled == std::ssize(its) + 2);  // and what is everywhere
+  CHECK(p.walks == 2);                     // one more, when it is ready
   for (const auto& [name, holders] : before) CHECK(std::ranges::includes(p.index.at(name), holders));
 }
 

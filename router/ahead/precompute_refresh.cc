@@ -26,7 +26,11 @@ void Precompute::watch_nodes(Turn turn) {
   for (const NodeId node : workers_.nodes()) {
     const bool alive = workers_.alive(turn.now, node);
     if (!places_.see(turn.now, node, alive)) continue;
-    walk_due_ = true;
+    if (alive) {
+      behind_.insert(node);  // for as soon as it is ready
+    } else {
+      walk_due_ = true;
+    }
     turn.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
                      {{"node", std::to_string(node)}});
   }

@@ -390,9 +390,8 @@ struct BadItems {
   }
   void answer(NodeId node, const Execute& chunk) {
     if (chunk.alone) CHECK(running.empty());
-    const bool fails =
-        std::any_of(chunk.blocks.begin(), chunk.blocks.end(),
-                    [&](const SegmentBlock& block) { return bad.contains(block.owner); });
+    const bool fails = std::any_of(chunk.blocks.begin(), chunk.blocks.end(),
+                                   [&](const SegmentBlock& block) { return bad.contains(block.owner); });
     if (fails && way == Way::kills) {
       ++kills;
       std::erase_if(running, [&](const auto& other) { return other.first == node; });

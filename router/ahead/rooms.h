@@ -1,6 +1,7 @@
 #pragma once
-// Which KV-cache workers take background work: one has to say that it is ready, then it takes chunks; one that kept
-// nothing of a chunk is doubtful, and has to say so again; one that then keeps nothing again is full.
+// Which KV-cache workers take background work: one has to say that it is ready, then it takes chunks; one
+// that kept nothing of a chunk is doubtful, and has to say so again; one that then keeps nothing again is
+// full.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,7 +14,8 @@ namespace troupe::router {
 
 class Rooms {
  public:
-  // The table belongs to the router and outlives this. `asked_max`: KV-cache workers that are asked at a time.
+  // The table belongs to the router and outlives this. `asked_max`: KV-cache workers that are asked at a
+  // time.
   Rooms(const WorkerTable& workers, std::uint32_t asked_max);
 
   void ask(Turn turn);  // a few, in turn, of those that have to say that they are ready
@@ -30,7 +32,7 @@ class Rooms {
   // `walking`: of the walk, which stops where it is full. What changed is tried there, too.
   bool takes(Instant now, NodeId node, const std::string& model, bool walking) const;
   bool is_asked_again(Instant now, NodeId node, const std::string& model) const;  // and may take some soon
-  NodeId next(Instant now, const std::string& model, bool walking);               // that takes some, by turns; 0: none
+  NodeId next(Instant now, const std::string& model, bool walking);  // that takes some, by turns; 0: none
   bool nobody_has_room(Instant now) const;
 
  private:

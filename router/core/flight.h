@@ -1,6 +1,6 @@
 #pragma once
-// A request between its admission and its one outcome: what it is pinned to, what has become known of it, by which
-// plans it could be answered, and where the chosen one was sent.
+// A request between its admission and its one outcome: what it is pinned to, what has become known of it, by
+// which plans it could be answered, and where the chosen one was sent.
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
-// The way of a request through the router, whatever its kind: features, index, plan, answer. Where plans are sent is in
-// router_attempts.cc.
+// The way of a request through the router, whatever its kind: features, index, plan, answer. Where plans are
+// sent is in router_attempts.cc.
 #include <algorithm>
 
 #include "kernels/base/check.h"
@@ -87,8 +87,8 @@ std::vector<Considered> RouterCore::consider(const Request& request, const Pinne
 
 const BlockNames& RouterCore::names_of(const std::string& model_version) {
   if (!names_ || names_->model_version() != model_version)
-    names_ = std::make_unique<BlockNames>(config_.form,
-                                          NameContext{model_version, config_.names.layout_version});
+    names_ =
+        std::make_unique<BlockNames>(config_.form, NameContext{model_version, config_.names.layout_version});
   return *names_;
 }
 
@@ -100,8 +100,8 @@ void RouterCore::look_up(Turn turn, Flight& flight, NodeId leader) {
     for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
       const Segment& segment = candidate.plan.segments[i];
       if (is_asked_for(candidate.blocks[i]))
-        lookup.blocks.push_back({*candidate.blocks[i].name, segment.kind,
-                                 static_cast<std::uint32_t>(segment.tokens.size())});
+        lookup.blocks.push_back(
+            {*candidate.blocks[i].name, segment.kind, static_cast<std::uint32_t>(segment.tokens.size())});
     }
   }
   lookup.prefer = flight.workers;
@@ -134,9 +134,11 @@ void RouterCore::choose_plan(Turn turn, Flight& flight) {
       situation.hotness = {flight.held->found().user_frequency, flight.held->found().coldest_frequency};
     const auto rule = policy ? (*policy)->rule : nullptr;
     const std::string_view name = rule ? rule(situation) : flight.plans.front().candidate.name;
-    const auto chosen = std::ranges::find(flight.plans, name, [](const Considered& c) { return c.candidate.name; });
+    const auto chosen =
+        std::ranges::find(flight.plans, name, [](const Considered& c) { return c.candidate.name; });
     // A plan without room for the request is not among them.
-    settle_plan(flight, chosen != flight.plans.end() ? static_cast<std::size_t>(chosen - flight.plans.begin()) : 0);
+    settle_plan(flight,
+                chosen != flight.plans.end() ? static_cast<std::size_t>(chosen - flight.plans.begin()) : 0);
   }
   execute(turn, flight);
 }
@@ -184,7 +186,8 @@ Execute RouterCore::make_plan(Instant now, Flight& flight, NodeId node) const {
   const Policy* policy = flight.request->policy();
   if (!policy) return execute;
   const bool keeps_user = std::ranges::any_of(candidate.plan.segments, [&](const Segment& segment) {
-    return segment.kind == SegmentKind::user && candidate.blocks[&segment - candidate.plan.segments.data()].name;
+    return segment.kind == SegmentKind::user &&
+           candidate.blocks[&segment - candidate.plan.segments.data()].name;
   });
   if (flight.held && keeps_user && (*policy)->retention == Retention::coldest_users)
     execute.evict_first = flight.held->found().coldest;

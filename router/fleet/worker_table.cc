@@ -308,8 +308,7 @@ Ticket WorkerTable::send(Instant now, const Option& option) {
 }
 
 void WorkerTable::end(Row& row, const Ticket& ticket) {
-  if (row.process == ticket.process && row.beats == ticket.beat)
-    row.sent -= ticket.work;
+  if (row.process == ticket.process && row.beats == ticket.beat) row.sent -= ticket.work;
 }
 
 void WorkerTable::forget(const Ticket& ticket) {

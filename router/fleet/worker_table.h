@@ -7,10 +7,10 @@
 //   wait    = what is left of the backlog by now + time of what was sent there since / lanes
 //   done in = (wait + time of the plan) * slowness
 //
-// Times are work at the worker's pace (placement/cost/work.h). Slowness is a moving average of observed over predicted time. A worker that is `slow_factor` times slower
-// than the median of the others gets only a probe now and then until it is normal again (promise 11). A
-// request looks at a few workers, never at the load of all of them, so that a thousand workers cost no more
-// than ten.
+// Times are work at the worker's pace (placement/cost/work.h). Slowness is a moving average of observed over
+// predicted time. A worker that is `slow_factor` times slower than the median of the others gets only a probe
+// now and then until it is normal again (promise 11). A request looks at a few workers, never at the load of
+// all of them, so that a thousand workers cost no more than ten.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -112,9 +112,9 @@ class WorkerTable {
     Incarnation process = 0;  // 0: never heard
     std::uint64_t beats = 0;
     Heartbeat last;
-    placement::Work sent;    // since the last heartbeat, not ended
-    double slowness = 1;     // by answers and by what was taken for slow
-    double observed = 1;     // by answers only, so that judgements do not feed on each other
+    placement::Work sent;  // since the last heartbeat, not ended
+    double slowness = 1;   // by answers and by what was taken for slow
+    double observed = 1;   // by answers only, so that judgements do not feed on each other
     Instant probe_at;
     std::uint32_t probe_gap = 1;  // heartbeats
   };
@@ -142,7 +142,7 @@ class WorkerTable {
   WorkerTableConfig config_;
   Duration silence_;
   std::vector<NodeId> nodes_;
-  std::vector<Row> rows_;   // in order of node
+  std::vector<Row> rows_;         // in order of node
   double reference_ = 0;          // median of what was observed; 0: nobody to compare with
   placement::Work plan_average_;  // moving, of what is sent
 };

@@ -10,7 +10,8 @@ std::string user_key(std::string_view tenant, std::string_view user) {
 
 BlockNames::BlockNames(const PromptForm& form, NameContext context)
     : context_(std::move(context)), system_length_(static_cast<std::int32_t>(form.system.size())) {
-  if (!form.system.empty()) system_ = block_name(context_, "", {form.system.data(), form.system.size()}, 0, {});
+  if (!form.system.empty())
+    system_ = block_name(context_, "", {form.system.data(), form.system.size()}, 0, {});
 }
 
 // Tenants' names of blocks are never public ones, not even those of the default tenant "".

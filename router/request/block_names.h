@@ -1,6 +1,6 @@
 #pragma once
-// Names of the blocks that plans of one model reuse (runtime/actor/block_name.h). The name of the system prompt, which
-// all others depend on, is computed once.
+// Names of the blocks that plans of one model reuse (runtime/actor/block_name.h). The name of the system
+// prompt, which all others depend on, is computed once.
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +25,9 @@ class BlockNames {
   BlockName item(std::span<const Token> tokens) const { return after_system("", tokens); }
   BlockName user(std::string_view tenant, const Tokens& tokens) const;
   // Of an item that sees nothing and begins at position 0, so that it can stand anywhere.
-  BlockName item_alone(std::span<const Token> tokens) const { return block_name(context_, "", tokens, 0, {}); }
+  BlockName item_alone(std::span<const Token> tokens) const {
+    return block_name(context_, "", tokens, 0, {});
+  }
 
  private:
   BlockName after_system(std::string_view salt, std::span<const Token> tokens) const;

@@ -1,6 +1,7 @@
 #pragma once
-// A plan by which a request could be answered, with the names under which parts of it may be reused. A request has
-// one for each plan that its policy considers; names are computed when it is made, and never again.
+// A plan by which a request could be answered, with the names under which parts of it may be reused. A
+// request has one for each plan that its policy considers; names are computed when it is made, and never
+// again.
 #include <string_view>
 #include <vector>
 

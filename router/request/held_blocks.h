@@ -1,7 +1,7 @@
 #pragma once
-// Where the blocks of one request are, as the index answered: which nodes hold each of those that it was asked for, and
-// what a node would have to do for it. A block that is held elsewhere can be pulled, which costs a share of computing
-// it: what the network makes of it (RouterConfig::pull_share).
+// Where the blocks of one request are, as the index answered: which nodes hold each of those that it was
+// asked for, and what a node would have to do for it. A block that is held elsewhere can be pulled, which
+// costs a share of computing it: what the network makes of it (RouterConfig::pull_share).
 #include <optional>
 #include <span>
 #include <vector>

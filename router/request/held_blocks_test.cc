@@ -5,8 +5,8 @@
 namespace troupe::router {
 namespace {
 
-// The first block is at 3 and 4; of four others the first is at 2 and 4, the second at 2, the third nowhere, the last
-// at 4.
+// The first block is at 3 and 4; of four others the first is at 2 and 4, the second at 2, the third nowhere,
+// the last at 4.
 BlocksFound found() { return {1, {2, 2, 1, 0, 1}, {3, 4, 2, 4, 2, 4}, {1, 2, 3, 4, 5}}; }
 
 TEST_CASE("each block has its own holders and uses") {

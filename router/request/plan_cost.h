@@ -1,6 +1,7 @@
 #pragma once
 // What a candidate costs where some of its blocks are missing: the work of its segments by what they see
-// (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked out once, asked for each node.
+// (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked out once, asked for
+// each node.
 #include <cstddef>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace troupe::router {
 
 class PlanCost {
  public:
-  // The index is asked for the candidate's blocks one after the other; `first` is the number of its first one there.
+  // The index is asked for the candidate's blocks one after the other; `first` is the number of its first one
+  // there.
   PlanCost(const placement::UnitCosts& costs, const Candidate& candidate, std::size_t first);
 
   std::size_t first() const { return first_; }
@@ -20,7 +22,8 @@ class PlanCost {
   const placement::Work& nothing_held() const { return nothing_held_; }
   const placement::Work& all_held() const { return all_held_; }
   placement::Work at(NodeId node, const HeldBlocks& held) const;
-  // How often, in the mean, blocks of it that nobody keeps yet are expected to be wanted again; 0 if all are kept.
+  // How often, in the mean, blocks of it that nobody keeps yet are expected to be wanted again; 0 if all are
+  // kept.
   double uses(const HeldBlocks& held) const;
 
  private:

@@ -13,11 +13,13 @@ const BlockNames names(form, {"m", "l"});
 // A user of so many tokens and ten items of five each.
 struct Request {
   explicit Request(std::size_t user_tokens) : history(user_tokens, 6) {
-    for (int i = 0; i < 10; ++i) items.push_back({"item " + std::to_string(i), "", std::vector<Token>(5, i), 9, {}});
+    for (int i = 0; i < 10; ++i)
+      items.push_back({"item " + std::to_string(i), "", std::vector<Token>(5, i), 9, {}});
   }
   Candidate plan(std::string_view name) const {
     const std::vector<ItemView> seen = views(items);
-    return find_plan(name)->build({.form = form, .names = &names, .user = "u", .history = history, .items = seen});
+    return find_plan(name)->build(
+        {.form = form, .names = &names, .user = "u", .history = history, .items = seen});
   }
   Tokens history;
   std::vector<Item> items;

@@ -8,7 +8,8 @@ namespace troupe::router {
 
 void PlanWriter::system() {
   add(SegmentKind::system, prompt_.form.system, 0, {});
-  name_last(count() > 0, [](const BlockNames& names) { return names.system(); }, "");
+  name_last(
+      count() > 0, [](const BlockNames& names) { return names.system(); }, "");
 }
 
 void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start) {
@@ -45,9 +46,9 @@ Candidate PlanWriter::finish(std::int32_t start) && {
   const PromptForm& form = prompt_.form;
   TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
   add(SegmentKind::instruction, form.instruction, start);
-  add(SegmentKind::discriminant, form.discriminant, start + static_cast<std::int32_t>(form.instruction.size()));
-  Readout readout{.segment = count() - 1,
-                           .offset = static_cast<std::uint32_t>(form.discriminant.size() - 1)};
+  add(SegmentKind::discriminant, form.discriminant,
+      start + static_cast<std::int32_t>(form.instruction.size()));
+  Readout readout{.segment = count() - 1, .offset = static_cast<std::uint32_t>(form.discriminant.size() - 1)};
   readout.rows.reserve(prompt_.items.size());
   for (const ItemView& item : prompt_.items) readout.rows.push_back(item.identifier);
   made_.plan.readouts.push_back(std::move(readout));

@@ -1,5 +1,6 @@
 #pragma once
-// Writes the plan of a prompt down, segment by segment. An empty segment leaves no trace, since a plan has none.
+// Writes the plan of a prompt down, segment by segment. An empty segment leaves no trace, since a plan has
+// none.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,9 @@ class PlanWriter {
   // The last segment may be reused. Without names there is no such thing.
   template <class Name>
   void name_last(bool written, const Name& name, std::string owner);
-  // An item that is computed alone, where it sees `context`, from `start` on, and stands `shift` positions further on;
-  // its first tokens are computed again, as far as the prompt is to be repaired. `name` gives its block's name.
+  // An item that is computed alone, where it sees `context`, from `start` on, and stands `shift` positions
+  // further on; its first tokens are computed again, as far as the prompt is to be repaired. `name` gives its
+  // block's name.
   template <class Name>
   void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
                 const Name& name);

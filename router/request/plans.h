@@ -1,7 +1,7 @@
 #pragma once
-// The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of them are
-// blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two prefixes of BAT §4.2).
-// A policy (policy.h) says which of them a request considers, and chooses.
+// The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of
+// them are blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two
+// prefixes of BAT §4.2). A policy (policy.h) says which of them a request considers, and chooses.
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +23,8 @@ struct RankPrompt {
   Tokens history;          // the newest that fits, behind the form's tokens
   CatalogPointer catalog;  // whose items they are; plans keep it alive
   std::span<const ItemView> items;
-  // Of each item's block, the share of its first tokens that is computed again with all before it in sight, and stands
-  // in for them. 0..1; only in plans whose items are computed alone.
+  // Of each item's block, the share of its first tokens that is computed again with all before it in sight,
+  // and stands in for them. 0..1; only in plans whose items are computed alone.
   double repair = 0;
 
   Tokens tokens_of(const ItemView& item) const { return {catalog, item.tokens}; }

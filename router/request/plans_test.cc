@@ -114,7 +114,9 @@ TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   CHECK(none.plan == up.plan);  // otherwise it is the user plan
 }
 
-TEST_CASE("a repair recomputes the first tokens of each item, which see all before them and stand for the block's") {
+TEST_CASE(
+    "a repair recomputes the first tokens of each item, which see all before them and stand for the "
+    "block's") {
   const std::vector<Item> items = candidates({4, 2, 3});
   const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, 0.5);
   // system; item 0, its first two; item 1, its first; item 2, its first two; user; instruction; discriminant

@@ -33,7 +33,8 @@ const std::vector<PolicyKind>& table() {
 }
 
 bool can_repair(const PolicyKind& kind) {
-  return kind.reuses && std::ranges::all_of(kind.plans, [](std::string_view plan) { return find_plan(plan)->repairs; });
+  return kind.reuses &&
+         std::ranges::all_of(kind.plans, [](std::string_view plan) { return find_plan(plan)->repairs; });
 }
 
 // Of "25"; none unless it is 1..100.

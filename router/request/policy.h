@@ -1,8 +1,9 @@
 #pragma once
-// Which plan a request gets: the named policies of BAT §6 (`larger` is its cache-agnostic baseline of §6.3), and the
-// planner (planner.h). A policy names the plans that it considers, a rule that chooses among them, and what making room
-// for its blocks may displace. The papers' rules are pure functions of sizes and hotness, so that a policy can be
-// tested against its paper with numbers; the planner's depends on the node, and is made there.
+// Which plan a request gets: the named policies of BAT §6 (`larger` is its cache-agnostic baseline of §6.3),
+// and the planner (planner.h). A policy names the plans that it considers, a rule that chooses among them,
+// and what making room for its blocks may displace. The papers' rules are pure functions of sizes and
+// hotness, so that a policy can be tested against its paper with numbers; the planner's depends on the node,
+// and is made there.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,15 +33,15 @@ enum class Retention : std::uint8_t {
 
 struct PolicyKind {
   std::string_view name;
-  std::vector<std::string_view> plans;                // that it considers, in the table of plans
+  std::vector<std::string_view> plans;                   // that it considers, in the table of plans
   std::string_view (*rule)(const Situation&) = nullptr;  // the name of one of those; null: the first
-  bool reuses = true;                                 // false: nothing is reused, nothing kept
-  bool weighs = false;                                // chooses by what each node holds, once that is known
+  bool reuses = true;                                    // false: nothing is reused, nothing kept
+  bool weighs = false;  // chooses by what each node holds, once that is known
   Retention retention = Retention::lru;
 };
 
-// A row of the table of policies, and how much of reused blocks is repaired: "item" or, where its plans allow it,
-// "item+25" (per cent).
+// A row of the table of policies, and how much of reused blocks is repaired: "item" or, where its plans allow
+// it, "item+25" (per cent).
 class Policy {
  public:
   const PolicyKind* operator->() const { return kind_; }

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint64_t long_user = 1'500, short_user = 800, items = 1'000;  // BAT §5.3's own figures
 
-std::string_view chosen(std::string_view name, std::uint64_t user_tokens, const std::optional<Hotness>& hotness) {
+std::string_view chosen(std::string_view name, std::uint64_t user_tokens,
+                        const std::optional<Hotness>& hotness) {
   const Policy policy = router::policy(name);
   if (!policy->rule) return policy->plans.front();
   return policy->rule({user_tokens, items, hotness});
@@ -66,7 +67,8 @@ TEST_CASE("a repair is asked for behind the name, where all plans have items tha
   CHECK(policy("item+25").name() == "item+25");
   CHECK(policy("item").repair() == 0);
   CHECK_FALSE(policy("item") == policy("item+25"));
-  for (const char* name : {"user+25", "bat+25", "recompute+25", "item+", "item+0", "item+101", "item+2x", "item+ 2", "+25"})
+  for (const char* name :
+       {"user+25", "bat+25", "recompute+25", "item+", "item+0", "item+101", "item+2x", "item+ 2", "+25"})
     CHECK_FALSE(find_policy(name).has_value());
 }
 

@@ -38,14 +38,16 @@ class Ranking final : public Request {
 
   const Policy* policy() const override { return &policy_; }
   std::string user() const override { return user_key(request_.tenant, request_.user); }
-  Situation situation() const override { return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)}; }
+  Situation situation() const override {
+    return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
+  }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
 
   Message reply(const Outcome& outcome) override;
 
  private:
-  // The histories that fit beside the items, one for each plan that the policy considers; those that have no room
-  // even without one are left out.
+  // The histories that fit beside the items, one for each plan that the policy considers; those that have no
+  // room even without one are left out.
   struct Fit {
     const PlanKind* plan = nullptr;
     FittedHistory history;
@@ -53,7 +55,7 @@ class Ranking final : public Request {
 
   RankRequest request_;
   Policy policy_;
-  CatalogPointer catalog_;        // where the items lie
+  CatalogPointer catalog_;  // where the items lie
   std::vector<ItemView> items_;
   std::vector<Fit> fits_;
   std::uint64_t user_tokens_ = 0;

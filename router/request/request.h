@@ -1,7 +1,7 @@
 #pragma once
-// What the life of a request in the router asks of its kind: what is wrong with it, what it needs to know, by which
-// plans it could be answered, and its answer. RouterCore does the rest, and is the same for all. A kind is a file that
-// implements this and a row of the table below.
+// What the life of a request in the router asks of its kind: what is wrong with it, what it needs to know, by
+// which plans it could be answered, and its answer. RouterCore does the rest, and is the same for all. A kind
+// is a file that implements this and a row of the table below.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,8 +21,9 @@ namespace troupe::router {
 // Of a request that has been run.
 struct Outcome {
   std::vector<ScoreRow> rows;  // one per readout of the plan, finite numbers
-  std::string_view plan;     // that was run
-  std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0, blocks_reused = 0, blocks_written = 0;
+  std::string_view plan;       // that was run
+  std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0, blocks_reused = 0,
+                blocks_written = 0;
   Timings timings;
   std::string model_version;
   NodeId node = 0;
@@ -36,13 +37,20 @@ class Request {
   virtual std::int64_t budget_us() const = 0;  // 0: the configured one
   // Before anything is done for it.
   virtual std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const = 0;
-  virtual std::uint64_t home() const = 0;         // a hash: equal ones go to the same worker, if nothing speaks against it
+  virtual std::uint64_t home()
+      const = 0;  // a hash: equal ones go to the same worker, if nothing speaks against it
   virtual std::uint64_t fingerprint() const = 0;  // of its content, once it has its features
 
   // ---- what it needs to know ----
-  virtual std::optional<FindFeatures> features() const { return std::nullopt; }  // of no versions; absent: nothing
-  virtual std::optional<Refusal> take(const PromptForm&, const RequestLimits&, const Features&) { return std::nullopt; }
-  virtual std::span<const ItemView> items() const { return {}; }  // that it asks about: what is wanted of the catalog
+  virtual std::optional<FindFeatures> features() const {
+    return std::nullopt;
+  }  // of no versions; absent: nothing
+  virtual std::optional<Refusal> take(const PromptForm&, const RequestLimits&, const Features&) {
+    return std::nullopt;
+  }
+  virtual std::span<const ItemView> items() const {
+    return {};
+  }  // that it asks about: what is wanted of the catalog
 
   // ---- its plans ----
   virtual const Policy* policy() const { return nullptr; }  // that chooses among them; null: there is one

@@ -73,8 +73,7 @@ Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
     return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (!request.policy.empty() && !find_policy(request.policy))
-    return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy",
-                   policy_names()};
+    return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
   return repeated(request.candidates);
 }
 
