@@ -3,11 +3,14 @@
 //   item: system → items, all starting after the system → user, after the longest item → instruction →
 //   discriminant
 #include "router/request/plan_writer.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::router {
 namespace {
 
 std::int32_t longest_of(const RankPrompt& prompt) {
+  if (planted(Bug::end_behind_first_item) && !prompt.items.empty())
+    return static_cast<std::int32_t>(prompt.items.front().tokens.size());
   return static_cast<std::int32_t>(item_tokens_max(prompt.items));
 }
 
