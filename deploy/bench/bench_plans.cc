@@ -70,7 +70,7 @@ void add_items(VariantPlan& to, const RankPrompt& prompt, const PlanVariant& var
 
 class Pages {
  public:
-  Pages(const kernels::KvLayout& layout, std::size_t tokens) {
+  Pages(const kernels::PageLayout& layout, std::size_t tokens) {
     const std::size_t count = layout.pages_for(tokens);
     bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(64, count * layout.page_bytes())));
     TROUPE_CHECK(bytes_, "out of memory");
@@ -147,7 +147,7 @@ VariantPlan variant_plan(const RankPrompt& prompt, const PlanVariant& variant) {
   return made;
 }
 
-std::vector<float> run_variant(kernels::Decoder& decoder, const VariantPlan& variant) {
+std::vector<float> run_variant(kernels::Executor& decoder, const VariantPlan& variant) {
   std::vector<kernels::SegmentKv> ahead(variant.ahead.segments.size()), now(variant.plan.segments.size());
   std::vector<Pages> pages;
   for (const auto& [from, to] : variant.reused) {
@@ -157,7 +157,7 @@ std::vector<float> run_variant(kernels::Decoder& decoder, const VariantPlan& var
   }
   const auto run = [&](const Plan& plan, std::vector<kernels::SegmentKv> kv) {
     const kernels::Request request{&plan, std::move(kv)};
-    return decoder.forward({&request, 1}).at(0);
+    return decoder.run({&request, 1}).at(0);
   };
   if (!variant.reused.empty()) run(variant.ahead, std::move(ahead));
   return run(variant.plan, std::move(now)).readouts.at(0);
@@ -177,13 +177,11 @@ EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth) {
 
 std::vector<RankEvent> read_rank_events(const std::filesystem::path& model, const std::filesystem::path& data,
                                         const std::filesystem::path& evaluation) {
-  const kernels::DecoderConfig config = kernels::read_decoder_config(model);
-  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, config);
-  const router::PromptForm form = read_prompt_form(model, std::nullopt, config, vocabulary);
+  const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(model));
+  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, limits);
+  const router::PromptForm form = read_prompt_form(model, std::nullopt, limits, vocabulary);
   std::map<std::string, PutItem> catalog;
   for (PutItem& item : read_items(data, vocabulary)) catalog[item.item] = std::move(item);
-  const kernels::PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
-                                   static_cast<std::int32_t>(config.positions_max)};
   std::vector<RankEvent> events;
   for (const EvaluationRow& row : read_evaluation(evaluation.empty() ? model / "eval.tsv.gz" : evaluation)) {
     events.push_back({make_prompt(form, catalog, row), row.true_index});

@@ -50,7 +50,7 @@ struct VariantPlan {
 VariantPlan variant_plan(const RankPrompt& prompt, const PlanVariant& variant);
 
 // Logits of the items, in their order.
-std::vector<float> run_variant(kernels::Decoder& decoder, const VariantPlan& plan);
+std::vector<float> run_variant(kernels::Executor& decoder, const VariantPlan& plan);
 
 // The true item's place among the candidates (ties count against it), and how probable it is among them.
 EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth);
