@@ -1,7 +1,6 @@
 #include "sim/cluster/oracle.h"
 
 #include "router/request/ranking.h"
-#include "sim/world/toy_model.h"
 
 namespace troupe::sim {
 namespace {
@@ -79,7 +78,7 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   if (reply.history_cut != plan.history_cut)
     return differs("history_cut", reply.history_cut, plan.history_cut);
   if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts, family_);
   return compare(reply.items, router::rank_items(items, rows.at(0).scores, request.top_k));
 }
 
@@ -88,7 +87,7 @@ std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& re
     return differs("the number of items", reply.items.size(), request.items.size());
   const Execute plan = router::score_plan(request);
   if (std::string fault = compare_tokens(reply, count_tokens(plan.segments)); !fault.empty()) return fault;
-  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts);
+  const std::vector<ScoreRow> rows = evaluate(reply.model_version, plan.segments, plan.readouts, family_);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto expected = request.apply_softmax ? router::softmax(rows[i].scores) : rows[i].scores;
     if (reply.items[i].scores != expected)

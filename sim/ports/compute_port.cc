@@ -145,7 +145,7 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     const PlannedSegment& segment = request.segments[i];
     seen.clear();
     for (const std::uint32_t s : segment.sees) seen.push_back(begun.values[s]);
-    begun.values.push_back(segment_value(key, segment.tokens, segment.start, seen));
+    begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
     if (request.kv[i].grant != Grant::write) continue;
     write_block(request, i, begun.values.back(), true);
     note(request, i, true, begun);
@@ -244,7 +244,8 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
   }
   begun.reply.readouts.reserve(request.readouts.size());
   for (const PlannedReadout& readout : request.readouts)
-    begun.reply.readouts.push_back(logits(begun.values[readout.segment], readout.offset, readout.rows));
+    begun.reply.readouts.push_back(
+        options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
   if (!faults_.nan) return;
   for (ScoreRow& row : begun.reply.readouts)
     if (!row.scores.empty()) row.scores[row.scores.size() / 2] = std::numeric_limits<double>::quiet_NaN();

@@ -99,20 +99,35 @@ std::string find_plan_fault(std::span<const PlannedSegment> segments,
   return "";
 }
 
+const ToyFamily& toy_decoder() {
+  class ToyDecoder final : public ToyFamily {
+    SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
+                          std::vector<SegmentValue>& seen) const override {
+      return segment_value(model_key, tokens, start, seen);
+    }
+    ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset,
+                       std::span<const Token> rows) const override {
+      return logits(value, offset, rows);
+    }
+  };
+  static const ToyDecoder decoder;
+  return decoder;
+}
+
 std::vector<ScoreRow> evaluate(std::string_view model_version, std::span<const PlannedSegment> segments,
-                               std::span<const PlannedReadout> readouts) {
+                               std::span<const PlannedReadout> readouts, const ToyFamily& family) {
   const std::uint64_t key = model_key(model_version);
   std::vector<SegmentValue> values, seen;
   values.reserve(segments.size());
   for (const PlannedSegment& segment : segments) {
     seen.clear();
     for (const std::uint32_t s : segment.sees) seen.push_back(values[s]);
-    values.push_back(segment_value(key, segment.tokens, segment.start, seen));
+    values.push_back(family.value_of(key, segment.tokens, segment.start, seen));
   }
   std::vector<ScoreRow> rows;
   rows.reserve(readouts.size());
   for (const PlannedReadout& readout : readouts)
-    rows.push_back(logits(values[readout.segment], readout.offset, readout.rows));
+    rows.push_back(family.logits_of(values[readout.segment], readout.offset, readout.rows));
   return rows;
 }
 

@@ -52,8 +52,21 @@ ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const
 std::string find_plan_fault(std::span<const PlannedSegment> segments,
                             std::span<const PlannedReadout> readouts);
 
+// How the models of a run compute. Whatever a family makes of a segment has to follow from what a block's
+// name covers.
+class ToyFamily {
+ public:
+  virtual ~ToyFamily() = default;
+  virtual SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
+                                std::vector<SegmentValue>& seen) const = 0;
+  virtual ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset,
+                             std::span<const Token> rows) const = 0;
+};
+const ToyFamily& toy_decoder();  // segment_value and logits
+
 // The truth: everything computed, nothing cached. The plan must be sound.
 std::vector<ScoreRow> evaluate(std::string_view model_version, std::span<const PlannedSegment> segments,
-                               std::span<const PlannedReadout> readouts);
+                               std::span<const PlannedReadout> readouts,
+                               const ToyFamily& family = toy_decoder());
 
 }  // namespace troupe::sim
