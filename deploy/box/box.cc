@@ -12,6 +12,7 @@
 #include "deploy/box/cost_shape.h"
 #include "deploy/box/engine.h"
 #include "deploy/box/item_places.h"
+#include "deploy/box/model_versions.h"
 #include "deploy/box/prompt_file.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
@@ -140,7 +141,8 @@ void Box::open_worker(OpenedModel model) {
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
   Engine engine = model.engine();
   compute_ = std::make_unique<actors::ComputePort>(std::move(engine.executor), names_.model_version, *arena_,
-                                                   executors_, engine.make_pages);
+                                                   executors_, engine.make_pages,
+                                                   version_loader(families_, config_));
 }
 
 void Box::open_transport() {
@@ -206,7 +208,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};
-  c.coordinate = place_.routers.size() > 1;
+  c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();
   c.precompute.on = config_.boolean("pool.precompute_items");
   c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);

@@ -137,6 +137,7 @@ class RouterCore final : public Core {
   void on_found(Turn turn, const BlocksFound& found);
   void choose_plan(Turn turn, Flight& flight);
   NameContext names_of(const Flight& flight) const;
+  void name_items(const Flight& flight, RankWork& work) const;
   void name_holders(Instant now, const HeldBlocks& held, NodeId node, std::span<const Item> items,
                     std::vector<PlannedSegment>& segments) const;
   PlanChoice plan_at(NodeId node, const RankWork& work) const;

@@ -57,6 +57,7 @@ void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result)
   const auto& features = std::get<Features>(result);
   catalog_version_ = features.catalog_version;
   if (const auto refusal = take_features(work, features)) return refuse_flight(turn, flight, *refusal);
+  name_items(flight, work);
   work.reply.timings.features = (turn.now - flight.stage_began).us;
   flight.fingerprint = fingerprint(work.request, features.user->version);
   if (refuse_poison(turn, flight)) return;
@@ -65,6 +66,13 @@ void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result)
   const NodeId leader = work.policy == Policy::recompute ? 0 : leader_.leader(turn.now);
   if (leader == 0) return choose_plan(turn, flight);
   look_up(turn, flight, leader);
+}
+
+// A feature port knows the names of blocks under the model that this process began with.
+void RouterCore::name_items(const Flight& flight, RankWork& work) const {
+  const NameContext names = names_of(flight);
+  if (names.model_version == config_.names.model_version) return;
+  for (Item& item : work.items) item.block = item_block(config_.form, names, item.tokens);
 }
 
 std::optional<Refusal> RouterCore::take_features(RankWork& work, const Features& features) const {
