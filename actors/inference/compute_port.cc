@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -18,7 +17,6 @@ struct ComputePort::Work {
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
   std::vector<std::size_t> index;  // in the batch
-  std::size_t pass_max = std::numeric_limits<std::size_t>::max();
 };
 
 namespace {
@@ -34,8 +32,8 @@ Refusal no_room(const PassBlocks& blocks) {
           "blocks that fit into the device's part of the pool at one time"};
 }
 
-Refusal too_large(const char* what) {
-  return {422, "too_large", what, "inference worker's device", "a plan that fits into one pass"};
+Refusal too_large(std::string what) {
+  return {422, "too_large", std::move(what), "inference worker's device", "a plan that fits into one pass"};
 }
 
 // Gives the pages of a pass back, however it ends.
@@ -58,9 +56,10 @@ void place(PassBlocks& blocks, kernels::Request& request) {
   }
 }
 
-void collect(const PassBlocks& blocks, const kernels::Logits& logits, std::size_t segments,
+void collect(const PassBlocks& blocks, const kernels::Reply& computed, std::size_t segments,
              BatchReply& reply) {
-  for (const std::vector<float>& row : logits.readouts) reply.readouts.push_back({{row.begin(), row.end()}});
+  for (const std::vector<float>& row : computed.readouts)
+    reply.readouts.push_back({{row.begin(), row.end()}});
   reply.checksums.resize(segments);
   for (const PassBlock& block : blocks) {
     if (block.kv->grant == Grant::write) reply.checksums[block.segment] = block.checksum;
@@ -78,48 +77,37 @@ Refusal cannot_load(std::uint16_t status, const char* code, const std::string& m
   return {status, code, std::move(what), "model " + model_version, expected};
 }
 
-// How the pages of two models differ; "" if they are alike.
-std::string difference(const kernels::KvLayout& model, const kernels::KvLayout& pool) {
-  std::string all;
-  const auto compare = [&all](const char* what, const std::string& here, const std::string& there) {
-    if (here == there) return;
-    all += (all.empty() ? "" : "; ") + std::string(what) + " is " + here + ", the pool's is " + there;
-  };
-  compare("layers", std::to_string(model.layers), std::to_string(pool.layers));
-  compare("kv_heads", std::to_string(model.kv_heads), std::to_string(pool.kv_heads));
-  compare("head_dim", std::to_string(model.head_dim), std::to_string(pool.head_dim));
-  compare("page_tokens", std::to_string(model.page_tokens), std::to_string(pool.page_tokens));
-  compare("format", std::string(format_name(model.format)), std::string(format_name(pool.format)));
-  return all;
+std::string words(const kernels::PageLayout& layout) {
+  return "pages of " + std::to_string(layout.page_tokens) + " tokens hold " + layout.content;
 }
 
 }  // namespace
 
-ComputePort::ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version,
+ComputePort::ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version,
                          PageArena& arena, std::uint32_t lanes, const MakePages& make_pages, Loader loader)
     : first_version_(std::move(model_version)),
-      layout_(decoder->layout()),
+      layout_(executor->layout()),
       arena_(arena),
       lanes_(lanes + (loader ? 1 : 0)),
       loader_(std::move(loader)) {
-  models_[first_version_] = executors_of(std::move(decoder));
+  models_[first_version_] = executors_of(std::move(executor));
   pages_ = make_pages(arena_, lanes_);
 }
 
-ComputePort::ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version,
+ComputePort::ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version,
                          PageArena& arena, std::uint32_t lanes, bool verify_on_read, Loader loader)
     : ComputePort(
-          std::move(decoder), std::move(model_version), arena, lanes,
+          std::move(executor), std::move(model_version), arena, lanes,
           [verify_on_read](PageArena& pages, std::uint32_t) {
             return std::make_unique<ArenaPages>(pages, verify_on_read);
           },
           std::move(loader)) {}
 
 std::shared_ptr<ComputePort::Executors> ComputePort::executors_of(
-    std::unique_ptr<kernels::Decoder> decoder) const {
+    std::unique_ptr<kernels::Executor> executor) const {
   auto executors = std::make_shared<Executors>(1);
-  for (std::uint32_t lane = 1; lane < lanes_; ++lane) executors->push_back(decoder->share(lane));
-  executors->front() = std::move(decoder);
+  for (std::uint32_t lane = 1; lane < lanes_; ++lane) executors->push_back(executor->share(lane));
+  executors->front() = std::move(executor);
   return executors;
 }
 
@@ -148,13 +136,13 @@ JobResult ComputePort::load(const std::string& model_version) try {
   if (!loader_)
     return cannot_load(501, "models_fixed", model_version, "models cannot be changed here",
                        "the model that was loaded at the start");
-  std::unique_ptr<kernels::Decoder> decoder = loader_(model_version);
-  TROUPE_CHECK(decoder != nullptr, "a loader gives a decoder or throws");
-  const std::string fault = difference(decoder->layout(), layout_);
-  if (!fault.empty())
-    return cannot_load(422, "other_layout", model_version, "the model's pages differ: " + fault,
-                       "a model whose keys and values fit the pages of the pool");
-  auto executors = executors_of(std::move(decoder));
+  std::unique_ptr<kernels::Executor> executor = loader_(model_version);
+  TROUPE_CHECK(executor != nullptr, "a loader gives an executor or throws");
+  if (executor->layout() != layout_)
+    return cannot_load(422, "other_layout", model_version,
+                       "the model's " + words(executor->layout()) + "; the pool's " + words(layout_),
+                       "a model whose blocks fit the pages of the pool");
+  auto executors = executors_of(std::move(executor));
   const std::lock_guard lock(mutex_);
   models_.emplace(model_version, std::move(executors));
   return ModelChanged{};
@@ -197,18 +185,16 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
 }
 
 void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests,
-                            kernels::Decoder& decoder, std::uint32_t lane, BatchDone& done) const {
+                            kernels::Executor& executor, std::uint32_t lane, BatchDone& done) const {
   Work work;
   for (const std::size_t i : requests)
-    done.replies[i].refusal = prepare(batch.requests[i], decoder.config(), i, work);
-  for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, decoder, lane, done);
+    done.replies[i].refusal = prepare(batch.requests[i], executor.limits(), i, work);
+  for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, executor, lane, done);
 }
 
-std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::DecoderConfig& config,
+std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::PlanLimits& limits,
                                             std::size_t index, Work& work) const {
-  std::string fault = kernels::find_fault(
-      request.plan,
-      {static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)});
+  std::string fault = kernels::find_fault(request.plan, limits);
   if (fault.empty()) fault = pages_fault(request);
   if (!fault.empty()) return bad_plan(std::move(fault));
   PassBlocks& blocks = work.blocks.emplace_back();
@@ -240,12 +226,11 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
 }
 
 // As many requests from `first` on as there is room for. Returns how many have their reply.
-std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Decoder& decoder,
+std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Executor& executor,
                                   std::uint32_t lane, BatchDone& done) const {
   Hold hold{*pages_, lane};
-  const std::size_t most = std::min(work.pass_max, work.requests.size() - first);
   const auto blocks = std::span(work.blocks).subspan(first);
-  const std::size_t count = pages_->begin(blocks.first(most), lane, done.device);
+  const std::size_t count = pages_->begin(blocks, lane, done.device);
   if (count == 0) {
     done.replies[work.index[first]].refusal = no_room(blocks.front());
     return 1;
@@ -253,21 +238,21 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Decode
   const auto requests = std::span(work.requests).subspan(first, count);
   for (std::size_t i = 0; i < count; ++i) place(blocks[i], requests[i]);
   hold.failed = true;  // until it turns out otherwise
-  std::vector<kernels::Logits> logits;
-  try {
+  const std::vector<kernels::Reply> computed = [&] {
     const CpuScope kernels(CpuRoom::kernels);
-    logits = decoder.forward(requests);
-  } catch (const kernels::PassRefused& refused) {  // fewer may fit, and one that does not, fails alone
-    hold.failed = false;
-    work.pass_max = std::max<std::size_t>(count / 2, 1);
-    if (count > 1) return 0;
-    done.replies[work.index[first]].refusal = too_large(refused.what());
-    return 1;
-  }
+    return executor.run(requests);
+  }();
+  for (std::size_t i = 0; i < count; ++i)
+    if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing of them was written
   pages_->keep(blocks.first(count), lane, done.device);
   hold.failed = false;
-  for (std::size_t i = 0; i < count; ++i)
-    collect(blocks[i], logits[i], requests[i].kv.size(), done.replies[work.index[first + i]]);
+  for (std::size_t i = 0; i < count; ++i) {
+    BatchReply& reply = done.replies[work.index[first + i]];
+    if (computed[i].too_large.empty())
+      collect(blocks[i], computed[i], requests[i].kv.size(), reply);
+    else
+      reply.refusal = too_large(computed[i].too_large);
+  }
   return count;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-// The inference worker's device: runs batches of plans on decoders, reading and writing key-value pages of
-// the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong, or whose
-// pages are, fails alone; cached pages are checked against their checksum before use and computed again if
-// they do not match (promise 2). It holds several models at a time, all of one page layout, and changes them
-// while batches of others run.
+// The inference worker's device: runs batches of plans on a model's executors, reading and writing key-value
+// pages of the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong,
+// or whose pages are, fails alone; cached pages are checked against their checksum before use and computed
+// again if they do not match (promise 2). It holds several models at a time, all of one page layout, and
+// changes them while batches of others run.
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "actors/inference/pass_pages_port.h"
-#include "kernels/decoder/decoder.h"
+#include "kernels/executor/executor.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/page_arena.h"
 
@@ -21,17 +21,17 @@ namespace troupe::actors {
 
 class ComputePort final : public Port {
  public:
-  // The decoder of a model version; throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
-  using Loader = std::function<std::unique_ptr<kernels::Decoder>(const std::string& model_version)>;
+  // The executor of a model version; throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
+  using Loader = std::function<std::unique_ptr<kernels::Executor>(const std::string& model_version)>;
   // Called once, when the executors are there: what memory they left is for pages.
   using MakePages = std::function<std::unique_ptr<PassPages>(PageArena& arena, std::uint32_t lanes)>;
 
   // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
   // outlives the port. Without a loader the port keeps the one model.
-  ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version, PageArena& arena,
+  ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version, PageArena& arena,
               std::uint32_t lanes, const MakePages& make_pages, Loader loader = {});
   // On the arena's own pages.
-  ComputePort(std::unique_ptr<kernels::Decoder> decoder, std::string model_version, PageArena& arena,
+  ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version, PageArena& arena,
               std::uint32_t lanes, bool verify_on_read, Loader loader = {});
 
   // That its host has to give it: with a loader one more than there are batches at a time, so that a load
@@ -43,23 +43,23 @@ class ComputePort final : public Port {
 
  private:
   struct Work;
-  using Executors = std::vector<std::unique_ptr<kernels::Decoder>>;  // [lane]
+  using Executors = std::vector<std::unique_ptr<kernels::Executor>>;  // [lane]
 
-  std::shared_ptr<Executors> executors_of(std::unique_ptr<kernels::Decoder> decoder) const;
+  std::shared_ptr<Executors> executors_of(std::unique_ptr<kernels::Executor> executor) const;
   std::shared_ptr<Executors> find(const std::string& model_version) const;
   JobResult load(const std::string& model_version);
   JobResult drop(const std::string& model_version);
   BatchDone run_batch(const RunBatch& batch, std::uint32_t lane) const;
-  void run_model(const RunBatch& batch, std::span<const std::size_t> requests, kernels::Decoder& decoder,
+  void run_model(const RunBatch& batch, std::span<const std::size_t> requests, kernels::Executor& executor,
                  std::uint32_t lane, BatchDone& done) const;
-  std::optional<Refusal> prepare(const BatchRequest& request, const kernels::DecoderConfig& config,
+  std::optional<Refusal> prepare(const BatchRequest& request, const kernels::PlanLimits& limits,
                                  std::size_t index, Work& work) const;
   std::string pages_fault(const BatchRequest& request) const;
-  std::size_t run_pass(Work& work, std::size_t first, kernels::Decoder& decoder, std::uint32_t lane,
+  std::size_t run_pass(Work& work, std::size_t first, kernels::Executor& executor, std::uint32_t lane,
                        BatchDone& done) const;
 
   const std::string first_version_;
-  const kernels::KvLayout layout_;
+  const kernels::PageLayout layout_;
   PageArena& arena_;
   const std::uint32_t lanes_;
   const Loader loader_;

@@ -6,11 +6,12 @@
 #include <thread>
 
 #include "kernels/base/errors.h"
+#include "kernels/decoder/decoder.h"
 
 namespace troupe::actors {
 namespace {
 
-std::unique_ptr<kernels::Decoder> decoder(std::uint64_t seed, std::uint32_t layers = 2) {
+std::unique_ptr<kernels::Executor> decoder(std::uint64_t seed, std::uint32_t layers = 2) {
   kernels::DecoderConfig config;
   config.family = kernels::Family::llama;
   config.layers = layers, config.hidden = 16, config.heads = 2, config.kv_heads = 2, config.head_dim = 8;
@@ -88,7 +89,9 @@ TEST_CASE("what cannot be loaded is refused with the reason") {
   const Refusal deep = b.refused_load("deep");
   CHECK(deep.status == 422);
   CHECK(deep.code == "other_layout");
-  CHECK(deep.what == "the model's pages differ: layers is 3, the pool's is 2");
+  CHECK(deep.what ==
+        "the model's pages of 4 tokens hold keys and values of 3 layers, 2 heads of 8, f32; the pool's pages "
+        "of 4 tokens hold keys and values of 2 layers, 2 heads of 8, f32");
   ComputePort fixed(decoder(1), "one", b.arena, 1, true);
   CHECK(std::get<Refusal>(fixed.run(LoadModel{"two"}, 0)).status == 501);
 }

@@ -29,16 +29,14 @@ std::size_t bytes_of(const PageArena& arena) {
 
 }  // namespace
 
-DevicePages::DevicePages(PageArena& arena, const kernels::KvLayout& layout, int device, std::uint32_t pages,
-                         std::uint32_t lanes, bool verify)
+DevicePages::DevicePages(PageArena& arena, int device, std::uint32_t pages, std::uint32_t lanes, bool verify)
     : arena_(arena),
       device_(used(device)),
       verify_(verify),
-      page_bytes_(layout.page_bytes()),
+      page_bytes_(arena.page_bytes()),
       lock_(arena.page(0), bytes_of(arena)),
-      memory_(layout, pages),
+      memory_(page_bytes_, pages),
       tier_(pages) {
-  TROUPE_CHECK(arena.page_bytes() == page_bytes_, "the pool's pages are the decoder's");
   for (std::uint32_t lane = 0; lane < lanes; ++lane) lanes_.push_back(std::make_unique<Lane>(page_bytes_));
 }
 

@@ -19,10 +19,9 @@ namespace troupe::actors {
 
 class DevicePages final : public PassPages {
  public:
-  // `pages` of the device, for a decoder of this layout. The arena's memory is page-locked meanwhile. Throws
-  // kernels::cuda::DeviceError.
-  DevicePages(PageArena& arena, const kernels::KvLayout& layout, int device, std::uint32_t pages,
-              std::uint32_t lanes, bool verify);
+  // `pages` of the device, each as large as one of the arena. The arena's memory is page-locked meanwhile.
+  // Throws kernels::cuda::DeviceError.
+  DevicePages(PageArena& arena, int device, std::uint32_t pages, std::uint32_t lanes, bool verify);
 
   std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
   void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;

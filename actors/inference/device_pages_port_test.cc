@@ -22,7 +22,7 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-std::unique_ptr<kernels::Decoder> decoder(std::uint64_t seed, std::uint32_t layers = 2) {
+std::unique_ptr<kernels::Executor> decoder(std::uint64_t seed, std::uint32_t layers = 2) {
   kernels::DecoderConfig config;
   config.family = kernels::Family::llama;
   config.layers = layers, config.hidden = 16, config.heads = 2, config.kv_heads = 1, config.head_dim = 32;
@@ -60,7 +60,7 @@ struct Bench {
                    arena,
                    2,
                    [this](PageArena& a, std::uint32_t lanes) {
-                     return std::make_unique<DevicePages>(a, decoder(1)->layout(), 0, pages, lanes, true);
+                     return std::make_unique<DevicePages>(a, 0, pages, lanes, true);
                    },
                    [](const std::string& version) {
                      if (version == "two") return decoder(2);
@@ -236,7 +236,7 @@ TEST_CASE("the pool is page-locked while its pages go to a device, and no longer
   const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
   const auto locked = [&] { return cuda::emulator::is_page_locked(arena.page(0), 2 * 64); };
   {
-    const DevicePages pages(arena, layout, 0, 1, 1, true);
+    const DevicePages pages(arena, 0, 1, 1, true);
     CHECK(locked());
   }
   CHECK_FALSE(locked());
@@ -245,7 +245,7 @@ TEST_CASE("the pool is page-locked while its pages go to a device, and no longer
 TEST_CASE("a lane does not read what another one is still copying") {
   const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
   PageArena arena(layout.page_bytes(), 2);
-  DevicePages pages(arena, layout, 0, 4, 3, true);
+  DevicePages pages(arena, 0, 4, 3, true);
   const BatchSegmentKv block = kv(Grant::read, 5, {1}, checksum_pages(arena, std::vector<std::uint32_t>{1}));
   cuda::Stream stream;  // the device is busy with this until it is let go
   std::promise<void> busy, let_go;

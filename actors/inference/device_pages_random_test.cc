@@ -9,6 +9,7 @@
 
 #include "actors/inference/device_pages_port.h"
 #include "kernels/cuda/device/device_test.h"
+#include "kernels/operations/kv_layout.h"
 
 namespace troupe::actors {
 namespace {
@@ -123,7 +124,7 @@ TEST_CASE("on a device smaller than what lanes use, with failures, each finds th
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   Pool pool;
-  DevicePages pages(pool.arena, layout, 0, 5 * pages_per_block, lanes_count, true);
+  DevicePages pages(pool.arena, 0, 5 * pages_per_block, lanes_count, true);
   std::vector<std::unique_ptr<Lane>> lanes;
   for (std::uint32_t i = 0; i < lanes_count; ++i)
     lanes.push_back(std::unique_ptr<Lane>(new Lane{pool, pages, i, std::mt19937_64(seed + i)}));

@@ -77,21 +77,22 @@ std::vector<Token> all_rows(std::uint32_t vocabulary) {
 
 }  // namespace
 
-Generator::Generator(std::unique_ptr<kernels::Decoder> decoder)
+Generator::Generator(std::unique_ptr<kernels::Executor> decoder)
     : decoder_(std::move(decoder)),
-      all_rows_(all_rows(decoder_->config().vocabulary)),
+      all_rows_(all_rows(static_cast<std::uint32_t>(decoder_->limits().vocabulary))),
       arena_(decoder_->layout().page_bytes(),
-             decoder_->layout().pages_for(decoder_->config().positions_max)) {}
+             decoder_->layout().pages_for(static_cast<std::size_t>(decoder_->limits().positions_max))) {}
 
 void Generator::set_prompt(const Path& prompt) {
-  TROUPE_CHECK(!prompt.empty() && prompt.size() <= decoder_->config().positions_max, "a prompt's length");
+  TROUPE_CHECK(!prompt.empty() && prompt.size() <= static_cast<std::size_t>(decoder_->limits().positions_max),
+               "a prompt's length");
   prompt_ = {kernels::SegmentKind::user, prompt, 0, {}};
   prompt_kv_ = {kernels::Source::compute, {}};
   for (std::uint32_t page = 0; page < decoder_->layout().pages_for(prompt.size()); ++page)
     prompt_kv_.pages.push_back(arena_.page(page));
   const kernels::Plan plan{{prompt_}, {{0, static_cast<std::uint32_t>(prompt.size() - 1), all_rows_}}};
   const kernels::Request request{&plan, {prompt_kv_}};
-  first_ = log_softmax(decoder_->forward({&request, 1}).at(0).readouts.at(0));
+  first_ = log_softmax(decoder_->run({&request, 1}).at(0).readouts.at(0));
   prompt_kv_.source = kernels::Source::cached;
 }
 
@@ -107,7 +108,7 @@ std::vector<std::vector<double>> Generator::read(std::span<const Path> paths, Re
     for (std::uint32_t t = where == ReadAt::each_token ? 0 : tokens - 1; t < tokens; ++t)
       plan.readouts.push_back({segment, t, all_rows_});
   }
-  const std::vector<kernels::Logits> answers = decoder_->forward({&request, 1});
+  const std::vector<kernels::Reply> answers = decoder_->run({&request, 1});
   std::vector<std::vector<double>> read;
   for (const std::vector<float>& logits : answers.at(0).readouts) read.push_back(log_softmax(logits));
   return read;

@@ -47,7 +47,7 @@ std::vector<Beam> extend_beams(std::span<const Beam> beams,
 // every continuation sees them from there; a beam's own few tokens are computed again at each level.
 class Generator {
  public:
-  explicit Generator(std::unique_ptr<kernels::Decoder> decoder);
+  explicit Generator(std::unique_ptr<kernels::Executor> decoder);
 
   // At least one token. The prompt and what is asked about it fit into the model's positions.
   void set_prompt(const Path& prompt);
@@ -60,7 +60,7 @@ class Generator {
   enum class ReadAt { last_token, each_token };
   std::vector<std::vector<double>> read(std::span<const Path> paths, ReadAt where);
 
-  std::unique_ptr<kernels::Decoder> decoder_;
+  std::unique_ptr<kernels::Executor> decoder_;
   const std::vector<kernels::Token> all_rows_;
   PageArena arena_;
   kernels::Segment prompt_;

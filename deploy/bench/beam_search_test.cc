@@ -43,16 +43,16 @@ kernels::DecoderConfig small_config() {
 }
 
 // The same by the definition: each item's tokens behind the prompt in one plain causal pass.
-double score_alone(kernels::Decoder& decoder, const Path& prompt, const Path& item) {
+double score_alone(kernels::Executor& decoder, const Path& prompt, const Path& item) {
   Path whole = prompt;
   whole.insert(whole.end(), item.begin(), item.end());
   kernels::Plan plan{{{kernels::SegmentKind::user, std::move(whole), 0, {}}}, {}};
-  Path rows(decoder.config().vocabulary);
+  Path rows(static_cast<std::size_t>(decoder.limits().vocabulary));
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<kernels::Token>(i);
   for (std::size_t i = 0; i < item.size(); ++i)
     plan.readouts.push_back({0, static_cast<std::uint32_t>(prompt.size() + i - 1), rows});
   const kernels::Request request{&plan, {{}}};
-  const auto readouts = decoder.forward({&request, 1}).at(0).readouts;
+  const auto readouts = decoder.run({&request, 1}).at(0).readouts;
   double sum = 0;
   for (std::size_t i = 0; i < item.size(); ++i)
     sum += log_softmax(readouts[i])[static_cast<std::size_t>(item[i])];

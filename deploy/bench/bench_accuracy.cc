@@ -72,12 +72,10 @@ void check_fits(const AccuracyEvent& event, const PutUser& user, const kernels::
 
 AccuracyData read_accuracy_data(const std::filesystem::path& model, const std::filesystem::path& data,
                                 std::size_t history_items) {
-  const kernels::DecoderConfig config = kernels::read_decoder_config(model);
-  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, config);
+  const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(model));
+  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, limits);
   const auto first = vocabulary.find("<bos>");
   if (!first) throw ImportError(model.string() + ": no token <bos>; expected a vocab.json that names it");
-  const kernels::PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
-                                   static_cast<std::int32_t>(config.positions_max)};
   const Catalog catalog = read_catalog(data, vocabulary, limits);
   AccuracyData read{make_trie(catalog), {}};
   const std::vector<PutUser> users = read_users(data, HistoryPart::all);

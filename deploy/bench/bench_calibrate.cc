@@ -42,31 +42,28 @@ struct FreeBytes {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
 
-// A decoder and the cached tokens that its passes reuse: a pass that reuses fewer takes the first pages.
+// An executor and the cached tokens that its passes reuse: a pass that reuses fewer takes the first pages.
 class PassTimer {
  public:
   PassTimer(const CalibrationModel& model, const CalibrationSetup& setup, std::uint32_t reused_most)
-      : cores_(setup.cores) {
-    kernels::DecoderOptions options;
-    options.kv = setup.kv;
-    options.weights = setup.weights;
-    options.cores = setup.cores;
-    decoder_ = kernels::make_cpu_decoder(model.load(), options);
+      : cores_(setup.cores),
+        vocabulary_(static_cast<std::uint32_t>(model.limits.vocabulary)),
+        executor_(model.load()) {
     if (reused_most > 0) keep_history(reused_most);
   }
 
   double least_seconds(const CalibrationPass& pass, std::uint32_t rounds) {
-    const kernels::Plan plan = plan_of(pass, decoder_->config().vocabulary);
+    const kernels::Plan plan = plan_of(pass, vocabulary_);
     kernels::Request request{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
     if (pass.reused > 0) {
-      const auto pages = static_cast<std::ptrdiff_t>(decoder_->layout().pages_for(pass.reused));
+      const auto pages = static_cast<std::ptrdiff_t>(executor_->layout().pages_for(pass.reused));
       request.kv[0] = {Source::cached, {pages_.begin(), pages_.begin() + pages}};
     }
-    decoder_->forward({&request, 1}, logits_);
+    executor_->run({&request, 1}, replies_);
     double least = INFINITY, all = 0;
     for (std::uint32_t round = 0; round < rounds || all < pass_seconds_least; ++round) {
       const double start = seconds_now(cores_);
-      decoder_->forward({&request, 1}, logits_);
+      executor_->run({&request, 1}, replies_);
       const double seconds = seconds_now(cores_) - start;
       least = std::min(least, seconds);
       all += seconds;
@@ -76,36 +73,37 @@ class PassTimer {
 
  private:
   void keep_history(std::uint32_t tokens) {
-    const kernels::KvLayout& layout = decoder_->layout();
+    const kernels::PageLayout& layout = executor_->layout();
     const std::size_t pages = layout.pages_for(tokens);
     bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(64, pages * layout.page_bytes())));
     if (!bytes_) throw std::bad_alloc();
     for (std::size_t i = 0; i < pages; ++i) pages_.push_back(bytes_.get() + i * layout.page_bytes());
-    kernels::Plan plan = plan_of({1, tokens, 0, false}, decoder_->config().vocabulary);
+    kernels::Plan plan = plan_of({1, tokens, 0, false}, vocabulary_);
     plan.readouts.clear();
     const kernels::Request keep{&plan, {{Source::compute, pages_}}};
-    decoder_->forward({&keep, 1}, logits_);
+    executor_->run({&keep, 1}, replies_);
   }
 
-  std::uint32_t cores_;
-  std::unique_ptr<kernels::Decoder> decoder_;
+  std::uint32_t cores_, vocabulary_;
+  std::unique_ptr<kernels::Executor> executor_;
   std::unique_ptr<std::byte, FreeBytes> bytes_;
   std::vector<std::byte*> pages_;
-  std::vector<kernels::Logits> logits_;
+  std::vector<kernels::Reply> replies_;
 };
 
 // All passes of all models, not timed yet.
-std::vector<std::vector<CalibrationRow>> rows_of(const std::vector<CalibrationModel>& models,
-                                                 const CalibrationSetup& setup) {
+std::vector<std::vector<CalibrationRow>> rows_of(const std::vector<CalibrationModel>& models) {
   std::vector<std::vector<CalibrationRow>> rows;
   for (const CalibrationModel& model : models) {
-    if (model.config.positions_max < positions_least)
-      throw std::invalid_argument(model.name + " has " + std::to_string(model.config.positions_max) +
+    const auto positions = static_cast<std::uint32_t>(model.limits.positions_max);
+    if (positions < positions_least)
+      throw std::invalid_argument(model.name + " has " + std::to_string(positions) +
                                   " positions; expected at least " + std::to_string(positions_least));
-    ModelShape shape = cost_shape(model.config, setup.weights, setup.kv, score_rows);
+    ModelShape shape = model.shape;
     shape.name = model.name;
+    shape.rows_read = score_rows;
     rows.emplace_back();
-    for (const CalibrationPass& pass : calibration_passes(model.config.positions_max))
+    for (const CalibrationPass& pass : calibration_passes(positions))
       rows.back().push_back({pass, {shape, work_of(pass), 0}, 0});
   }
   return rows;
@@ -184,7 +182,7 @@ placement::DeviceProfile measure_machine(std::uint32_t cores) {
 
 Calibration calibrate(const std::vector<CalibrationModel>& models, const CalibrationSetup& setup,
                       const std::function<void(std::uint64_t)>& progress) {
-  std::vector<std::vector<CalibrationRow>> rows = rows_of(models, setup);
+  std::vector<std::vector<CalibrationRow>> rows = rows_of(models);
   std::optional<OnOneCore> pinned;
   if (setup.cores == 1) pinned.emplace();
   const placement::DeviceProfile machine = measure_machine(setup.cores);

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/box/cost_shape.h"
-#include "kernels/decoder/decoder.h"
+#include "kernels/executor/executor.h"
 #include "placement/cost/cost_fit.h"
 
 namespace troupe::deploy {
@@ -31,15 +30,14 @@ placement::DeviceProfile measure_machine(std::uint32_t cores);
 
 struct CalibrationSetup {
   std::uint32_t cores = 1, rounds = 3;
-  kernels::WeightFormat weights = kernels::WeightFormat::f32;
-  kernels::KvFormat kv = kernels::KvFormat::f32;
 };
 
-// A model whose passes are timed. `name` is for people.
+// A model whose passes are timed, of any family. `name` is for people.
 struct CalibrationModel {
   std::string name;
-  kernels::DecoderConfig config;
-  std::function<kernels::DecoderModel()> load;
+  kernels::PlanLimits limits;
+  placement::ModelShape shape;
+  std::function<std::unique_ptr<kernels::Executor>()> load;
 };
 
 struct CalibrationRow {

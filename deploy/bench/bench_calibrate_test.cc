@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "deploy/bench/bench_engine.h"
+#include "deploy/box/cost_shape.h"
 #include "placement/cost/device_profiles.h"
 
 using namespace troupe;
@@ -19,7 +20,9 @@ CalibrationModel micro(std::uint32_t positions) {
   config.head_dim = 32;
   config.vocabulary = 300;
   config.positions_max = positions;
-  return {"micro", config, [config] { return kernels::random_decoder(config, 3); }};
+  return {"micro", plan_limits(config),
+          cost_shape(config, kernels::WeightFormat::f32, kernels::KvFormat::f32, 1),
+          [config] { return kernels::make_cpu_decoder(kernels::random_decoder(config, 3), {}); }};
 }
 
 }  // namespace
@@ -95,7 +98,7 @@ TEST_SUITE("bench calibrate") {
 
   TEST_CASE("a model with too few positions is refused before anything is timed") {
     CalibrationModel model = micro(100);
-    model.load = []() -> kernels::DecoderModel { throw std::logic_error("loaded"); };
+    model.load = []() -> std::unique_ptr<kernels::Executor> { throw std::logic_error("loaded"); };
     CHECK_THROWS_WITH_AS(calibrate({model}, {}, [](std::uint64_t) {}),
                          "micro has 100 positions; expected at least 512", std::invalid_argument);
   }

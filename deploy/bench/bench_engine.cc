@@ -179,7 +179,7 @@ double median(std::vector<double> values) {
 
 // The pages of one segment.
 struct EngineBench::Pages {
-  Pages(const kernels::KvLayout& layout, std::size_t tokens)
+  Pages(const kernels::PageLayout& layout, std::size_t tokens)
       : bytes(static_cast<std::byte*>(std::aligned_alloc(64, layout.page_bytes() * layout.pages_for(tokens))),
               &std::free) {
     if (!bytes) throw std::bad_alloc();
@@ -196,19 +196,19 @@ struct EngineBench::Prepared {
   WorkloadPlan work;
   std::optional<Pages> history;
   kernels::Request request;
-  std::vector<kernels::Logits> logits;
+  std::vector<kernels::Reply> logits;
 };
 
-EngineBench::EngineBench(const EngineShape& shape, const EngineSetup& setup) : setup_(setup) {
-  const kernels::DecoderConfig config = shape_config(shape, kernels::Family::qwen2);
-  memory_.weight_bytes = parameters(config) * sizeof(float);
+EngineBench::EngineBench(const EngineShape& shape, const EngineSetup& setup)
+    : setup_(setup), config_(shape_config(shape, kernels::Family::qwen2)) {
+  memory_.weight_bytes = parameters(config_) * sizeof(float);
   const std::uint64_t before = resident_bytes();
   kernels::DecoderOptions options;
   options.page_tokens = setup.page_tokens;
   options.kv = setup.kv;
   options.weights = setup.weights;
   options.cores = setup.threads;
-  decoder_ = kernels::make_cpu_decoder(kernels::random_decoder(config, setup.seed), options);
+  decoder_ = kernels::make_cpu_decoder(kernels::random_decoder(config_, setup.seed), options);
   const std::uint64_t after = resident_bytes();
   memory_.resident_bytes = after - std::min(before, after);
 }
@@ -220,7 +220,7 @@ EngineBench::Prepared& EngineBench::prepare(Workload workload) {
     if (known->workload == workload) return *known;
   auto made = std::make_unique<Prepared>();
   made->workload = workload;
-  made->work = make_workload(workload, decoder_->config().vocabulary, setup_.seed);
+  made->work = make_workload(workload, config_.vocabulary, setup_.seed);
   const Plan& plan = made->work.plan;
   made->request.plan = &plan;
   made->request.kv.resize(plan.segments.size());
@@ -228,10 +228,10 @@ EngineBench::Prepared& EngineBench::prepare(Workload workload) {
     made->history.emplace(decoder_->layout(), plan.segments[0].tokens.size());
     const Plan alone{{plan.segments[0]}, {}};
     const kernels::Request keep{&alone, {{kernels::Source::compute, made->history->addresses}}};
-    decoder_->forward({&keep, 1}, made->logits);
+    decoder_->run({&keep, 1}, made->logits);
     made->request.kv[0] = {kernels::Source::cached, made->history->addresses};
   }
-  decoder_->forward({&made->request, 1}, made->logits);
+  decoder_->run({&made->request, 1}, made->logits);
   prepared_.push_back(std::move(made));
   return *prepared_.back();
 }
@@ -243,7 +243,7 @@ std::vector<EngineRound> EngineBench::measure(Workload workload, std::uint32_t r
     const double fma_before = kernels::fma_rate_together(setup_.threads);
     decoder_->measure(&round.times);
     const double wall = seconds_of(CLOCK_MONOTONIC), cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    decoder_->forward({&prepared.request, 1}, prepared.logits);
+    decoder_->run({&prepared.request, 1}, prepared.logits);
     round.cpu_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     round.wall_seconds = seconds_of(CLOCK_MONOTONIC) - wall;
     decoder_->measure(nullptr);

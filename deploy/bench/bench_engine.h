@@ -62,7 +62,7 @@ struct EngineSetup {
 struct EngineRound {
   double cpu_seconds = 0, wall_seconds = 0;
   double fma_rate = 0;  // operations per CPU-second and thread: mean of the samples before and after
-  kernels::ForwardTimes times;
+  kernels::PassTimes times;
 };
 
 struct EngineMemory {
@@ -79,7 +79,7 @@ class EngineBench {
   // One untimed pass at a workload's first call, then `rounds` timed ones.
   std::vector<EngineRound> measure(Workload workload, std::uint32_t rounds);
   const EngineMemory& memory() const { return memory_; }
-  const kernels::DecoderConfig& config() const { return decoder_->config(); }
+  const kernels::DecoderConfig& config() const { return config_; }
 
  private:
   struct Pages;
@@ -87,7 +87,8 @@ class EngineBench {
   Prepared& prepare(Workload workload);
 
   const EngineSetup setup_;
-  std::unique_ptr<kernels::Decoder> decoder_;
+  const kernels::DecoderConfig config_;
+  std::unique_ptr<kernels::Executor> decoder_;
   EngineMemory memory_;
   std::vector<std::unique_ptr<Prepared>> prepared_;
 };

@@ -50,9 +50,9 @@ Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanV
       .plan;
 }
 
-std::vector<float> run_plan(kernels::Decoder& decoder, const Plan& plan) {
+std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan) {
   const kernels::Request request{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
-  return decoder.forward({&request, 1}).at(0).readouts.at(0);
+  return decoder.run({&request, 1}).at(0).readouts.at(0);
 }
 
 EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth) {
@@ -69,13 +69,11 @@ EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth) {
 
 RankEvents read_rank_events(const std::filesystem::path& model, const std::filesystem::path& data,
                             const std::filesystem::path& evaluation) {
-  const kernels::DecoderConfig config = kernels::read_decoder_config(model);
-  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, config);
-  RankEvents events{.form = read_prompt_form(model, std::nullopt, config, vocabulary)};
+  const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(model));
+  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, limits);
+  RankEvents events{.form = read_prompt_form(model, std::nullopt, limits, vocabulary)};
   std::map<std::string, PutItem> catalog;
   for (PutItem& item : read_items(data, vocabulary)) catalog[item.item] = std::move(item);
-  const kernels::PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
-                                   static_cast<std::int32_t>(config.positions_max)};
   for (const EvaluationRow& row : read_evaluation(evaluation.empty() ? model / "eval.tsv.gz" : evaluation)) {
     events.list.push_back(make_event(events.form, catalog, row));
     for (const router::PlanKind& kind : router::plan_kinds()) {

@@ -39,7 +39,7 @@ struct RankEvents {
 Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanVariant& variant);
 
 // Logits of the items, in their order: all is computed in one pass.
-std::vector<float> run_plan(kernels::Decoder& decoder, const Plan& plan);
+std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan);
 
 // The true item's place among the candidates (ties count against it), and how probable it is among them.
 EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth);

@@ -25,7 +25,7 @@ kernels::DecoderConfig small_decoder() {
   return config;
 }
 
-std::unique_ptr<kernels::Decoder> decoder() {
+std::unique_ptr<kernels::Executor> decoder() {
   return kernels::make_cpu_decoder(kernels::random_decoder(small_decoder(), 3), kernels::DecoderOptions{});
 }
 

@@ -120,11 +120,9 @@ double BenchMemory::item_share(const std::string& policy) const {
 
 BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
   const std::string model = required_text(config, "model.directory");
-  const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
-  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, shape);
-  const kernels::KvLayout layout =
-      kernels::kv_layout(shape, static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
-                         kernels::find_kv_format(config.text("pool.kv_format")).value());
+  const ModelFacts facts = family_of(bench.families, model).describe(model, config);
+  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, facts.limits);
+  const kernels::PageLayout& layout = facts.layout;
   BenchMemory memory;
   std::map<std::string, std::size_t> tokens_of;
   for (const PutItem& item : read_items(bench.data, vocabulary)) {
@@ -132,8 +130,9 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
     memory.item_bytes += layout.pages_for(item.tokens.size()) * layout.page_bytes();
   }
   for (const std::uint64_t tokens : profile_tokens(bench, tokens_of))
-    memory.user_bytes +=
-        layout.pages_for(std::min<std::size_t>(1 + tokens, shape.positions_max)) * layout.page_bytes();
+    memory.user_bytes += layout.pages_for(std::min<std::size_t>(
+                             1 + tokens, static_cast<std::size_t>(facts.limits.positions_max))) *
+                         layout.page_bytes();
   memory.item_bytes += 16 * layout.page_bytes();  // the system block
   memory.pool_bytes = std::max(memory.item_bytes + memory.user_bytes / 4, pool_bytes_min);
   return memory;
@@ -143,7 +142,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
                         const std::string& policy) {
   const TemporaryFolder folder;
   const Config config = config_for(base, memory, policy, folder.path);
-  Box box(config);
+  Box box(config, {}, nullptr, bench.families);
   box.features().import_items(read_items(bench.data, box.vocabulary()));
   std::optional<TraceQuestions> trace;
   Questions questions;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deploy/bench/bench_client.h"
+#include "deploy/box/families.h"
 #include "deploy/data/workload.h"
 #include "runtime/settings/config.h"
 
@@ -24,6 +25,7 @@ struct BenchRank {
   std::uint64_t requests_max = 0;  // 0: all
   double speed = 0;                // open loop, the trace's times so much shorter; 0: closed loop
   bool profile = false;            // the CPU time of the requests by room
+  Families families = all_families();
 };
 
 // How much key-value memory: so that the item blocks fit and not all users do. With item bytes I (the whole

@@ -12,6 +12,7 @@
 #include "deploy/box/cost_shape.h"
 #include "deploy/box/engine.h"
 #include "deploy/box/item_places.h"
+#include "deploy/box/model_versions.h"
 #include "deploy/box/prompt_file.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
@@ -44,7 +45,7 @@ std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
   return store_lanes + (config.pulls ? static_cast<std::uint32_t>(config.pulls_running_max) : 0);
 }
 
-std::size_t pages_of(const Config& config, const kernels::KvLayout& layout) {
+std::size_t pages_of(const Config& config, const kernels::PageLayout& layout) {
   const auto memory = static_cast<std::size_t>(config.size_bytes("pool.memory"));
   const std::size_t pages = std::min<std::size_t>(memory / layout.page_bytes(), 0xFFFF'FFFF);
   if (pages == 0)
@@ -99,30 +100,30 @@ std::string required_text(const Config& config, const char* knob) {
   return config.text(knob);
 }
 
-Box::Box(Config config, Place place, MetricRegistry* metrics)
+Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& families)
     : config_(std::move(config)),
       place_(std::move(place)),
       metrics_(metrics),
+      families_(families),
       executors_(executors_of(config_)) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config_, "model.directory");
-  kernels::DecoderModel loaded = kernels::read_decoder(directory);
-  model_ = loaded.config;
-  vocabulary_ = read_vocabulary_if_any(directory, model_);
+  const Family& family = family_of(families_, directory);
+  model_ = family.describe(directory, config_);
+  OpenedModel opened = family.open(directory, config_);
+  vocabulary_ = read_vocabulary_if_any(directory, model_.limits);
   const std::string& prompt = config_.text("model.prompt");
   prompt_ = read_prompt_form(directory,
                              prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
-                             model_, vocabulary_);
-  const kernels::DecoderOptions options = decoder_options(config_);
-  layout_ = kernels::kv_layout(model_, options.page_tokens, options.kv);
-  names_ = {loaded.version, layout_version(config_)};
+                             model_.limits, vocabulary_);
+  names_ = {opened.version, layout_version(config_)};
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   const bool keeps_features = place_.router && !features_in_redis(config_);
   if (place_.routers.size() > 1 && keeps_features)
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
   open_store(folder, keeps_features);
-  if (place_.worker) open_worker(std::move(loaded));
+  if (place_.worker) open_worker(std::move(opened));
   coordination_ = make_coordination(config_, place_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
   if (place_.worker) open_transport();
@@ -142,13 +143,14 @@ void Box::open_store(const std::filesystem::path& folder, bool keeps_features) {
   }
 }
 
-void Box::open_worker(kernels::DecoderModel model) {
-  arena_ = make_arena(layout_.page_bytes(), pages_of(config_, layout_));
+void Box::open_worker(OpenedModel model) {
+  arena_ = make_arena(model_.layout.page_bytes(), pages_of(config_, model_.layout));
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  Engine engine = open_engine(config_, std::move(model));
-  compute_ = std::make_unique<actors::ComputePort>(std::move(engine.decoder), names_.model_version, *arena_,
-                                                   executors_, engine.make_pages);
+  Engine engine = model.engine();
+  compute_ = std::make_unique<actors::ComputePort>(std::move(engine.executor), names_.model_version, *arena_,
+                                                   executors_, engine.make_pages,
+                                                   version_loader(families_, config_));
 }
 
 void Box::open_transport() {
@@ -163,7 +165,7 @@ void Box::open_transport() {
 
 void Box::open_router() {
   features_ = open_features(
-      config_, store_.get(), feature_limits(config_, model_), router_lanes,
+      config_, store_.get(), feature_limits(config_, model_.limits), router_lanes,
       [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) { return names.item(tokens); });
   router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
 }
@@ -214,12 +216,11 @@ std::unique_ptr<Core> Box::make_router() const {
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};
-  c.coordinate = place_.routers.size() > 1;
+  c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();
   c.precompute.on = config_.boolean("pool.precompute_items");
   c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);
-  const kernels::DecoderOptions options = decoder_options(config_);
-  const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
+  const placement::ModelShape& shape = model_.shape;
   c.costs = placement::unit_costs(shape);
   c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
   c.pull_share = config_.real("router.pull_share");
@@ -247,12 +248,12 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.cache_metas = place_.cache_metas;
   c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   c.pool.pages = static_cast<std::uint32_t>(arena_->pages());
-  c.pool.page_tokens = layout_.page_tokens;
+  c.pool.page_tokens = model_.layout.page_tokens;
   c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
   c.pool.user_pages = c.pool.pages - c.pool.item_pages;
   c.store = config_.boolean("pool.store_item_blocks");
   c.pulls = transport_ != nullptr;
-  c.token_bytes = static_cast<double>(layout_.token_bytes());
+  c.token_bytes = static_cast<double>(model_.layout.token_bytes());
   return c;
 }
 
@@ -266,8 +267,7 @@ std::unique_ptr<Core> Box::make_inference_worker() const {
   c.lanes = executors_;
   c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
   c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));
-  const kernels::DecoderOptions options = decoder_options(config_);
-  const placement::ModelShape shape = cost_shape(model_, options.weights, options.kv, 1);
+  const placement::ModelShape& shape = model_.shape;
   const std::string& device = config_.text("router.device");
   c.costs = placement::unit_costs(shape);
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "deploy/box/coordinating_port.h"
+#include "deploy/box/families.h"
 #include "deploy/box/features.h"
 #include "deploy/box/pulling_port.h"
 #include "deploy/data/dataset.h"
 #include "kernels/checkpoint/vocabulary.h"
-#include "kernels/decoder/decoder.h"
 #include "router/request/block_names.h"
 #include "runtime/hard_state/file_coordination.h"
 #include "runtime/host/host.h"
@@ -46,7 +46,8 @@ class Box {
   // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
   // `metrics` outlives it; only a node that pulls from others needs it.
-  explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr);
+  explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr,
+               const Families& families = all_families());
   ~Box();
 
   // Puts its actors on the host. Once. The box outlives the host's stop().
@@ -62,16 +63,14 @@ class Box {
   const std::string& store_damage() const { return store_damage_; }
   std::uint64_t items() const { return features_->items(); }
   FeatureStore& features() { return *features_; }  // of a node with a router
-  const kernels::DecoderConfig& model() const { return model_; }
   const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
   const router::PromptForm& prompt() const { return prompt_; }
-  const kernels::KvLayout& layout() const { return layout_; }
   std::uint32_t executors() const { return executors_; }
   std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
 
  private:
   void open_store(const std::filesystem::path& folder, bool keeps_features);
-  void open_worker(kernels::DecoderModel model);
+  void open_worker(OpenedModel model);
   void open_transport();
   void open_router();
   void add_worker_to(Host& host);
@@ -84,11 +83,11 @@ class Box {
   const Config config_;
   const Place place_;
   MetricRegistry* const metrics_;
-  kernels::DecoderConfig model_;
+  const Families families_;
+  ModelFacts model_;
   NameContext names_;
   kernels::Vocabulary vocabulary_;
   router::PromptForm prompt_;
-  kernels::KvLayout layout_;
   std::uint32_t executors_ = 1;
   std::unique_ptr<Store> store_;
   std::string store_damage_;

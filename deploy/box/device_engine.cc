@@ -105,14 +105,13 @@ Engine open_device_engine(const DeviceChoice& choice, const Config& config, kern
   check_device(choice);
   const cuda::CudaDecoderOptions options = options_of(choice, config);
   check_model(choice, config, model.config, options);
-  const kernels::KvLayout layout = kernels::kv_layout(model.config, options.page_tokens, options.kv);
   Engine engine;
-  engine.decoder = opened(choice, [&] { return cuda::make_cuda_decoder(std::move(model), options); });
+  engine.executor = opened(choice, [&] { return cuda::make_cuda_decoder(std::move(model), options); });
   engine.make_pages = [=](PageArena& arena, std::uint32_t lanes) {
     return opened(choice, [&] {
       cuda::use_device(choice.number);
-      return std::make_unique<actors::DevicePages>(arena, layout, choice.number, device_pages(config, arena),
-                                                   lanes, config.boolean("pool.verify_on_read"));
+      return std::make_unique<actors::DevicePages>(arena, choice.number, device_pages(config, arena), lanes,
+                                                   config.boolean("pool.verify_on_read"));
     });
   };
   return engine;

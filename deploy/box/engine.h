@@ -28,10 +28,10 @@ std::string layout_version(const Config& config);
 std::uint32_t executors_of(const Config& config);
 
 struct Engine {
-  std::unique_ptr<kernels::Decoder> decoder;
+  std::unique_ptr<kernels::Executor> executor;
   actors::ComputePort::MakePages make_pages;
 };
-// Throws ConfigError if there is no such device, or if it cannot run this model as configured.
+// Of a decoder. Throws ConfigError if there is no such device, or if it cannot run this model as configured.
 Engine open_engine(const Config& config, kernels::DecoderModel model);
 
 }  // namespace troupe::deploy

@@ -10,10 +10,10 @@
 
 namespace troupe::deploy {
 
-FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model) {
+FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& model) {
   FeatureLimits limits;
-  limits.vocabulary = static_cast<std::int32_t>(model.vocabulary);
-  limits.item_tokens_max = model.positions_max;
+  limits.vocabulary = model.vocabulary;
+  limits.item_tokens_max = static_cast<std::uint32_t>(model.positions_max);
   limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
   return limits;
 }

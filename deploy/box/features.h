@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/decoder/decoder.h"
+#include "kernels/base/plan.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/settings/config.h"
 #include "runtime/store/store.h"
@@ -12,7 +12,7 @@
 
 namespace troupe::deploy {
 
-FeatureLimits feature_limits(const Config& config, const kernels::DecoderConfig& model);
+FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& model);
 bool features_in_redis(const Config& config);
 
 // `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. Throws

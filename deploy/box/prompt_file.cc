@@ -26,7 +26,7 @@ json read_json(const std::filesystem::path& file) {
 }
 
 std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
-                              const kernels::DecoderConfig& config, const kernels::Vocabulary& vocabulary) {
+                              const kernels::PlanLimits& limits, const kernels::Vocabulary& vocabulary) {
   const auto list = form.find(key);
   if (list == form.end() || !list->is_array())
     throw LoadError(where + ": " + key + " is missing or no list; expected token names or ids");
@@ -35,11 +35,11 @@ std::vector<Token> token_list(const json& form, const char* key, const std::stri
     std::optional<Token> token;
     if (entry.is_string()) token = vocabulary.find(entry.get<std::string>());
     if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 &&
-        entry.get<std::int64_t>() < config.vocabulary)
+        entry.get<std::int64_t>() < limits.vocabulary)
       token = entry.get<Token>();
     if (!token)
       throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
-                      "; expected a token of vocab.json or an id below " + std::to_string(config.vocabulary));
+                      "; expected a token of vocab.json or an id below " + std::to_string(limits.vocabulary));
     tokens.push_back(*token);
   }
   return tokens;
@@ -49,7 +49,7 @@ std::vector<Token> token_list(const json& form, const char* key, const std::stri
 
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
-                                    const kernels::DecoderConfig& config,
+                                    const kernels::PlanLimits& limits,
                                     const kernels::Vocabulary& vocabulary) {
   const std::filesystem::path own = model_directory / "prompt.json";
   const bool from_file = file || std::filesystem::exists(own);
@@ -61,27 +61,27 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
     if (!known.contains(key))
       throw LoadError(where + ": unknown key " + key + "; expected system, user, instruction, discriminant");
   router::PromptForm prompt;
-  prompt.system = token_list(form, "system", where, config, vocabulary);
-  prompt.user = token_list(form, "user", where, config, vocabulary);
-  prompt.instruction = token_list(form, "instruction", where, config, vocabulary);
-  prompt.discriminant = token_list(form, "discriminant", where, config, vocabulary);
+  prompt.system = token_list(form, "system", where, limits, vocabulary);
+  prompt.user = token_list(form, "user", where, limits, vocabulary);
+  prompt.instruction = token_list(form, "instruction", where, limits, vocabulary);
+  prompt.discriminant = token_list(form, "discriminant", where, limits, vocabulary);
   if (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty())
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
   const std::size_t tokens =
       prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
-  if (tokens >= config.positions_max)
+  if (tokens >= static_cast<std::size_t>(limits.positions_max))
     throw LoadError(where + ": the form has " + std::to_string(tokens) +
                     " tokens; expected some room for items within the model's " +
-                    std::to_string(config.positions_max) + " positions");
-  prompt.positions_max = config.positions_max;
-  prompt.vocabulary = config.vocabulary;
+                    std::to_string(limits.positions_max) + " positions");
+  prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
+  prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
   return prompt;
 }
 
 kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,
-                                           const kernels::DecoderConfig& config) {
+                                           const kernels::PlanLimits& limits) {
   if (!std::filesystem::exists(model_directory / "vocab.json")) return {};
-  return kernels::read_vocabulary(model_directory, config.vocabulary);
+  return kernels::read_vocabulary(model_directory, static_cast<std::uint32_t>(limits.vocabulary));
 }
 
 }  // namespace troupe::deploy

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "kernels/checkpoint/model.h"
+#include "kernels/base/plan.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "router/request/prompt.h"
 
@@ -15,11 +15,11 @@ namespace troupe::deploy {
 // the vocabulary has its names. Throws kernels::LoadError.
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
-                                    const kernels::DecoderConfig& config,
+                                    const kernels::PlanLimits& limits,
                                     const kernels::Vocabulary& vocabulary);
 
 // The model directory's vocab.json; empty where there is none (then catalogs hold token ids, not names).
 kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,
-                                           const kernels::DecoderConfig& config);
+                                           const kernels::PlanLimits& limits);
 
 }  // namespace troupe::deploy

@@ -16,10 +16,8 @@ struct Directory : TestFolder {
     if (!prompt.empty()) write("prompt.json", prompt);
   }
   router::PromptForm read() const {
-    kernels::DecoderConfig config;
-    config.vocabulary = 10;
-    config.positions_max = 8;
-    return read_prompt_form(path(), std::nullopt, config, read_vocabulary_if_any(path(), config));
+    const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8};
+    return read_prompt_form(path(), std::nullopt, limits, read_vocabulary_if_any(path(), limits));
   }
   std::string error() const {
     try {

@@ -6,6 +6,8 @@
 
 #include "deploy/bench/bench_calibrate.h"
 #include "deploy/bench/bench_engine.h"
+#include "deploy/box/cost_shape.h"
+#include "deploy/box/families.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
@@ -24,13 +26,25 @@ struct CalibrateOptions {
 
 // Two random ones, of different layers and widths, tell launches from missing saturation.
 std::vector<CalibrationModel> models_of(const CalibrateOptions& options) {
-  if (!options.model.empty())
-    return {{options.model, kernels::read_decoder_config(options.model),
-             [directory = options.model] { return kernels::read_decoder(directory); }}};
+  Config config;
+  config.set("model.weights", options.weights);
+  config.set("pool.kv_format", options.kv);
+  config.set("inference.cores", std::to_string(options.cores));
+  config.set("inference.executors", "1");
+  if (!options.model.empty()) {
+    const Family& family = family_of(all_families(), options.model);
+    const ModelFacts facts = family.describe(options.model, config);
+    return {{options.model, facts.limits, facts.shape, [&family, config, directory = options.model] {
+               return family.open(directory, config).engine().executor;
+             }}};
+  }
   std::vector<CalibrationModel> models;
+  const kernels::DecoderOptions formats = decoder_options(config);
   for (const char* name : {"tiny", "small"}) {
-    const kernels::DecoderConfig config = shape_config(find_shape(name), kernels::Family::qwen2);
-    models.push_back({name, config, [config] { return kernels::random_decoder(config, 7); }});
+    const kernels::DecoderConfig shape = shape_config(find_shape(name), kernels::Family::qwen2);
+    models.push_back(
+        {name, plan_limits(shape), cost_shape(shape, formats.weights, formats.kv, 1),
+         [shape, formats] { return kernels::make_cpu_decoder(kernels::random_decoder(shape, 7), formats); }});
   }
   return models;
 }
@@ -113,9 +127,7 @@ int run_bench_calibrate(const CalibrateOptions& options) {
   check_name(options.name);
   check_output(options.out);
   check_output(options.json);
-  CalibrationSetup setup{options.cores, options.rounds};
-  setup.weights = kernels::find_weight_format(options.weights).value();
-  setup.kv = kernels::find_kv_format(options.kv).value();
+  const CalibrationSetup setup{options.cores, options.rounds};
   Calibration calibration;
   {
     Progress progress("timing passes", 100);

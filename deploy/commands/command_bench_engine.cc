@@ -23,15 +23,15 @@ using nlohmann::json;
 
 struct Part {
   const char* name;
-  double kernels::ForwardTimes::*seconds;
+  double kernels::PassTimes::*seconds;
 };
-constexpr std::array<Part, 7> parts{{{"linear", &kernels::ForwardTimes::linear},
-                                     {"attention", &kernels::ForwardTimes::attention},
-                                     {"readout", &kernels::ForwardTimes::readout},
-                                     {"elementwise", &kernels::ForwardTimes::elementwise},
-                                     {"keys_values", &kernels::ForwardTimes::keys_values},
-                                     {"embedding", &kernels::ForwardTimes::embedding},
-                                     {"planning", &kernels::ForwardTimes::planning}}};
+constexpr std::array<Part, 7> parts{{{"linear", &kernels::PassTimes::linear},
+                                     {"attention", &kernels::PassTimes::attention},
+                                     {"readout", &kernels::PassTimes::readout},
+                                     {"elementwise", &kernels::PassTimes::elementwise},
+                                     {"keys_values", &kernels::PassTimes::keys_values},
+                                     {"embedding", &kernels::PassTimes::embedding},
+                                     {"planning", &kernels::PassTimes::planning}}};
 
 // Troupe on one workload: medians over the rounds, and the best of them.
 struct Figures {

@@ -64,8 +64,8 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   std::size_t users = 0;
   for (const Visit& visit : bench.visits) users = std::max(users, visit.user + 1);
   if (!options.profile_tokens.empty()) {
-    const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
-    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
+    const kernels::PlanLimits limits = family_of(bench.families, model).describe(model, config).limits;
+    const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, limits));
     const std::size_t item_tokens = items.empty() ? 0 : items.front().tokens.size();
     if (item_tokens == 0) throw ImportError("the catalog has no items; expected items with tokens");
     expand_histories(bench.rows, parse_profile_tokens(options.profile_tokens), item_tokens, options.seed);

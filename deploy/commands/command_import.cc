@@ -33,13 +33,13 @@ Config config_of(const ImportOptions& options) {
 int run_import(const ImportOptions& options) {
   const Config config = config_of(options);
   const std::string model = required_text(config, "model.directory");
-  const kernels::DecoderConfig shape = kernels::read_decoder_config(model);
-  const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, shape));
+  const kernels::PlanLimits limits = family_of(all_families(), model).describe(model, config).limits;
+  const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, limits));
   const std::vector<PutUser> users = read_users(options.data, history_parts.at(options.history));
   const bool in_redis = features_in_redis(config);
   const std::string place = in_redis ? "the Redis of features.store" : required_text(config, "node.data_dir");
   const std::unique_ptr<Store> folder = in_redis ? nullptr : std::make_unique<Store>(place);
-  const auto features = open_features(config, folder.get(), feature_limits(config, shape), 1,
+  const auto features = open_features(config, folder.get(), feature_limits(config, limits), 1,
                                       [](auto) { return BlockName{}; });  // nothing asks for names
   features->import_items(items);
   features->import_users(users);

@@ -48,20 +48,19 @@ void print_table(const std::vector<float>& logits, std::size_t top) {
 int run_logits(const LogitsOptions& options) {
   kernels::DecoderModel model = kernels::read_decoder(options.model);
   const std::string version = model.version;
-  const std::unique_ptr<kernels::Decoder> decoder =
+  const std::unique_ptr<kernels::Executor> decoder =
       kernels::make_cpu_decoder(std::move(model), {.page_tokens = 16});
-  const kernels::DecoderConfig& config = decoder->config();
+  const kernels::PlanLimits limits = decoder->limits();
   kernels::Plan plan;
   plan.segments.push_back({kernels::SegmentKind::user, parse_tokens(options.tokens), 0, {}});
-  std::vector<kernels::Token> rows(config.vocabulary);
+  std::vector<kernels::Token> rows(static_cast<std::size_t>(limits.vocabulary));
   std::iota(rows.begin(), rows.end(), 0);
   const auto last = static_cast<std::uint32_t>(plan.segments[0].tokens.size() - 1);
   plan.readouts.push_back({0, last, std::move(rows)});
-  const std::string fault = find_fault(
-      plan, {static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)});
+  const std::string fault = find_fault(plan, limits);
   if (!fault.empty()) throw std::invalid_argument("--tokens: " + fault);
   const kernels::Request request{&plan, {{}}};
-  const std::vector<float> logits = decoder->forward({&request, 1}).at(0).readouts.at(0);
+  const std::vector<float> logits = decoder->run({&request, 1}).at(0).readouts.at(0);
   if (options.json.empty()) {
     print_table(logits, options.top);
     return 0;

@@ -47,9 +47,9 @@ int run_make_model(const MakeModelOptions& options) {
   write_decoder(kernels::random_decoder(config, options.seed), folder, formats.at(options.stored_as),
                 options.shards);
   write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
-  const kernels::DecoderConfig written = kernels::read_decoder_config(folder);
-  read_prompt_form(folder, std::nullopt, written,
-                   read_vocabulary_if_any(folder, written));  // it can be served
+  const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(folder));
+  read_prompt_form(folder, std::nullopt, limits,
+                   read_vocabulary_if_any(folder, limits));  // it can be served
   std::cout << options.out << ": " << options.family << ", " << config.layers << " layers of "
             << config.hidden << ", vocabulary " << config.vocabulary << ", stored as " << options.stored_as
             << ". Try:\n  troupe logits --model " << options.out

@@ -15,17 +15,8 @@ bool is_page(const std::byte* page) {
 
 }  // namespace
 
-std::size_t computed_tokens(const Request& request) {
-  std::size_t tokens = 0;
-  for (std::size_t s = 0; s < request.kv.size(); ++s) {
-    if (request.kv[s].source == Source::compute) tokens += request.plan->segments[s].tokens.size();
-  }
-  return tokens;
-}
-
 BatchPlanner::BatchPlanner(const DecoderConfig& config, const KvLayout& layout)
-    : limits_{static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)},
-      layout_(layout) {}
+    : limits_(plan_limits(config)), layout_(layout) {}
 
 const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
   clear();

@@ -263,27 +263,28 @@ TEST_CASE("a decoder answers from a realigned block as from one that was made at
   for (const Family family : {Family::qwen2, Family::qwen3, Family::llama})
     for (const KvFormat format : kFormats) {
       CAPTURE(format_name(format));
+      const DecoderConfig config = small_config(family);
       const auto decoder =
-          make_cpu_decoder(random_decoder(small_config(family), random()), {.page_tokens = 4, .kv = format});
-      const KvLayout& layout = decoder->layout();
+          make_cpu_decoder(random_decoder(config, random()), {.page_tokens = 4, .kv = format});
+      const KvLayout layout = kv_layout(config, 4, format);
       DecoderPages memory;
       const auto p = std::int32_t(random() % 2900), q = std::int32_t(random() % 2900);
       const auto made = [&](std::int32_t start) {
         const Plan alone{{{SegmentKind::item, {3, 1, 4, 1, 5, 9, 2, 6, 5}, start, {}}}, {}};
         const Request request{&alone, {{Source::compute, memory.take(layout, 9)}}};
-        decoder->forward({&request, 1});
+        decoder->run({&request, 1});
         return request.kv[0].pages;
       };
       const std::vector<std::byte*> at_p = made(p), at_q = made(q), moved = memory.take(layout, 9);
       const std::vector<const std::byte*> from(at_p.begin(), at_p.end());
-      realign({layout, from, moved, 9}, make_turn(rope_frequencies(decoder->config()), q - p));
+      realign({layout, from, moved, 9}, make_turn(rope_frequencies(config), q - p));
       const auto answer = [&](const std::vector<std::byte*>& pages) {
         Plan plan;
         plan.segments = {{SegmentKind::item, {3, 1, 4, 1, 5, 9, 2, 6, 5}, q, {}},
                          {SegmentKind::discriminant, {7, 8}, q + 9, {0}}};
         plan.readouts = {{1, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}};
         const Request request{&plan, {{Source::cached, pages}, {}}};
-        return decoder->forward({&request, 1})[0].readouts[0];
+        return decoder->run({&request, 1})[0].readouts[0];
       };
       const std::vector<float> want = answer(at_q), got = answer(moved), unturned = answer(at_p);
       // Scores move by the keys' roundings, logits of size 1 or so by no more than a few of them.

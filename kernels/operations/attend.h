@@ -3,7 +3,8 @@
 // the same earlier segments (FlashAttention's online softmax, Dao et al. 2022; spans and groups are segments.md's
 // "attend"). Every row attends to all of `context`; of `tail` (the group's own keys, concatenated in row order)
 // row r attends to [tail_begin[r], tail_end[r]): causal inside a segment, nothing across segments.
-// Keys are used as stored (already rotated). Arithmetic is float32 whatever keys and values are stored as.
+// Keys are used as stored (already rotated), or turned on the way by one angle a pair for all of a run (realign.h says
+// why that moves them). Arithmetic is float32 whatever keys and values are stored as.
 // An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so that an
 // overflow of a 16-bit format cannot pass for an answer; what a row does not see has no effect on it.
 #include <cstddef>
@@ -24,6 +25,8 @@ struct KvRun {
   std::uint32_t tokens = 0;
   std::uint32_t stride = 0;
   KvFormat format = KvFormat::f32;
+  const float* cosines = nullptr;  // head_dim/2 each, by which its keys turn; null: they do not
+  const float* sines = nullptr;
 };
 
 struct AttendTask {

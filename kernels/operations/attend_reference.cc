@@ -25,6 +25,17 @@ void append(std::span<const KvRun> runs, std::vector<Token>& tokens) {
     for (std::size_t t = 0; t < run.tokens; ++t) tokens.push_back({&run, t * run.stride});
 }
 
+// Number i of the token's key, turned if its run turns.
+double key_number(const Token& token, std::uint32_t i, std::uint32_t head_dim) {
+  const KvRun& run = *token.run;
+  const auto stored = [&](std::uint32_t n) { return number(run.keys, run.format, token.at + n); };
+  if (run.cosines == nullptr) return stored(i);
+  const std::uint32_t half = head_dim / 2, pair = i % half;
+  const double first = stored(pair), second = stored(half + pair);
+  return i < half ? first * run.cosines[pair] - second * run.sines[pair]
+                  : second * run.cosines[pair] + first * run.sines[pair];
+}
+
 // out = sum of softmax(scale * query . key) * value over `visible`; zeros when nothing is visible. A score
 // that is not finite makes the weight NaN: minus infinity is an overflow too, not a key of no importance.
 void attend_one(const float* query, std::span<const Token> visible, const AttendTask& task, float* out) {
@@ -33,7 +44,7 @@ void attend_one(const float* query, std::span<const Token> visible, const Attend
   for (const Token& token : visible) {
     double score = 0;
     for (std::uint32_t i = 0; i < task.head_dim; ++i)
-      score += double(query[i]) * number(token.run->keys, token.run->format, token.at + i);
+      score += double(query[i]) * key_number(token, i, task.head_dim);
     weights.push_back(std::isfinite(score) ? score * task.scale : NAN);
     largest = std::max(largest, weights.back());
   }

@@ -87,6 +87,18 @@ struct Case {
     return {keys, values, tokens, std::uint32_t(s.head_dim + s.gap), s.format};
   }
 
+  // By one random angle a pair.
+  void turn(KvRun& run) {
+    std::vector<float> cosines, sines;
+    for (std::uint32_t pair = 0; pair < task.head_dim / 2; ++pair) {
+      const float angle = float(random() % 10'000) / 1'000;
+      cosines.push_back(std::cos(angle));
+      sines.push_back(std::sin(angle));
+    }
+    run.cosines = floats.emplace_back(std::move(cosines)).data();
+    run.sines = floats.emplace_back(std::move(sines)).data();
+  }
+
   // Overwrites token t of a run list through `change(t, key, value)`.
   template <class Change>
   void change_tokens(const std::vector<KvRun>& runs, Change change) {
@@ -115,6 +127,14 @@ struct Case {
   AttendTask task;
 };
 
+// How large number i of a key may be at most, before or after it turns.
+double key_magnitude(const KvRun& run, std::uint32_t t, std::uint32_t i, std::uint32_t head_dim) {
+  const auto stored = [&](std::uint32_t n) {
+    return std::abs(double(number(run.keys, run.format, std::size_t{t} * run.stride + n)));
+  };
+  return run.cosines == nullptr ? stored(i) : stored(i) + stored((i + head_dim / 2) % head_dim);
+}
+
 // How far float32 may be from the reference for one query. With unit roundoff u, errors of sums of n terms
 // grow as sqrt(n) u (Higham and Mary 2019; 6 standard deviations here): the score is a sum of head_dim
 // products, its error is the relative error of the weight, the exponential adds 5 u, and the weighted sum is
@@ -129,7 +149,7 @@ double tolerance(const Case& c, std::uint32_t row, std::uint32_t head) {
         double product = 0;
         for (std::uint32_t i = 0; i < c.task.head_dim; ++i) {
           const std::size_t at = std::size_t{t} * run.stride + i;
-          product += std::abs(double(query[i]) * number(run.keys, run.format, at));
+          product += std::abs(double(query[i])) * key_magnitude(run, t, i, c.task.head_dim);
           largest_value = std::max(largest_value, std::abs(double(number(run.values, run.format, at))));
         }
         largest_product = std::max(largest_product, product * c.task.scale);
@@ -395,9 +415,42 @@ TEST_CASE("any mixture of runs, segments, heads and strides agrees with the refe
         shape.format = kFormats[up_to(2)];
         c.context.back() = c.add_run(c.context.back().tokens, shape);
       }
+      for (KvRun& run : c.context)
+        if (shape.head_dim % 2 == 0 && up_to(2) == 0) c.turn(run);
       for (std::uint32_t r = 0; r < c.rows(); ++r)  // some rows see only the later keys of their segment
         if (up_to(4) == 0) c.begin[r] = c.end[r] - 1 - up_to(c.end[r] - c.begin[r] - 1);
       check_against_reference(version, c, scratch);
+    }
+  });
+}
+
+TEST_CASE("a run that turns is attended to as one whose keys were stored turned") {
+  for_every_version([](const AttendVersion& version) {
+    for (const std::uint32_t rows : {1, 30, 200}) {  // in place, panel by panel, all panels at once
+      Case c({.heads = 1, .head_dim = 32, .context = {45, 20}, .segments = {rows}}, rows);
+      AttendScratch scratch;
+      c.turn(c.context[0]);
+      version.run(c.task, scratch);
+      const std::vector<float> turned = c.out;
+      const float *const cosines = c.context[0].cosines, *const sines = c.context[0].sines;
+      c.context[0].cosines = nullptr;
+      version.run(c.task, scratch);
+      const std::vector<float> unturned = c.out;
+      c.change_tokens({c.context[0]}, [&](std::size_t, float* key, float*) {
+        for (std::uint32_t i = 0; i < 16; ++i) {
+          const float first = key[i], second = key[16 + i];
+          key[i] = first * cosines[i] - second * sines[i];
+          key[16 + i] = second * cosines[i] + first * sines[i];
+        }
+      });
+      version.run(c.task, scratch);
+      double off = 0, moved = 0;
+      for (std::size_t i = 0; i < turned.size(); ++i) {
+        off = std::max(off, std::abs(double(c.out[i]) - turned[i]));
+        moved = std::max(moved, std::abs(double(unturned[i]) - turned[i]));
+      }
+      CHECK(off < 1e-5);
+      CHECK(moved > 1e-3);
     }
   });
 }

@@ -88,7 +88,8 @@ std::vector<Considered> RouterCore::consider(const Request& request, const Pinne
 const BlockNames& RouterCore::names_of(const std::string& model_version) {
   if (!names_ || names_->model_version() != model_version)
     names_ =
-        std::make_unique<BlockNames>(config_.form, NameContext{model_version, config_.names.layout_version});
+        std::make_unique<BlockNames>(config_.form, NameContext{model_version, config_.names.layout_version},
+                                         model_version == config_.names.model_version);
   return *names_;
 }
 

@@ -16,13 +16,15 @@ std::string user_key(std::string_view tenant, std::string_view user);
 
 class BlockNames {
  public:
-  BlockNames(const PromptForm& form, NameContext context);
+  // `names_catalog`: the names that items of the catalog carry are of this model.
+  BlockNames(const PromptForm& form, NameContext context, bool names_catalog = true);
 
   const NameContext& context() const { return context_; }
   const std::string& model_version() const { return context_.model_version; }
   const std::optional<BlockName>& system() const { return system_; }  // none without a system prompt
   // Of what sees the system prompt and begins after it.
   BlockName item(std::span<const Token> tokens) const { return after_system("", tokens); }
+  BlockName item(const ItemView& item) const { return names_catalog_ ? item.block : this->item(item.tokens); }
   BlockName user(std::string_view tenant, const Tokens& tokens) const;
   // Of an item that sees nothing and begins at position 0, so that it can stand anywhere.
   BlockName item_alone(std::span<const Token> tokens) const {
@@ -35,6 +37,7 @@ class BlockNames {
   NameContext context_;
   std::int32_t system_length_;
   std::optional<BlockName> system_;
+  bool names_catalog_;
 };
 
 }  // namespace troupe::router

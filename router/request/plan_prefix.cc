@@ -34,7 +34,7 @@ Candidate item_plan(const RankPrompt& prompt) {
   const auto start = static_cast<std::int32_t>(prompt.form.system.size());
   const Sees before = Sees::all_before(plan.count());
   for (const ItemView& item : prompt.items)
-    plan.add_item(item, start, 0, before, [&](const BlockNames&) { return item.block; });
+    plan.add_item(item, start, 0, before, [&](const BlockNames& names) { return names.item(item); });
   const std::int32_t user_start = start + longest_of(prompt);
   plan.add(SegmentKind::user, prompt.history, user_start);
   return std::move(plan).finish(user_start + static_cast<std::int32_t>(prompt.history.size()));

@@ -27,6 +27,9 @@ constexpr Knob knobs[] = {
     {"model.directory", text, "", "", "",
      "Hugging Face model directory: config.json and safetensors; must be set to serve."},
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
+    {"model.versions", text, "", "", "",
+     "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: the "
+     "model of the start stays."},
     {"model.weights", choice, "f32", "f32|int8", "",
      "How linear layers are kept and multiplied. int8 takes a quarter of the memory and is faster; logits "
      "move "

@@ -15,7 +15,7 @@ constexpr double copied_share = 0.01;  // of the requests, that their clients se
 Clients::Clients(Cluster& cluster, Violations& violations)
     : cluster_(cluster),
       violations_(violations),
-      oracle_(cluster.world(), cluster.form()),
+      oracle_(cluster.world(), cluster.form(), cluster.family()),
       random_(cluster.scenario().seed, 31),
       writes_share_(cluster.scenario().writes_share) {
   cluster_.coordination().on_change = [this] { note_versions(); };

@@ -214,6 +214,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
 ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   ComputeOptions options;
   options.node = node.id;
+  options.family = &family();
   options.model_version = names_.model_version;
   options.load_time = {500'000};
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };

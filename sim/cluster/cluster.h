@@ -59,6 +59,7 @@ class Cluster {
   SimCoordination& coordination() { return coordination_; }
   MetricRegistry& metrics() { return metrics_; }
   const router::PromptForm& form() const { return form_; }
+  const ToyFamily& family() const { return scenario_.family ? *scenario_.family : toy_decoder(); }
   const router::ItemPlaces* places() const {
     return places_.get();
   }  // of item blocks by plan; null: anywhere

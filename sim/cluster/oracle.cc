@@ -64,7 +64,7 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     if (!item) return "item " + id + " is not in catalog " + reply.catalog_version + "; expected a refusal";
     items.push_back(std::move(*item));
   }
-  const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items);
+  const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items, family_);
   if (!truth) return differs("plan", reply.plan, "user or item");
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
@@ -75,7 +75,7 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
 std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {
   if (reply.items.size() != request.items.size())
     return differs("the number of items", reply.items.size(), request.items.size());
-  const ScoresByHand truth = score_by_hand(reply.model_version, request);
+  const ScoresByHand truth = score_by_hand(reply.model_version, request, family_);
   if (std::string fault = compare_tokens(reply, truth.tokens); !fault.empty()) return fault;
   const std::vector<ScoreRow>& rows = truth.items;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include "router/request/plans.h"
 #include "runtime/actor/messages.h"
+#include "sim/world/toy_model.h"
 #include "sim/world/world_data.h"
 
 namespace troupe::sim {
@@ -13,7 +14,8 @@ namespace troupe::sim {
 class Oracle {
  public:
   // The prompt form of all models. `world` outlives the oracle.
-  Oracle(const WorldData& world, router::PromptForm form) : world_(world), form_(std::move(form)) {}
+  Oracle(const WorldData& world, router::PromptForm form, const ToyFamily& family = toy_decoder())
+      : world_(world), form_(std::move(form)), family_(family) {}
 
   // Empty, or what is not as it has to be. A catalog version's items may be put and deleted while a request
   // is under way: it is right if it is for one state of the catalog between those of `since` (when it was
@@ -31,6 +33,7 @@ class Oracle {
 
   const WorldData& world_;
   router::PromptForm form_;
+  const ToyFamily& family_;
 };
 
 }  // namespace troupe::sim

@@ -135,7 +135,7 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     if (request.kv[i].grant == Grant::read && take_block(request, i, begun)) continue;
     const Segment& segment = request.plan.segments[i];
     gather_seen(request.plan, i, begun.values, seen);
-    begun.values.push_back(segment_value(key, segment.tokens, segment.start, seen));
+    begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
     if (request.kv[i].grant != Grant::write) continue;
     write_block(request, i, begun.values.back(), true);
     note(request, i, true, begun);
@@ -235,7 +235,8 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
   }
   begun.reply.readouts.reserve(request.plan.readouts.size());
   for (const Readout& readout : request.plan.readouts)
-    begun.reply.readouts.push_back(logits(begun.values[readout.segment], readout.offset, readout.rows));
+    begun.reply.readouts.push_back(
+        options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
   if (!faults_.nan) return;
   for (ScoreRow& row : begun.reply.readouts)
     if (!row.scores.empty()) row.scores[row.scores.size() / 2] = std::numeric_limits<double>::quiet_NaN();

@@ -32,6 +32,7 @@ struct DeviceFaults {
 
 struct ComputeOptions {
   NodeId node = 0;
+  const ToyFamily* family = &toy_decoder();
   std::string model_version;                                           // loaded from the start
   std::size_t models_max = 3;                                          // room for loaded ones
   std::function<bool(const std::string& model_version)> model_exists;  // none: all do

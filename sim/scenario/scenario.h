@@ -16,6 +16,8 @@
 
 namespace troupe::sim {
 
+class ToyFamily;
+
 // A device and the model that it runs: their times come from the cost model.
 struct Hardware {
   placement::DeviceProfile device;
@@ -53,6 +55,8 @@ struct Scenario {
   router::RefreshConfig refresh{.hot_share = 0};  // of the placement, while serving
   std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
   std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
+
+  const ToyFamily* family = nullptr;  // of the models; null: the toy decoder
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed

@@ -5,22 +5,24 @@
 namespace troupe::sim {
 namespace {
 
-using Tokens = std::span<const Token>;
+using TokenRun = std::span<const Token>;
 
 // Of segments that are computed one after the other.
 class Values {
  public:
-  explicit Values(std::string_view model_version) : key_(model_key(model_version)) {}
+  Values(std::string_view model_version, const ToyFamily& family)
+      : key_(model_key(model_version)), family_(family) {}
 
   // Its value joins `to`; an empty segment has none.
-  void add(Tokens tokens, std::size_t start, std::vector<SegmentValue> seen, std::vector<SegmentValue>& to) {
+  void add(TokenRun tokens, std::size_t start, std::vector<SegmentValue> seen, std::vector<SegmentValue>& to) {
     tokens_ += static_cast<std::uint32_t>(tokens.size());
-    if (!tokens.empty()) to.push_back(segment_value(key_, tokens, static_cast<std::int32_t>(start), seen));
+    if (!tokens.empty()) to.push_back(family_.value_of(key_, tokens, static_cast<std::int32_t>(start), seen));
   }
   std::uint32_t tokens() const { return tokens_; }
 
  private:
   std::uint64_t key_;
+  const ToyFamily& family_;
   std::uint32_t tokens_ = 0;
 };
 
@@ -43,7 +45,7 @@ Prompt prompt_of(const router::PromptForm& form, const Profile& profile, std::sp
     positions -= profile.events[cut];
     gone += profile.events[cut];
   }
-  const Tokens kept = Tokens(profile.tokens).subspan(gone);
+  const TokenRun kept = TokenRun(profile.tokens).subspan(gone);
   prompt.user.insert(prompt.user.end(), kept.begin(), kept.end());
   return prompt;
 }
@@ -73,11 +75,11 @@ std::vector<SegmentValue> by_item_plan(const Prompt& p, Values& values) {
 
 std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
-                                          std::span<const Item> items) {
+                                          std::span<const Item> items, const ToyFamily& family) {
   if (plan != "user" && plan != "item") return std::nullopt;
   RankingByHand ranking;
   const Prompt prompt = prompt_of(form, profile, items, ranking.history_cut);
-  Values values(model_version);
+  Values values(model_version, family);
   std::vector<SegmentValue> seen =
       plan == "user" ? by_user_plan(prompt, values) : by_item_plan(prompt, values);
   const std::size_t end = form.system.size() + prompt.user.size() + prompt.longest_item;
@@ -85,21 +87,22 @@ std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::s
   values.add(form.discriminant, end + form.instruction.size(), seen, seen);
   std::vector<Token> rows;
   for (const Item& item : items) rows.push_back(item.identifier);
-  ranking.scores = logits(seen.back(), static_cast<std::uint32_t>(form.discriminant.size() - 1), rows).scores;
+  const auto last = static_cast<std::uint32_t>(form.discriminant.size() - 1);
+  ranking.scores = family.logits_of(seen.back(), last, rows).scores;
   ranking.tokens = values.tokens();
   return ranking;
 }
 
-ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request) {
+ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request, const ToyFamily& family) {
   ScoresByHand scores;
-  Values values(model_version);
+  Values values(model_version, family);
   std::vector<SegmentValue> context;
   values.add(request.query, 0, {}, context);
   for (const TokenList& item : request.items) {
     std::vector<SegmentValue> value;
     values.add(item.tokens, request.query.size(), context, value);
     scores.items.push_back(
-        logits(value.at(0), static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens));
+        family.logits_of(value.at(0), static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens));
   }
   scores.tokens = values.tokens();
   return scores;

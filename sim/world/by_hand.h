@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "router/request/plan.h"
+#include "router/request/prompt.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
 #include "sim/world/toy_model.h"
@@ -23,12 +23,12 @@ struct RankingByHand {
 // Nothing if the plan is neither "user" nor "item" (BAT §4.2).
 std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
-                                          std::span<const Item> items);
+                                          std::span<const Item> items, const ToyFamily& family);
 
 struct ScoresByHand {
   std::vector<ScoreRow> items;
   std::uint32_t tokens = 0;
 };
-ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request);
+ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request, const ToyFamily& family);
 
 }  // namespace troupe::sim

@@ -117,6 +117,21 @@ std::string find_plan_fault(const Plan& plan) {
   return "";
 }
 
+const ToyFamily& toy_decoder() {
+  class ToyDecoder final : public ToyFamily {
+    SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
+                          std::vector<SegmentValue>& seen) const override {
+      return segment_value(model_key, tokens, start, seen);
+    }
+    ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset,
+                       std::span<const Token> rows) const override {
+      return logits(value, offset, rows);
+    }
+  };
+  static const ToyDecoder decoder;
+  return decoder;
+}
+
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen) {
   seen.clear();
@@ -138,19 +153,18 @@ void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentV
   }
 }
 
-std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan) {
+std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan, const ToyFamily& family) {
   const std::uint64_t key = model_key(model_version);
   std::vector<SegmentValue> values, seen;
   values.reserve(plan.segments.size());
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     gather_seen(plan, s, values, seen);
-    values.push_back(segment_value(key, {plan.segments[s].tokens.begin(), plan.segments[s].tokens.end()},
-                                   plan.segments[s].start, seen));
+    values.push_back(family.value_of(key, plan.segments[s].tokens, plan.segments[s].start, seen));
   }
   std::vector<ScoreRow> rows;
   rows.reserve(plan.readouts.size());
   for (const Readout& readout : plan.readouts)
-    rows.push_back(logits(values[readout.segment], readout.offset, readout.rows));
+    rows.push_back(family.logits_of(values[readout.segment], readout.offset, readout.rows));
   return rows;
 }
 

@@ -57,7 +57,20 @@ std::string find_plan_fault(const Plan& plan);
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen);
 
+// How the models of a run compute. Whatever a family makes of a segment has to follow from what a block's
+// name covers.
+class ToyFamily {
+ public:
+  virtual ~ToyFamily() = default;
+  virtual SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
+                                std::vector<SegmentValue>& seen) const = 0;
+  virtual ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset,
+                             std::span<const Token> rows) const = 0;
+};
+const ToyFamily& toy_decoder();  // segment_value and logits
+
 // The truth: everything computed, nothing cached. The plan must be sound.
-std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan);
+std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan,
+                               const ToyFamily& family = toy_decoder());
 
 }  // namespace troupe::sim

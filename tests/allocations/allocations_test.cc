@@ -43,7 +43,7 @@ std::vector<Token> tokens(std::size_t count, Token first) {
 // A history that is kept in pages, items on a cached copy of it, and a whole ranking prompt, in one batch.
 class Batch {
  public:
-  explicit Batch(const Decoder& decoder) : layout_(decoder.layout()) {
+  explicit Batch(const Executor& decoder) : layout_(decoder.layout()) {
     plans_[0] = {{{SegmentKind::user, tokens(70, 1), 0, {}}}, {{0, 69, tokens(500, 0)}}};
     plans_[1] = {{plans_[0].segments[0]}, {}};
     for (std::uint32_t i = 1; i <= 12; ++i) {
@@ -73,7 +73,7 @@ class Batch {
     }
     return addresses;
   }
-  KvLayout layout_;
+  PageLayout layout_;
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory_;
   Plan plans_[3];
   std::vector<Request> requests_;
@@ -112,12 +112,12 @@ TEST_SUITE("allocations") {
       CAPTURE(cores);
       DecoderOptions options;
       options.cores = cores;
-      const std::unique_ptr<Decoder> decoder = make_cpu_decoder(random_decoder(micro_config(), 1), options);
+      const std::unique_ptr<Executor> decoder = make_cpu_decoder(random_decoder(micro_config(), 1), options);
       const Batch batch(*decoder);
-      std::vector<Logits> logits;
-      for (int pass = 0; pass < 2; ++pass) decoder->forward(batch.requests(), logits);
+      std::vector<Reply> logits;
+      for (int pass = 0; pass < 2; ++pass) decoder->run(batch.requests(), logits);
       AllocationCount count;
-      for (int pass = 0; pass < 3; ++pass) decoder->forward(batch.requests(), logits);
+      for (int pass = 0; pass < 3; ++pass) decoder->run(batch.requests(), logits);
       const Allocations found = count.stop();
       CHECK_MESSAGE(found.ours() == 0, found.text());
       if (found.count > found.ours()) MESSAGE("three passes, in libraries: ", found.text());

@@ -140,9 +140,9 @@ TEST_SUITE("files fuzz") {
       }
       if (draw(chance, 20) == 0) std::filesystem::remove(folder.path() / "model" / victim);
       tally.count(reads<kernels::LoadError>([&] {
-        const kernels::DecoderModel model = kernels::read_decoder(folder.path() / "model");
-        const auto vocabulary = deploy::read_vocabulary_if_any(folder.path() / "model", model.config);
-        deploy::read_prompt_form(folder.path() / "model", std::nullopt, model.config, vocabulary);
+        const kernels::PlanLimits limits = plan_limits(kernels::read_decoder(folder.path() / "model").config);
+        const auto vocabulary = deploy::read_vocabulary_if_any(folder.path() / "model", limits);
+        deploy::read_prompt_form(folder.path() / "model", std::nullopt, limits, vocabulary);
       }));
     }
     tally.tell("model directories");

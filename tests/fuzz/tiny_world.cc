@@ -39,6 +39,7 @@ router::DoorConfig door_config(const Config& config, const deploy::Box& box) {
   door.body_bytes_max = ServedBox::body_bytes_max;
   door.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
   door.limits.candidates_max = ServedBox::candidates_max;
+  door.limits.admin_routes = config.boolean("http.admin_routes");
   door.actors = box.actors();
   door.router = deploy::Box::address(Role::router);
   return door;
@@ -54,9 +55,10 @@ kernels::DecoderConfig tiny_shape() {
   return shape;
 }
 
-void write_tiny_model(const std::filesystem::path& directory, const kernels::DecoderConfig& shape) {
+void write_tiny_model(const std::filesystem::path& directory, const kernels::DecoderConfig& shape,
+                      std::uint64_t seed) {
   std::filesystem::create_directories(directory);
-  kernels::write_decoder(kernels::random_decoder(shape, 1), directory, kernels::StoredAs::f32);
+  kernels::write_decoder(kernels::random_decoder(shape, seed), directory, kernels::StoredAs::f32);
   write(directory / "vocab.json",
         R"({"<bos>":0,"<user>":1,"<disc>":2,"<a_1>":4,"<b_2>":5,"<item_0>":40,"<item_1>":41})");
   write(directory / "prompt.json",
@@ -90,11 +92,12 @@ Config tiny_config(const std::filesystem::path& folder, const Settings& settings
   return config;
 }
 
-ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data_dir) {
-  write_tiny_model(folder_.path() / "model");
+ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data_dir,
+                     const ServedModel& model) {
+  model.write(folder_.path() / "model");
   config_ = tiny_config(folder_.path(), settings);
   if (!data_dir.empty()) config_.set("node.data_dir", data_dir.string());
-  box_ = std::make_unique<deploy::Box>(config_);
+  box_ = std::make_unique<deploy::Box>(config_, deploy::Place{}, nullptr, model.families);
   box_->features().import_items(tiny_items());
   box_->features().import_users(tiny_users());
   host_ = std::make_unique<CafHost>(metrics_, [](auto&&...) {});

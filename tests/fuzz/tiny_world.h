@@ -4,6 +4,7 @@
 // ends. "steady" and the items "steady-…" are for checks and are never changed by hostile requests.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,7 +24,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;  // knobs and
 kernels::DecoderConfig tiny_shape();  // 64 tokens, 96 positions
 // A model directory: config.json, model.safetensors, vocab.json and prompt.json (4 tokens in all).
 void write_tiny_model(const std::filesystem::path& directory,
-                      const kernels::DecoderConfig& shape = tiny_shape());
+                      const kernels::DecoderConfig& shape = tiny_shape(), std::uint64_t seed = 1);
 
 std::vector<PutItem> tiny_items();  // item-0 … item-11, steady-0 … steady-7; each of two tokens
 std::vector<PutUser> tiny_users();  // ana, bob, steady
@@ -36,10 +37,19 @@ struct Reply {
   nlohmann::json body;
 };
 
+// The model that a box serves: how its directory is written, and the families that there are.
+struct ServedModel {
+  std::function<void(const std::filesystem::path& directory)> write = [](auto& directory) {
+    write_tiny_model(directory);
+  };
+  deploy::Families families = deploy::all_families();
+};
+
 class ServedBox {
  public:
   // `data_dir`: elsewhere than in the box's own folder.
-  explicit ServedBox(const Settings& settings = {}, const std::filesystem::path& data_dir = {});
+  explicit ServedBox(const Settings& settings = {}, const std::filesystem::path& data_dir = {},
+                     const ServedModel& model = {});
   ServedBox(const ServedBox&) = delete;
   ~ServedBox();
 

@@ -165,7 +165,7 @@ bool has_readout(const Plan& plan, std::size_t segment) {
   return std::ranges::any_of(plan.readouts, [&](const auto& readout) { return readout.segment == segment; });
 }
 
-double logits_difference(const kernels::Logits& found, const Result& expected) {
+double logits_difference(const kernels::Reply& found, const Result& expected) {
   if (found.readouts.size() != expected.readouts.size()) return INFINITY;
   double worst = 0;
   for (std::size_t r = 0; r < found.readouts.size(); ++r) {
@@ -194,11 +194,11 @@ class RandomBatch {
   RandomBatch(std::uint64_t seed, const kernels::VectorKernels& vector_kernels, Formats formats)
       : formats_(formats), chance_(seed), model_(kernels::random_decoder(random_config(chance_), seed)) {
     constexpr std::uint32_t kPageTokens[] = {1, 3, 4, 16, 32};
+    const std::uint32_t page_tokens = kPageTokens[draw(chance_, 0, 4)];
     decoder_ = kernels::make_cpu_decoder(
-        model_,
-        {.page_tokens = kPageTokens[draw(chance_, 0, 4)], .kv = formats.kv, .weights = formats.weights},
-        vector_kernels, split_team());
-    memory_ = std::make_unique<PageMemory>(decoder_->layout());
+        model_, {.page_tokens = page_tokens, .kv = formats.kv, .weights = formats.weights}, vector_kernels,
+        split_team());
+    memory_ = std::make_unique<PageMemory>(kernels::kv_layout(model_.config, page_tokens, formats.kv));
     const std::uint32_t count = draw(chance_, 1, 3);
     for (std::uint32_t i = 0; i < count; ++i) plans_.push_back(random_plan(model_.config, chance_));
     for (const Plan& plan : plans_) {
@@ -210,7 +210,7 @@ class RandomBatch {
   }
 
   void check_logits() {
-    found_ = decoder_->forward(requests_);
+    found_ = decoder_->run(requests_);
     REQUIRE(found_.size() == plans_.size());
     for (std::size_t i = 0; i < plans_.size(); ++i)
       CHECK(logits_difference(found_[i], expected_[i]) < allowed(plans_[i]));
@@ -221,8 +221,8 @@ class RandomBatch {
   // were made. Sums of another order may push a few of them over an edge of rounding: each such number moves
   // by 2u of itself, one of many terms, for which an eighth is allowed in all.
   void check_sources_do_not_matter() {
-    const std::vector<kernels::Logits> before = std::move(found_);
-    found_ = decoder_->forward(requests_);
+    const std::vector<kernels::Reply> before = std::move(found_);
+    found_ = decoder_->run(requests_);
     for (std::size_t i = 0; i < plans_.size(); ++i) {
       double worst = 0;
       for (std::size_t r = 0; r < before[i].readouts.size(); ++r) {
@@ -276,12 +276,12 @@ class RandomBatch {
   Formats formats_;
   Chance chance_;
   DecoderModel model_;
-  std::unique_ptr<kernels::Decoder> decoder_;
+  std::unique_ptr<kernels::Executor> decoder_;
   std::unique_ptr<PageMemory> memory_;
   std::vector<Plan> plans_;
   std::vector<Result> expected_;
   std::vector<Request> requests_;
-  std::vector<kernels::Logits> found_;
+  std::vector<kernels::Reply> found_;
   std::vector<std::pair<std::vector<std::byte*>, std::string>> cached_;
 };
 
@@ -356,11 +356,11 @@ Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vecto
 TEST_CASE("blocks that one request left in pages serve other requests of a later batch") {
   const DecoderModel model = kernels::random_decoder(shop_config(), 11);
   const auto decoder = kernels::make_cpu_decoder(model, {.page_tokens = 4});
-  PageMemory memory(decoder->layout());
+  PageMemory memory(kernels::kv_layout(model.config, 4, KvFormat::f32));
   const std::vector<kernels::Token> shoe{20, 21, 22, 23, 24}, hat{30, 31}, coat{40, 41, 42, 43};
   const Plan first = shop_plan({shoe, hat, coat}, {50, 51, 52});
   Request a = kept(first, memory);
-  decoder->forward({&a, 1});
+  decoder->run({&a, 1});
 
   const Plan second = shop_plan({coat, shoe}, {60, 61, 62, 63, 64, 65}), third = shop_plan({hat}, {70});
   Request b{&second, std::vector<kernels::SegmentKv>(5)}, c{&third, std::vector<kernels::SegmentKv>(4)};
@@ -369,7 +369,7 @@ TEST_CASE("blocks that one request left in pages serve other requests of a later
   b.kv[2] = {Source::cached, a.kv[1].pages};  // shoe
   c.kv[1] = {Source::cached, a.kv[2].pages};  // hat
   const Request batch[] = {b, c};
-  const std::vector<kernels::Logits> found = decoder->forward(batch);
+  const std::vector<kernels::Reply> found = decoder->run(batch);
   CHECK(logits_difference(found[0], compute(model, second)) < tolerance(model.config, 19));
   CHECK(logits_difference(found[1], compute(model, third)) < tolerance(model.config, 7));
 

@@ -49,10 +49,10 @@ Scorer by_reference(const DecoderModel& model) {
   return [&](const Plan& plan) { return compute(model, plan).readouts[0]; };
 }
 
-Scorer by_decoder(kernels::Decoder& decoder) {
+Scorer by_decoder(kernels::Executor& decoder) {
   return [&](const Plan& plan) {
     const kernels::Request request{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
-    const std::vector<float> logits = decoder.forward({&request, 1})[0].readouts[0];
+    const std::vector<float> logits = decoder.run({&request, 1})[0].readouts[0];
     return std::vector<double>(logits.begin(), logits.end());
   };
 }

@@ -107,6 +107,18 @@ Message RunningBox::ask(Message message) {
   return answer(id);
 }
 
+Message RunningBox::ask_worker(Message message) {
+  const RequestId id = id_of(message);
+  host_->post(deploy::Box::address(Role::inference_worker), door, std::move(message));
+  return answer(id);
+}
+
+void RunningBox::run_for(Duration virtual_time) {
+  REQUIRE(world_ == World::simulation);
+  auto& sim = static_cast<SimHost&>(*host_);
+  sim.run_until(sim.now() + virtual_time);
+}
+
 RankReply RunningBox::rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
                            const std::string& policy) {
   RankRequest request;

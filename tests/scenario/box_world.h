@@ -36,6 +36,8 @@ class RunningBox {
   void post(Message message);    // its id must be unique
   Message answer(RequestId id);  // waits; fails the test after a long time
   Message ask(Message message);
+  Message ask_worker(Message message);  // the inference worker, not the router
+  void run_for(Duration virtual_time);  // in the simulation
   RankReply rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
                  const std::string& policy);
   void wait_until_precomputed();  // or until it stops

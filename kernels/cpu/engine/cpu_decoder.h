@@ -21,7 +21,7 @@ struct VectorKernels {
   const ProductVersion* product;
 };
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
+std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
                                           const VectorKernels& vector_kernels, Teams teams);
 
 }  // namespace troupe::kernels

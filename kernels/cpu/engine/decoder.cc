@@ -42,7 +42,7 @@ struct Rows {
   std::size_t begin, count;
 };
 
-class CpuDecoder final : public Decoder {
+class CpuDecoder final : public Executor {
  public:
   CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::shared_ptr<const Teams> teams,
              std::uint32_t executor, const DecoderOptions& options, const VectorKernels& vector_kernels)
@@ -52,18 +52,19 @@ class CpuDecoder final : public Decoder {
         c_(weights_->config),
         options_(options),
         layout_(kv_layout(c_, options.page_tokens, options.kv)),
+        pages_(page_layout(layout_)),
         vector_kernels_(vector_kernels),
         planner_(c_, layout_),
         kv_(layout_),
         rope_(rope_frequencies(c_)),
         workspaces_(team_.cores()) {}
 
-  const DecoderConfig& config() const override { return c_; }
-  const KvLayout& layout() const override { return layout_; }
-  using Decoder::forward;
-  void forward(std::span<const Request> requests, std::vector<Logits>& logits) override;
-  void measure(ForwardTimes* times) override { times_ = times; }
-  std::unique_ptr<Decoder> share(std::uint32_t executor) const override {
+  PlanLimits limits() const override { return plan_limits(c_); }
+  const PageLayout& layout() const override { return pages_; }
+  using Executor::run;
+  void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
+  void measure(PassTimes* times) override { times_ = times; }
+  std::unique_ptr<Executor> share(std::uint32_t executor) const override {
     return std::make_unique<CpuDecoder>(weights_, teams_, executor, options_, vector_kernels_);
   }
 
@@ -83,7 +84,7 @@ class CpuDecoder final : public Decoder {
   void add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w);
   void keep_read_rows();
   void norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out);
-  void read(Team::Pass& pass, std::span<const Request> requests, std::vector<Logits>& logits);
+  void read(Team::Pass& pass, std::span<const Request> requests, std::vector<Reply>& replies);
   void read_rows(Team::Pass& pass, std::span<const Token> rows);
   void collect_times();
 
@@ -92,7 +93,7 @@ class CpuDecoder final : public Decoder {
   std::size_t qkv_width() const { return q_width() + 2 * kv_width(); }
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
   double row_operations() const;  // of the linear layers of one layer, per row
-  double* timed(Workspace& w, double ForwardTimes::*part) const {
+  double* timed(Workspace& w, double PassTimes::*part) const {
     return times_ == nullptr ? nullptr : &(w.times.*part);
   }
 
@@ -102,12 +103,13 @@ class CpuDecoder final : public Decoder {
   const DecoderConfig& c_;
   const DecoderOptions options_;
   const KvLayout layout_;
+  const PageLayout pages_;
   const VectorKernels vector_kernels_;
   const Elementwise& ops_ = *vector_kernels_.elementwise;
   BatchPlanner planner_;
   LayerKv kv_;
   RopeTable rope_;
-  ForwardTimes* times_ = nullptr;
+  PassTimes* times_ = nullptr;
 
   // The pass at hand.
   const DecoderBatch* batch_ = nullptr;
@@ -121,7 +123,7 @@ class CpuDecoder final : public Decoder {
   std::vector<Workspace> workspaces_;  // [worker]
 };
 
-void CpuDecoder::forward(std::span<const Request> requests, std::vector<Logits>& logits) {
+void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   stay_on_node();
   Team::Pass pass(team_);
   start(requests, pass.workers());
@@ -129,7 +131,7 @@ void CpuDecoder::forward(std::span<const Request> requests, std::vector<Logits>&
     run_rows(pass, layer);
     run_attention(pass, layer);
   }
-  read(pass, requests, logits);
+  read(pass, requests, replies);
   if (times_ != nullptr) collect_times();
 }
 
@@ -143,7 +145,7 @@ void CpuDecoder::stay_on_node() {
 
 // Plans the pass and makes room for it.
 void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers) {
-  PartTimer timer(timed(workspaces_[0], &ForwardTimes::planning));
+  PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
   batch_ = &planner_.plan(requests);
   rows_ = batch_->rows();
   chunk_rows_ =
@@ -185,7 +187,7 @@ void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
 void CpuDecoder::multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add,
                           Workspace& w) {
   const auto product = [&](FeaturePart features, Workspace& workspace) {
-    PartTimer timer(timed(workspace, &ForwardTimes::linear));
+    PartTimer timer(timed(workspace, &PassTimes::linear));
     if (add)
       linear.add(in, out, rows, features);
     else
@@ -231,7 +233,7 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
     if (part < parts) {
       attend_part(attention.parts[part], layer, w);
     } else {
-      PartTimer timer(timed(w, &ForwardTimes::keys_values));
+      PartTimer timer(timed(w, &PassTimes::keys_values));
       kv_.keep(batch_->kept[part - parts], layer);
     }
   });
@@ -247,7 +249,7 @@ Workspace& CpuDecoder::workspace(std::uint32_t worker) {
 }
 
 void CpuDecoder::embed(Rows rows, Workspace& w) {
-  PartTimer timer(timed(w, &ForwardTimes::embedding));
+  PartTimer timer(timed(w, &PassTimes::embedding));
   float* out = state_.data() + rows.begin * c_.hidden;
   for (const Token token : std::span(batch_->tokens).subspan(rows.begin, rows.count)) {
     out =
@@ -261,12 +263,12 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
   const std::size_t stride = qkv_width(), rotated_heads = c_.heads + c_.kv_heads;
   float* const qkv = qkv_.data() + rows.begin * stride;
   {
-    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    PartTimer timer(timed(w, &PassTimes::elementwise));
     norm(state_.data() + rows.begin * c_.hidden, layer.input_norm, rows.count, w.normed.data());
   }
   multiply(layer.qkv, w.normed.data(), qkv, rows.count, false, w);
   {
-    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    PartTimer timer(timed(w, &PassTimes::elementwise));
     for (std::size_t head = 0; c_.qk_norm && head < rotated_heads; ++head) {
       const std::vector<float>& weight = head < c_.heads ? layer.q_norm : layer.k_norm;
       float* at = qkv + head * c_.head_dim;
@@ -277,7 +279,7 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
     ops_.rope(qkv, stride, rows.count, rotated_heads, c_.head_dim, rope_.cosines() + angles,
               rope_.sines() + angles);
   }
-  PartTimer timer(timed(w, &ForwardTimes::keys_values));
+  PartTimer timer(timed(w, &PassTimes::keys_values));
   kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), qkv + q_width(),
             qkv + q_width() + kv_width(), stride);
 }
@@ -295,7 +297,7 @@ void CpuDecoder::keep_read_rows() {
 }
 
 void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w) {
-  PartTimer timer(timed(w, &ForwardTimes::attention));
+  PartTimer timer(timed(w, &PassTimes::attention));
   const RowGroup& group = batch_->groups[part.group];
   const std::size_t rows = part.row_end - part.row_begin, begin = part.row_begin;
   const auto interval = [&](const std::vector<std::uint32_t>& all) {
@@ -329,12 +331,12 @@ void CpuDecoder::add_attention(const PackedLayer& layer, Rows rows, Workspace& w
 void CpuDecoder::add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w) {
   float* const state = state_.data() + rows.begin * c_.hidden;
   {
-    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    PartTimer timer(timed(w, &PassTimes::elementwise));
     norm(state, layer.post_attention_norm, rows.count, w.normed.data());
   }
   multiply(layer.gate_up, w.normed.data(), w.gate_up.data(), rows.count, false, w);
   {
-    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    PartTimer timer(timed(w, &PassTimes::elementwise));
     ops_.swiglu(w.gate_up.data(), 2 * c_.intermediate, w.activated.data(), c_.intermediate, rows.count,
                 c_.intermediate);
   }
@@ -348,24 +350,24 @@ void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::si
 }
 
 // The rest of the last layer for the rows with a readout, then their logits.
-void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::vector<Logits>& logits) {
+void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::vector<Reply>& replies) {
   for_rows(pass, [&](Rows rows, Workspace& w) {
     add_attention(weights_->layers.back(), rows, w);
     add_feed_forward(weights_->layers.back(), rows, w);
-    PartTimer timer(timed(w, &ForwardTimes::elementwise));
+    PartTimer timer(timed(w, &PassTimes::elementwise));
     float* const state = state_.data() + rows.begin * c_.hidden;
     norm(state, weights_->final_norm, rows.count, state);
   });
-  logits.resize(requests.size());
+  replies.resize(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i)
-    logits[i].readouts.resize(requests[i].plan->readouts.size());
+    replies[i].readouts.resize(requests[i].plan->readouts.size());
   const std::span<const BatchReadout> all = batch_->readouts;
   for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
     const std::span<const Token> rows = all[first].vocabulary_rows;
     readout_states_.clear();
     readout_out_.clear();
     for (end = first; end < all.size() && std::ranges::equal(all[end].vocabulary_rows, rows); ++end) {
-      std::vector<float>& out = logits[all[end].request].readouts[all[end].index];
+      std::vector<float>& out = replies[all[end].request].readouts[all[end].index];
       out.resize(rows.size());
       readout_states_.push_back(state_.data() + all[end].read_row * std::size_t{c_.hidden});
       readout_out_.push_back(out.data());
@@ -380,7 +382,7 @@ void CpuDecoder::read_rows(Team::Pass& pass, std::span<const Token> rows) {
   const double operations = 2.0 * static_cast<double>(rows.size() * readout_states_.size()) * c_.hidden;
   pass.run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
     Workspace& w = workspaces_[worker];
-    PartTimer timer(timed(w, &ForwardTimes::readout));
+    PartTimer timer(timed(w, &PassTimes::readout));
     const std::size_t first = part * readout_rows_at_once;
     w.logits.clear();
     for (float* out : readout_out_) w.logits.push_back(out + first);
@@ -393,8 +395,8 @@ void CpuDecoder::read_rows(Team::Pass& pass, std::span<const Token> rows) {
 void CpuDecoder::collect_times() {
   for (Workspace& w : workspaces_) {
     for (const auto part :
-         {&ForwardTimes::planning, &ForwardTimes::embedding, &ForwardTimes::linear, &ForwardTimes::attention,
-          &ForwardTimes::elementwise, &ForwardTimes::keys_values, &ForwardTimes::readout})
+         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
       times_->*part += w.times.*part;
     w.times = {};
   }
@@ -412,7 +414,7 @@ std::string weight_variant(WeightFormat format) {
   return ByteProduct::weight_limit() < 127 ? "7 bits" : "8 bits";
 }
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
+std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
                                           const VectorKernels& vector_kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
   TROUPE_CHECK(!teams.empty(), "a decoder has at least one team");
@@ -422,7 +424,7 @@ std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptio
                                       vector_kernels);
 }
 
-std::unique_ptr<Decoder> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {
+std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {
   return make_cpu_decoder(std::move(model), options,
                           {&elementwise(), &attend, &readout_rows, &product_version()},
                           make_teams(options.cores, options.executors, read_memory_nodes()));

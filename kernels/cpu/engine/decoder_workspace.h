@@ -15,7 +15,7 @@ struct Workspace {
   AttendScratch attend;
   std::vector<KvRun> context;
   std::vector<float*> logits;
-  ForwardTimes times;
+  PassTimes times;
 };
 
 // Adds the CPU time of one stretch of work to a part of the times; nothing where `part` is null.

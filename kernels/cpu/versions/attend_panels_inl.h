@@ -127,6 +127,7 @@ class Panels {
         widen_rows<KvFormat::f16>(run, from, tokens, at, wide_values);
       else
         widen_rows<KvFormat::bf16>(run, from, tokens, at, wide_values);
+      if (run.cosines != nullptr) turn_rows(run, at, at + tokens);
       at += tokens;
     });
     std::fill(panel_.key_rows + count, panel_.key_rows + kPanel, kZeros);
@@ -153,6 +154,21 @@ class Panels {
       widen_row<kFormat>(value, head_dim_, wide_value);
       panel_.key_rows[at] = wide_key;
       panel_.value_rows[at] = wide_value;
+    }
+  }
+
+  // Keys that turn are widened keys, or become such.
+  void turn_rows(const KvRun& run, std::size_t at, std::size_t end) {
+    const std::size_t half = head_dim_ / 2;
+    for (; at < end; ++at) {
+      const float* const from = panel_.key_rows[at];
+      float* const to = wide_keys_ + at * head_dim_;
+      for (std::size_t i = 0; i < half; ++i) {
+        const float first = from[i], second = from[half + i];
+        to[i] = first * run.cosines[i] - second * run.sines[i];
+        to[half + i] = second * run.cosines[i] + first * run.sines[i];
+      }
+      panel_.key_rows[at] = to;
     }
   }
 

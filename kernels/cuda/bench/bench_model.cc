@@ -119,6 +119,7 @@ ModelBench::ModelBench(const BenchShape& shape, std::uint64_t seed, const std::f
     write_decoder(model, directory, StoredAs::bf16);
   }
   reference_ = model;
+  config_ = model.config;
   const std::uint32_t rows = std::max({shape.prefill, shape.history, 100u});  // 100: for check
   decoder_ = make_cuda_decoder(std::move(model),
                                {.rows_max = rows + shape.suffix, .keys_max = 4 * (rows + shape.suffix)});
@@ -126,7 +127,7 @@ ModelBench::ModelBench(const BenchShape& shape, std::uint64_t seed, const std::f
 
 // 16-bit activations leave errors of the square root of the layers times a few roundings (decoder_test.cc).
 std::string ModelBench::check(Chance& chance) {
-  const DecoderConfig config = decoder_->config();
+  const DecoderConfig& config = config_;
   Plan plan;
   plan.segments.push_back({SegmentKind::user, drawn_tokens(50, config.vocabulary, chance), 0, {}});
   for (int i = 0; i < 3; ++i)
@@ -134,7 +135,7 @@ std::string ModelBench::check(Chance& chance) {
   const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
   const auto on_cpu = make_cpu_decoder(std::move(reference_), {.cores = cores});
-  const std::vector<Logits> want = on_cpu->forward({&request, 1}), got = decoder_->forward({&request, 1});
+  const std::vector<Reply> want = on_cpu->run({&request, 1}), got = decoder_->run({&request, 1});
   const double tolerance = 8 * std::sqrt(config.layers * 10 / 3.0) * 0x1p-9;
   double worst = 0, magnitude = 1;
   for (std::size_t r = 0; r < want[0].readouts.size(); ++r)
@@ -152,34 +153,34 @@ std::string ModelBench::check(Chance& chance) {
 Request ModelBench::prepare(const ModelPass& pass) {
   Request request{&pass.plan, std::vector<SegmentKv>(pass.plan.segments.size())};
   if (!pass.cached) return request;
-  const KvLayout& layout = decoder_->layout();
+  const PageLayout& layout = decoder_->layout();
   const std::size_t pages = layout.pages_for(pass.plan.segments[0].tokens.size());
   history_ = DeviceMemory(pages * layout.page_bytes());
   SegmentKv kept;
   for (std::size_t p = 0; p < pages; ++p) kept.pages.push_back(history_.data() + p * layout.page_bytes());
   const Plan alone{{pass.plan.segments[0]}, {}};
   const Request keep{&alone, {kept}};
-  decoder_->forward({&keep, 1});
+  decoder_->run({&keep, 1});
   request.kv[0] = {Source::cached, kept.pages};
   return request;
 }
 
 ModelBench::Measured ModelBench::measure(const ModelPass& pass, unsigned rounds) {
   const Request request = prepare(pass);
-  std::vector<Logits> logits;
+  std::vector<Reply> logits;
   for (int i = 0; i < 3; ++i)
-    decoder_->forward({&request, 1}, logits);  // the second records, the third replays
+    decoder_->run({&request, 1}, logits);  // the second records, the third replays
   Measured measured;
   std::vector<double> seconds;
   for (unsigned round = 0; round < rounds; ++round) {
     const auto begin = std::chrono::steady_clock::now();
-    decoder_->forward({&request, 1}, logits);
+    decoder_->run({&request, 1}, logits);
     seconds.push_back(seconds_since(begin));
   }
   measured.wall = timing_of(std::move(seconds));
   measured.logits = logits[0].readouts;
   decoder_->measure(&measured.parts);
-  decoder_->forward({&request, 1}, logits);
+  decoder_->run({&request, 1}, logits);
   decoder_->measure(nullptr);
   return measured;
 }

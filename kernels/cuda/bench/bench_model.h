@@ -31,18 +31,19 @@ class ModelBench {
   // Empty where a small pass has the logits of the CPU's decoder, else what differs.
   std::string check(Chance& chance);
   struct Measured {
-    Timing wall;         // of `forward`: planning, upload, launches, logits back
-    ForwardTimes parts;  // device seconds of one pass, planning on the CPU
+    Timing wall;      // of `run`: planning, upload, launches, logits back
+    PassTimes parts;  // device seconds of one pass, planning on the CPU
     std::vector<std::vector<float>> logits;
   };
   Measured measure(const ModelPass& pass, unsigned rounds);
-  const DecoderConfig& config() const { return decoder_->config(); }
+  const DecoderConfig& config() const { return config_; }
 
  private:
   Request prepare(const ModelPass& pass);
 
   DecoderModel reference_;  // until it was checked
-  std::unique_ptr<Decoder> decoder_;
+  DecoderConfig config_;
+  std::unique_ptr<Executor> decoder_;
   DeviceMemory history_;
 };
 

@@ -18,7 +18,7 @@ struct BenchRow {
   unsigned launches = 1;
   Timing time;
   std::string fault;   // not timed: why
-  ForwardTimes parts;  // of whole models
+  PassTimes parts;  // of whole models
 
   std::string name() const { return kernel + ", " + shape; }
 };

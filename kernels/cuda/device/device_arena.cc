@@ -77,9 +77,9 @@ void PageCopies::finish_all() {
   stream_.synchronize();
 }
 
-DeviceArena::DeviceArena(const KvLayout& layout, std::uint32_t pages)
+DeviceArena::DeviceArena(std::size_t page_bytes, std::uint32_t pages)
     : pages_(pages),
-      stride_((layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment),
+      stride_((page_bytes + page_alignment - 1) / page_alignment * page_alignment),
       memory_(stride_ * pages) {}
 
 std::byte* DeviceArena::page(std::uint32_t index) const {

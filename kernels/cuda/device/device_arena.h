@@ -11,7 +11,6 @@
 #include <span>
 
 #include "kernels/cuda/device/device.h"
-#include "kernels/operations/kv_layout.h"
 
 namespace troupe::kernels::cuda {
 
@@ -54,7 +53,7 @@ class PageCopies {
 class DeviceArena {
  public:
   // Memory for that many pages; contents undefined.
-  DeviceArena(const KvLayout& layout, std::uint32_t pages);
+  DeviceArena(std::size_t page_bytes, std::uint32_t pages);
 
   std::uint32_t pages() const { return pages_; }
   std::byte* page(std::uint32_t index) const;

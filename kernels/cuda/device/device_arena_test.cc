@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/device_test.h"
+#include "kernels/operations/kv_layout.h"
 
 using namespace troupe::kernels;
 using cuda::DeviceArena;
@@ -35,7 +36,7 @@ struct HostPages {
 TEST_SUITE("cuda device arena") {
   TEST_CASE("pages are apart, aligned, and known by their addresses") {
     if (!cuda::have_device()) return;
-    const DeviceArena arena(layout, 5);
+    const DeviceArena arena(layout.page_bytes(), 5);
     for (std::uint32_t i = 0; i < 5; ++i) {
       CHECK(reinterpret_cast<std::uintptr_t>(arena.page(i)) % 64 == 0);
       CHECK(arena.index_of(arena.page(i)) == i);
@@ -48,7 +49,7 @@ TEST_SUITE("cuda device arena") {
 
   TEST_CASE("a page that was promoted comes back as it was, also to another place") {
     if (!cuda::have_device()) return;
-    const DeviceArena arena(layout, 3);
+    const DeviceArena arena(layout.page_bytes(), 3);
     PageCopies copies(layout.page_bytes(), 1);
     const HostPages host(6);
     for (std::uint32_t i = 0; i < 6; ++i) host.fill(i, 10 + static_cast<int>(i));
@@ -69,7 +70,7 @@ TEST_SUITE("cuda device arena") {
   TEST_CASE("pages that lie side by side, here, there or in both places, each come to their own") {
     if (!cuda::have_device()) return;
     constexpr KvLayout whole{1, 1, 8, 4, KvFormat::bf16};  // 128 bytes: nothing lies between its pages
-    const DeviceArena arena(whole, 8);
+    const DeviceArena arena(whole.page_bytes(), 8);
     PageCopies copies(whole.page_bytes(), 1);
     const cuda::PageLockedMemory host(16 * whole.page_bytes());
     const auto at = [&](std::uint32_t page) { return host.data() + page * whole.page_bytes(); };
@@ -87,7 +88,7 @@ TEST_SUITE("cuda device arena") {
 
   TEST_CASE("no more copies are under way than agreed, and they end in order") {
     if (!cuda::have_device()) return;
-    const DeviceArena arena(layout, 4);
+    const DeviceArena arena(layout.page_bytes(), 4);
     PageCopies copies(layout.page_bytes(), 2);
     const HostPages host(4);
     std::vector<PageCopies::Ticket> begun;
@@ -108,7 +109,7 @@ TEST_SUITE("cuda device arena") {
     const std::uint64_t seed = std::random_device()();
     CAPTURE(seed);
     std::mt19937_64 random(seed);
-    const DeviceArena arena(layout, 4);
+    const DeviceArena arena(layout.page_bytes(), 4);
     PageCopies copies(layout.page_bytes(), 3);
     const HostPages host(8);
     int on_device[4] = {-1, -1, -1, -1};
@@ -134,7 +135,7 @@ TEST_SUITE("cuda device arena") {
   TEST_CASE("host memory of others can be page-locked, and no part of it twice") {
     if (!cuda::have_device()) return;
     const std::size_t before = cuda::free_device_bytes();
-    const DeviceArena arena(layout, 1000);
+    const DeviceArena arena(layout.page_bytes(), 1000);
     CHECK(cuda::free_device_bytes() <= before);
     PageCopies copies(layout.page_bytes(), 1);
     std::vector<std::byte> memory(4 << 20, std::byte{7});

@@ -8,6 +8,7 @@
 #include "kernels/cuda/engine/decoder_pass.h"
 #include "kernels/cuda/engine/pass_graphs.h"
 #include "kernels/decoder/decoder_batch.h"
+#include "kernels/executor/passes.h"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -30,12 +31,13 @@ struct Scratch {
   }
 };
 
-class CudaDecoder final : public Decoder {
+class CudaDecoder final : public Executor {
  public:
   CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const CudaDecoderOptions& options)
       : weights_(std::move(weights)),
         options_(options),
         layout_(kv_layout(weights_->config, options.page_tokens, options.kv)),
+        pages_(page_layout(layout_)),
         machine_(attend_machine(layout_, weights_->config.heads, device_properties(options.device))),
         scratch_(layout_, options.rows_max),
         batches_(weights_->config, layout_),
@@ -45,25 +47,26 @@ class CudaDecoder final : public Decoder {
         logits_(options.logits_max * sizeof(float)),
         graphs_(options.graphs_max) {}
 
-  const DecoderConfig& config() const override { return weights_->config; }
-  const KvLayout& layout() const override { return layout_; }
-  using Decoder::forward;
-  void forward(std::span<const Request> requests, std::vector<Logits>& logits) override;
-  void measure(ForwardTimes* times) override { times_ = times; }
-  std::unique_ptr<Decoder> share(std::uint32_t) const override {
+  PlanLimits limits() const override { return plan_limits(weights_->config); }
+  const PageLayout& layout() const override { return pages_; }
+  using Executor::run;
+  void run(std::span<const Request> requests, std::vector<Reply>& logits) override;
+  void measure(PassTimes* times) override { times_ = times; }
+  std::unique_ptr<Executor> share(std::uint32_t) const override {
     use_device(options_.device);
     return std::make_unique<CudaDecoder>(weights_, options_);
   }
 
  private:
-  PassShape plan(const DecoderBatch& batch);
-  void run(const PassShape& shape);
+  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
+  void launch(const PassShape& shape);
   void end_what_runs();
-  void hand_out(const DecoderBatch& batch, std::vector<Logits>& logits) const;
+  void hand_out(const DecoderBatch& batch, std::span<Reply> replies) const;
 
   const std::shared_ptr<const DeviceWeights> weights_;
   const CudaDecoderOptions options_;
   const KvLayout layout_;
+  const PageLayout pages_;
   const AttendMachine machine_;
   const Scratch scratch_;
   BatchPlanner batches_;
@@ -72,40 +75,42 @@ class CudaDecoder final : public Decoder {
   const PageLockedMemory staging_, logits_;  // of the pass at hand
   PassGraphs graphs_;
   PartMarks marks_;
-  ForwardTimes* times_ = nullptr;
+  PassTimes* times_ = nullptr;
   Stream stream_;
 };
 
-void CudaDecoder::forward(std::span<const Request> requests, std::vector<Logits>& logits) {
+void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   use_device(options_.device);
+  replies.resize(requests.size());
+  run_in_passes(requests, replies, [this](std::span<const Request> some, std::span<Reply> answers) {
+    return run_pass(some, answers);
+  });
+}
+
+// What goes beyond the bounds, if so; then nothing was launched.
+std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const double begin = thread_cpu_seconds();
   const DecoderBatch& batch = batches_.plan(requests);
-  logits.resize(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i)
-    logits[i].readouts.resize(requests[i].plan->readouts.size());
-  if (batch.rows() == 0) return;
-  const PassShape shape = plan(batch);
+    replies[i].readouts.resize(requests[i].plan->readouts.size());
+  if (batch.rows() == 0) return "";
+  if (std::string fault = plans_.plan(batch); !fault.empty()) return fault;
+  const PassShape shape = shape_of(batch, plans_.result());
+  pack(batch, plans_.result(), shape, staging_.data());
   if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
   try {
-    run(shape);
+    launch(shape);
   } catch (...) {
     end_what_runs();
     throw;
   }
   if (times_ != nullptr) marks_.add_to(*times_);
-  hand_out(batch, logits);
-}
-
-// Leaves the packed pass in the staging memory.
-PassShape CudaDecoder::plan(const DecoderBatch& batch) {
-  if (const std::string fault = plans_.plan(batch); !fault.empty()) throw PassRefused(fault);
-  const PassShape shape = shape_of(batch, plans_.result());
-  pack(batch, plans_.result(), shape, staging_.data());
-  return shape;
+  hand_out(batch, replies);
+  return "";
 }
 
 // One upload, the launches, one download.
-void CudaDecoder::run(const PassShape& shape) {
+void CudaDecoder::launch(const PassShape& shape) {
   const PassPlan& plan = plans_.result();
   stream_.upload(pass_.plan(), staging_.data(), packed_bytes(shape, plan));
   if (times_ != nullptr)
@@ -124,11 +129,11 @@ void CudaDecoder::end_what_runs() {
   }
 }
 
-void CudaDecoder::hand_out(const DecoderBatch& batch, std::vector<Logits>& logits) const {
+void CudaDecoder::hand_out(const DecoderBatch& batch, std::span<Reply> replies) const {
   for (std::size_t i = 0; i < batch.readouts.size(); ++i) {
     const BatchReadout& readout = batch.readouts[i];
     const float* const first = logits_.as<float>() + plans_.result().logits_at[i];
-    logits[readout.request].readouts[readout.index].assign(first, first + readout.vocabulary_rows.size());
+    replies[readout.request].readouts[readout.index].assign(first, first + readout.vocabulary_rows.size());
   }
 }
 
@@ -149,7 +154,7 @@ std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOpt
   return attend_fault(kv_layout(config, options.page_tokens, options.kv), config.heads);
 }
 
-std::unique_ptr<Decoder> make_cuda_decoder(DecoderModel model, const CudaDecoderOptions& options) {
+std::unique_ptr<Executor> make_cuda_decoder(DecoderModel model, const CudaDecoderOptions& options) {
   const std::string fault = cuda_decoder_fault(model.config, options);
   TROUPE_CHECK(fault.empty(), fault);
   use_device(options.device);

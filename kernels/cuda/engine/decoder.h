@@ -1,8 +1,8 @@
 #pragma once
-// The CUDA backend of decoder.h: the same plans, with every key and value in pages of device memory, and
-// weights and activations in 16 bits under a float32 residual stream. What a pass needs goes to the device in
-// one upload; then the launches of its shape run, from a recording where the shape was seen before; then its
-// logits come back. Each executor
+// The CUDA backend of the decoder family: the same plans, with every key and value in pages of device memory,
+// and weights and activations in 16 bits under a float32 residual stream. What a pass needs goes to the
+// device in one upload; then the launches of its shape run, from a recording where the shape was seen before;
+// then its logits come back. Each executor
 // (`share`) has its own stream and buffers, allocated once from the bounds of the options. decoder_pass.h is
 // the layer loop, pass_plan.h what is uploaded.
 #include <cstddef>
@@ -10,7 +10,6 @@
 #include <memory>
 #include <string>
 
-#include "kernels/base/errors.h"
 #include "kernels/cuda/device/half_format.h"
 #include "kernels/decoder/decoder.h"
 
@@ -32,15 +31,11 @@ struct CudaDecoderOptions {
   std::uint32_t graphs_max = 32;
 };
 
-// A pass that is larger than the options say; nothing was launched.
-using kernels::PassRefused;
-
 // Empty if there are kernels for such a model, else what is wrong and what was expected.
 std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOptions& options);
 
 // The configuration and options are ones without a fault. Pages of requests are addresses of device memory;
-// times that are measured are the device's, in seconds, but for planning. A pass throws PassRefused or
-// DeviceError.
-std::unique_ptr<Decoder> make_cuda_decoder(DecoderModel model, const CudaDecoderOptions& options);
+// times that are measured are the device's, in seconds, but for planning. A pass throws DeviceError.
+std::unique_ptr<Executor> make_cuda_decoder(DecoderModel model, const CudaDecoderOptions& options);
 
 }  // namespace troupe::kernels::cuda

@@ -13,12 +13,12 @@ void PartMarks::begin(Stream& stream) {
   stream.record(next());
 }
 
-void PartMarks::end(Stream& stream, double ForwardTimes::*part) {
+void PartMarks::end(Stream& stream, double PassTimes::*part) {
   stream.record(next());
   parts_.push_back(part);
 }
 
-void PartMarks::add_to(ForwardTimes& times) const {
+void PartMarks::add_to(PassTimes& times) const {
   for (std::size_t i = 0; i < parts_.size(); ++i)
     times.*parts_[i] += events_[i + 1]->seconds_since(*events_[i]);
 }
@@ -62,7 +62,7 @@ void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartMarks* mar
   auto* const state = state_.as<float>();
   if (marks != nullptr) marks->begin(stream);
   embed(weights_->half, weights_->embedding, call.plan.tokens, shape.rows, c_.hidden, state, stream);
-  call.ended(&ForwardTimes::embedding);
+  call.ended(&PassTimes::embedding);
   clear_tokens(layout_, reinterpret_cast<std::byte**>(call.plan.heap), call.plan.cleared, stream);
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     make_heads(call, layer);
@@ -96,7 +96,7 @@ void DecoderPass::make_heads(const Call& call, std::uint32_t layer) {
                     .heads = c_.heads,
                     .layer = layer},
                    call.stream);
-  call.ended(&ForwardTimes::keys_values);
+  call.ended(&PassTimes::keys_values);
 }
 
 // The others end with their keys and values in the last layer.
@@ -110,7 +110,7 @@ void DecoderPass::pick_read_rows(const Call& call) {
              .states_out = read_state_.as<float>(),
              .queries_out = read_queries_.as<std::uint16_t>()},
             call.stream);
-  call.ended(&ForwardTimes::elementwise);
+  call.ended(&PassTimes::elementwise);
 }
 
 // Attention and its output projection, added to the states.
@@ -138,7 +138,7 @@ void DecoderPass::attend(const Call& call, std::uint32_t layer, bool read) {
                 .out_format = weights_->half,
                 .scale = 1 / std::sqrt(static_cast<float>(c_.head_dim))},
                call.stream);
-  call.ended(&ForwardTimes::attention);
+  call.ended(&PassTimes::attention);
   const DeviceLayer& weights = weights_->layers[layer];
   multiply(call, {rows, q_width(), c_.hidden, ProductOut::add_f32, weights.o_bias != nullptr},
            {mixed_.as<std::uint16_t>(), weights.o, weights.o_bias, (read ? read_state_ : state_).data()});
@@ -151,7 +151,7 @@ void DecoderPass::add_feed_forward(const Call& call, const DeviceLayer& layer, f
            {normed_.as<std::uint16_t>(), layer.gate_up, nullptr, gate_up_.data()});
   swiglu_half(weights_->half, gate_up_.as<std::uint16_t>(), rows, c_.intermediate,
               activated_.as<std::uint16_t>(), call.stream);
-  call.ended(&ForwardTimes::elementwise);
+  call.ended(&PassTimes::elementwise);
   multiply(call, {rows, c_.intermediate, c_.hidden, ProductOut::add_f32},
            {activated_.as<std::uint16_t>(), layer.down, nullptr, state});
 }
@@ -160,7 +160,7 @@ void DecoderPass::read_out(const Call& call) {
   auto* const states = read_state_.as<float>();
   rms_norm(states, weights_->final_norm, static_cast<float>(c_.rms_epsilon), call.shape.read_rows, c_.hidden,
            states, call.stream);
-  call.ended(&ForwardTimes::elementwise);
+  call.ended(&PassTimes::elementwise);
   cuda::read_out(weights_->half,
                  {.blocks = call.plan.readouts,
                   .count = call.shape.readouts,
@@ -170,18 +170,18 @@ void DecoderPass::read_out(const Call& call) {
                   .states = states,
                   .out = logits_.as<float>()},
                  call.stream);
-  call.ended(&ForwardTimes::readout);
+  call.ended(&PassTimes::readout);
 }
 
 void DecoderPass::norm(const Call& call, const float* state, const float* weight, std::uint32_t rows) {
   rms_norm_half(weights_->half, state, weight, static_cast<float>(c_.rms_epsilon), rows, c_.hidden,
                 normed_.as<std::uint16_t>(), call.stream);
-  call.ended(&ForwardTimes::elementwise);
+  call.ended(&PassTimes::elementwise);
 }
 
 void DecoderPass::multiply(const Call& call, const ProductShape& shape, const ProductOperands& operands) {
   product_->run(shape, operands, call.stream);
-  call.ended(&ForwardTimes::linear);
+  call.ended(&PassTimes::linear);
 }
 
 }  // namespace troupe::kernels::cuda

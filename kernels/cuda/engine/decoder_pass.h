@@ -19,15 +19,15 @@ class PartMarks {
  public:
   void begin(Stream& stream);
   // What was enqueued since the last mark belongs to this part.
-  void end(Stream& stream, double ForwardTimes::*part);
+  void end(Stream& stream, double PassTimes::*part);
   // Adds up; the stream was waited for.
-  void add_to(ForwardTimes& times) const;
+  void add_to(PassTimes& times) const;
 
  private:
   Event& next();
 
   std::vector<std::unique_ptr<Event>> events_;
-  std::vector<double ForwardTimes::*> parts_;
+  std::vector<double PassTimes::*> parts_;
   std::size_t used_ = 0;
 };
 
@@ -50,7 +50,7 @@ class DecoderPass {
     Stream& stream;
     PartMarks* marks;
 
-    void ended(double ForwardTimes::*part) const {
+    void ended(double PassTimes::*part) const {
       if (marks != nullptr) marks->end(stream, part);
     }
   };

@@ -77,7 +77,7 @@ DecoderModel rounded(DecoderModel model, HalfFormat half) {
 
 // Pages on the device, every number NaN.
 struct DevicePages {
-  KvLayout layout;
+  PageLayout layout;
   std::vector<cuda::DeviceMemory> memory;
 
   std::vector<std::byte*> take(std::size_t tokens) {
@@ -93,7 +93,7 @@ struct DevicePages {
   }
 };
 
-std::vector<std::byte> bytes_of(const std::vector<std::byte*>& pages, const KvLayout& layout) {
+std::vector<std::byte> bytes_of(const std::vector<std::byte*>& pages, const PageLayout& layout) {
   std::vector<std::byte> all(pages.size() * layout.page_bytes());
   cuda::Stream stream;
   for (std::size_t p = 0; p < pages.size(); ++p)
@@ -106,7 +106,7 @@ Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.
 
 // Worst difference relative to the largest expected magnitude (at least 1); infinite for what is not a
 // number.
-double difference(const Logits& found, const Logits& expected) {
+double difference(const Reply& found, const Reply& expected) {
   double worst = 0, magnitude = 1;
   if (found.readouts.size() != expected.readouts.size()) return INFINITY;
   for (std::size_t i = 0; i < expected.readouts.size(); ++i) {
@@ -179,12 +179,12 @@ TEST_SUITE("cuda decoder") {
         plans.push_back(random_plan(config, chance));
       std::vector<Request> batch;
       for (const Plan& plan : plans) batch.push_back(computed(plan));
-      const std::vector<Logits> want = on_cpu->forward(batch);
+      const std::vector<Reply> want = on_cpu->run(batch);
       for (Request& request : batch)
         for (std::size_t s = 0; s < request.kv.size(); ++s)
           if (draw(chance, 0, 1) == 1)
             request.kv[s].pages = pages.take(request.plan->segments[s].tokens.size());
-      const std::vector<Logits> first = decoder->forward(batch);
+      const std::vector<Reply> first = decoder->run(batch);
       for (std::size_t i = 0; i < batch.size(); ++i)
         REQUIRE(difference(first[i], want[i]) <= tolerance(config, options));
       // The same again, what was kept now cached where nobody reads its logits.
@@ -194,7 +194,7 @@ TEST_SUITE("cuda decoder") {
               std::ranges::any_of(request.plan->readouts, [&](auto& r) { return r.segment == s; });
           if (!read && !request.kv[s].pages.empty()) request.kv[s].source = Source::cached;
         }
-      const std::vector<Logits> second = decoder->forward(batch);
+      const std::vector<Reply> second = decoder->run(batch);
       for (std::size_t i = 0; i < batch.size(); ++i) {
         REQUIRE(difference(second[i], want[i]) <= tolerance(config, options));
         REQUIRE(difference(second[i], first[i]) <= tolerance(config, options));
@@ -219,7 +219,7 @@ TEST_SUITE("cuda decoder") {
       plan.readouts = {{1, 1, {1, 2, 3}}};
       if (round % 3 == 2) plan.readouts.push_back({0, 0, std::vector<Token>(200, 4)});  // another shape
       const Request request = computed(plan);
-      CHECK(difference(recorded->forward({&request, 1})[0], plain->forward({&request, 1})[0]) == 0);
+      CHECK(difference(recorded->run({&request, 1})[0], plain->run({&request, 1})[0]) == 0);
     }
   }
 
@@ -232,17 +232,17 @@ TEST_SUITE("cuda decoder") {
       const DecoderModel model = rounded(random_decoder(small_config(family), 5), options.weights);
       const auto decoder = cuda::make_cuda_decoder(model, options);
       const auto on_cpu = make_cpu_decoder(model, {.page_tokens = options.page_tokens, .kv = format});
-      const KvLayout& layout = decoder->layout();
-      DevicePages memory{layout, {}};
+      const KvLayout layout = kv_layout(model.config, options.page_tokens, format);
+      DevicePages memory{decoder->layout(), {}};
       Plan plan;
       plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6}, 11, {}}};  // no readout: only to fill pages
       Request request = computed(plan);
       const std::vector<std::byte*> on_device = request.kv[0].pages = memory.take(6);
-      CHECK(decoder->forward({&request, 1})[0].readouts.empty());
+      CHECK(decoder->run({&request, 1})[0].readouts.empty());
       const cuda::PageLockedMemory host(2 * layout.page_bytes());
       request.kv[0].pages = {host.data(), host.data() + layout.page_bytes()};
-      on_cpu->forward({&request, 1});
-      const std::vector<std::byte> found = bytes_of(on_device, layout);
+      on_cpu->run({&request, 1});
+      const std::vector<std::byte> found = bytes_of(on_device, decoder->layout());
       const auto number = [&](const std::byte* bytes, std::size_t i) {
         const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(bytes)[i];
         return double{format == KvFormat::bf16 ? from_bf16(bits) : from_f16(bits)};
@@ -280,8 +280,8 @@ TEST_SUITE("cuda decoder") {
     plan.segments.push_back({SegmentKind::user, {3, 4}, 300, {0, 1, 2, 3}});
     plan.readouts = {{4, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}}};
     const Request request = computed(plan);
-    const auto want = make_cpu_decoder(model, {})->forward({&request, 1});
-    const auto found = cuda::make_cuda_decoder(model, options)->forward({&request, 1});
+    const auto want = make_cpu_decoder(model, {})->run({&request, 1});
+    const auto found = cuda::make_cuda_decoder(model, options)->run({&request, 1});
     CHECK(difference(found[0], want[0]) <= tolerance(config, options));
   }
 
@@ -297,24 +297,23 @@ TEST_SUITE("cuda decoder") {
     small.readouts = {{0, 7, {3}}};
     Request request = computed(large);
     request.kv[0].pages = memory.take(9);
-    CHECK_THROWS_WITH_AS(decoder->forward({&request, 1}), "a pass of 9 rows; expected at most 8",
-                         cuda::PassRefused);
+    CHECK(decoder->run({&request, 1})[0].too_large == "a pass of 9 rows; expected at most 8");
     const std::vector<std::byte> bytes = bytes_of(request.kv[0].pages, decoder->layout());
     CHECK(std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0xff}; }));
     request = computed(small);
-    CHECK(std::isfinite(decoder->forward({&request, 1})[0].readouts[0][0]));
+    CHECK(std::isfinite(decoder->run({&request, 1})[0].readouts[0][0]));
   }
 
   TEST_CASE("an executor over shared weights gives the same logits, and outlives the first") {
     if (!cuda::have_device()) return;
     auto first = cuda::make_cuda_decoder(random_decoder(small_config(Family::llama), 5), small_options());
     Chance chance(3);
-    const Plan plan = random_plan(first->config(), chance);
+    const Plan plan = random_plan(small_config(Family::llama), chance);
     const Request request = computed(plan);
-    const auto want = first->forward({&request, 1});
+    const auto want = first->run({&request, 1});
     const auto second = first->share(1);
     first.reset();
-    CHECK(difference(second->forward({&request, 1})[0], want[0]) == 0);
+    CHECK(difference(second->run({&request, 1})[0], want[0]) == 0);
   }
 
   TEST_CASE("two executors in two threads give what one gives") {
@@ -322,14 +321,14 @@ TEST_SUITE("cuda decoder") {
     const auto first = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
     const auto second = first->share(1);
     Chance chance(4);
-    const Plan plan = random_plan(first->config(), chance);
+    const Plan plan = random_plan(small_config(), chance);
     const Request request = computed(plan);
-    const auto want = first->forward({&request, 1});
+    const auto want = first->run({&request, 1});
     double off[2] = {1, 1};
-    const auto run = [&](Decoder& decoder, double& worst) {
+    const auto run = [&](Executor& decoder, double& worst) {
       worst = 0;
       for (int round = 0; round < 3; ++round)
-        worst = std::max(worst, difference(decoder.forward({&request, 1})[0], want[0]));
+        worst = std::max(worst, difference(decoder.run({&request, 1})[0], want[0]));
     };
     std::thread beside([&] { run(*second, off[1]); });
     run(*first, off[0]);
@@ -341,20 +340,20 @@ TEST_SUITE("cuda decoder") {
   TEST_CASE("batches of nothing, of cached segments only, and measured ones") {
     if (!cuda::have_device()) return;
     const auto decoder = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
-    CHECK(decoder->forward({}).empty());
+    CHECK(decoder->run({}).empty());
     DevicePages memory{decoder->layout(), {}};
     Plan plan;
     plan.segments = {{SegmentKind::user, {1, 2, 3}, 0, {}}};
     Request request = computed(plan);
     request.kv[0] = {Source::cached, memory.take(3)};
-    CHECK(decoder->forward({&request, 1})[0].readouts.empty());
+    CHECK(decoder->run({&request, 1})[0].readouts.empty());
     plan.readouts = {{0, 2, {4, 5}}, {0, 1, {}}};
     request = computed(plan);
-    const auto want = decoder->forward({&request, 1});
+    const auto want = decoder->run({&request, 1});
     CHECK(want[0].readouts[1].empty());
-    ForwardTimes times;
+    PassTimes times;
     decoder->measure(&times);
-    CHECK(difference(decoder->forward({&request, 1})[0], want[0]) == 0);
+    CHECK(difference(decoder->run({&request, 1})[0], want[0]) == 0);
     for (const double part : {times.planning, times.embedding, times.linear, times.attention,
                               times.elementwise, times.keys_values, times.readout})
       CHECK(part > 0);
@@ -363,14 +362,14 @@ TEST_SUITE("cuda decoder") {
   TEST_CASE("pages that were demoted to the host and promoted elsewhere give the same answer") {
     if (!cuda::have_device()) return;
     const auto decoder = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
-    const cuda::DeviceArena arena(decoder->layout(), 4);
+    const cuda::DeviceArena arena(decoder->layout().page_bytes(), 4);
     cuda::PageCopies copies(decoder->layout().page_bytes(), 1);
     Plan plan;
     plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5}, 0, {}}, {SegmentKind::item, {9, 8}, 5, {0}}};
     plan.readouts = {{1, 1, {4, 5}}};
     Request request = computed(plan);
     request.kv[0].pages = {arena.page(0), arena.page(1)};
-    const auto want = decoder->forward({&request, 1});
+    const auto want = decoder->run({&request, 1});
     const cuda::PageLockedMemory host(2 * decoder->layout().page_bytes());
     const auto places = [&](std::uint32_t first, std::uint32_t second) {
       return std::vector<cuda::PageCopy>{{arena.page(first), host.data()},
@@ -379,8 +378,8 @@ TEST_SUITE("cuda decoder") {
     copies.finish(copies.demote(places(0, 1)).value());
     copies.finish(copies.promote(places(3, 2)).value());
     request.kv[0] = {Source::cached, {arena.page(3), arena.page(2)}};
-    CHECK(difference(decoder->forward({&request, 1})[0], want[0]) <=
-          tolerance(decoder->config(), small_options()));
+    CHECK(difference(decoder->run({&request, 1})[0], want[0]) <=
+          tolerance(small_config(), small_options()));
   }
 
   TEST_CASE("models that there are no kernels for are named") {

@@ -184,7 +184,7 @@ TEST_SUITE("cuda realign") {
     const auto decoder =
         cuda::make_cuda_decoder(random_decoder(config, random()),
                                 {.page_tokens = 4, .kv = KvFormat::f16, .rows_max = 64, .keys_max = 400});
-    const KvLayout& layout = decoder->layout();
+    const KvLayout layout = kv_layout(config, 4, KvFormat::f16);
     const std::size_t bytes = layout.page_bytes();
     const cuda::DeviceMemory memory(6 * bytes);
     const auto p = std::int32_t(random() % (kPositions - 8)), q = std::int32_t(random() % (kPositions - 8));
@@ -192,7 +192,7 @@ TEST_SUITE("cuda realign") {
       const Plan plan{{{SegmentKind::item, {3, 1, 4, 1, 5, 9}, start, {}}}, {}};
       const Request request{
           &plan, {{Source::compute, {memory.data() + page * bytes, memory.data() + (page + 1) * bytes}}}};
-      decoder->forward({&request, 1});
+      decoder->run({&request, 1});
     };
     make(p, 0), make(q, 2);
     const DeviceCopy<RealignPage> work(

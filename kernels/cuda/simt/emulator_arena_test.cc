@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/cuda/device/device_arena.h"
+#include "kernels/operations/kv_layout.h"
 
 using namespace troupe::kernels;
 
@@ -9,7 +10,7 @@ TEST_SUITE("cuda emulator: device arena") {
   TEST_CASE("a copy is not done before it ran, and a full set of copies refuses the next") {
     const KvLayout layout{
         .layers = 1, .kv_heads = 1, .head_dim = 8, .page_tokens = 2, .format = KvFormat::f16};
-    const cuda::DeviceArena arena(layout, 3);
+    const cuda::DeviceArena arena(layout.page_bytes(), 3);
     const cuda::PageLockedMemory host(layout.page_bytes());
     cuda::PageCopies copies(layout.page_bytes(), 2);
     const auto begin = [&](std::uint32_t page) {

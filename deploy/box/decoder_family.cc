@@ -1,0 +1,28 @@
+#include "deploy/box/decoder_family.h"
+
+#include <memory>
+#include <utility>
+
+#include "deploy/box/cost_shape.h"
+#include "kernels/decoder/decoder.h"
+
+namespace troupe::deploy {
+namespace {
+
+ModelFacts describe_decoder(const std::filesystem::path& directory, const Config& config) {
+  const kernels::DecoderConfig model = kernels::read_decoder_config(directory);
+  const kernels::DecoderOptions options = decoder_options(config);
+  return {plan_limits(model), page_layout(model, options), cost_shape(model, options.weights, options.kv, 1)};
+}
+
+OpenedModel open_decoder(const std::filesystem::path& directory, const Config& config) {
+  auto model = std::make_shared<kernels::DecoderModel>(kernels::read_decoder(directory));
+  std::string version = model->version;
+  return {std::move(version), [model, config] { return open_engine(config, std::move(*model)); }};
+}
+
+}  // namespace
+
+Family decoder_family() { return {"decoder", {"qwen2", "qwen3", "llama"}, describe_decoder, open_decoder}; }
+
+}  // namespace troupe::deploy

@@ -1,0 +1,39 @@
+#include "deploy/box/families.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "deploy/box/decoder_family.h"
+#include "kernels/checkpoint/json_file.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::uint64_t config_bytes_max = 1 << 20;
+
+std::string all_types(const Families& families) {
+  std::string all;
+  for (const Family& family : families)
+    for (const std::string& type : family.model_types) all += (all.empty() ? "\"" : ", \"") + type + "\"";
+  return all;
+}
+
+}  // namespace
+
+const Families& all_families() {
+  static const Families families{decoder_family()};
+  return families;
+}
+
+const Family& family_of(const Families& families, const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / "config.json";
+  const nlohmann::json document = kernels::read_json_file(file, config_bytes_max);
+  const kernels::JsonFields fields(file, document);
+  const std::string type = fields.maybe_text("model_type").value_or("");
+  for (const Family& family : families)
+    if (std::ranges::find(family.model_types, type) != family.model_types.end()) return family;
+  fields.fault("model_type", "one of " + all_types(families));
+}
+
+}  // namespace troupe::deploy

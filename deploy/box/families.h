@@ -1,0 +1,44 @@
+#pragma once
+// The table of model families: what a program that serves, imports or times models knows of them. A family
+// says which directories are its own, by config.json's model_type; what of a model is to be known before its
+// weights are read; and how it is read and put on the device that is configured. Whoever runs models takes
+// the table as a value, so that a test can add a family of its own.
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "deploy/box/engine.h"
+#include "kernels/executor/executor.h"
+#include "placement/cost/cost_model.h"
+
+namespace troupe::deploy {
+
+// By config.json, and the formats that are configured.
+struct ModelFacts {
+  kernels::PlanLimits limits;
+  kernels::PageLayout layout;
+  placement::ModelShape shape;  // what a pass takes; a readout scores one row
+};
+
+struct OpenedModel {
+  std::string version;             // a hash of all that the model computes with
+  std::function<Engine()> engine;  // on the configured device; takes the weights, so it is asked once
+};
+
+struct Family {
+  std::string name;
+  std::vector<std::string> model_types;
+  // Throw kernels::LoadError of the directory, ConfigError of what is configured.
+  std::function<ModelFacts(const std::filesystem::path& directory, const Config& config)> describe;
+  std::function<OpenedModel(const std::filesystem::path& directory, const Config& config)> open;
+};
+using Families = std::vector<Family>;
+
+const Families& all_families();
+
+// Of a model directory. Throws kernels::LoadError where config.json cannot be read or is of no family.
+const Family& family_of(const Families& families, const std::filesystem::path& directory);
+
+}  // namespace troupe::deploy

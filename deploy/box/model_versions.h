@@ -1,0 +1,13 @@
+#pragma once
+// Where a worker finds the models that the cluster's versions may name: model.versions, a folder with a model
+// directory for each version, under its name. A version is a hash of all that the model computes with, so a
+// directory that holds something else is found out.
+#include "actors/inference/compute_port.h"
+#include "deploy/box/families.h"
+
+namespace troupe::deploy {
+
+// What loads them; none if the knob is empty: then the model of the start stays.
+actors::ComputePort::Loader version_loader(const Families& families, const Config& config);
+
+}  // namespace troupe::deploy

@@ -1,0 +1,16 @@
+#include "kernels/decoder/decoder.h"
+
+namespace troupe::kernels {
+
+PlanLimits plan_limits(const DecoderConfig& config) {
+  return {static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)};
+}
+
+PageLayout page_layout(const KvLayout& layout) {
+  return {layout.page_bytes(), layout.page_tokens,
+          "keys and values of " + std::to_string(layout.layers) + " layers, " +
+              std::to_string(layout.kv_heads) + " heads of " + std::to_string(layout.head_dim) + ", " +
+              std::string(format_name(layout.format))};
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,63 @@
+#include "kernels/executor/passes.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::kernels {
+namespace {
+
+// Answers with each plan's first token; a pass holds `tokens_max` computed tokens.
+struct Bounded {
+  std::size_t tokens_max;
+  std::vector<std::size_t> passes;  // requests of each
+
+  std::string run(std::span<const Request> requests, std::span<Reply> replies) {
+    std::size_t tokens = 0;
+    for (const Request& request : requests) tokens += computed_tokens(request);
+    if (tokens > tokens_max) return std::to_string(tokens) + " tokens";
+    passes.push_back(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i)
+      replies[i].readouts = {{static_cast<float>(requests[i].plan->segments[0].tokens[0])}};
+    return "";
+  }
+};
+
+struct Batch {
+  std::vector<Plan> plans;
+  std::vector<Request> requests;
+  std::vector<Reply> replies;
+
+  explicit Batch(const std::vector<std::size_t>& lengths) : replies(lengths.size()) {
+    for (const std::size_t length : lengths) {
+      plans.emplace_back();
+      plans.back().segments = {{SegmentKind::user, std::vector<Token>(length, Token(plans.size())), 0, {}}};
+    }
+    for (const Plan& plan : plans) requests.push_back({&plan, {{}}});
+  }
+  std::vector<std::size_t> run(std::size_t tokens_max) {
+    Bounded bounded{tokens_max, {}};
+    run_in_passes(requests, replies, [&](auto some, auto answers) { return bounded.run(some, answers); });
+    return bounded.passes;
+  }
+};
+
+TEST_CASE("a batch that fits is one pass; a larger one is run in parts, and each request has its answer") {
+  Batch batch({3, 3, 3, 3, 3});
+  CHECK(batch.run(15) == std::vector<std::size_t>{5});
+  CHECK(batch.run(7) == std::vector<std::size_t>{2, 1, 2});
+  for (std::size_t i = 0; i < 5; ++i) CHECK(batch.replies[i].readouts[0][0] == float(i + 1));
+  CHECK(Batch({}).run(0) == std::vector<std::size_t>{0});
+}
+
+TEST_CASE(
+    "a request that does not fit alone is too large, its neighbours are answered, and the next time is new") {
+  Batch batch({3, 9, 3});
+  CHECK(batch.run(8) == std::vector<std::size_t>{1, 1});
+  CHECK(batch.replies[0].readouts[0][0] == 1);
+  CHECK(batch.replies[1].too_large == "9 tokens");
+  CHECK(batch.replies[2].readouts[0][0] == 3);
+  batch.run(20);
+  CHECK(batch.replies[1].too_large == "");
+}
+
+}  // namespace
+}  // namespace troupe::kernels
