@@ -1,6 +1,7 @@
 // Span attention over pages in scattered order, as a pass asks for it.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <numeric>
 
@@ -13,15 +14,25 @@ namespace {
 
 constexpr std::uint32_t page_tokens = 16;
 
-// Segments of `segment` tokens, each causal, that all see `context` tokens.
-struct Sight {
-  std::string text;
-  std::uint32_t context, segments, segment;
+struct SightRows {
+  AttendGroup group;
+  std::vector<std::uint32_t> begin, end;
 
-  std::uint32_t rows() const { return segments * segment; }
-  std::uint32_t keys() const { return context + rows(); }
-  double pairs() const { return double{1} * segments * segment * (context + (segment + 1) / 2.0); }
+  explicit SightRows(const Sight& sight)
+      : group{.row_end = sight.rows(), .context_tokens = sight.context, .tail_tokens = sight.rows()} {
+    for (std::uint32_t row = 0; row < sight.rows(); ++row)
+      begin.push_back(row / sight.segment * sight.segment), end.push_back(row + 1);
+  }
+  AttendPlan plan(const AttendMachine& machine) const {
+    AttendPlan plan;
+    plan_attention(machine, {&group, 1}, begin, end, plan);
+    return plan;
+  }
 };
+
+KvLayout layout_of(const BenchShape& shape) {
+  return {shape.layers, shape.kv_heads, shape.head_dim(), page_tokens, KvFormat::bf16};
+}
 
 // One layer of a pass. Keys and values are those of the layer in the middle of pages that hold all layers.
 class AttendCase {
@@ -44,7 +55,7 @@ class AttendCase {
   const KvLayout layout_;
   const std::uint32_t dim_, width_, layer_;
   std::vector<std::size_t> places_;  // of tokens: bytes from the first page
-  std::vector<std::uint32_t> begin_, end_;
+  const SightRows rows_;
   AttendPlan plan_;
   DeviceNumbers pages_, queries_, out_;
   const std::vector<std::byte> page_bytes_;  // on the host, for checks
@@ -60,10 +71,11 @@ AttendCase::AttendCase(const BenchShape& shape, const Sight& sight, AttendPath p
     : shape_(shape),
       sight_(sight),
       path_(path),
-      layout_{shape.layers, shape.kv_heads, shape.head_dim(), page_tokens, KvFormat::bf16},
+      layout_(layout_of(shape)),
       dim_(shape.head_dim()),
       width_(shape.heads * dim_),
       layer_(shape.layers / 2),
+      rows_(sight),
       pages_(NumberKind::bf16, layout_.pages_for(sight.keys()) * layout_.page_bytes() / 2, chance),
       queries_(NumberKind::bf16, std::size_t{sight.rows()} * width_, chance),
       out_(NumberKind::bf16, std::size_t{sight.rows()} * width_),
@@ -86,19 +98,12 @@ void AttendCase::place_tokens(Chance& chance) {
 }
 
 void AttendCase::plan_rows() {
-  for (std::uint32_t row = 0; row < sight_.rows(); ++row)
-    begin_.push_back(row / sight_.segment * sight_.segment), end_.push_back(row + 1);
-  const AttendGroup group{
-      .row_end = sight_.rows(), .context_tokens = sight_.context, .tail_tokens = sight_.rows()};
-  const AttendMachine machine{.multiprocessors = device_properties(0).multiprocessors,
-                              .kv_heads = shape_.kv_heads,
-                              .heads = shape_.heads / shape_.kv_heads};
-  plan_attention(machine, {&group, 1}, begin_, end_, plan_);
+  plan_ = rows_.plan(attend_machine(layout_, shape_.heads, device_properties(0), path_));
   items_ = std::make_unique<DeviceList<AttendItem>>(plan_.items);
   tiles_ = std::make_unique<DeviceList<KeyTile>>(plan_.key_tiles);
   merges_ = std::make_unique<DeviceList<AttendMerge>>(plan_.merges);
-  visible_begin_ = std::make_unique<DeviceList<std::uint32_t>>(begin_);
-  visible_end_ = std::make_unique<DeviceList<std::uint32_t>>(end_);
+  visible_begin_ = std::make_unique<DeviceList<std::uint32_t>>(rows_.begin);
+  visible_end_ = std::make_unique<DeviceList<std::uint32_t>>(rows_.end);
   partials_ = DeviceMemory(attend_partial_bytes(layout_, plan_.partials, plan_.tile_vectors));
 }
 
@@ -141,7 +146,7 @@ Checked AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
   const std::vector<double> query = queries_.read(std::size_t{row} * width_ + head * dim_, dim_);
   std::vector<std::uint32_t> seen(sight_.context);
   std::iota(seen.begin(), seen.end(), 0u);
-  for (std::uint32_t t = begin_[row]; t < end_[row]; ++t) seen.push_back(sight_.context + t);
+  for (std::uint32_t t = rows_.begin[row]; t < rows_.end[row]; ++t) seen.push_back(sight_.context + t);
   std::vector<double> weights;
   for (const std::uint32_t key : seen) {
     const std::vector<double> numbers = stored(key, false, kv_head);
@@ -175,7 +180,11 @@ Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
       .kernel = path == AttendPath::mma ? "attend_mma" : "attend",
       .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
                " heads of " + std::to_string(shape.head_dim()),
-      .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs()}},
+      .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs(),
+                 [=](const DataSheet& sheet) {
+                   return attention_seconds(sheet, layout_of(shape), shape.heads, sight, path);
+                 }}},
+      .launches = 0,  // they are in the prediction
       .peer = {"attend",
                {{"context", sight.context},
                 {"segments", sight.segments},
@@ -195,6 +204,49 @@ Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
 }
 
 }  // namespace
+
+double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads, const Sight& sight,
+                         AttendPath path) {
+  const AttendPlan plan = SightRows(sight).plan(attend_machine(layout, heads, sheet.properties, path));
+  return plan.predicted_cycles / sheet.cycles_per_second;
+}
+
+void print_tiles(const DataSheet& sheet, std::ostream& out) {
+  const BenchShape shapes[] = {{.hidden = 2048, .heads = 16, .kv_heads = 8},
+                               {.hidden = 1536, .heads = 12, .kv_heads = 2},
+                               {.hidden = 896, .heads = 14, .kv_heads = 2}};
+  const Sight sights[] = {
+      {"prefill 2048", 0, 1, 2048}, {"100 x 10 on 1500", 1500, 100, 10}, {"1000 on 1500", 1500, 1, 1000}};
+  out << "\n## Tiles of query vectors\nPredicted times of attention on the " << sheet.device
+      << ". The former rule took tiles of 64 for all of these, and split them\nwhere they were fewer than two blocks a "
+         "multiprocessor. The last column is former over chosen; were wgmma to reach\n65 % of its rate, 1.49 in the "
+         "fourth row.\n\n"
+         "| shape | former, us | 64 whole, us | 128 whole, us | chosen, us | x |\n"
+         "| --- | ---: | ---: | ---: | ---: | ---: |\n";
+  for (const BenchShape& shape : shapes)
+    for (const Sight& sight : sights) {
+      const SightRows rows(sight);
+      const AttendMachine machine = attend_machine(layout_of(shape), shape.heads, sheet.properties);
+      AttendMachine former = machine;
+      former.large = {};
+      const std::size_t tiles = rows.plan(former).key_tiles.size() * shape.kv_heads;
+      const std::uint32_t wanted = 2 * machine.multiprocessors, blocks = (sight.rows() * machine.heads + 63) / 64 * shape.kv_heads;
+      const std::size_t part = blocks >= wanted ? whole_result : (tiles + wanted - 1) / wanted;
+      double before = 0, whole[2] = {}, least = INFINITY;  // microseconds; whole in tiles of 64 and 128
+      for (const auto& choice : attend_choices(machine, {&rows.group, 1}, rows.begin, rows.end)) {
+        const double time = choice.cycles / sheet.cycles_per_second * 1e6;
+        if (choice.part_tiles == whole_result) whole[choice.tile_vectors / 128] = time;
+        if (choice.tile_vectors == 64 && choice.part_tiles == part) before = time;
+        least = std::min(least, time);
+      }
+      if (before == 0) before = whole[0];  // its parts would be longer than all
+      char line[160];
+      std::snprintf(line, sizeof line, "| %s, %u/%u heads of %u | %.1f | %.1f | %.1f | %.1f | %.2f |\n",
+                    sight.text.c_str(), shape.heads, shape.kv_heads, shape.head_dim(), before, whole[0], whole[1],
+                    least, before / least);
+      out << line;
+    }
+}
 
 void add_attend_works(const BenchShape& shape, std::vector<Work>& works) {
   const auto on = [](const std::string& what, std::uint32_t context) {

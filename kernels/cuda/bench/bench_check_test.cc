@@ -65,12 +65,14 @@ TEST_SUITE("cuda bench") {
 
   TEST_CASE("a floor is the longer of moving and computing, step by step; an expectation is never below it") {
     const std::vector<Cost> steps{
-        {CostKind::memory, 10, 0}, {CostKind::product, 10, 400}, {CostKind::attention, 0, 100}};
+        {CostKind::memory, 10, 0},
+        {CostKind::product, 10, 400},
+        {CostKind::attention, 0, 100, [](const DataSheet&) { return 4.0; }}};
     const Ceilings ceilings{5, 100};
     CHECK(total_bytes(steps) == 20);
     CHECK(total_flops(steps) == 500);
     CHECK(floor_seconds(steps, ceilings) == 2 + 4 + 1);
-    const Assumptions half{0.5, 0.5, 0.25, 3};
-    CHECK(expected_seconds(steps, 2, ceilings, half) == 2 * 3 + 4 + 8 + 4);
+    const Assumptions half{0.5, 0.5, 3};
+    CHECK(expected_seconds(steps, 2, {"some GPU", ceilings}, half) == 2 * 3 + 4 + 8 + 4);
   }
 }

@@ -23,20 +23,28 @@ double floor_seconds(std::span<const Cost> steps, const Ceilings& ceilings) {
   return sum;
 }
 
-// NVIDIA A100 40GB and H200 (SXM) data sheets: memory bandwidth, dense bf16.
+// NVIDIA A100 40GB and H200 (SXM) data sheets: memory bandwidth, dense bf16, and the clock that its rate means.
 std::span<const DataSheet> data_sheets() {
-  static constexpr DataSheet sheets[] = {{"A100-40G", {1.555e12, 312e12}}, {"H200", {4.8e12, 989e12}}};
+  static const DataSheet sheets[] = {
+      {"A100-40G",
+       {1.555e12, 312e12},
+       1.41e9,
+       {"A100-40G", 80, 108, std::size_t{40} << 30, 40 << 20, 163 * 1024, 164 * 1024}},
+      {"H200",
+       {4.8e12, 989e12},
+       1.83e9,
+       {"H200", 90, 132, std::size_t{141} << 30, 50 << 20, 227 * 1024, 228 * 1024}}};
   return sheets;
 }
 
-double expected_seconds(std::span<const Cost> steps, unsigned launches, const Ceilings& peaks,
+double expected_seconds(std::span<const Cost> steps, unsigned launches, const DataSheet& sheet,
                         const Assumptions& assumptions) {
   double sum = launches * assumptions.launch_seconds;
   for (const Cost& step : steps) {
-    const double share =
-        step.kind == CostKind::attention ? assumptions.attention_share : assumptions.product_share;
-    sum += std::max(step.bytes / (peaks.bytes_per_second * assumptions.memory_share),
-                    step.flops / (peaks.flops_per_second * share));
+    const double computing = step.predicted
+                                 ? step.predicted(sheet)
+                                 : step.flops / (sheet.peaks.flops_per_second * assumptions.product_share);
+    sum += std::max(step.bytes / (sheet.peaks.bytes_per_second * assumptions.memory_share), computing);
   }
   return sum;
 }

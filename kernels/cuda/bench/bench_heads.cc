@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/bench/bench_work.h"
 #include "kernels/cuda/kernels/decoder_kernels.h"
-#include "kernels/cuda/kernels/elementwise.h"
 #include "kernels/cuda/kernels/realign.h"
 
 namespace troupe::kernels::cuda {
@@ -116,42 +115,6 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
   return work;
 }
 
-Work rope_work(const BenchShape& shape, std::uint32_t rows) {
-  const std::uint32_t dim = shape.head_dim(), heads = shape.heads, width = heads * dim;
-  const std::size_t count = std::size_t{rows} * width;
-  Work work{.kernel = "rope",
-            .shape = std::to_string(rows) + " x " + std::to_string(width),
-            .steps = {{CostKind::memory, 8.0 * rows * width + 4.0 * rows * dim, 0}}};
-  work.prepare = [=](Chance& chance) {
-    auto first = std::make_shared<DeviceNumbers>(NumberKind::f32, count, chance);
-    auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, count);
-    const std::vector<double> frequencies = rope_frequencies(config_of(shape));
-    std::vector<float> cosines, sines;
-    for (std::uint32_t r = 0; r < rows; ++r)
-      for (const double frequency : frequencies) {
-        cosines.push_back(static_cast<float>(std::cos(r % positions * frequency)));
-        sines.push_back(static_cast<float>(std::sin(r % positions * frequency)));
-      }
-    auto c = std::make_shared<DeviceList<float>>(cosines), s = std::make_shared<DeviceList<float>>(sines);
-    return PreparedWork{
-        .before = [=](Stream& stream) { stream.copy(out->data(), first->data(), out->size_bytes()); },
-        .run = [=](Stream& stream) { rope(out->f32(), width, rows, heads, dim, c->get(), s->get(), stream); },
-        .checks = rows,
-        .check =
-            [=](std::size_t row) {
-              Checked checked;
-              for (std::uint32_t h = 0; h < heads; ++h) {
-                const auto in = first->read(row * width + h * dim, dim);
-                append(checked,
-                       {out->read(row * width + h * dim, dim),
-                        turned(shape, in, static_cast<double>(row % positions)), pair_bounds(in, 0x1p-18)});
-              }
-              return checked;
-            }};
-  };
-  return work;
-}
-
 // Blocks of whole pages, each with a distance of its own; to other pages, or in place.
 Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
   const KvLayout layout = layout_of(shape, shape.layers);
@@ -232,10 +195,7 @@ Work clear_work(const BenchShape& shape, std::uint32_t tokens) {
 }  // namespace
 
 void add_head_works(const BenchShape& shape, std::vector<Work>& works) {
-  for (const std::uint32_t rows : row_counts(shape)) {
-    works.push_back(make_heads_work(shape, rows));
-    works.push_back(rope_work(shape, rows));
-  }
+  for (const std::uint32_t rows : row_counts(shape)) works.push_back(make_heads_work(shape, rows));
   works.push_back(clear_work(shape, page_tokens - 1));
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/cuda/bench/bench_export.h"
 #include "kernels/cuda/bench/bench_model.h"
 #include "kernels/cuda/bench/bench_table.h"
+#include "kernels/cuda/device/device_lost.h"
 
 using namespace troupe::kernels;
 using namespace troupe::kernels::cuda;
@@ -91,6 +92,7 @@ int print_expected() {
     for (const Work& work : kernel_works(shape)) rows.push_back(row_of(work));
   }
   print_expectations(rows, std::cout);
+  print_tiles(data_sheets().back(), std::cout);
   return 0;
 }
 
@@ -211,6 +213,7 @@ int main(int count, char** words) {
       std::cout << "skipped: no CUDA device on this machine\n";
       return 3;
     }
+    throw_when_device_lost();  // the rows before are worth having
     return Bench(*options).run();
   } catch (const std::exception& error) {
     std::cerr << "cuda_bench: " << error.what() << "\n";

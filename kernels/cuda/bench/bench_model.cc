@@ -80,38 +80,36 @@ std::vector<ModelPass> model_passes(const BenchShape& shape, Chance& chance) {
 
 std::vector<Cost> pass_costs(const DecoderConfig& c, const ModelPass& pass) {
   const double hidden = c.hidden, query = c.heads * c.head_dim, key = c.kv_heads * c.head_dim;
-  const double history = pass.cached ? static_cast<double>(pass.plan.segments[0].tokens.size()) : 0;
-  double rows = 0, pairs = 0, read_pairs = 0, read_rows = 0;
-  for (std::size_t s = pass.cached ? 1 : 0; s < pass.plan.segments.size(); ++s) {
-    const auto tokens = static_cast<double>(pass.plan.segments[s].tokens.size());
-    rows += tokens;
-    pairs += tokens * (history + (tokens + 1) / 2);
-  }
-  for (const Readout& readout : pass.plan.readouts) {
-    read_pairs += history + readout.offset + 1;
-    read_rows += static_cast<double>(readout.rows.size());
-  }
-  const auto reads = static_cast<double>(pass.plan.readouts.size());
+  const std::size_t cached = pass.cached ? pass.plan.segments[0].tokens.size() : 0;
+  const auto context = static_cast<std::uint32_t>(cached), count = static_cast<std::uint32_t>(pass.plan.readouts.size());
+  const auto tokens = static_cast<std::uint32_t>(pass.plan.segments.back().tokens.size());
+  const Sight all{"", context, count, tokens}, read{"", context + tokens - 1, count, 1};  // the last of each is read
+  const KvLayout layout = kv_layout(c, 16, KvFormat::bf16);
   std::vector<Cost> costs;
   const auto product = [&](double count, double inputs, double outputs) {
     costs.push_back({CostKind::product, 2 * inputs * outputs, 2 * count * inputs * outputs});
   };
   for (std::uint32_t layer = 0; layer < c.layers; ++layer) {
     const bool last = layer + 1 == c.layers;
-    const double count = last ? reads : rows;
-    product(rows, hidden, query + 2 * key);
-    costs.push_back(
-        {CostKind::attention, 4 * key * (history + rows), 4 * query * (last ? read_pairs : pairs)});
+    const Sight& sight = last ? read : all;
+    const double count = sight.rows();
+    product(all.rows(), hidden, query + 2 * key);
+    costs.push_back({CostKind::attention, 4 * key * all.keys(), 4 * query * sight.pairs(),
+                     [layout, sight, heads = c.heads](const DataSheet& sheet) {
+                       return attention_seconds(sheet, layout, heads, sight);
+                     }});
     product(count, query, hidden);
     product(count, hidden, 2 * c.intermediate);
     product(count, c.intermediate, hidden);
   }
+  double read_rows = 0;
+  for (const Readout& readout : pass.plan.readouts) read_rows += static_cast<double>(readout.rows.size());
   const double vocabulary_rows = std::min(read_rows, static_cast<double>(c.vocabulary));
   costs.push_back({CostKind::memory, 2 * hidden * vocabulary_rows, 0});
   return costs;
 }
 
-unsigned pass_launches(const DecoderConfig& config) { return 9 * config.layers + 6; }
+unsigned pass_launches(const DecoderConfig& config) { return 8 * config.layers + 6; }
 
 ModelBench::ModelBench(const BenchShape& shape, std::uint64_t seed, const std::filesystem::path& directory) {
   DecoderModel model = random_decoder(config_of(shape), seed);

@@ -20,6 +20,7 @@ std::vector<ModelPass> model_passes(const BenchShape& shape, Chance& chance);
 // What the pass must compute and read: products, attention and readouts; each launch's part by itself. What
 // passes from one launch to the next is taken to stay in the cache.
 std::vector<Cost> pass_costs(const DecoderConfig& config, const ModelPass& pass);
+// Without those of attention.
 unsigned pass_launches(const DecoderConfig& config);
 
 class ModelBench {

@@ -3,7 +3,6 @@
 
 #include "kernels/cuda/bench/bench_work.h"
 #include "kernels/cuda/kernels/decoder_kernels.h"
-#include "kernels/cuda/kernels/elementwise.h"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -95,8 +94,7 @@ Work norm_work(const BenchShape& shape, std::uint32_t rows) {
     auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width);
     return PreparedWork{.run =
                             [=](Stream& s) {
-                              rms_norm(in->f32(), width, weight->f32(), epsilon, out->f32(), width, rows,
-                                       width, s);
+                              rms_norm(in->f32(), weight->f32(), epsilon, rows, width, out->f32(), s);
                             },
                         .outputs = {out},
                         .checks = rows,
@@ -109,81 +107,24 @@ Work norm_work(const BenchShape& shape, std::uint32_t rows) {
   return work;
 }
 
-// Of rounded numbers, or of float32.
-Work swiglu_work(const BenchShape& shape, std::uint32_t rows, NumberKind kind) {
+Work swiglu_work(const BenchShape& shape, std::uint32_t rows) {
   const std::uint32_t width = shape.intermediate;
-  const bool wide = kind == NumberKind::f32;
-  Work work{.kernel = wide ? "swiglu" : "swiglu_half",
-            .shape = rows_text(rows, width),
-            .steps = {memory_cost(3.0 * number_bytes(kind) * rows * width)}};
-  work.prepare = [=](Chance& chance) {
-    auto in = std::make_shared<DeviceNumbers>(kind, std::size_t{rows} * width * 2, chance);
-    auto out = std::make_shared<DeviceNumbers>(kind, std::size_t{rows} * width);
-    return PreparedWork{.run =
-                            [=](Stream& s) {
-                              if (wide)
-                                swiglu(in->f32(), 2 * width, out->f32(), width, rows, width, s);
-                              else
-                                swiglu_half(HalfFormat::bf16, in->half(), rows, width, out->half(), s);
-                            },
-                        .outputs = {out},
-                        .checks = rows,
-                        .check =
-                            [=](std::size_t row) {
-                              const auto both = in->read(row * 2 * width, 2 * width);
-                              std::vector<double> want;
-                              for (std::size_t i = 0; i < width; ++i)
-                                want.push_back(silu(both[i]) * both[width + i]);
-                              return Checked{out->read(row * width, width), want,
-                                             bounds(want, (wide ? 0 : half_step) + float_steps)};
-                            }};
-  };
-  return work;
-}
-
-Work add_work(const BenchShape& shape, std::uint32_t rows) {
-  const std::uint32_t width = shape.hidden;
-  const std::size_t count = std::size_t{rows} * width;
   Work work{
-      .kernel = "add_rows", .shape = rows_text(rows, width), .steps = {memory_cost(12.0 * rows * width)}};
+      .kernel = "swiglu_half", .shape = rows_text(rows, width), .steps = {memory_cost(6.0 * rows * width)}};
   work.prepare = [=](Chance& chance) {
-    auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, count, chance);
-    auto first = std::make_shared<DeviceNumbers>(NumberKind::f32, count, chance);
-    auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, count);
+    auto in = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * width * 2, chance);
+    auto out = std::make_shared<DeviceNumbers>(NumberKind::bf16, std::size_t{rows} * width);
     return PreparedWork{
-        .before = [=](Stream& s) { s.copy(out->data(), first->data(), out->size_bytes()); },
-        .run = [=](Stream& s) { add_rows(in->f32(), width, out->f32(), width, rows, width, s); },
+        .run = [=](Stream& s) { swiglu_half(HalfFormat::bf16, in->half(), rows, width, out->half(), s); },
         .outputs = {out},
         .checks = rows,
         .check =
             [=](std::size_t row) {
-              std::vector<double> want = first->read(row * width, width);
-              const std::vector<double> more = in->read(row * width, width);
-              for (std::size_t i = 0; i < width; ++i) want[i] += more[i];
-              return Checked{out->read(row * width, width), want, bounds(want, float_steps)};
+              const auto both = in->read(row * 2 * width, 2 * width);
+              std::vector<double> want;
+              for (std::size_t i = 0; i < width; ++i) want.push_back(silu(both[i]) * both[width + i]);
+              return Checked{out->read(row * width, width), want, bounds(want, half_step + float_steps)};
             }};
-  };
-  return work;
-}
-
-Work recode_work(const BenchShape& shape, std::uint32_t rows) {
-  const std::uint32_t width = shape.heads * shape.head_dim();
-  const std::size_t count = std::size_t{rows} * width;
-  Work work{
-      .kernel = "recode_to_f16", .shape = rows_text(rows, width), .steps = {memory_cost(4.0 * rows * width)}};
-  work.prepare = [=](Chance& chance) {
-    auto first = std::make_shared<DeviceNumbers>(NumberKind::bf16, count, chance);
-    auto out = std::make_shared<DeviceNumbers>(NumberKind::f16, count);
-    return PreparedWork{.before = [=](Stream& s) { s.copy(out->data(), first->data(), out->size_bytes()); },
-                        .run = [=](Stream& s) { recode_to_f16(out->half(), count, s); },
-                        .outputs = {out},
-                        .checks = rows,
-                        .check =
-                            [=](std::size_t row) {
-                              const auto want = first->read(row * width, width);
-                              return Checked{out->read(row * width, width), want,
-                                             bounds(want, 0)};  // f16 holds bf16's 8 bits
-                            }};
   };
   return work;
 }
@@ -233,12 +174,9 @@ void add_row_works(const BenchShape& shape, std::vector<Work>& works) {
   for (const std::uint32_t rows : row_counts(shape)) {
     works.push_back(embed_work(shape, rows));
     works.push_back(norm_half_work(shape, rows));
-    works.push_back(swiglu_work(shape, rows, NumberKind::bf16));
+    works.push_back(swiglu_work(shape, rows));
     works.push_back(norm_work(shape, rows));
-    works.push_back(add_work(shape, rows));
-    works.push_back(recode_work(shape, rows));
   }
-  works.push_back(swiglu_work(shape, shape.suffix, NumberKind::f32));
   works.push_back(pick_work(shape, shape.candidates, shape.suffix));
 }
 

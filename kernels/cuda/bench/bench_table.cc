@@ -140,16 +140,22 @@ void print_expectations(const std::vector<BenchRow>& rows, std::ostream& out) {
          "whichever takes\n"
          "longer, step after step: nothing runs faster. Bytes are those that must move, each input and "
          "output once; between\n"
-         "the launches of a whole model numbers are taken to stay in the cache. Expected is what the cost "
-         "model says on the\n"
-         "assumptions that memory-bound work reaches "
+         "the launches of a whole model numbers are taken to stay in the cache. Expected is what a model on "
+         "paper says: a launch\ncosts "
+      << number(1e6 * assumed.launch_seconds, "%.0f") << " us, memory-bound work reaches "
       << number(100 * assumed.memory_share, "%.0f") << " % of the bandwidth, products "
-      << number(100 * assumed.product_share, "%.0f") << " % and attention\n"
-      << number(100 * assumed.attention_share, "%.0f") << " % of the matrix rate, and that a launch costs "
-      << number(1e6 * assumed.launch_seconds, "%.0f")
-      << " us. The rows are those of `cuda_bench`, which prints the\nmeasured times beside floors from "
-         "ceilings that it"
-         " measures itself. Where these differ from what is expected, one of\nthe two is to be "
+      << number(100 * assumed.product_share, "%.0f")
+      << " % of the matrix rate.\n"
+         "Attention is its plan on that device (`attend_cost.h`): launches, of which a split takes two; 1.5 us "
+         "for blocks to\n"
+         "begin and end; and the longer of what its tiles read from L2 (5 TB/s on the H200, 4.6 on the A100) and "
+         "the busiest\n"
+         "multiprocessor, whose products reach 75 % of the rate by wgmma, 55 % by mma.sync, which on the H200 has "
+         "62 % of it.\n"
+         "These shares and L2's rates are assumptions; an expectation may be off by a factor of 1.5. "
+         "`attend_mma` is mma.sync\n"
+         "where wgmma could be. The rows are those of `cuda_bench`, which prints measured times beside floors from\n"
+         "ceilings that it measures itself. Where these differ from what is expected, one of the two is to be "
          "understood.\n\nPeaks:";
   for (const DataSheet& sheet : data_sheets())
     out << " " << sheet.device << " " << number(sheet.peaks.bytes_per_second / 1e12, "%.3f") << " TB/s, "
@@ -165,7 +171,7 @@ void print_expectations(const std::vector<BenchRow>& rows, std::ostream& out) {
         << " | " << number(total_flops(row.steps) / 1e9, "%.1f") << " |";
     for (const DataSheet& sheet : data_sheets())
       out << " " << microseconds(floor_seconds(row.steps, sheet.peaks)) << " | "
-          << microseconds(expected_seconds(row.steps, row.launches, sheet.peaks, assumed)) << " |";
+          << microseconds(expected_seconds(row.steps, row.launches, sheet, assumed)) << " |";
     out << "\n";
   }
 }

@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "kernels/checkpoint/model.h"
 #include "kernels/cuda/bench/bench_cost.h"
 #include "kernels/cuda/bench/bench_data.h"
+#include "kernels/cuda/kernels/attend.h"
 
 namespace troupe::kernels::cuda {
 
@@ -58,6 +60,21 @@ struct BenchShape {
 DecoderConfig config_of(const BenchShape& shape);
 // Those of `troupe bench engine`'s largest and of a model of 1.5 billion weights; one tiny one for smoke.
 std::vector<BenchShape> bench_shapes(bool smoke);
+
+// Rows of a pass: segments of so many tokens, each causal, that all see `context` tokens.
+struct Sight {
+  std::string text;
+  std::uint32_t context = 0, segments = 1, segment = 1;
+
+  std::uint32_t rows() const { return segments * segment; }
+  std::uint32_t keys() const { return context + rows(); }
+  double pairs() const { return double{1} * segments * segment * (context + (segment + 1) / 2.0); }
+};
+// What its attention is predicted to take on a device of that data sheet.
+double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads, const Sight& sight,
+                         AttendPath path = AttendPath::by_device);
+// A table of predicted times by tiles of query vectors.
+void print_tiles(const DataSheet& sheet, std::ostream& out);
 
 void add_row_works(const BenchShape& shape, std::vector<Work>& works);
 void add_head_works(const BenchShape& shape, std::vector<Work>& works);

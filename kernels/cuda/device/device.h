@@ -28,7 +28,8 @@ struct DeviceProperties {
   unsigned multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
-  std::size_t block_shared_bytes_max = 0;
+  std::size_t block_shared_bytes_max = 0;  // that a launch may ask for
+  std::size_t multiprocessor_shared_bytes = 0;
 };
 DeviceProperties device_properties(int device);
 // For the calling thread, from now on.

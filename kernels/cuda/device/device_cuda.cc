@@ -1,17 +1,36 @@
 // device.h on the CUDA runtime.
-#include <cuda_runtime_api.h>
+#include <algorithm>
+#include <iterator>
 
+#include "kernels/cuda/device/cuda_error.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/device_lost.h"
 
 namespace troupe::kernels::cuda {
 namespace {
 
+// After these the process must end for the device to be used again, says the runtime's documentation.
+constexpr cudaError_t losses[] = {
+    cudaErrorECCUncorrectable,   cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
+    cudaErrorLaunchTimeout,      cudaErrorAssert,              cudaErrorHardwareStackError,
+    cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,   cudaErrorInvalidAddressSpace,
+    cudaErrorInvalidPc,          cudaErrorLaunchFailure};
+
+}  // namespace
+
 // The runtime also keeps an error for whoever asks next, which would be the next launch, though nothing is
 // wrong with that one.
-void check(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return;
+void cuda_failed(const char* call, cudaError_t error) {
   (void)cudaGetLastError();
-  throw DeviceError(std::string(call) + ": " + cudaGetErrorString(error));
+  const std::string what = std::string(call) + ": " + cudaGetErrorString(error);
+  if (std::find(std::begin(losses), std::end(losses), error) != std::end(losses)) device_lost(what);
+  throw DeviceError(what);
+}
+
+namespace {
+
+void check(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) cuda_failed(call, error);
 }
 
 unsigned attribute(cudaDeviceAttr name, int device) {
@@ -51,7 +70,8 @@ DeviceProperties device_properties(int device) {
           static_cast<unsigned>(found.multiProcessorCount),
           found.totalGlobalMem,
           attribute(cudaDevAttrL2CacheSize, device),
-          attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device)};
+          attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device)};
 }
 
 void use_device(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
@@ -95,7 +115,10 @@ PageLock::~PageLock() {
 struct Event::State {
   cudaEvent_t event = nullptr;
 };
-Event::Event() : state_(new State) { check(cudaEventCreate(&state_->event), "cudaEventCreate"); }
+// Who waits sleeps: the runtime's own way is to spin, a core for each executor.
+Event::Event() : state_(new State) {
+  check(cudaEventCreateWithFlags(&state_->event, cudaEventBlockingSync), "cudaEventCreate");
+}
 Event::~Event() { cudaEventDestroy(state_->event); }
 bool Event::reached() const {
   const cudaError_t now = cudaEventQuery(state_->event);
@@ -112,6 +135,7 @@ double Event::seconds_since(const Event& earlier) const {
 
 struct Stream::State {
   cudaStream_t stream = nullptr;
+  Event ended;  // of what was enqueued when somebody waited last
 };
 Stream::Stream() : state_(new State) {
   check(cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -135,7 +159,10 @@ void Stream::record(Event& event) {
 void Stream::wait(const Event& event) {
   check(cudaStreamWaitEvent(state_->stream, event.state().event, 0), "cudaStreamWaitEvent");
 }
-void Stream::synchronize() { check(cudaStreamSynchronize(state_->stream), "cudaStreamSynchronize"); }
+void Stream::synchronize() {
+  record(state_->ended);
+  state_->ended.synchronize();
+}
 void* Stream::handle() const { return state_->stream; }
 
 struct Graph::State {

@@ -18,12 +18,6 @@ PassBounds bounds_of(const CudaDecoderOptions& options) {
   return {options.rows_max, options.keys_max, options.logits_max, options.plan_bytes_max};
 }
 
-AttendMachine machine_of(const DecoderConfig& config, int device) {
-  return {.multiprocessors = device_properties(device).multiprocessors,
-          .kv_heads = config.kv_heads,
-          .heads = config.heads / config.kv_heads};
-}
-
 // Pages for keys and values that do not outlive their pass.
 struct Scratch {
   DeviceMemory memory;
@@ -42,7 +36,7 @@ class CudaDecoder final : public Decoder {
       : weights_(std::move(weights)),
         options_(options),
         layout_(kv_layout(weights_->config, options.page_tokens, options.kv)),
-        machine_(machine_of(weights_->config, options.device)),
+        machine_(attend_machine(layout_, weights_->config.heads, device_properties(options.device))),
         scratch_(layout_, options.rows_max),
         batches_(weights_->config, layout_),
         plans_(layout_, machine_, bounds_of(options), scratch_.pages),

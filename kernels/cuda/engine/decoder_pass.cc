@@ -1,9 +1,9 @@
 #include "kernels/cuda/engine/decoder_pass.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "kernels/cuda/kernels/elementwise.h"
 
 namespace troupe::kernels::cuda {
 
@@ -54,7 +54,8 @@ DecoderPass::DecoderPass(std::shared_ptr<const DeviceWeights> weights, const KvL
       mixed_(rows_of(bounds, q_width(), 2)),
       gate_up_(rows_of(bounds, 2 * c_.intermediate, 2)),
       activated_(rows_of(bounds, c_.intermediate, 2)),
-      partials_(attend_partial_bytes(layout, partials_max(machine), machine.large_tile)) {}
+      partials_(attend_partial_bytes(layout, partials_max(machine),
+                                     std::max(machine.small.vectors, machine.large.vectors))) {}
 
 void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartMarks* marks) {
   const Call call{shape, packed_pass(shape, plan_.data()), stream, marks};
@@ -134,10 +135,9 @@ void DecoderPass::attend(const Call& call, std::uint32_t layer, bool read) {
                 .out_stride = q_width(),
                 .layer = layer,
                 .heads = c_.heads / c_.kv_heads,
+                .out_format = weights_->half,
                 .scale = 1 / std::sqrt(static_cast<float>(c_.head_dim))},
                call.stream);
-  if (weights_->half == HalfFormat::f16)
-    recode_to_f16(mixed_.as<std::uint16_t>(), std::size_t{rows} * q_width(), call.stream);
   call.ended(&ForwardTimes::attention);
   const DeviceLayer& weights = weights_->layers[layer];
   multiply(call, {rows, q_width(), c_.hidden, ProductOut::add_f32, weights.o_bias != nullptr},
@@ -158,8 +158,8 @@ void DecoderPass::add_feed_forward(const Call& call, const DeviceLayer& layer, f
 
 void DecoderPass::read_out(const Call& call) {
   auto* const states = read_state_.as<float>();
-  rms_norm(states, c_.hidden, weights_->final_norm, static_cast<float>(c_.rms_epsilon), states, c_.hidden,
-           call.shape.read_rows, c_.hidden, call.stream);
+  rms_norm(states, weights_->final_norm, static_cast<float>(c_.rms_epsilon), call.shape.read_rows, c_.hidden,
+           states, call.stream);
   call.ended(&ForwardTimes::elementwise);
   cuda::read_out(weights_->half,
                  {.blocks = call.plan.readouts,

@@ -12,6 +12,7 @@
 #include "kernels/base/float_formats.h"
 #include "kernels/cuda/device/device_arena.h"
 #include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/kernels/attend.h"
 
 using namespace troupe::kernels;
 using cuda::CudaDecoderOptions;
@@ -256,20 +257,26 @@ TEST_SUITE("cuda decoder") {
     }
   }
 
-  TEST_CASE("the many keys of few rows, which are split among blocks, are merged again") {
+  TEST_CASE("the many keys of few rows, which are split among blocks on every device, are merged again") {
     if (!cuda::have_device()) return;
     DecoderConfig config = small_config();
     config.layers = 1, config.heads = 2, config.kv_heads = 1;
-    const CudaDecoderOptions options = small_options();
+    CudaDecoderOptions options = small_options();
+    options.rows_max = 1200;
+    const cuda::AttendGroup group{.row_end = 2, .context_tokens = 4 * 290, .tail_tokens = 2};
+    cuda::AttendPlan split;
+    cuda::plan_attention(cuda::attend_machine({1, 1, 32, 4, options.kv}, 2, cuda::device_properties(0)),
+                         {&group, 1}, std::vector<std::uint32_t>{0, 0}, std::vector<std::uint32_t>{1, 2}, split);
+    CHECK(split.merges.size() == 1);
     const DecoderModel model = rounded(random_decoder(config, 6), options.weights);
     Chance chance(8);
     Plan plan;
-    for (std::uint32_t s = 0; s < 2; ++s) {
+    for (std::uint32_t s = 0; s < 4; ++s) {
       plan.segments.push_back({SegmentKind::item, std::vector<Token>(290), static_cast<std::int32_t>(s), {}});
       for (Token& token : plan.segments.back().tokens) token = static_cast<Token>(draw(chance, 0, 96));
     }
-    plan.segments.push_back({SegmentKind::user, {3, 4}, 300, {0, 1}});
-    plan.readouts = {{2, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}}};
+    plan.segments.push_back({SegmentKind::user, {3, 4}, 300, {0, 1, 2, 3}});
+    plan.readouts = {{4, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}}};
     const Request request = computed(plan);
     const auto want = make_cpu_decoder(model, {})->forward({&request, 1});
     const auto found = cuda::make_cuda_decoder(model, options)->forward({&request, 1});

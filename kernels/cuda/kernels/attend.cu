@@ -1,5 +1,7 @@
 #include "kernels/cuda/kernels/attend.h"
 
+#include <algorithm>
+
 #include "kernels/base/check.h"
 #include "kernels/cuda/kernels/attend_block_inl.h"
 
@@ -64,7 +66,7 @@ TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer,
     TROUPE_UNROLL
     for (unsigned j = 0; j < dim / 8; ++j)
       words[B::place(vector, j) / 4 + lane() % 4] =
-          pack<Bf16>(running.out[f][j][2 * half] * inverse, running.out[f][j][2 * half + 1] * inverse);
+          pack_out(layer, running.out[f][j][2 * half] * inverse, running.out[f][j][2 * half + 1] * inverse);
   }
   warp_sync();
   const auto pieces = dynamic_shared<Piece>(0, B::vectors * B::vector_bytes / 16);
@@ -113,7 +115,7 @@ TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragme
     copy_async_commit();
     const auto sight = [](unsigned f, unsigned half) { return sight_of<B>(f, half); };
     if (some_spoilt) {
-      const auto noted = spoilt_keys<B>();
+      const auto noted = spoilt_keys<B>(t);
       spoil_rows(work, tile, sight, noted[0] | std::uint64_t{noted[1]} << 32, running);
     }
     Scores<fragments> scores;
@@ -195,7 +197,7 @@ merge_kernel(AttendPass pass, AttendLayer layer, unsigned kv_heads) {
     const float inverse = total == 0 ? 0.0f : 1.0f / total;
     std::uint16_t* const to = layer.out + vector_at<dim>(merge, layer, layer.out_stride, kv_head, vector);
     for (unsigned i = 0; i < mine; ++i)
-      to[lane() * mine + i] = static_cast<std::uint16_t>(pack<Bf16>(sum[i] * inverse, 0));
+      to[lane() * mine + i] = static_cast<std::uint16_t>(pack_out(layer, sum[i] * inverse, 0));
   }
 }
 
@@ -218,7 +220,8 @@ void merge(const AttendPass& pass, const AttendLayer& layer, unsigned kv_heads, 
 
 template <unsigned dim, unsigned fragments>
 constexpr AttendVersion versions_of(KvFormat format) {
-  return {dim, format, Block<dim, fragments>::vectors,
+  using B = Block<dim, fragments>;
+  return {dim, format, B::vectors, B::shared_bytes, false, B::resident,
           format == KvFormat::bf16 ? run<Bf16, dim, fragments> : run<F16, dim, fragments>};
 }
 
@@ -240,15 +243,27 @@ const AttendVersion* find_version(std::span<const AttendVersion> versions, const
   return nullptr;
 }
 
+constexpr std::uint32_t small_tile = 64, large_tile = 128;
 constexpr unsigned hopper = 90;  // no other device runs what is compiled for sm_90a
 
-const AttendVersion* choose_version(const KvLayout& layout, const AttendPass& pass) {
-  const bool can = pass.path != AttendPath::mma && device_capability() == hopper;
-  TROUPE_CHECK(can || pass.path != AttendPath::hopper, "the attention of sm_90a, on another device");
+const AttendVersion* choose_version(const KvLayout& layout, std::uint32_t tile_vectors, unsigned capability,
+                                    AttendPath path) {
+  const bool can = path != AttendPath::mma && capability == hopper;
+  TROUPE_CHECK(can || path != AttendPath::hopper, "the attention of sm_90a, on another device");
   if (can)
-    if (const auto* version = find_version(hopper_attend_versions(), layout, pass.tile_vectors))
-      return version;
-  return find_version(mma_versions, layout, pass.tile_vectors);
+    if (const auto* version = find_version(hopper_attend_versions(), layout, tile_vectors)) return version;
+  return find_version(mma_versions, layout, tile_vectors);
+}
+
+constexpr std::size_t reserved_bytes = 1024;  // of a multiprocessor's shared memory, for each block
+
+// No vectors where the device has too little shared memory for a block.
+AttendTile tile_on(const DeviceProperties& device, const AttendVersion& version) {
+  if (version.shared_bytes > device.block_shared_bytes_max) return {};
+  const std::size_t fit = device.multiprocessor_shared_bytes / (version.shared_bytes + reserved_bytes);
+  const auto resident = std::max<std::size_t>(1, std::min<std::size_t>(fit, version.resident));
+  return attend_tile(device.capability, version.head_dim,
+                     {version.tile_vectors, static_cast<std::uint32_t>(resident), version.wgmma});
 }
 
 }  // namespace
@@ -258,9 +273,30 @@ std::string attend_fault(const KvLayout& layout, std::uint32_t heads) {
     return std::to_string(heads) + " query heads on " + std::to_string(layout.kv_heads) +
            " key-value heads; expected a multiple";
   if (layout.format == KvFormat::f32) return "keys and values in f32; on a GPU expected bf16 or f16";
-  if (find_version(mma_versions, layout, AttendMachine{}.small_tile) == nullptr)
+  if (find_version(mma_versions, layout, small_tile) == nullptr)
     return "head_dim " + std::to_string(layout.head_dim) + "; on a GPU expected 32, 64 or 128";
   return "";
+}
+
+AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
+                             AttendPath path) {
+  AttendMachine machine{.multiprocessors = device.multiprocessors,
+                        .kv_heads = layout.kv_heads,
+                        .heads = heads / layout.kv_heads,
+                        .head_dim = layout.head_dim,
+                        .l2_bytes = l2_bytes_per_cycle(device.capability)};
+  const auto tile = [&](std::uint32_t vectors) {
+    const AttendVersion* const version = choose_version(layout, vectors, device.capability, path);
+    TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
+    return tile_on(device, *version);
+  };
+  machine.small = tile(small_tile), machine.large = tile(large_tile);
+  if (machine.small.vectors == 0)
+    throw DeviceError("attend: " + device.name + " gives a block " +
+                      std::to_string(device.block_shared_bytes_max) +
+                      " bytes of shared memory; for head_dim " + std::to_string(layout.head_dim) + " expected " +
+                      std::to_string(find_version(mma_versions, layout, small_tile)->shared_bytes));
+  return machine;
 }
 
 std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials, std::uint32_t tile_vectors) {
@@ -268,7 +304,8 @@ std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials,
 }
 
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream) {
-  const AttendVersion* const version = choose_version(layout, pass);
+  const AttendVersion* const version =
+      choose_version(layout, pass.tile_vectors, device_capability(), pass.path);
   TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
   TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows not aligned to 16 bytes");
   TROUPE_CHECK(layer.scale > 0, "a scale that is not positive");

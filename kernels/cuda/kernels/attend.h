@@ -1,6 +1,6 @@
 #pragma once
-// Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory. Queries and
-// outputs are bf16, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in
+// Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory. Queries are
+// bf16, outputs, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in
 // float32, weights rounded to the keys' format before they multiply values. A token is the address of its
 // first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
 // (kv_layout.h).
@@ -30,6 +30,7 @@
 #include <string>
 
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/half_format.h"
 #include "kernels/cuda/kernels/attend_plan.h"
 #include "kernels/operations/kv_layout.h"
 
@@ -41,6 +42,11 @@ std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
 // Which kernel runs: for tests and benchmarks. `hopper` needs a device of capability 90, or the emulator;
 // head sizes that it has no version of go the other way.
 enum class AttendPath : std::uint8_t { by_device, mma, hopper };
+
+// What plans for these pages are made for: the tiles that the device has shared memory for. DeviceError where it
+// has too little for any.
+AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
+                             AttendPath path = AttendPath::by_device);
 
 // One pass, the same for all its layers. Device pointers.
 struct AttendPass {
@@ -55,6 +61,7 @@ struct AttendPass {
   std::uint32_t item_count = 0, merge_count = 0;
   std::uint32_t tile_vectors = 64;
   AttendPath path = AttendPath::by_device;
+  std::uint32_t blocks_max = ~0u;  // of a kernel whose blocks stay for several items: for tests
 };
 
 // Row r, head h of the queries at queries + r*query_stride + h*head_dim, 16-byte aligned; outputs likewise.
@@ -64,6 +71,7 @@ struct AttendLayer {
   std::size_t query_stride = 0, out_stride = 0;  // numbers
   std::uint32_t layer = 0;
   std::uint32_t heads = 1;  // query heads that share a key-value head
+  HalfFormat out_format = HalfFormat::bf16;
   float scale = 1;          // positive
 };
 

@@ -42,6 +42,11 @@ TROUPE_DEVICE void clear(Running<dim, fragments>& running) {
   }
 }
 
+// Two numbers of the output.
+TROUPE_DEVICE std::uint32_t pack_out(const AttendLayer& layer, float low, float high) {
+  return layer.out_format == HalfFormat::f16 ? pack<F16>(low, high) : pack<Bf16>(low, high);
+}
+
 TROUPE_DEVICE float sum_of_four_lanes(float x) {
   x += shuffle_xor(x, 1);
   return x + shuffle_xor(x, 2);

@@ -164,7 +164,7 @@ TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer
     TROUPE_UNROLL
     for (unsigned j = 0; j < dim / 8; ++j)
       *reinterpret_cast<std::uint32_t*>(to + 8 * j + 2 * (lane() % 4)) =
-          pack<Bf16>(running.out[0][j][2 * half] * inverse, running.out[0][j][2 * half + 1] * inverse);
+          pack_out(layer, running.out[0][j][2 * half] * inverse, running.out[0][j][2 * half + 1] * inverse);
   }
 }
 
@@ -204,7 +204,7 @@ void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, 
   using B = HopperBlock<dim, groups>;
   const unsigned count = pass.item_count * kv.kv_heads;
   launch("attend_hopper", attend_hopper_kernel<Half, dim, groups>,
-         {.blocks = B::one_item ? count : std::min(count, device_multiprocessors()),
+         {.blocks = B::one_item ? count : std::min({count, device_multiprocessors(), pass.blocks_max}),
           .threads = B::threads,
           .shared_bytes = B::shared_bytes},
          stream, pass, layer, kv);
@@ -212,7 +212,8 @@ void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, 
 
 template <unsigned dim, unsigned groups>
 constexpr AttendVersion version_of(KvFormat format) {
-  return {dim, format, HopperBlock<dim, groups>::vectors,
+  using B = HopperBlock<dim, groups>;
+  return {dim, format, B::vectors, B::shared_bytes, true, B::resident,
           format == KvFormat::bf16 ? run<Bf16, dim, groups> : run<F16, dim, groups>};
 }
 

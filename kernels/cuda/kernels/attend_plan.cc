@@ -7,8 +7,9 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t blocks_per_multiprocessor = 2;
 constexpr std::uint32_t part_tiles_min = 4;  // a shorter part does not pay for its merge
+constexpr std::uint32_t rounds_max = 3;      // of parts, for each multiprocessor
+constexpr std::uint32_t cuts_max = 4;        // of the longest item
 
 std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::uint32_t>((a + b - 1) / b);
@@ -35,6 +36,11 @@ class TileView {
     merge();
   }
 
+  std::uint32_t tile_count() const {
+    std::uint32_t tiles = 0;
+    for (const Interval& run : seen_) tiles += ceil_div(run.end - run.begin, attend_key_tile);
+    return tiles;
+  }
   void cut(std::vector<KeyTile>& tiles) const {
     for (const Interval& run : seen_)
       for (std::uint32_t first = run.begin; first < run.end; first += attend_key_tile) {
@@ -66,72 +72,141 @@ class TileView {
 
 std::uint32_t tile_count(const AttendItem& item) { return item.tile_end - item.tile_begin; }
 
-std::uint64_t blocks_with(const AttendMachine& machine, std::span<const AttendGroup> groups,
-                          std::uint32_t tile_vectors) {
-  std::uint64_t tiles = 0;
-  for (const AttendGroup& group : groups)
-    tiles += ceil_div(std::uint64_t{group.row_end - group.row_begin} * machine.heads, tile_vectors);
-  return tiles * machine.kv_heads;
-}
+struct Visible {
+  std::span<const std::uint32_t> begin, end;
+};
 
-void add_items(const AttendMachine& machine, const AttendGroup& group, std::span<const std::uint32_t> begin,
-               std::span<const std::uint32_t> end, AttendPlan& plan) {
+// For every tile of query vectors: its item, without tiles of keys, and what its rows see.
+template <class Take>
+void for_each_item(const AttendMachine& machine, std::uint32_t tile_vectors, const AttendGroup& group,
+                   const Visible& visible, const Take& take) {
   TROUPE_CHECK(group.context_tokens + group.tail_tokens <= attend_keys_max, "a group of too many keys");
   const std::uint32_t vectors = (group.row_end - group.row_begin) * machine.heads;
-  for (std::uint32_t first = 0; first < vectors; first += plan.tile_vectors) {
-    const std::uint32_t count = std::min(plan.tile_vectors, vectors - first);
+  for (std::uint32_t first = 0; first < vectors; first += tile_vectors) {
+    const std::uint32_t count = std::min(tile_vectors, vectors - first);
     const std::uint32_t row = group.row_begin + first / machine.heads;
     const std::uint32_t rows = (first + count - 1) / machine.heads - first / machine.heads + 1;
-    const auto tile_begin = static_cast<std::uint32_t>(plan.key_tiles.size());
-    TileView(group, begin.subspan(row, rows), end.subspan(row, rows)).cut(plan.key_tiles);
-    plan.items.push_back({group.row_begin, first, count, group.key_begin, group.context_tokens, tile_begin,
-                          static_cast<std::uint32_t>(plan.key_tiles.size())});
+    take(AttendItem{group.row_begin, first, count, group.key_begin, group.context_tokens},
+         TileView(group, visible.begin.subspan(row, rows), visible.end.subspan(row, rows)));
   }
 }
 
-// So that the parts together fill the machine, none much longer than the others.
-void split_long_items(const AttendMachine& machine, AttendPlan& plan) {
-  const std::uint64_t wanted = std::uint64_t{machine.multiprocessors} * blocks_per_multiprocessor;
-  if (plan.items.size() * machine.kv_heads >= wanted) return;
-  const std::uint32_t part =
-      std::max(part_tiles_min, ceil_div(plan.key_tiles.size() * machine.kv_heads, wanted));
-  const std::size_t whole = plan.items.size();
-  for (std::size_t i = 0; i < whole; ++i) {
-    const AttendItem item = plan.items[i];
-    const std::uint32_t parts = ceil_div(tile_count(item), part);
-    if (parts <= 1) continue;
-    plan.merges.push_back(
-        {item.row_begin, item.vector_begin, item.vectors, plan.partials, plan.partials + parts});
-    for (std::uint32_t p = 0; p < parts; ++p) {
-      AttendItem piece = item;
-      piece.tile_begin = item.tile_begin + tile_count(item) * p / parts;
-      piece.tile_end = item.tile_begin + tile_count(item) * (p + 1) / parts;
-      piece.partial = plan.partials++;
-      if (p == 0)
-        plan.items[i] = piece;
-      else
-        plan.items.push_back(piece);
+// How many items there are of each length, in tiles of keys.
+class Lengths {
+ public:
+  void add(std::uint32_t length, std::uint32_t count = 1) {
+    if (length >= of_.size()) of_.resize(length + 1);
+    of_[length] += count;
+  }
+  // Parts of nearly the same length, `most` at the most; and how many they are.
+  Lengths split(std::uint32_t most, std::uint32_t& partials) const {
+    Lengths parts;
+    for (std::uint32_t length = 0; length < of_.size(); ++length) {
+      const std::uint32_t n = std::max(1u, ceil_div(length, most)), longer = length % n;
+      if (of_[length] == 0) continue;
+      if (longer > 0) parts.add(length / n + 1, longer * of_[length]);
+      parts.add(length / n, (n - longer) * of_[length]);
+      if (n > 1) partials += n * of_[length];
     }
+    return parts;
+  }
+  std::uint32_t longest() const { return of_.empty() ? 0 : static_cast<std::uint32_t>(of_.size() - 1); }
+  std::uint64_t tiles() const {
+    std::uint64_t sum = 0;
+    for (std::uint32_t length = 0; length < of_.size(); ++length) sum += std::uint64_t{length} * of_[length];
+    return sum;
+  }
+  std::span<const std::uint32_t> of_length() const { return of_; }
+
+ private:
+  std::vector<std::uint32_t> of_;
+};
+
+std::uint32_t partial_vectors_max(const AttendMachine& machine) {
+  return partials_max(machine) * std::max(machine.small.vectors, machine.large.vectors);
+}
+
+// Whole; split so that each multiprocessor has its share in one to three rounds; the longest cut into two to four.
+void add_choices(const AttendMachine& machine, const AttendTile& tile, const Lengths& whole,
+                 std::vector<AttendChoice>& choices) {
+  choices.push_back({tile.vectors, whole_result, attend_cycles(machine, tile, whole.of_length(), 0)});
+  const auto split = [&](std::uint32_t part) {
+    part = std::max(part_tiles_min, part);
+    if (part >= whole.longest() || part == choices.back().part_tiles) return;  // as whole, or as before
+    std::uint32_t partials = 0;
+    const Lengths parts = whole.split(part, partials);
+    if (partials * tile.vectors <= partial_vectors_max(machine))
+      choices.push_back({tile.vectors, part, attend_cycles(machine, tile, parts.of_length(), partials)});
+  };
+  const std::uint64_t tiles = whole.tiles() * machine.kv_heads;
+  for (std::uint32_t rounds = 1; rounds <= rounds_max; ++rounds)
+    split(ceil_div(tiles, std::uint64_t{machine.multiprocessors} * rounds));
+  for (std::uint32_t cuts = 2; cuts <= cuts_max; ++cuts) split(ceil_div(whole.longest(), cuts));
+}
+
+std::vector<AttendChoice> choices_of(const AttendMachine& machine, std::span<const AttendGroup> groups,
+                                     const Visible& visible) {
+  std::vector<AttendChoice> choices;
+  for (const AttendTile* tile : {&machine.large, &machine.small}) {
+    if (tile->vectors == 0) continue;
+    Lengths whole;
+    for (const AttendGroup& group : groups)
+      for_each_item(machine, tile->vectors, group, visible,
+                    [&](const AttendItem&, const TileView& view) { whole.add(view.tile_count()); });
+    add_choices(machine, *tile, whole, choices);
+  }
+  TROUPE_CHECK(!choices.empty(), "a machine without a tile of query vectors");
+  return choices;
+}
+
+void split_item(std::uint32_t part_tiles, std::size_t number, AttendPlan& plan) {
+  const AttendItem item = plan.items[number];
+  const std::uint32_t parts = ceil_div(tile_count(item), part_tiles);
+  if (parts <= 1) return;
+  plan.merges.push_back(
+      {item.row_begin, item.vector_begin, item.vectors, plan.partials, plan.partials + parts});
+  for (std::uint32_t p = 0; p < parts; ++p) {
+    AttendItem piece = item;
+    piece.tile_begin = item.tile_begin + tile_count(item) * p / parts;
+    piece.tile_end = item.tile_begin + tile_count(item) * (p + 1) / parts;
+    piece.partial = plan.partials++;
+    if (p == 0)
+      plan.items[number] = piece;
+    else
+      plan.items.push_back(piece);
   }
 }
 
 }  // namespace
 
-// Fewer items than wanted are split, each into one part more than its share of the wanted ones at most.
 std::uint32_t partials_max(const AttendMachine& machine) {
-  return 2 * ceil_div(std::uint64_t{machine.multiprocessors} * blocks_per_multiprocessor, machine.kv_heads);
+  return 2 * ceil_div(std::uint64_t{machine.multiprocessors} * 2, machine.kv_heads);
+}
+
+std::vector<AttendChoice> attend_choices(const AttendMachine& machine, std::span<const AttendGroup> groups,
+                                         std::span<const std::uint32_t> visible_begin,
+                                         std::span<const std::uint32_t> visible_end) {
+  return choices_of(machine, groups, {visible_begin, visible_end});
 }
 
 void plan_attention(const AttendMachine& machine, std::span<const AttendGroup> groups,
                     std::span<const std::uint32_t> visible_begin, std::span<const std::uint32_t> visible_end,
                     AttendPlan& plan) {
+  const Visible visible{visible_begin, visible_end};
+  const std::vector<AttendChoice> choices = choices_of(machine, groups, visible);
+  const AttendChoice choice =
+      *std::ranges::min_element(choices, {}, [](const AttendChoice& c) { return c.cycles; });
   plan.items.clear(), plan.key_tiles.clear(), plan.merges.clear();
   plan.partials = 0;
-  const std::uint64_t wanted = std::uint64_t{machine.multiprocessors} * blocks_per_multiprocessor;
-  const bool large = blocks_with(machine, groups, machine.large_tile) >= wanted;
-  plan.tile_vectors = large ? machine.large_tile : machine.small_tile;
-  for (const AttendGroup& group : groups) add_items(machine, group, visible_begin, visible_end, plan);
-  split_long_items(machine, plan);
+  plan.tile_vectors = choice.tile_vectors, plan.predicted_cycles = choice.cycles;
+  for (const AttendGroup& group : groups)
+    for_each_item(machine, plan.tile_vectors, group, visible, [&](AttendItem item, const TileView& view) {
+      item.tile_begin = static_cast<std::uint32_t>(plan.key_tiles.size());
+      view.cut(plan.key_tiles);
+      item.tile_end = static_cast<std::uint32_t>(plan.key_tiles.size());
+      plan.items.push_back(item);
+    });
+  for (std::size_t i = 0, whole = plan.items.size(); i < whole; ++i) split_item(choice.part_tiles, i, plan);
   std::stable_sort(plan.items.begin(), plan.items.end(),
                    [](auto& a, auto& b) { return tile_count(a) > tile_count(b); });
 }

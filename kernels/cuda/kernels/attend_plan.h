@@ -2,15 +2,16 @@
 // Which block of the span attention kernel (attend.h) computes what: plain data from plain data. A block
 // takes one tile of a group's query vectors, row by row with the heads that share a key-value head side by
 // side, so that they share the keys that it loads, and the tiles of keys that at least one of its rows sees.
-// Where there are too few blocks for the machine, long lists of key tiles are split among several, whose
-// partial results a second kernel merges.
+// Long lists of key tiles may be split among several blocks, whose partial results a second kernel merges. Of
+// both tiles of query vectors, with lists whole or split into parts of several lengths, the way is taken that is
+// predicted to take least.
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace troupe::kernels::cuda {
+#include "kernels/cuda/kernels/attend_cost.h"
 
-inline constexpr std::uint32_t attend_key_tile = 64;  // keys
+namespace troupe::kernels::cuda {
 
 // Query rows with one context and one tail (attend.h of the CPU backend). Their keys are a run of the pass's
 // list of token addresses: the context's tokens, then the tail's.
@@ -54,18 +55,23 @@ struct AttendPlan {
   std::vector<KeyTile> key_tiles;
   std::vector<AttendMerge> merges;
   std::uint32_t partials = 0;
+  double predicted_cycles = 0;
 };
 
-struct AttendMachine {
-  std::uint32_t multiprocessors = 1;
-  std::uint32_t kv_heads = 1;
-  std::uint32_t heads = 1;  // query heads that share a key-value head
-  // Vectors per block: the larger is chosen where it still fills the machine.
-  std::uint32_t small_tile = 64, large_tile = 128;
+// A way to plan a pass, and what it is predicted to take (attend_cost.h).
+struct AttendChoice {
+  std::uint32_t tile_vectors = 0;
+  std::uint32_t part_tiles = whole_result;  // tiles of keys that an item has at most; longer ones are split
+  double cycles = 0;
 };
 
-// Partial results that a plan for this machine never exceeds.
+// Partial results of the larger tile that a plan for this machine never exceeds; of the smaller twice as many.
 std::uint32_t partials_max(const AttendMachine& machine);
+
+// Every way that is considered, in no order of merit. Arguments as below.
+std::vector<AttendChoice> attend_choices(const AttendMachine& machine, std::span<const AttendGroup> groups,
+                                         std::span<const std::uint32_t> visible_begin,
+                                         std::span<const std::uint32_t> visible_end);
 
 // visible_begin/end: per query row, the interval of its group's tail that it sees. Replaces *plan, reusing
 // its memory.

@@ -107,8 +107,7 @@ TEST_SUITE("cuda attention plan") {
     const AttendMachine machine{.multiprocessors = 20, .kv_heads = 2, .heads = 7};
     const AttendPlan plan = rows.plan(machine);
     CHECK(plan.tile_vectors == 64);
-    CHECK(plan.items.size() * 2 >= 30);
-    CHECK(plan.items.size() * 2 <= 40);
+    CHECK(plan.items.size() * 2 >= 20);
     REQUIRE(plan.merges.size() == 1);
     CHECK(plan.merges[0].partial_end == plan.partials);
     CHECK(plan.merges[0].vectors == 7);
@@ -117,6 +116,63 @@ TEST_SUITE("cuda attention plan") {
         plan.items.begin(), plan.items.end(),
         [](auto& a, auto& b) { return a.tile_end - a.tile_begin > b.tile_end - b.tile_begin; });
     CHECK(most->tile_end - most->tile_begin <= least->tile_end - least->tile_begin + 1);
+  }
+
+  TEST_CASE("one block too many for the machine is split instead of waited for") {
+    Rows rows;
+    for (int i = 0; i < 9; ++i) rows.add(6400, {1});
+    const AttendMachine machine{.multiprocessors = 4, .l2_bytes = 1000};
+    const AttendPlan plan = rows.plan(machine);
+    CHECK(plan.merges.size() == 9);
+    check_cover(rows, machine, plan);
+  }
+
+  TEST_CASE("a context that is not worth a second launch is left whole") {
+    Rows rows;
+    rows.add(500, {1});
+    CHECK(rows.plan({.multiprocessors = 132}).merges.empty());
+    CHECK(rows.plan({.multiprocessors = 132, .launch_cycles = 0, .block_cycles = 0}).merges.size() == 1);
+  }
+
+  TEST_CASE("what is planned is the least of all ways, as the cost of its items says") {
+    Rows rows;
+    rows.add(1500, std::vector<std::uint32_t>(40, 10));
+    rows.add(0, {300});
+    rows.add(3000, {1});
+    const AttendMachine machine{.multiprocessors = 20, .kv_heads = 2, .heads = 3};
+    const AttendPlan plan = rows.plan(machine);
+    std::vector<std::uint32_t> of_length(100);
+    for (const AttendItem& item : plan.items) ++of_length[item.tile_end - item.tile_begin];
+    const AttendTile& tile = plan.tile_vectors == 64 ? machine.small : machine.large;
+    CHECK(plan.predicted_cycles == attend_cycles(machine, tile, of_length, plan.partials));
+    const auto choices = attend_choices(machine, rows.groups, rows.begin, rows.end);
+    CHECK(choices.size() >= 4);
+    for (const AttendChoice& choice : choices) CHECK(plan.predicted_cycles <= choice.cycles);
+  }
+
+  TEST_CASE("a machine without the larger tile is planned with the smaller") {
+    Rows rows;
+    rows.add(0, {3000});
+    CHECK(rows.plan({}).tile_vectors == 128);
+    CHECK(rows.plan({.large = {}}).tile_vectors == 64);
+  }
+
+  TEST_CASE("on 132 multiprocessors, 1,000 to 2,048 rows are predicted 1.6 times as fast as in tiles of 64") {
+    const auto ratio = [](std::uint32_t heads, std::uint32_t kv_heads, std::uint32_t context,
+                          const std::vector<std::uint32_t>& segments) {
+      Rows rows;
+      rows.add(context, segments);
+      const AttendMachine machine{.multiprocessors = 132, .kv_heads = kv_heads, .heads = heads / kv_heads};
+      const auto choices = attend_choices(machine, rows.groups, rows.begin, rows.end);
+      const auto former = std::ranges::find_if(choices, [](const AttendChoice& choice) {
+        return choice.tile_vectors == 64 && choice.part_tiles == whole_result;
+      });
+      REQUIRE(former != choices.end());
+      return former->cycles / rows.plan(machine).predicted_cycles;
+    };
+    CHECK(ratio(16, 8, 0, {2048}) >= 1.6);
+    CHECK(ratio(12, 2, 0, {2048}) >= 1.6);
+    CHECK(ratio(16, 8, 1500, std::vector<std::uint32_t>(100, 10)) >= 1.6);
   }
 
   TEST_CASE("rows that see nothing have items without keys; no rows have none") {
@@ -147,7 +203,9 @@ TEST_SUITE("cuda attention plan") {
         if (up_to(9) == 0) rows.begin[r] = rows.end[r] - up_to(rows.end[r]);
       const AttendMachine machine{
           .multiprocessors = 1 + up_to(30), .kv_heads = 1 + up_to(3), .heads = 1 + up_to(7)};
-      check_cover(rows, machine, rows.plan(machine));
+      const AttendPlan plan = rows.plan(machine);
+      check_cover(rows, machine, plan);
+      REQUIRE(plan.partials * plan.tile_vectors <= partials_max(machine) * 128);
     }
   }
 }

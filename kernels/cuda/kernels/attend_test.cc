@@ -14,6 +14,7 @@
 #include "kernels/operations/attend.h"
 
 #ifdef TROUPE_EMULATED
+#include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/emulator.h"
 #endif
 
@@ -31,8 +32,12 @@ constexpr std::uint16_t kPoison = 0xffff;  // NaN in both formats
 struct Shape {
   std::uint32_t head_dim = 32, kv_heads = 1, heads = 1, page_tokens = 4;
   KvFormat format = KvFormat::bf16;
+  cuda::HalfFormat out = cuda::HalfFormat::bf16;
   std::uint32_t multiprocessors = 1;
   AttendPath path = AttendPath::mma;
+  std::uint32_t tile_vectors = 0;     // 0: as planned
+  bool splits_are_free = false;       // else a split pays for its second launch
+  std::uint32_t blocks_max = ~0u;     // of a kernel whose blocks stay
 };
 
 // A pass over pages in scattered order, with poison wherever nothing belongs.
@@ -82,6 +87,7 @@ class Case {
   }
   std::uint16_t stored(float x) const { return shape_.format == KvFormat::f16 ? to_f16(x) : to_bf16(x); }
 
+  AttendMachine machine() const;
   std::vector<std::uint16_t> run();
   // The reference on the same numbers; on the sizes of the values where `sizes`.
   std::vector<float> reference(bool sizes);
@@ -112,9 +118,19 @@ class Case {
   std::vector<std::uint32_t> slots_;  // where each token lies, in tokens of the pool
 };
 
+AttendMachine Case::machine() const {
+  AttendMachine machine = cuda::attend_machine(layout_, shape_.kv_heads * shape_.heads,
+                                               cuda::device_properties(0), shape_.path);
+  machine.multiprocessors = shape_.multiprocessors;
+  if (shape_.splits_are_free) machine.launch_cycles = machine.block_cycles = 0;
+  if (shape_.tile_vectors == 64) machine.large = {};
+  if (shape_.tile_vectors == 128) machine.small = {};
+  return machine;
+}
+
 std::vector<std::uint16_t> Case::run() {
   cuda::Stream stream;
-  plan_attention({shape_.multiprocessors, shape_.kv_heads, shape_.heads}, groups, begin, end, plan);
+  plan_attention(machine(), groups, begin, end, plan);
   const DeviceCopy<std::uint16_t> device_pool(pool), device_queries(queries);
   const DeviceCopy<std::uint16_t> out(std::vector<std::uint16_t>(queries.size(), kPoison));
   std::vector<const std::byte*> addresses;
@@ -130,8 +146,8 @@ std::vector<std::uint16_t> Case::run() {
   attend(layout_,
          {device_addresses.get(), items.get(), tiles.get(), merges.get(), device_begin.get(),
           device_end.get(), partials.as<float>(), std::uint32_t(plan.items.size()),
-          std::uint32_t(plan.merges.size()), plan.tile_vectors, shape_.path},
-         {device_queries.get(), out.get(), stride(), stride(), layer, shape_.heads, scale()}, stream);
+          std::uint32_t(plan.merges.size()), plan.tile_vectors, shape_.path, shape_.blocks_max},
+         {device_queries.get(), out.get(), stride(), stride(), layer, shape_.heads, shape_.out, scale()}, stream);
   return out.host(stream);
 }
 
@@ -164,18 +180,19 @@ std::vector<float> Case::reference(bool sizes) {
 }
 
 // Weights are rounded to the keys' format (unit roundoff 2^-8 or 2^-11) before they multiply values, f16
-// weights below 2^-14 of the largest to steps of 2^-24, and outputs to bf16; beside these the float32 errors
+// weights below 2^-14 of the largest to steps of 2^-24, and outputs to their format; beside these the float32 errors
 // of a score of numbers like these are small: 2^-14 of a weight is ample.
 void Case::check(std::vector<std::uint16_t> got) {
   const std::vector<float> want = reference(false), sizes = reference(true);
   const bool f16 = shape_.format == KvFormat::f16;
-  const double weight = std::ldexp(1, f16 ? -11 : -8) + std::ldexp(1, -14), rounded = std::ldexp(1, -8);
+  const double weight = std::ldexp(1, f16 ? -11 : -8) + std::ldexp(1, -14), rounded = std::ldexp(1, shape_.out == cuda::HalfFormat::f16 ? -11 : -8);
   const double steps = f16 ? 5 * std::ldexp(1, -25) * double(slots_.size()) : 0;
   double worst = 0;
   for (std::uint32_t row = 0; row < rows(); ++row) {
     for (std::size_t i = row * stride(); i < row * stride() + width(); ++i) {
       const double bound = weight * sizes[i] + rounded * std::abs(want[i]) + steps + 1e-30;
-      const double share = std::abs(double(from_bf16(got[i])) - want[i]) / bound;
+      const float number = shape_.out == cuda::HalfFormat::f16 ? from_f16(got[i]) : from_bf16(got[i]);
+      const double share = std::abs(double(number) - want[i]) / bound;
       if (!(share <= worst)) worst = std::isnan(share) ? INFINITY : share;
     }
     for (std::size_t i = row * stride() + width(); i < (row + 1) * stride(); ++i) REQUIRE(got[i] == kPoison);
@@ -183,9 +200,13 @@ void Case::check(std::vector<std::uint16_t> got) {
   CHECK(worst <= 1);
 }
 
-// That this machine can run. Each agrees with the reference on its own.
+// That this machine can run. Each agrees with the reference on its own. The emulator runs mma.sync as the other
+// devices that it plays.
 std::vector<AttendPath> paths() {
   if (!cuda::have_device()) return {};
+#ifdef TROUPE_EMULATED
+  return {cuda::device_capability() == 90 ? AttendPath::hopper : AttendPath::mma};
+#endif
   if (cuda::device_capability() == 90) return {AttendPath::mma, AttendPath::hopper};
   MESSAGE("skipped: the path of sm_90a, on a device of capability ", cuda::device_capability());
   return {AttendPath::mma};
@@ -215,7 +236,13 @@ TEST_SUITE("cuda attention") {
           for (const std::uint32_t heads : {1, 2, 7, 8}) {
             CAPTURE(head_dim);
             CAPTURE(heads);
-            check_case({.head_dim = head_dim, .kv_heads = 2, .heads = heads, .format = format, .path = path},
+            check_case({.head_dim = head_dim,
+                        .kv_heads = 2,
+                        .heads = heads,
+                        .format = format,
+                        .out = heads % 2 == 0 ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16,
+                        .path = path,
+                        .tile_vectors = 64},
                        37, {5, 3, 7}, heads);
           }
     }
@@ -228,19 +255,22 @@ TEST_SUITE("cuda attention") {
         for (const std::uint32_t rows : {1, 16, 17, 65}) {
           CAPTURE(keys);
           CAPTURE(rows);
-          check_case({.head_dim = smallest(path), .multiprocessors = rows < 20 ? 100u : 1u, .path = path},
+          check_case({.head_dim = smallest(path),
+                      .multiprocessors = rows < 20 ? 100u : 1u,
+                      .path = path,
+                      .tile_vectors = rows % 2 == 0 ? 128u : 64u},
                      keys, {rows}, keys + rows);
         }
     }
   }
 
-  TEST_CASE("large query tiles agree with the reference") {
+  TEST_CASE("large query tiles agree with the reference on every device") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const KvFormat format : kFormats)
         for (const std::uint32_t head_dim : {32, 64, 128}) {
           CAPTURE(head_dim);
-          Case c({.head_dim = head_dim, .heads = 3, .format = format, .path = path}, head_dim);
+          Case c({.head_dim = head_dim, .heads = 3, .format = format, .path = path, .tile_vectors = 128}, head_dim);
           c.add_group(70, {30, 70});
           c.fill();
           c.check(c.run());
@@ -254,7 +284,12 @@ TEST_SUITE("cuda attention") {
       CAPTURE(int(path));
       for (const std::uint32_t head_dim : {32, 64, 128}) {
         CAPTURE(head_dim);
-        Case c({.head_dim = head_dim, .kv_heads = 2, .heads = 4, .multiprocessors = 16, .path = path},
+        Case c({.head_dim = head_dim,
+                .kv_heads = 2,
+                .heads = 4,
+                .out = head_dim == 64 ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16,
+                .multiprocessors = 16,
+                .path = path},
                head_dim);
         c.add_group(1300, {1});
         c.add_group(3, {2});
@@ -269,32 +304,40 @@ TEST_SUITE("cuda attention") {
   TEST_CASE("one block walks more tiles than it keeps on their way") {
     for (const AttendPath path : paths())
       for (const std::uint32_t head_dim : {64, 128})
-        for (const std::uint32_t kv_heads : {1, 2}) {  // tiles of 64 query vectors, of 128
+        for (const std::uint32_t tile : {64, 128}) {
           CAPTURE(int(path));
           CAPTURE(head_dim);
-          CAPTURE(kv_heads);
-          Case c({.head_dim = head_dim, .kv_heads = kv_heads, .path = path}, head_dim + kv_heads);
+          CAPTURE(tile);
+          Case c({.head_dim = head_dim, .path = path, .tile_vectors = tile}, head_dim + tile);
           c.add_group(900, {100});
           c.fill();
           c.check(c.run());
-          CHECK(c.plan.tile_vectors == 64 * kv_heads);
+          CHECK(c.plan.tile_vectors == tile);
           CHECK(c.plan.merges.empty());
         }
   }
 
   TEST_CASE("a block that stays for several items, long and short, gives each its own result") {
     for (const AttendPath path : paths())
-      for (const std::uint32_t head_dim : {64, 128}) {
+      for (const std::uint32_t blocks : {2, 5}) {
+        if (blocks != 2 && path == AttendPath::mma) continue;  // whose blocks never stay
+        const std::uint32_t head_dim = blocks == 2 ? 64 : 128;
         CAPTURE(int(path));
-        CAPTURE(head_dim);
-        Case c({.head_dim = head_dim, .kv_heads = 2, .heads = 2, .path = path}, head_dim);
+        CAPTURE(blocks);
+        Case c({.head_dim = head_dim,
+                .kv_heads = 2,
+                .heads = 2,
+                .path = path,
+                .tile_vectors = 128,
+                .blocks_max = blocks},
+               head_dim);
         for (const std::uint32_t context : {0, 300, 10, 500, 0, 64, 1, 0}) c.add_group(context, {1, 70});
         c.add_group(0, std::vector<std::uint32_t>(90, 3));
         for (std::uint32_t r = 0; r < 64; ++r) c.begin[r] = c.end[r];  // an item of no tiles
         c.fill();
         c.check(c.run());
         CHECK(c.plan.tile_vectors == 128);
-        CHECK(c.plan.items.size() > 12);
+        CHECK(c.plan.items.size() > 12);  // for each of two key-value heads: at least five for a block
       }
   }
 
@@ -369,7 +412,7 @@ TEST_SUITE("cuda attention") {
       CAPTURE(int(path));
       for (const float bad : {NAN, INFINITY, -INFINITY})
         for (const bool in_key : {true, false}) {
-          Case c({.head_dim = smallest(path), .multiprocessors = 4, .path = path}, 6);
+          Case c({.head_dim = smallest(path), .multiprocessors = 4, .path = path, .splits_are_free = true}, 6);
           c.add_group(600, {1});
           c.fill();
           for (std::size_t i = 0; i < smallest(path); ++i) c.queries[i] = to_bf16(1);
@@ -395,8 +438,12 @@ TEST_SUITE("cuda attention") {
                 .heads = 1 + up_to(7),
                 .page_tokens = 1 + up_to(7),
                 .format = kFormats[up_to(1)],
+                .out = up_to(1) == 0 ? cuda::HalfFormat::bf16 : cuda::HalfFormat::f16,
                 .multiprocessors = 1 + up_to(20),
-                .path = path},
+                .path = path,
+                .tile_vectors = 64 * up_to(2),
+                .splits_are_free = up_to(1) == 0,
+                .blocks_max = up_to(2) == 0 ? ~0u : 1 + up_to(4)},
                seed);
         for (std::uint32_t groups = 1 + up_to(3); groups > 0; --groups) {
           std::vector<std::uint32_t> segments(1 + up_to(4));
@@ -421,7 +468,54 @@ TEST_SUITE("cuda attention") {
           "keys and values in f32; on a GPU expected bf16 or f16");
   }
 
+  TEST_CASE("tiles are those that a device has the shared memory for, and too little for any is refused") {
+    const auto device = [](unsigned capability, std::size_t block_bytes) {
+      return cuda::DeviceProperties{.name = "some GPU",
+                                    .capability = capability,
+                                    .multiprocessors = 10,
+                                    .block_shared_bytes_max = block_bytes,
+                                    .multiprocessor_shared_bytes = block_bytes + 1024};
+    };
+    const auto large_on = [&](unsigned capability, std::uint32_t kib, std::uint32_t head_dim) {
+      return cuda::attend_machine({1, 2, head_dim, 4, KvFormat::bf16}, 4, device(capability, kib * 1024)).large.vectors;
+    };
+    for (const std::uint32_t head_dim : {32, 64, 128})
+      for (const auto& [capability, kib] : {std::pair{80u, 163u}, {86u, 99u}, {89u, 99u}, {90u, 227u}, {120u, 99u}}) {
+        CAPTURE(head_dim);
+        CAPTURE(capability);
+        CHECK(large_on(capability, kib, head_dim) == 128);
+      }
+    CHECK(large_on(86, 98, 128) == 0);
+    CHECK(large_on(86, 98, 64) == 128);
+    CHECK(cuda::attend_machine({1, 2, 128, 4, KvFormat::f16}, 4, device(86, 98 * 1024)).small.vectors == 64);
+    CHECK_THROWS_WITH_AS(cuda::attend_machine({1, 2, 128, 4, KvFormat::bf16}, 4, device(75, 64 * 1024)),
+                         "attend: some GPU gives a block 65536 bytes of shared memory; for head_dim 128 expected 84480",
+                         cuda::DeviceError);
+  }
+
 #ifdef TROUPE_EMULATED
+  TEST_CASE("on a device whose blocks get less shared memory, passes of all sizes run in the tiles that fit") {
+    cuda::DeviceProperties device = cuda::emulator::profile(86);
+    device.block_shared_bytes_max -= 1024;
+    const cuda::emulator::Emulated emulated(device);
+    Case c({.head_dim = 128, .heads = 4}, 8);
+    c.add_group(130, {100});
+    c.fill();
+    c.check(c.run());
+    CHECK(c.plan.tile_vectors == 64);
+  }
+
+  TEST_CASE("a cap of blocks is kept, so that each stays for several items") {
+    if (cuda::device_capability() != 90) return;
+    const auto before = cuda::emulator::counts();
+    Case c({.head_dim = 64, .kv_heads = 2, .path = AttendPath::hopper, .tile_vectors = 128, .blocks_max = 3}, 9);
+    c.add_group(0, {600});
+    c.fill();
+    c.check(c.run());
+    CHECK(c.plan.items.size() * 2 > 9);
+    CHECK(cuda::emulator::counts().blocks - before.blocks == 3);
+  }
+
   TEST_CASE("matrix loads never wait for each other at the banks of shared memory") {
     for (const AttendPath path : paths())
       for (const std::uint32_t head_dim : {32, 64, 128}) {
@@ -433,6 +527,7 @@ TEST_SUITE("cuda attention") {
   }
 
   TEST_CASE("on sm_90a all products are those of warpgroups, 16 of depth each") {
+    if (cuda::device_capability() != 90) return;
     for (const std::uint32_t head_dim : {64, 128})
       for (const bool by_device : {false, true}) {
         const auto before = cuda::emulator::counts();

@@ -28,8 +28,12 @@ struct Block {
   static constexpr unsigned address_start = stage_start + stages * 2 * tile_bytes;
   static constexpr unsigned address_slots = 2 * stages;
   static constexpr unsigned sight_start = address_start + address_slots * keys * 8;
-  static constexpr unsigned note_start = sight_start + vectors * sizeof(Sight);
-  static constexpr unsigned shared_bytes = note_start + keys / 8;
+  static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
+  // Blocks that the registers of a multiprocessor hold, as ptxas gives them out.
+  static constexpr unsigned registers = dim == 128  ? (fragments == 1 ? 168 : 256)
+                                        : dim == 64 ? (fragments == 1 ? 128 : 224)
+                                                    : (fragments == 1 ? 104 : 168);
+  static constexpr unsigned resident = 65536 / (threads * registers);
 
   // Where piece `piece` of vector `row` of a tile lies: so that eight rows' equal pieces lie in different
   // banks.
@@ -104,10 +108,11 @@ TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
 
 // A weight of zero times a value that is not finite would spoil rows that do not see the value. So these
 // values are taken out of masked tiles and their keys noted, a bit for each, to spoil the rows that do see
-// them.
+// them. The notes lie where the tile's addresses were, which nobody reads once its values came: a block of 128
+// vectors of 128 numbers takes all the shared memory that sm_86 gives to one.
 template <class B>
-TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys() {
-  return dynamic_shared<std::uint32_t>(B::note_start, B::keys / 32);
+TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys(unsigned number) {
+  return dynamic_shared<std::uint32_t>(B::address_start + number % B::address_slots * B::keys * 8, B::keys / 32);
 }
 
 // Each thread looks at what it copied itself, before the barrier that shows it to the others, and which this
@@ -127,7 +132,7 @@ TROUPE_DEVICE bool meet_and_take_out_not_finite(unsigned number) {
   TROUPE_UNROLL
   for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) bad |= spoilt(key);
   if (!barrier_or(bad)) return false;
-  const auto noted = spoilt_keys<B>();
+  const auto noted = spoilt_keys<B>(number);
   if (thread_x() < B::keys / 32) noted[thread_x()] = 0;
   barrier();
   for (unsigned key = thread_x() / B::pieces; key < B::keys; key += B::rows_at_once) {

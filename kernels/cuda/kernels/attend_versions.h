@@ -21,6 +21,9 @@ struct AttendVersion {
   std::uint32_t head_dim;
   KvFormat format;
   std::uint32_t tile_vectors;
+  std::uint32_t shared_bytes;  // of a block
+  bool wgmma;                  // else mma.sync
+  std::uint32_t resident;      // blocks that the registers of a multiprocessor hold
   void (*run)(const AttendPass&, const AttendLayer&, const KvOffsets&, Stream&);
 };
 

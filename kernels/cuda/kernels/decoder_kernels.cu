@@ -78,11 +78,27 @@ embed_kernel(const std::uint16_t* table, const std::uint32_t* tokens, std::uint3
   }
 }
 
-// One block a row.
+// What a normed row is stored as: a 16-bit format, or float32.
 template <class Half>
+struct Stored {
+  using Number = std::uint16_t;
+  TROUPE_DEVICE static void four(Number* to, const Floats& x) {
+    auto* const words = reinterpret_cast<std::uint32_t*>(to);
+    words[0] = pack<Half>(x.at[0], x.at[1]);
+    words[1] = pack<Half>(x.at[2], x.at[3]);
+  }
+};
+template <>
+struct Stored<float> {
+  using Number = float;
+  TROUPE_DEVICE static void four(Number* to, const Floats& x) { *reinterpret_cast<Floats*>(to) = x; }
+};
+
+// One block a row.
+template <class Format>
 TROUPE_KERNEL(threads)
-rms_norm_half_kernel(const float* in, const float* weight, float epsilon, std::uint32_t width,
-                     std::uint16_t* out) {
+rms_norm_kernel(const float* in, const float* weight, float epsilon, std::uint32_t width,
+                typename Stored<Format>::Number* out) {
   const std::size_t row = block_x() * std::size_t{width};
   float squares = 0;
   for (std::size_t i = thread_x() * 4; i < width; i += threads * 4) {
@@ -92,9 +108,10 @@ rms_norm_half_kernel(const float* in, const float* weight, float epsilon, std::u
   const float scale = rsqrt_fast(block_sum(squares) / static_cast<float>(width) + epsilon);
   for (std::size_t i = thread_x() * 4; i < width; i += threads * 4) {
     const Floats x = as<Floats>(in + row + i), w = as<Floats>(weight + i);
-    auto* const to = reinterpret_cast<std::uint32_t*>(out + row + i);
-    to[0] = pack<Half>(x.at[0] * scale * w.at[0], x.at[1] * scale * w.at[1]);
-    to[1] = pack<Half>(x.at[2] * scale * w.at[2], x.at[3] * scale * w.at[3]);
+    Floats normed;
+    TROUPE_UNROLL
+    for (unsigned k = 0; k < 4; ++k) normed.at[k] = x.at[k] * scale * w.at[k];
+    Stored<Format>::four(out + row + i, normed);
   }
 }
 
@@ -196,15 +213,6 @@ TROUPE_KERNEL(threads) pick_rows_kernel(PickedRows task) {
   }
 }
 
-TROUPE_KERNEL(threads) recode_kernel(std::uint16_t* numbers, std::size_t count) {
-  for (std::size_t n = first_element(); n < count / 8; n += grid_stride()) {
-    float wide[8];
-    auto* const words = reinterpret_cast<Words*>(numbers) + n;
-    widen<Bf16>(as<Words>(words), wide);
-    *words = narrow<F16>(wide);
-  }
-}
-
 TROUPE_KERNEL(threads)
 clear_tokens_kernel(std::byte* const* addresses, const std::uint32_t* count, std::size_t vectors,
                     std::size_t head_bytes, std::size_t vector_bytes) {
@@ -261,8 +269,15 @@ void embed(HalfFormat half, const std::uint16_t* table, const std::uint32_t* tok
 void rms_norm_half(HalfFormat half, const float* in, const float* weight, float epsilon, std::uint32_t rows,
                    std::uint32_t width, std::uint16_t* out, Stream& stream) {
   if (rows == 0) return;
-  launch("rms_norm_half", half == HalfFormat::bf16 ? rms_norm_half_kernel<Bf16> : rms_norm_half_kernel<F16>,
+  launch("rms_norm_half", half == HalfFormat::bf16 ? rms_norm_kernel<Bf16> : rms_norm_kernel<F16>,
          {.blocks = rows, .threads = threads}, stream, in, weight, epsilon, width, out);
+}
+
+void rms_norm(const float* in, const float* weight, float epsilon, std::uint32_t rows, std::uint32_t width,
+              float* out, Stream& stream) {
+  if (rows == 0) return;
+  launch("rms_norm", rms_norm_kernel<float>, {.blocks = rows, .threads = threads}, stream, in, weight, epsilon,
+         width, out);
 }
 
 void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
@@ -287,12 +302,6 @@ void pick_rows(const PickedRows& task, Stream& stream) {
   const std::size_t pieces = task.width / 4 + task.query_width / 8;
   launch("pick_rows", pick_rows_kernel, {.blocks = blocks_for(task.count * pieces), .threads = threads},
          stream, task);
-}
-
-void recode_to_f16(std::uint16_t* numbers, std::size_t count, Stream& stream) {
-  if (count == 0) return;
-  launch("recode_to_f16", recode_kernel, {.blocks = blocks_for(count / 8), .threads = threads}, stream,
-         numbers, count);
 }
 
 void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,

@@ -1,7 +1,7 @@
 #pragma once
 // What a decoder's pass does between products and attention, on the device. Memory-bound all: each reads its
 // inputs and writes its outputs once. Sums are float32; `half` is the format of weights and activations,
-// except queries and what attention leaves, which are bf16 (attend.h). Pointers are to device memory, rows
+// except queries, which are bf16 (attend.h). Pointers are to device memory, rows
 // are dense, features come in eights and are 16-byte aligned. Functions only enqueue.
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +16,11 @@ namespace troupe::kernels::cuda {
 void embed(HalfFormat half, const std::uint16_t* table, const std::uint32_t* tokens, std::uint32_t rows,
            std::uint32_t width, float* out, Stream& stream);
 
-// RmsNorm (kernels/operations/elementwise.h), rounded.
+// RmsNorm (kernels/operations/elementwise.h), rounded, or in float32; that one may stay in place.
 void rms_norm_half(HalfFormat half, const float* in, const float* weight, float epsilon, std::uint32_t rows,
                    std::uint32_t width, std::uint16_t* out, Stream& stream);
+void rms_norm(const float* in, const float* weight, float epsilon, std::uint32_t rows, std::uint32_t width,
+              float* out, Stream& stream);
 
 // SwiGlu (kernels/operations/elementwise.h) of rounded numbers.
 void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
@@ -50,9 +52,6 @@ struct PickedRows {
   std::uint16_t* queries_out = nullptr;
 };
 void pick_rows(const PickedRows& task, Stream& stream);
-
-// bf16 numbers become f16 where they stand.
-void recode_to_f16(std::uint16_t* numbers, std::size_t count, Stream& stream);
 
 // Zeros for all layers of tokens addresses[0 .. *count).
 void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,

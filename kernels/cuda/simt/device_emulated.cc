@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/device_lost.h"
 #include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/emulator.h"
 
@@ -32,6 +33,7 @@ std::map<const std::byte*, std::size_t>& page_locks() {
   return map;
 }
 std::uint64_t commands_to_failure = 0;  // 0: none fails
+bool failure_is_loss = false;
 
 bool lies_in(const std::map<const std::byte*, std::size_t>& ranges, const void* memory, std::size_t bytes) {
   const auto* const first = static_cast<const std::byte*>(memory);
@@ -58,9 +60,19 @@ void check_host(const void* memory, std::size_t bytes, const char* call) {
 
 }  // namespace
 
+namespace {
+
+DeviceProperties& emulated() {
+  static DeviceProperties device = emulator::profile(90);
+  return device;
+}
+
+}  // namespace
+
 int device_count() { return 1; }
 DeviceProperties device_properties(int) {
-  return {"emulator", 90, 4, std::size_t{1} << 30, 1 << 20, 227 * 1024};
+  const std::lock_guard lock(device_mutex);
+  return emulated();
 }
 void use_device(int) {}
 unsigned device_capability() { return device_properties(0).capability; }
@@ -122,8 +134,10 @@ struct Stream::State {
     const Command command = std::move(waiting.front());
     waiting.pop_front();
     try {
-      if (commands_to_failure > 0 && --commands_to_failure == 0)
+      if (commands_to_failure > 0 && --commands_to_failure == 0) {
+        if (failure_is_loss) device_lost("command: lost as a test asked for");
         throw DeviceError("command: failed as a test asked for");
+      }
       command();
     } catch (...) {
       waiting.clear();
@@ -224,9 +238,31 @@ bool is_page_locked(const void* memory, std::size_t bytes) {
   return lies_in(page_locks(), memory, bytes);
 }
 
-void fail_command(std::uint64_t which) {
+// The technical specifications of the CUDA C++ Programming Guide, but for the multiprocessors.
+DeviceProperties profile(unsigned capability) {
+  struct Limits {
+    unsigned capability, multiprocessors;
+    std::size_t block_kib, multiprocessor_kib;
+  };
+  constexpr Limits all[] = {{80, 5, 163, 164}, {86, 3, 99, 100}, {90, 4, 227, 228}};
+  for (const Limits& limits : all)
+    if (limits.capability == capability)
+      return {"emulator of sm_" + std::to_string(capability), capability,
+              limits.multiprocessors,                         std::size_t{1} << 30,
+              1 << 20,                                        limits.block_kib * 1024,
+              limits.multiprocessor_kib * 1024};
+  throw DeviceError("no profile of capability " + std::to_string(capability) + "; expected 80, 86 or 90");
+}
+
+void emulate(const DeviceProperties& device) {
+  const std::lock_guard lock(device_mutex);
+  emulated() = device;
+}
+
+void fail_command(std::uint64_t which, bool lost) {
   const std::lock_guard lock(device_mutex);
   commands_to_failure = which;
+  failure_is_loss = lost;
 }
 
 }  // namespace emulator

@@ -1,12 +1,26 @@
 #include "kernels/cuda/simt/emulator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <random>
 
 #include "kernels/base/check.h"
 #include "kernels/cuda/simt/emulator_machine.h"
 
 namespace troupe::kernels::cuda::emulator {
+
+namespace {
+
+std::atomic<std::uint64_t>& seed() {
+  static std::atomic<std::uint64_t> seed{std::random_device{}()};
+  return seed;
+}
+
+}  // namespace
+
+std::uint64_t schedule_seed() { return seed(); }
+void use_schedule_seed(std::uint64_t given) { seed() = given; }
 
 Machine& machine() {
   static thread_local Machine machine;
@@ -15,14 +29,17 @@ Machine& machine() {
 
 void Machine::run(const Grid& grid, const std::function<void()>& body) {
   grid_ = grid;
+  device_ = device_properties(0);
   place_ = {0, 0, 0, grid.blocks_x, grid.threads};
   if (grid.threads == 0 || grid.threads > threads_max || grid.threads % warp_threads != 0)
     fault<KernelFault>(std::to_string(grid.threads) + " threads; expected a multiple of 32 up to 1024", 0);
   if (grid.blocks_x == 0 || grid.blocks_y == 0 || grid.blocks_y > 65535)
     fault<KernelFault>("a grid of no blocks, or of more than 65535 in y", 0);
-  if (grid.shared_bytes > shared_bytes_max)
+  const std::size_t most = std::min(device_.block_shared_bytes_max,
+                                    device_.multiprocessor_shared_bytes - block_reserve_bytes);
+  if (grid.shared_bytes > most)
     fault<BoundsFault>(std::to_string(grid.shared_bytes) + " bytes of shared memory; expected up to " +
-                           std::to_string(shared_bytes_max),
+                           std::to_string(most) + " of " + device_.name,
                        0);
   for (unsigned i = static_cast<unsigned>(threads_.size()); i < grid.threads; ++i)
     threads_.push_back(std::make_unique<Thread>(i));
@@ -37,7 +54,7 @@ void Machine::run(const Grid& grid, const std::function<void()>& body) {
 
 void Machine::run_block(const std::function<void()>& body) {
   ++counts.blocks;
-  shared_.assign(shared_bytes_max, std::byte{poison});
+  shared_.assign(device_.block_shared_bytes_max, std::byte{poison});
   shared_used_ = (grid_.shared_bytes + 127) / 128 * 128;
   variables_.clear();
   async = {};

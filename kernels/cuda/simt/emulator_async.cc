@@ -49,6 +49,7 @@ std::byte* async_view() {
 
 void fence_async() {
   Machine& m = machine();
+  m.need_hopper("fence_async");
   std::byte* const view = async_view();
   auto& touched = m.thread().touched;
   for (std::size_t word = 0; word < touched.size(); ++word)
@@ -62,6 +63,7 @@ void fence_async() {
 
 void mbarrier_init(std::uint32_t at, unsigned arrivals) {
   Machine& m = machine();
+  m.need_hopper("an mbarrier");
   m.shared(at, 8, 8);
   if (arrivals == 0 || arrivals > arrivals_max)
     m.fault<KernelFault>("an mbarrier of " + std::to_string(arrivals) + " arrivals", running());
@@ -106,6 +108,7 @@ void copy_bulk(std::uint32_t to, const void* from, std::size_t bytes, std::uint3
 
 void meet_named(unsigned number, unsigned threads, bool wait) {
   Machine& m = machine();
+  m.need_hopper("a named barrier");
   if (number == 0 || number >= m.async.named.size() || threads == 0 || threads % warp_threads != 0)
     m.fault<KernelFault>("barrier " + std::to_string(number) + " of " + std::to_string(threads) +
                              " threads; expected 1 to 15, of whole warps",
@@ -126,6 +129,7 @@ void meet_named(unsigned number, unsigned threads, bool wait) {
 }
 
 void meet_group(const WarpOperation& operation, void* operands) {
+  machine().need_hopper(operation.name);
   Thread& thread = machine().thread();
   thread.operation = &operation;
   thread.operands = operands;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/base/float_formats.h"
 
 using namespace troupe::kernels::cuda;
@@ -28,7 +29,8 @@ std::string fault_of(const LaunchShape& shape, const Body& body) {
     run(shape, body);
   } catch (const Fault& fault) {
     const std::string what = fault.what();
-    return what.substr(what.find("thread"));
+    const std::size_t begin = what.find("thread");
+    return what.substr(begin, what.find(" (schedule seed") - begin);
   }
   return "";
 }
@@ -131,6 +133,20 @@ const auto multiply_zeros = [](float (&d)[8][4], const std::uint32_t (&a)[4]) {
 }  // namespace
 
 TEST_SUITE("cuda emulator: hopper") {
+  TEST_CASE("on a device before sm_90a, its words are a fault") {
+    const auto on_80 = [](const LaunchShape& shape, const auto& body) {
+      const emulator::Emulated device(emulator::profile(80));
+      const std::string fault = fault_of<emulator::KernelFault>(shape, body);
+      return fault.empty() ? fault : fault.substr(fault.find(": ") + 2);  // some thread's
+    };
+    const std::string device = ", on a device of capability 80; expected 90";
+    CHECK(on_80(one_group, [] { fence_async(); }) == "fence_async" + device);
+    CHECK(on_80(one_group, [] { mbarrier_init(0, 1); }) == "an mbarrier" + device);
+    CHECK(on_80(one_group, [] { group_fence(); }) == "group_fence" + device);
+    CHECK(on_80(one_group, [] { barrier_arrive<128>(1); }) == "a named barrier" + device);
+    CHECK(on_80(one_group, [] { barrier(); }) == "");
+  }
+
   TEST_CASE("a product of a warpgroup is the product of the matrices, along depth and along columns") {
     check_product<Bf16, Rows::along_depth, 8>(64);
     check_product<Bf16, Rows::along_depth, 8>(128);

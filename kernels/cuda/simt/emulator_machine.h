@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/emulator.h"
 #include "kernels/cuda/simt/emulator_async.h"
 #include "kernels/cuda/simt/fiber_notes_inl.h"
@@ -21,7 +22,8 @@
 namespace troupe::kernels::cuda::emulator {
 
 inline constexpr unsigned warp_threads = 32, threads_max = 1024;
-inline constexpr std::size_t shared_bytes_max = 227 * 1024;  // of sm_90; sm_80 has 163 KiB
+inline constexpr std::size_t shared_bytes_max = 227 * 1024;  // of any device
+inline constexpr std::size_t block_reserve_bytes = 1024;     // that a multiprocessor keeps for each block
 inline constexpr std::size_t granule_bytes = 16;             // of shared memory
 inline constexpr int poison = 0xff;                          // NaN in every format
 
@@ -158,7 +160,15 @@ class Machine {
   template <class Fault>
   [[noreturn]] void fault(const std::string& what, unsigned thread) const {
     throw Fault(std::string(grid_.kernel) + ", block (" + std::to_string(place_.block_x) + ", " +
-                std::to_string(place_.block_y) + "), thread " + std::to_string(thread) + ": " + what);
+                std::to_string(place_.block_y) + "), thread " + std::to_string(thread) + ": " + what +
+                " (schedule seed " + std::to_string(schedule_seed()) + ")");
+  }
+  // What only sm_90a has.
+  void need_hopper(const char* word) const {
+    if (device_.capability != 90)
+      fault<KernelFault>(std::string(word) + ", on a device of capability " +
+                             std::to_string(device_.capability) + "; expected 90",
+                         place_.thread);
   }
 
   Counts counts;
@@ -178,7 +188,8 @@ class Machine {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<Thread*> lanes_;  // of the block, in order
   std::vector<unsigned> warp_order_;
-  std::minstd_rand chance_{1};
+  std::mt19937_64 chance_{schedule_seed()};
+  DeviceProperties device_;  // of the launch
   Thread* running_ = nullptr;
   Grid grid_;
   Place place_;

@@ -8,7 +8,7 @@
 //
 //   Where am I      thread_x() block_x() block_y() blocks_x() block_threads() lane() warp()
 //   Meeting         barrier()  barrier_or(bool)  warp_sync()
-//                   shuffle(v, lane)  shuffle_xor(v, mask)  shuffle_down(v, delta)  any(bool)  all(bool)
+//                   shuffle(v, lane)  shuffle_xor(v, mask)  any(bool)  all(bool)
 //                   ballot(bool) All threads of the block or all lanes of the warp take part, always.
 //   Shared memory   TROUPE_SHARED(T, name, count) declares Shared<T> name; dynamic_shared<T>(offset_bytes,
 //                   count), whose byte 0 lies at a multiple of 1024.

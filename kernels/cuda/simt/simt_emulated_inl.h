@@ -35,7 +35,7 @@ inline void warp_sync() {
   emulator::meet_warp(operation, nullptr);
 }
 
-// One lane's part in a shuffle; `from` is out of range where the lane keeps its own value.
+// One lane's part in a shuffle.
 template <class T>
 struct Shuffled {
   T value;
@@ -48,7 +48,7 @@ T shuffle_operation(T value, unsigned from) {
       "shuffle", [](void* const* operands) {
         for (unsigned i = 0; i < warp_threads; ++i) {
           auto& mine = *static_cast<Shuffled<T>*>(operands[i]);
-          mine.result = static_cast<Shuffled<T>*>(operands[mine.from < warp_threads ? mine.from : i])->value;
+          mine.result = static_cast<Shuffled<T>*>(operands[mine.from])->value;
         }
       }};
   Shuffled<T> operands{value, from, value};
@@ -62,10 +62,6 @@ T shuffle(T value, unsigned from) {
 template <class T>
 T shuffle_xor(T value, unsigned mask) {
   return shuffle_operation(value, lane() ^ mask);
-}
-template <class T>
-T shuffle_down(T value, unsigned delta) {
-  return shuffle_operation(value, lane() + delta);
 }
 
 struct Vote {

@@ -2,7 +2,7 @@
 // The words of simt.h as GPU instructions. Included by simt.h where nvcc compiles.
 #include <cuda_runtime.h>
 
-#include <string>
+#include "kernels/cuda/device/cuda_error.h"
 
 #define TROUPE_KERNEL(threads) __global__ void __launch_bounds__(threads)
 #define TROUPE_KERNEL_RESIDENT(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
@@ -32,10 +32,6 @@ TROUPE_DEVICE T shuffle(T value, unsigned from) {
 template <class T>
 TROUPE_DEVICE T shuffle_xor(T value, unsigned mask) {
   return __shfl_xor_sync(~0u, value, static_cast<int>(mask));
-}
-template <class T>
-TROUPE_DEVICE T shuffle_down(T value, unsigned delta) {
-  return __shfl_down_sync(~0u, value, delta);
 }
 TROUPE_DEVICE bool any(bool value) { return __any_sync(~0u, value) != 0; }
 TROUPE_DEVICE bool all(bool value) { return __all_sync(~0u, value) != 0; }
@@ -162,9 +158,7 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, Stream& stream,
             const Arguments&... arguments) {
   const auto check = [name](cudaError_t error) {
-    if (error == cudaSuccess) return;
-    (void)cudaGetLastError();  // else it would be the next launch's
-    throw DeviceError(std::string(name) + ": " + cudaGetErrorString(error));
+    if (error != cudaSuccess) cuda_failed(name, error);
   };
   constexpr std::size_t always_allowed = 48 * 1024;
   if (shape.shared_bytes > always_allowed)

@@ -1,0 +1,30 @@
+// The main of cuda_emulated_test: which device is emulated, and in which order warps run.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+#include "kernels/cuda/simt/device_emulated.h"
+
+namespace emulator = troupe::kernels::cuda::emulator;
+
+// Further arguments are doctest's.
+int main(int count, char** words) {
+  unsigned capability = 90;
+  for (int i = 1; i + 1 < count; ++i) {
+    const std::string_view word = words[i];
+    const auto number = [&] { return std::strtoull(words[i + 1], nullptr, 10); };
+    if (word == "--profile") capability = static_cast<unsigned>(number());
+    if (word == "--schedule-seed") emulator::use_schedule_seed(number());
+  }
+  try {
+    emulator::emulate(emulator::profile(capability));
+  } catch (const troupe::kernels::cuda::DeviceError& error) {
+    std::cerr << "--profile: " << error.what() << "\n";
+    return 2;
+  }
+  std::cout << "emulated: --profile " << capability << " --schedule-seed " << emulator::schedule_seed() << "\n";
+  return doctest::Context(count, words).run();
+}

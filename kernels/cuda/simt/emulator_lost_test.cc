@@ -1,0 +1,53 @@
+// What only a device that fails when a test asks for it can show of device_lost.h.
+#include "kernels/cuda/device/device_lost.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/simt/device_emulated.h"
+
+using namespace troupe::kernels::cuda;
+
+namespace {
+
+// How a process ended whose device fails under a copy.
+int status_of(bool lost, bool throws) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);  // not doctest's, which would report a test that crashed
+    fclose(stderr);
+    if (throws) throw_when_device_lost();
+    const DeviceMemory memory(64);
+    Stream stream;
+    emulator::fail_command(1, lost);
+    stream.clear(memory.data(), 64);
+    try {
+      stream.synchronize();
+    } catch (const DeviceError&) {
+      _exit(7);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_SUITE("cuda emulator: lost device") {
+  TEST_CASE("a lost device ends the process, unless it asked to be told; other failures are told") {
+    const int ended = status_of(true, false);
+    CHECK(WIFSIGNALED(ended));
+    for (const bool lost : {true, false}) {
+      const int told = status_of(lost, lost);
+      CHECK(WIFEXITED(told));
+      CHECK(WEXITSTATUS(told) == 7);
+    }
+  }
+}
