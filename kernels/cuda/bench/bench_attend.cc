@@ -230,7 +230,7 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
       AttendMachine former = machine;
       former.large = {};
       const std::size_t tiles = rows.plan(former).key_tiles.size() * shape.kv_heads;
-      const std::uint32_t wanted = 2 * machine.multiprocessors, blocks = sight.rows() * shape.heads / 64;
+      const std::uint32_t wanted = 2 * machine.multiprocessors, blocks = (sight.rows() * machine.heads + 63) / 64 * shape.kv_heads;
       const std::size_t part = blocks >= wanted ? whole_result : (tiles + wanted - 1) / wanted;
       double before = 0, whole[2] = {}, least = INFINITY;  // microseconds; whole in tiles of 64 and 128
       for (const auto& choice : attend_choices(machine, {&rows.group, 1}, rows.begin, rows.end)) {
@@ -239,6 +239,7 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
         if (choice.tile_vectors == 64 && choice.part_tiles == part) before = time;
         least = std::min(least, time);
       }
+      if (before == 0) before = whole[0];  // its parts would be longer than all
       char line[160];
       std::snprintf(line, sizeof line, "| %s, %u/%u heads of %u | %.1f | %.1f | %.1f | %.1f | %.2f |\n",
                     sight.text.c_str(), shape.heads, shape.kv_heads, shape.head_dim(), before, whole[0], whole[1],
