@@ -18,6 +18,11 @@ class CoordinatingPort final : public Port {
     return Refusal{500, "unknown_job", "this port only asks the coordination", "coordination",
                    "a Coordinate job"};
   }
+  // The Coordination is asked on a lane: it waits for a disk or for other processes.
+  std::optional<JobResult> run_now(const Job& job) override {
+    if (!rest_ || std::holds_alternative<Coordinate>(job)) return std::nullopt;
+    return rest_->run_now(job);
+  }
 
  private:
   Coordination& coordination_;

@@ -22,7 +22,7 @@ using caf_local::Parcel;
 namespace {
 
 // Threads of the pool where nobody said how many: the lanes of ports run most steps themselves.
-constexpr unsigned cores_per_thread = 8, threads_max = 4;
+constexpr unsigned cores_per_thread = 4, threads_max = 4;
 
 // Settings are these and CAF's defaults: no file and no command line is read, because parse() is never
 // called. Sharing, because the polling of work stealing costs over 100 µs a hop. The throughput is the number

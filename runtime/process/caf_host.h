@@ -19,7 +19,7 @@ class CafHost final : public Host {
   // How messages travel between the actors of this process: tests send bytes, which every build can decode.
   enum class Inside : std::uint8_t { structs, bytes };
 
-  // `threads` run the cores, beside the lanes of ports; 0 means one for each eight cores of this machine, at most 4.
+  // `threads` run the cores, beside the lanes of ports; 0 means one for each four cores of this machine, at most 4.
   CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads = 0, Inside inside = Inside::structs);
   ~CafHost() override;
 

@@ -107,7 +107,6 @@ void Shell::handle(const Event* event) noexcept {
   now_ = steady_now();
   while (const auto timer = timers_.take_due(now_)) step(TimerFired{*timer});
   if (event) step(*event);
-  for (; !done_.empty(); done_.pop_front()) step(done_.front());
   ask_to_be_woken();
 }
 
@@ -137,11 +136,10 @@ void Shell::apply(Effects::Send& effect) {
 
 void Shell::apply(Effects::Start& effect) {
   TROUPE_CHECK(actor_->jobs, "a core without a port started a job");
-  if (auto result = run_now(effect.work)) {
-    done_.push_back(Done{effect.job, std::move(*result)});
-  } else if (!actor_->jobs->start(effect.job, std::move(effect.work))) {
-    done_.push_back(Done{effect.job, too_many_jobs(actor_->spec)});
-  }
+  std::optional<JobResult> result = run_now(effect.work);
+  if (!result && !actor_->jobs->start(effect.job, std::move(effect.work))) result = too_many_jobs(actor_->spec);
+  // By the mailbox, also because a core may start the next job at once, for ever.
+  if (result) hand(caf::actor{this}, Parcel{Done{effect.job, std::move(*result)}}, context());
 }
 
 std::optional<JobResult> Shell::run_now(const Job& job) const {

@@ -3,7 +3,6 @@
 // struct that it is: its sender moves it away, its receiver has it alone. Bytes come only from other processes, or
 // where a test asked for them.
 #include <caf/all.hpp>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -103,7 +102,6 @@ class Shell : public caf::event_based_actor {
   Effects effects_;
   TimerQueue timers_;
   std::optional<Instant> woken_at_;  // the earliest time for which the clock was asked
-  std::deque<Event> done_;           // jobs that the port did on this thread
 };
 
 class DoorShell : public caf::event_based_actor {

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""What a warm ranking request costs, by two builds of the program in one run: CPU time a request, CPU time outside the
+kernels, requests a second, and where the time goes by room.
+  tests/bench/request_cost.py --old PROGRAM --new PROGRAM --model RANKER --data CATALOG
+                              [--policies item,recompute] [--candidates 100,1000] [--rounds 5] [--requests 2000]
+                              [--in-flight 4] [--json FILE]
+`troupe bench rank` asks a box in its own process, all item blocks cached, in a closed loop. Within a round the builds take
+turns, the other first in every second round; figures are medians over the rounds. CPU time is the process's own (getrusage)
+from the first request to the last answer, the client's included. The new build's kernels are measured in a run of their own
+(--profile), because that costs some; a build that cannot tell is taken to need the same for its kernels, whose work is the
+same. More candidates than the evaluation file has are those of the rows that follow; quality means nothing there. Of 1,000
+candidates a tenth of the requests is asked for."""
+import argparse
+import gzip
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+
+def read_rows(model, data):
+    """As `bench rank` finds them: eval.tsv.gz or requests.jsonl, beside the model or the data."""
+    for folder in (model, data):
+        if (folder / "eval.tsv.gz").exists():
+            with gzip.open(folder / "eval.tsv.gz", "rt") as lines:
+                cells = [line.rstrip("\n").split("\t") for line in lines][1:]
+            return [{"user": user, "history": history.split(), "candidates": candidates.split(),
+                     "true_item": candidates.split()[int(truth)]} for user, history, candidates, truth in cells]
+        if (folder / "requests.jsonl").exists():
+            return list(map(json.loads, (folder / "requests.jsonl").read_text().splitlines()))
+    sys.exit(f"no eval.tsv.gz and no requests.jsonl in {model} or {data}; expected one")
+
+
+def widen(rows, count):
+    """Each row with so many candidates, if there are: its own, then those of the rows behind it."""
+    wide = []
+    for i, row in enumerate(rows):
+        chosen = dict.fromkeys([row["true_item"], *row["candidates"]])
+        for k in range(1, len(rows)):
+            if len(chosen) >= count:
+                break
+            chosen.update(dict.fromkeys(rows[(i + k) % len(rows)]["candidates"]))
+        wide.append({**row, "candidates": list(chosen)[:count]})
+    return wide
+
+
+def write_rows(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+class Runs:
+    def __init__(self, options, evaluation, requests):
+        self.options, self.evaluation, self.requests = options, evaluation, requests
+
+    def run(self, program, policy, *more):
+        words = [program, "bench", "rank", "--model", self.options.model, "--data", self.options.data, "--evaluation",
+                 self.evaluation, "--policy", policy, "--requests", self.requests, "--in-flight", self.options.in_flight,
+                 "--json", "-", *more]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}")
+        run = json.loads(done.stdout)["runs"][0]
+        if run["errors"]:
+            sys.exit(f"{program}: {run['errors']} of {run['requests']} requests failed; expected none")
+        return {"cpu_ms": 1e3 * run["cpu_seconds"] / run["requests"], "qps": run["qps"], "p50_ms": run["p50_ms"],
+                "rooms_us": {room: 1e6 * seconds / run["requests"] for room, seconds in run.get("profile", {}).items()}}
+
+
+def race(runs, policy, options):
+    """Of each build: its rounds, and of the new one the profiles."""
+    taken = {"old": [], "new": [], "profile": []}
+    for number in range(options.rounds):
+        turns = [("old", options.old, []), ("new", options.new, [])]
+        for name, program, more in turns[::-1] if number % 2 else turns:
+            taken[name].append(runs.run(program, policy, *more))
+        taken["profile"].append(runs.run(options.new, policy, "--profile"))
+    return taken
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def summary(taken):
+    kernels_ms = statistics.median(run["rooms_us"]["kernels"] for run in taken["profile"]) / 1e3
+    cell = {"kernels_ms": kernels_ms}
+    for build in ("old", "new"):
+        cpu = median(taken[build], "cpu_ms")
+        cell[build] = {"cpu_ms": cpu, "outside_ms": cpu - kernels_ms, "qps": median(taken[build], "qps"),
+                       "p50_ms": median(taken[build], "p50_ms"), "rounds_cpu_ms": [r["cpu_ms"] for r in taken[build]],
+                       "rounds_qps": [r["qps"] for r in taken[build]]}
+    cell["outside_ratio"] = cell["old"]["outside_ms"] / cell["new"]["outside_ms"]
+    cell["qps_ratio"] = cell["new"]["qps"] / cell["old"]["qps"]
+    cell["kernels_share"] = kernels_ms / cell["new"]["cpu_ms"]
+    cell["rooms_us"] = {room: statistics.median(run["rooms_us"][room] for run in taken["profile"])
+                        for room in taken["profile"][0]["rooms_us"]}
+    return cell
+
+
+def show(policy, candidates, cell):
+    old, new = cell["old"], cell["new"]
+    print(f"{policy}, {candidates} candidates: CPU {old['cpu_ms']:.3f} -> {new['cpu_ms']:.3f} ms a request, outside the "
+          f"kernels ({cell['kernels_ms']:.3f} ms) {old['outside_ms']:.3f} -> {new['outside_ms']:.3f} ms, "
+          f"{cell['outside_ratio']:.2f} times less; requests/s {old['qps']:.0f} -> {new['qps']:.0f}, x{cell['qps_ratio']:.2f}; "
+          f"kernels {100 * cell['kernels_share']:.0f} % of the new build's")
+    for room, us in cell["rooms_us"].items():
+        if us >= 0.05:
+            print(f"    {room:18} {us:9.1f} us")
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--old", "--new", "--model", "--data"):
+        parser.add_argument(name, type=pathlib.Path, required=True)
+    parser.add_argument("--policies", default="item,recompute")
+    parser.add_argument("--candidates", default="100,1000")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--in-flight", type=int, default=4)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    result = {"machine": platform.machine(), "options": {k: str(v) for k, v in vars(options).items()}, "cells": {}}
+    rows = read_rows(options.model, options.data)
+    with tempfile.TemporaryDirectory() as folder:
+        for candidates in map(int, options.candidates.split(",")):
+            evaluation = pathlib.Path(folder) / f"eval-{candidates}.jsonl"
+            write_rows(evaluation, widen(rows, candidates))
+            requests = options.requests if candidates < 1000 else max(1, options.requests // 10)
+            cells = result["cells"][str(candidates)] = {}
+            for policy in options.policies.split(","):
+                cells[policy] = summary(race(Runs(options, evaluation, requests), policy, options))
+                show(policy, candidates, cells[policy])
+            if {"item", "recompute"} <= cells.keys():
+                cells["item_of_recompute"] = cells["item"]["new"]["cpu_ms"] / cells["recompute"]["new"]["cpu_ms"]
+                print(f"{candidates} candidates: item takes {cells['item_of_recompute']:.3f} of recompute's CPU time")
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
