@@ -179,6 +179,9 @@ class Port {
   virtual ~Port() = default;
   // `lane` is the index of the calling executor, in [0, lanes given to the host). Never throws.
   virtual JobResult run(const Job& job, std::uint32_t lane) = 0;
+  // Called first, on the thread of the core that asks: the answer to a job that neither waits nor takes longer than
+  // waking a lane would (some tens of µs); none, and run() is called on a lane. Never throws.
+  virtual std::optional<JobResult> run_now(const Job&) { return std::nullopt; }
 };
 
 }  // namespace troupe
