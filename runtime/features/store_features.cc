@@ -1,6 +1,7 @@
 #include "runtime/features/store_features.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/features/feature_rules.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::string_view profiles_key = "profiles", catalog_key = "catalog";
 constexpr std::size_t import_batch_rows = 1024;
+constexpr std::size_t items_now_max = 256;  // of a job that is answered without a lane
 constexpr std::uint64_t deletions_lost_max = 1'000'000;
 
 Refusal storage_failed(StoreFault fault) {
@@ -42,6 +44,20 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
     return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
     return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+  }
+}
+
+std::optional<JobResult> FeaturePort::run_now(const Job& job) {
+  const auto* wanted = std::get_if<FindFeatures>(&job);
+  if (!wanted || wanted->items.size() > items_now_max) return std::nullopt;
+  try {
+    std::optional<ProfileCache::Known> user(std::in_place);
+    if (!wanted->user.empty()) user = profiles_.find(user_key(wanted->tenant, wanted->user));
+    if (!user) return std::nullopt;
+    if (auto refusal = check_model(*wanted, model_version_)) return *refusal;
+    return find_items(*wanted, user->profile, catalog());
+  } catch (const std::exception&) {  // out of memory
+    return std::nullopt;
   }
 }
 

@@ -28,6 +28,8 @@ class FeaturePort final : public FeatureStore {
               std::size_t profile_bytes_max = std::size_t{64} << 20);
 
   JobResult run(const Job& job, std::uint32_t lane) override;
+  // Features of users that were read before, and of nobody.
+  std::optional<JobResult> run_now(const Job& job) override;
 
   void import_items(std::span<const PutItem> rows) override;
   void import_users(std::span<const PutUser> rows) override;

@@ -132,3 +132,22 @@ TEST_CASE_FIXTURE(Shop, "a profile that was written or deleted is not answered f
   version(DeleteUser{0, "t", "ann"});
   CHECK_FALSE(find("t", "ann").user);
 }
+
+TEST_CASE_FIXTURE(Shop, "a user who was read before is answered at once, and nothing that needs the store is") {
+  version(item("a", {1}));
+  version(PutUser{0, "t", "ann", {}, {1}});
+  const Job wanted = FindFeatures{"t", "ann", {"a", "b"}};
+  CHECK_FALSE(port->run_now(wanted));
+  const Features found = find("t", "ann", {"a", "b"});
+  const auto now = port->run_now(wanted);
+  REQUIRE(now);
+  CHECK(std::get<Features>(*now).user == found.user);
+  CHECK(std::get<Features>(*now).catalog == found.catalog);
+  CHECK(std::get<Features>(*now).items == std::vector<ItemNumber>{0, no_item});
+  CHECK(std::get<Refusal>(*port->run_now(FindFeatures{"t", "ann", {}, "", "c9"})).code == "wrong_catalog");
+  CHECK(port->run_now(FindFeatures{"", "", {"a"}}));
+  CHECK_FALSE(port->run_now(Write{DeleteItem{0, "a"}}));
+  CHECK_FALSE(port->run_now(FindFeatures{"t", "ann", std::vector<std::string>(257)}));
+  version(PutUser{0, "t", "ann", {}, {2}});
+  CHECK_FALSE(port->run_now(wanted));
+}
