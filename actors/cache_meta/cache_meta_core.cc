@@ -89,6 +89,8 @@ void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& ef
     understood = workers_.on_changes(now, node, *changes, effects);
     for (const BlockEntry& block : changes->added)
       if (understood && block.kind == SegmentKind::user) returns_.came(key_of(block.name), now.us);
+    for (const BlockName& name : changes->refused)
+      if (understood) returns_.given_up(key_of(name));
   } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
     understood = workers_.on_part(now, node, *part, effects);
   }
@@ -160,12 +162,12 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 // loss, and hotter ones would soon displace others.
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const BlocksFound& found) {
   std::uint64_t tokens = 0;
-  for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.total_tokens();
+  for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.all().total_tokens;
   const std::string key = key_of(*lookup.user_block);
   const double uses = returns_.want(key, lookup.user_tokens, tokens, now.us);
   if (returns_.comes(key, !found.user_holders.empty(), now.us)) return 0;
   const auto has_room = [&](const FollowedWorkers::Room& room) {
-    return room.user_free_tokens + room.item_free_tokens >= lookup.user_tokens;
+    return room.all().free_tokens >= lookup.user_tokens;
   };
   if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
   const std::int64_t counted_us =
@@ -187,7 +189,9 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& 
 // What keeping them now would be good for, as far as the past tells; this use is none of it.
 double CacheMetaCore::missing_item_uses(Instant now, const LookupBlocks& lookup,
                                         const BlocksFound& found) const {
-  const auto has_room = [](const FollowedWorkers::Room& room) { return room.item_free_tokens > 0; };
+  const auto has_room = [](const FollowedWorkers::Room& room) {
+    return room.of(SegmentKind::item).free_tokens > 0;
+  };
   return std::ranges::any_of(rooms_for(lookup), has_room) ? earlier_uses_of_missing(now, lookup, found) : 0;
 }
 
@@ -210,8 +214,9 @@ void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, Blocks
   std::uint64_t free = 0, total = 0;
   const std::vector<FollowedWorkers::Room> rooms = rooms_for(lookup);
   for (const FollowedWorkers::Room& room : rooms) {
-    free = std::max(free, room.user_free_tokens);
-    total = std::max(total, room.user_total_tokens);
+    const AreaRoom users = room.of(SegmentKind::user);
+    free = std::max(free, users.free_tokens);
+    total = std::max(total, users.total_tokens);
   }
   if (!found.user_holders.empty() || rooms.empty() || free >= lookup.user_tokens) return;
   if (total < lookup.user_tokens) {

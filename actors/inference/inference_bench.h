@@ -58,7 +58,7 @@ struct Bench {
     plan.budget_us = 1'000;
     plan.segments = std::move(segments);
     plan.readouts = {{0, 0, {5}}};
-    plan.evict_first = {name(99)};
+    plan.retention.evict_first = {name(99)};
     return plan;
   }
   void execute(std::int64_t us, RequestId id, std::vector<PlannedSegment> segments,

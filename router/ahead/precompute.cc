@@ -295,12 +295,13 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
     if (framed) sees.push_back(0);
     chunk.segments.push_back({SegmentKind::item, item.tokens, start, std::move(sees), item.block, item.id});
     chunk.segments.back().at = workers_.alive(turn.now, wanted.at) ? wanted.at : 0;
-    chunk.belongs = wanted.refreshed;
+    chunk.retention.belongs = wanted.refreshed;
     asked.suspect = wanted.together_max > 0;
     asked.pulls = chunk.segments.back().at != 0;
   }
   chunk.alone = asked.suspect;
-  if (chunk.belongs) turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
+  if (chunk.retention.belongs)
+    turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
   running_[chunk.id] = std::move(asked);
   turn.effects.send({node, Role::inference_worker}, std::move(chunk));
 }

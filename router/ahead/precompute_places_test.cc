@@ -97,7 +97,7 @@ struct Placed {
     for (const PlannedSegment& segment : chunk.segments) {
       if (segment.kind != SegmentKind::item) continue;
       const bool there = segment.at != 0 && index[*segment.block].contains(segment.at);
-      const bool kept = !full.contains(node) || chunk.belongs;
+      const bool kept = !full.contains(node) || chunk.retention.belongs;
       executed.reused.push_back(there && kept);
       if (!kept) continue;
       CHECK(index[*segment.block].insert(node).second);

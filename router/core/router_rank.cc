@@ -191,9 +191,9 @@ Execute RouterCore::plan_rank(Instant now, const Flight& flight, const RankWork&
   if (work.held) name_holders(now, *work.held, node, work.items, plan.segments);
   Execute execute{.segments = std::move(plan.segments), .readouts = std::move(plan.readouts)};
   if (work.held && work.policy == Policy::bat && work.prefix == Prefix::user)
-    execute.evict_first = work.held->found().coldest;
-  execute.keep_hotter = work.policy == Policy::planner;
-  if (execute.keep_hotter) execute.copy_worth = pull_cost_.share();
+    execute.retention.evict_first = work.held->found().coldest;
+  execute.retention.keep_hotter = work.policy == Policy::planner;
+  if (execute.retention.keep_hotter) execute.retention.copy_worth = pull_cost_.share();
   return execute;
 }
 

@@ -49,10 +49,13 @@ struct Scenario {
   router::Policy policy = router::Policy::bat;
   Duration deadline{1'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{10'000'000};
   bool store = true, precompute = true;
+  bool verify_on_read = false;
+  double check_reads = 0.01;
+  Duration scrub_interval{5'000'000};
   ItemPlacement placement = ItemPlacement::any;
   router::RefreshConfig refresh;  // of the placement, while serving
-  std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
-  std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
+  std::uint32_t replicated = 0;   // of the hottest items, with hot_and_cold; 0: a twentieth of all
+  std::uint32_t placed = 0;       // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed
