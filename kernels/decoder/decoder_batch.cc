@@ -1,6 +1,7 @@
 #include "kernels/decoder/decoder_batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/base/check.h"
 
@@ -39,6 +40,7 @@ void BatchPlanner::clear() {
   batch_.visible_end.clear();
   batch_.groups.clear();
   batch_.spans.clear();
+  batch_.turns.clear();
   batch_.kept.clear();
   batch_.read_rows.clear();
   batch_.readouts.clear();
@@ -56,17 +58,38 @@ void BatchPlanner::check(const Request& request) const {
     TROUPE_CHECK(full || (kv.pages.empty() && kv.source == Source::compute), "pages hold the whole segment");
     TROUPE_CHECK(std::all_of(kv.pages.begin(), kv.pages.end(), is_page), "pages are aligned to 64 bytes");
   }
-  for (const Segment& segment : segments)
-    TROUPE_CHECK(segment.shift == 0 && segment.replaces.segment == Replaced::none, "every segment stands where it was computed");
   for (const Readout& readout : request.plan->readouts) {
     TROUPE_CHECK(request.kv[readout.segment].source == Source::compute, "a cached segment has no readout");
   }
+}
+
+void BatchPlanner::note_bends(const Plan& plan) {
+  left_out_.clear();
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
+    const Segment& segment = plan.segments[s];
+    if (segment.shift != 0) {
+      placed_[s].turn = turn_of(segment.shift);
+      placed_[s].bends = true;
+    }
+    if (segment.replaces.segment == Replaced::none) continue;
+    left_out_.push_back({segment.replaces.segment, segment.replaces.offset, size32(segment.tokens), s});
+    placed_[s].bends = placed_[segment.replaces.segment].bends = true;
+  }
+  std::sort(left_out_.begin(), left_out_.end());
+}
+
+std::uint32_t BatchPlanner::turn_of(std::int32_t shift) {
+  const auto at = std::find(batch_.turns.begin(), batch_.turns.end(), shift);
+  const auto turn = static_cast<std::uint32_t>(at - batch_.turns.begin()) + 1;
+  if (at == batch_.turns.end()) batch_.turns.push_back(shift);
+  return turn;
 }
 
 void BatchPlanner::form_groups(const Request& request) {
   const Plan& plan = *request.plan;
   placed_.assign(plan.segments.size(), Placed());
   open_.clear();
+  note_bends(plan);
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     if (request.kv[s].source == Source::cached) continue;
     std::uint32_t g = 0;
@@ -84,9 +107,9 @@ void BatchPlanner::form_groups(const Request& request) {
   }
 }
 
-// Whether `segment` sees the group's context and, beyond that, exactly the last few (or none) of its members. What is
-// below the first member can only be context, since that member's own sight is the context; a range takes one step,
-// however many members it has.
+// Whether `segment` sees the group's context and, beyond that, exactly the last few (or none) of its members.
+// What is below the first member can only be context, since that member's own sight is the context; a range
+// takes one step, however many members it has.
 bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t group) {
   const OpenGroup& open = open_[group];
   const std::span<const Sees::Range> sees = plan.segments[segment].sees.ranges();
@@ -106,8 +129,15 @@ bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t g
     first_seen = begin;
     member = begin > placed_[member].run ? begin - 1 : placed_[begin].previous;
   }
+  if (sees_bent(group, first_seen)) return false;
   placed_[segment].first_seen = first_seen;
   return true;
+}
+
+bool BatchPlanner::sees_bent(std::uint32_t group, std::uint32_t first_seen) const {
+  for (std::uint32_t m = open_[group].last; m != none && m >= first_seen; m = placed_[m].previous)
+    if (placed_[m].bends) return true;
+  return false;
 }
 
 // Gives every computed segment its rows: groups one after the other, their segments in plan order.
@@ -151,31 +181,54 @@ void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
   RowGroup& out = batch_.groups[group.index];
   out.span_begin = static_cast<std::uint32_t>(batch_.spans.size());
   for (const Sees::Range range : group.context)
-    for (std::uint32_t seen = range.begin; seen < range.end; ++seen) add_segment(request, seen, out.span_begin);
+    for (std::uint32_t seen = range.begin; seen < range.end; ++seen) add_segment(request, seen, group);
   out.span_end = static_cast<std::uint32_t>(batch_.spans.size());
 }
 
-void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, std::size_t first_span) {
-  std::uint32_t tokens = size32(request.plan->segments[segment].tokens);
-  if (request.kv[segment].source == Source::compute)
-    return add_own_rows(placed_[segment].row, tokens, first_span);
-  for (const std::byte* page : request.kv[segment].pages) {
-    const std::uint32_t in_page = std::min(tokens, layout_.page_tokens);
-    batch_.spans.push_back({page, 0, in_page});
-    tokens -= in_page;
+// All of it, but for the tokens in whose place the group sees others.
+void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, const OpenGroup& group) {
+  const auto seen = [&](std::uint32_t other) {
+    return std::any_of(group.context.begin(), group.context.end(),
+                       [&](Sees::Range range) { return range.begin <= other && other < range.end; });
+  };
+  const std::size_t first_span = batch_.groups[group.index].span_begin;
+  std::uint32_t begin = 0;
+  for (auto out = std::lower_bound(left_out_.begin(), left_out_.end(), LeftOut{segment});
+       out != left_out_.end() && out->segment == segment; ++out) {
+    if (!seen(out->by)) continue;
+    add_tokens(request, segment, begin, out->offset, first_span);
+    begin = out->offset + out->tokens;
+  }
+  add_tokens(request, segment, begin, size32(request.plan->segments[segment].tokens), first_span);
+}
+
+void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin,
+                              std::uint32_t end, std::size_t first_span) {
+  const SegmentKv& kv = request.kv[segment];
+  const std::uint32_t turn = placed_[segment].turn;
+  if (kv.source == Source::compute) {
+    if (begin < end)
+      add_own_rows({.row = placed_[segment].row + begin, .tokens = end - begin, .turn = turn}, first_span);
+    return;
+  }
+  while (begin < end) {
+    const std::uint32_t slot = begin % layout_.page_tokens;
+    const std::uint32_t tokens = std::min(end - begin, layout_.page_tokens - slot);
+    batch_.spans.push_back({kv.pages[begin / layout_.page_tokens], 0, tokens, slot, turn});
+    begin += tokens;
   }
 }
 
 // Neighbouring rows become one span: long runs are what makes attention fast.
-void BatchPlanner::add_own_rows(std::uint32_t row, std::uint32_t tokens, std::size_t first_span) {
+void BatchPlanner::add_own_rows(const ContextSpan& rows, std::size_t first_span) {
   if (batch_.spans.size() > first_span) {
     ContextSpan& last = batch_.spans.back();
-    if (last.page == nullptr && last.row + last.tokens == row) {
-      last.tokens += tokens;
+    if (last.page == nullptr && last.turn == rows.turn && last.row + last.tokens == rows.row) {
+      last.tokens += rows.tokens;
       return;
     }
   }
-  batch_.spans.push_back({nullptr, row, tokens});
+  batch_.spans.push_back(rows);
 }
 
 // Leaves the row of the pass in `read_row`; number_read_rows turns it into an index.
@@ -184,7 +237,12 @@ void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
   for (std::uint32_t i = 0; i < readouts.size(); ++i) {
     const std::uint32_t row = placed_[readouts[i].segment].row + readouts[i].offset;
     batch_.read_rows.push_back(row);
-    batch_.readouts.push_back({index, i, row, readouts[i].rows});
+    const bool all = readouts[i].what == Readout::What::all_rows;
+    if (all && all_rows_.empty()) {
+      all_rows_.resize(static_cast<std::size_t>(limits_.vocabulary));
+      std::iota(all_rows_.begin(), all_rows_.end(), 0);
+    }
+    batch_.readouts.push_back({index, i, row, all ? all_rows_ : readouts[i].rows});
   }
 }
 

@@ -6,7 +6,8 @@
 // A group is a run of rows of one request with one context, the keys that all of them see in full, and one
 // tail: the group's own keys, of which each row sees one interval. Segments with the same `sees` share a
 // group; a segment that sees, beyond the group's context, exactly the last segments of the group continues
-// it. So a plain causal prompt is one group, and so are a hundred candidates with the instruction behind
+// it, unless it sees one of them moved or in part: a tail has its keys as they were made, all of them.
+// So a plain causal prompt is one group, and so are a hundred candidates with the instruction behind
 // them.
 #include <cstdint>
 #include <span>
@@ -16,11 +17,13 @@
 
 namespace troupe::kernels {
 
-// Keys and values that a group sees: tokens of a cached page, or rows of this pass.
+// Keys and values that a group sees: tokens [slot, slot + tokens) of a cached page, or rows of this pass.
 struct ContextSpan {
   const std::byte* page = nullptr;  // null: rows [row, row + tokens)
   std::uint32_t row = 0;
   std::uint32_t tokens = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t turn = 0;  // its keys turn by turns[turn - 1] positions; 0: they do not
 };
 
 struct RowGroup {
@@ -48,6 +51,7 @@ struct DecoderBatch {
   std::vector<std::uint32_t> visible_begin, visible_end;  // per row: the interval of its group's tail
   std::vector<RowGroup> groups;                           // in row order; every row is in one
   std::vector<ContextSpan> spans;
+  std::vector<std::int32_t> turns;  // by which keys of spans turn, each once
   std::vector<KeptSegment> kept;
   std::vector<std::uint32_t> read_rows;             // rows with a readout, ascending, each once
   std::vector<std::uint32_t> read_begin, read_end;  // per read row: its visible interval
@@ -71,9 +75,16 @@ class BatchPlanner {
   struct Placed {
     std::uint32_t group = 0;        // index into open_
     std::uint32_t previous = none;  // the segment before it in its group
-    std::uint32_t run = 0;         // the earliest segment from which on all up to it are in its group
-    std::uint32_t first_seen = 0;  // the earliest segment of its group that it sees; itself if none
+    std::uint32_t run = 0;          // the earliest segment from which on all up to it are in its group
+    std::uint32_t first_seen = 0;   // the earliest segment of its group that it sees; itself if none
     std::uint32_t row = 0;
+    std::uint32_t turn = 0;  // as ContextSpan::turn
+    bool bends = false;      // those that see it may see it moved or in part
+  };
+  // Tokens of a segment that are left out where the segment in their place is seen, too.
+  struct LeftOut {
+    std::uint32_t segment = 0, offset = 0, tokens = 0, by = 0;
+    auto operator<=>(const LeftOut&) const = default;
   };
   // One group of the request at hand.
   struct OpenGroup {
@@ -85,21 +96,28 @@ class BatchPlanner {
 
   void clear();
   void check(const Request& request) const;
+  void note_bends(const Plan& plan);
+  std::uint32_t turn_of(std::int32_t shift);
   void form_groups(const Request& request);
   bool join(const Plan& plan, std::uint32_t segment, std::uint32_t group);
+  bool sees_bent(std::uint32_t group, std::uint32_t first_seen) const;
   void place_rows(const Request& request);
   void fill_rows(const Segment& segment, const Placed& placed);
   void add_spans(const Request& request, const OpenGroup& group);
-  void add_segment(const Request& request, std::uint32_t segment, std::size_t first_span);
-  void add_own_rows(std::uint32_t row, std::uint32_t tokens, std::size_t first_span);
+  void add_segment(const Request& request, std::uint32_t segment, const OpenGroup& group);
+  void add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin, std::uint32_t end,
+                  std::size_t first_span);
+  void add_own_rows(const ContextSpan& rows, std::size_t first_span);
   void note_readouts(const Request& request, std::uint32_t index);
   void number_read_rows();
 
   PlanLimits limits_;
   KvLayout layout_;
   DecoderBatch batch_;
-  std::vector<Placed> placed_;   // per segment of the request at hand
-  std::vector<OpenGroup> open_;  // groups of the request at hand
+  std::vector<Placed> placed_;     // per segment of the request at hand
+  std::vector<OpenGroup> open_;    // groups of the request at hand
+  std::vector<LeftOut> left_out_;  // of the request at hand, ascending
+  std::vector<Token> all_rows_;    // of the vocabulary, once they were asked for
 };
 
 }  // namespace troupe::kernels

@@ -46,6 +46,45 @@ struct PlannerCase {
   const DecoderBatch& run() { return planner.plan(requests); }
 };
 
+TEST_CASE("tokens in whose place others are seen are left out of their span, for those who see both") {
+  PlannerCase given;
+  Plan& plan = given.request();
+  given.add(10, {}, true);  // two pages and a half
+  given.add(2, {});         // in the place of tokens 5 and 6
+  plan.segments[1].replaces = {0, 5};
+  given.add(3, {0, 1});
+  given.add(1, {0});
+  const DecoderBatch& batch = given.run();
+  const auto spans_of = [&](const RowGroup& group) {
+    std::vector<Numbers> spans;  // page or row, slot, tokens
+    for (std::uint32_t s = group.span_begin; s < group.span_end; ++s)
+      spans.push_back({batch.spans[s].page != nullptr, batch.spans[s].slot, batch.spans[s].tokens});
+    return spans;
+  };
+  REQUIRE(batch.groups.size() == 3);
+  CHECK(spans_of(batch.groups[1]) ==
+        std::vector<Numbers>{{1, 0, 4}, {1, 0, 1}, {1, 3, 1}, {1, 0, 2}, {0, 0, 2}});
+  CHECK(spans_of(batch.groups[2]) == std::vector<Numbers>{{1, 0, 4}, {1, 0, 4}, {1, 0, 2}});
+}
+
+TEST_CASE("a segment that stands elsewhere turns for those that see it, and has its group for itself") {
+  PlannerCase given;
+  Plan& plan = given.request();
+  given.add(3, {});
+  given.add(4, {0});
+  given.add(2, {0, 1});
+  given.add(5, {0, 1, 2}, true);
+  given.add(1, {0, 1, 2, 3});
+  plan.segments[1].shift = plan.segments[3].shift = 7;
+  const DecoderBatch& batch = given.run();
+  CHECK(batch.turns == std::vector<std::int32_t>{7});
+  REQUIRE(batch.groups.size() == 3);
+  CHECK(batch.groups[0].row_end == 7);  // what turns continues a group; those that see it do not
+  Numbers turns;
+  for (const ContextSpan& span : batch.spans) turns.push_back(span.turn);
+  CHECK(turns == Numbers{0, 1, 0, 1, 0, 1, 1});
+}
+
 TEST_CASE("a plain causal prompt of many segments is one group without context") {
   PlannerCase given;
   given.request();

@@ -1,7 +1,8 @@
 #pragma once
 // Batches on executors whose passes have bounds: what does not fit into one pass is run in several, fewer
-// requests at a time, and what does not fit alone is too large. Bounds differ from family to family and are
-// not foreseen: a pass that is beyond them says so before it computes anything.
+// requests at a time, and one request in parts (cut_request.h); what no cut makes fit is too large. Bounds
+// differ from family to family and are not foreseen: a pass that is beyond them says so before it computes
+// anything.
 #include <functional>
 #include <span>
 #include <string>

@@ -30,6 +30,7 @@ struct Batch {
     for (const std::size_t length : lengths) {
       plans.emplace_back();
       plans.back().segments = {{SegmentKind::user, std::vector<Token>(length, Token(plans.size())), 0, {}}};
+      plans.back().readouts = {{0, 0, {1}}};
     }
     for (const Plan& plan : plans) requests.push_back({&plan, {{}}});
   }

@@ -219,7 +219,8 @@ class RandomBatch {
   // Computes the batch again as it now stands: the logits must be those of the last time. This is stricter
   // than the format's tolerance, since the numbers that are read are those that were attended to when they
   // were made. Sums of another order may push a few of them over an edge of rounding: each such number moves
-  // by 2u of itself, one of many terms, for which an eighth is allowed in all.
+  // by 2u of itself, one of many terms, for which an eighth is allowed in all; a fifth of what bytes are off,
+  // whose steps are coarse.
   void check_sources_do_not_matter() {
     const std::vector<kernels::Reply> before = std::move(found_);
     found_ = decoder_->run(requests_);
@@ -229,8 +230,8 @@ class RandomBatch {
         const std::vector<double> want(before[i].readouts[r].begin(), before[i].readouts[r].end());
         worst = std::max(worst, difference(found_[i].readouts[r], want));
       }
-      CHECK(worst <
-            tolerance(model_.config, kernels::token_count(plans_[i])) + (2 * roundoff() + weights_off()) / 8);
+      CHECK(worst < tolerance(model_.config, kernels::token_count(plans_[i])) + 2 * roundoff() / 8 +
+                        weights_off() / 5);
     }
   }
 
@@ -346,7 +347,9 @@ Plan shop_plan(const std::vector<std::vector<kernels::Token>>& items, std::vecto
   Plan plan;
   plan.segments.push_back({kernels::SegmentKind::system, {1, 2, 3}, 0, {}});
   for (const auto& item : items) plan.segments.push_back({kernels::SegmentKind::item, item, 3, {0}});
-  const auto all = [&] { return kernels::Sees::all_before(static_cast<std::uint32_t>(plan.segments.size())); };
+  const auto all = [&] {
+    return kernels::Sees::all_before(static_cast<std::uint32_t>(plan.segments.size()));
+  };
   plan.segments.push_back({kernels::SegmentKind::user, std::move(user), 12, all()});
   plan.segments.push_back({kernels::SegmentKind::discriminant, {4}, 40, all()});
   plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size() - 1), 0, {5, 6, 7, 99}});

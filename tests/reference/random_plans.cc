@@ -51,6 +51,35 @@ Segment random_segment(const DecoderConfig& config, std::uint32_t length, Chance
   return segment;
 }
 
+// Some blocks stand elsewhere than where they were made.
+void shift_some(const DecoderConfig& config, Plan& plan, Chance& chance) {
+  for (Segment& segment : plan.segments) {
+    if (!draw_yes(chance, 0.3)) continue;
+    const auto last = config.positions_max - static_cast<std::uint32_t>(segment.tokens.size());
+    segment.shift = static_cast<std::int32_t>(draw(chance, 0, last)) - segment.start;
+  }
+}
+
+// Puts a few tokens in the place of an earlier segment's, which neither it nor another such segment is or
+// sees.
+void replace_some(const DecoderConfig& config, Plan& plan, Chance& chance) {
+  const auto earlier = draw(chance, 0, static_cast<std::uint32_t>(plan.segments.size() - 1));
+  const auto length = static_cast<std::uint32_t>(plan.segments[earlier].tokens.size());
+  Segment segment = random_segment(config, draw(chance, 1, length), chance);
+  const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());
+  segment.replaces = {earlier, draw(chance, 0, length - tokens)};
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
+    const kernels::Replaced& other = plan.segments[s].replaces;
+    if (other.segment == earlier || s == earlier) {
+      if (s != earlier) return;  // one is enough
+      if (other.segment != kernels::Replaced::none) return;
+    } else if (draw_yes(chance, 0.6)) {
+      segment.sees.add(s);
+    }
+  }
+  plan.segments.push_back(std::move(segment));
+}
+
 }  // namespace
 
 std::uint32_t draw(Chance& chance, std::uint32_t least, std::uint32_t most) {
@@ -87,13 +116,16 @@ Plan random_plan(const DecoderConfig& config, Chance& chance) {
     if (s > 0 && draw_yes(chance, 0.4))
       segment.sees = plan.segments.back().sees;
     else
-      for (std::uint32_t earlier = 0; earlier < s; ++earlier)
+      for (std::uint32_t earlier = 0; earlier < plan.segments.size(); ++earlier)
         if (draw_yes(chance, sight)) segment.sees.add(earlier);
     plan.segments.push_back(std::move(segment));
+    if (draw_yes(chance, 0.2)) replace_some(config, plan, chance);
   }
+  if (draw_yes(chance, 0.4)) shift_some(config, plan, chance);
+  const auto count = static_cast<std::uint32_t>(plan.segments.size());
   const std::uint32_t readouts = draw(chance, 1, 3);
   for (std::uint32_t r = 0; r < readouts; ++r) {
-    const std::uint32_t segment = r == 0 ? segments - 1 : draw(chance, 0, segments - 1);
+    const std::uint32_t segment = r == 0 ? count - 1 : draw(chance, 0, count - 1);
     const auto last = static_cast<std::uint32_t>(plan.segments[segment].tokens.size() - 1);
     plan.readouts.push_back(
         {segment, draw(chance, 0, last), random_tokens(config, draw(chance, 1, 9), chance)});

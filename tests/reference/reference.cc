@@ -47,15 +47,15 @@ void rotate(Row& row, std::size_t head_dim, const std::vector<double>& frequenci
     }
 }
 
-// Softmax attention of one query head of one token over the tokens that it sees.
-void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const LayerKv& kv,
+// Softmax attention of one query head of one token over the tokens that it sees, at the keys that it sees.
+void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const Rows& keys, const LayerKv& kv,
             const std::vector<bool>& seen, double* out) {
   std::vector<double> scores(seen.size(), -INFINITY);
   double largest = -INFINITY;
   for (std::size_t u = 0; u < seen.size(); ++u) {
     if (!seen[u]) continue;
     double dot = 0;
-    for (std::size_t i = 0; i < head_dim; ++i) dot += query[i] * kv.keys[u][kv_at + i];
+    for (std::size_t i = 0; i < head_dim; ++i) dot += query[i] * keys[u][kv_at + i];
     scores[u] = dot / std::sqrt(static_cast<double>(head_dim));
     largest = std::max(largest, scores[u]);
   }
@@ -95,13 +95,39 @@ void add(Row& to, const Row& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
 }
 
-void add_attention(const DecoderConfig& config, const kernels::LayerWeights& layer, const Rows& queries,
-                   const LayerKv& kv, const Mask& mask, Rows& state) {
+// Index of each segment's first token among all tokens of the plan.
+std::vector<std::size_t> first_tokens(const kernels::Plan& plan) {
+  std::vector<std::size_t> first(1, 0);
+  for (const kernels::Segment& segment : plan.segments) first.push_back(first.back() + segment.tokens.size());
+  return first;
+}
+
+// Keys as other segments see them: moved by their own segment's shift.
+Rows shown_keys(const DecoderConfig& config, const kernels::Plan& plan, const LayerKv& kv) {
+  const std::vector<double> frequencies = kernels::rope_frequencies(config);
+  Rows shown = kv.keys;
+  std::size_t token = 0;
+  for (const kernels::Segment& segment : plan.segments)
+    for (std::size_t i = 0; i < segment.tokens.size(); ++i, ++token)
+      rotate(shown[token], config.head_dim, frequencies, segment.shift);
+  return shown;
+}
+
+// A token sees its own segment as it was made.
+void add_attention(const DecoderConfig& config, const kernels::Plan& plan, const kernels::LayerWeights& layer,
+                   const Rows& queries, const LayerKv& kv, const Mask& mask, Rows& state) {
   const std::size_t heads_per_kv = config.heads / config.kv_heads;
-  for (std::size_t t = 0; t < state.size(); ++t) {
+  const std::vector<std::size_t> first = first_tokens(plan);
+  const Rows shown = shown_keys(config, plan, kv);
+  for (std::size_t t = 0, segment = 0; t < state.size(); ++t) {
+    while (t >= first[segment + 1]) ++segment;
+    Rows keys = shown;
+    std::copy(kv.keys.begin() + static_cast<std::ptrdiff_t>(first[segment]),
+              kv.keys.begin() + static_cast<std::ptrdiff_t>(first[segment + 1]),
+              keys.begin() + static_cast<std::ptrdiff_t>(first[segment]));
     Row mixed(config.heads * config.head_dim, 0.0);
     for (std::size_t h = 0; h < config.heads; ++h)
-      attend(&queries[t][h * config.head_dim], h / heads_per_kv * config.head_dim, config.head_dim, kv,
+      attend(&queries[t][h * config.head_dim], h / heads_per_kv * config.head_dim, config.head_dim, keys, kv,
              mask[t], &mixed[h * config.head_dim]);
     add(state[t], project(mixed, layer.o, layer.o_bias));
   }
@@ -136,13 +162,6 @@ std::vector<double> positions_of(const kernels::Plan& plan) {
   return positions;
 }
 
-// Index of each segment's first token among all tokens of the plan.
-std::vector<std::size_t> first_tokens(const kernels::Plan& plan) {
-  std::vector<std::size_t> first(1, 0);
-  for (const kernels::Segment& segment : plan.segments) first.push_back(first.back() + segment.tokens.size());
-  return first;
-}
-
 std::vector<double> read(const kernels::DecoderModel& model, const Row& state,
                          const kernels::Readout& readout) {
   const Row last = normed(state, model.weights.final_norm, model.config.rms_epsilon);
@@ -166,6 +185,12 @@ Mask visibility(const kernels::Plan& plan) {
     for (std::size_t t = first[s]; t < first[s + 1]; ++t) {
       for (const std::uint32_t seen : plan.segments[s].sees)
         for (std::size_t u = first[seen]; u < first[seen + 1]; ++u) mask[t][u] = true;
+      for (const std::uint32_t seen : plan.segments[s].sees) {
+        const kernels::Replaced& out = plan.segments[seen].replaces;
+        if (out.segment == kernels::Replaced::none) continue;
+        for (std::size_t i = 0; i < plan.segments[seen].tokens.size(); ++i)
+          mask[t][first[out.segment] + out.offset + i] = false;
+      }
       for (std::size_t u = first[s]; u <= t; ++u) mask[t][u] = true;
     }
   return mask;
@@ -180,7 +205,7 @@ Result compute(const kernels::DecoderModel& model, const kernels::Plan& plan) {
   for (const kernels::LayerWeights& layer : model.weights.layers) {
     LayerKv kv;
     const Rows queries = project_qkv(model.config, layer, state, positions, kv);
-    add_attention(model.config, layer, queries, kv, mask, state);
+    add_attention(model.config, plan, layer, queries, kv, mask, state);
     add_feed_forward(model.config, layer, state);
     result.layers.push_back(std::move(kv));
   }

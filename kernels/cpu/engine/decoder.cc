@@ -57,6 +57,7 @@ class CpuDecoder final : public Executor {
         planner_(c_, layout_),
         kv_(layout_),
         rope_(rope_frequencies(c_)),
+        turns_(rope_frequencies(c_)),
         workspaces_(team_.cores()) {}
 
   PlanLimits limits() const override { return plan_limits(c_); }
@@ -108,7 +109,7 @@ class CpuDecoder final : public Executor {
   const Elementwise& ops_ = *vector_kernels_.elementwise;
   BatchPlanner planner_;
   LayerKv kv_;
-  RopeTable rope_;
+  RopeTable rope_, turns_;  // of rows; of spans whose keys turn
   PassTimes* times_ = nullptr;
 
   // The pass at hand.
@@ -160,6 +161,7 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
   for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
   kv_.reserve(batch_->rows());
   rope_.gather(batch_->positions);
+  turns_.gather_turns(batch_->turns);
 }
 
 // Does `work` for all rows: chunk by chunk, shared among idle cores, or in one chunk whose products they
@@ -315,8 +317,8 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   const std::size_t first_query = std::size_t{part.head} * task.heads * c_.head_dim;
   task.queries = qkv_.data() + begin * task.query_stride + first_query;
   task.out = mixed_.data() + begin * task.out_stride + first_query;
-  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), layer,
-              part.head, w.context);
+  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), turns_,
+              layer, part.head, w.context);
   task.context = w.context;
   const KvRun tail = kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end));
   task.tail = std::span(&tail, 1);

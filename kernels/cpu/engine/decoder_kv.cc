@@ -70,14 +70,21 @@ KvRun LayerKv::rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens)
   return {keys_of(head) + at, values_of(head) + at, tokens, layout_.head_dim, layout_.format};
 }
 
-void LayerKv::resolve(std::span<const ContextSpan> spans, std::uint32_t layer, std::uint32_t head,
-                      std::vector<KvRun>& runs) const {
+void LayerKv::resolve(std::span<const ContextSpan> spans, const RopeTable& turns, std::uint32_t layer,
+                      std::uint32_t head, std::vector<KvRun>& runs) const {
   runs.clear();
-  const std::size_t keys = layout_.keys(layer, head), values = layout_.values(layer, head);
   for (const ContextSpan& span : spans) {
-    runs.push_back(span.page == nullptr ? rows(head, span.row, span.tokens)
-                                        : KvRun{span.page + keys, span.page + values, span.tokens,
-                                                layout_.head_dim, layout_.format});
+    if (span.page == nullptr) {
+      runs.push_back(rows(head, span.row, span.tokens));
+    } else {
+      const std::byte* const first = span.page + span.slot * layout_.vector_bytes();
+      runs.push_back({first + layout_.keys(layer, head), first + layout_.values(layer, head), span.tokens,
+                      layout_.head_dim, layout_.format});
+    }
+    if (span.turn == 0) continue;
+    const std::size_t angles = (span.turn - 1) * std::size_t{layout_.head_dim} / 2;
+    runs.back().cosines = turns.cosines() + angles;
+    runs.back().sines = turns.sines() + angles;
   }
 }
 

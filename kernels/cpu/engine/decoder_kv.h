@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/engine/decoder_buffer.h"
+#include "kernels/cpu/engine/decoder_rope.h"
 #include "kernels/decoder/decoder_batch.h"
 #include "kernels/operations/attend.h"
 #include "kernels/operations/kv_layout.h"
@@ -28,9 +29,9 @@ class LayerKv {
 
   // Keys and values of rows [row, row + tokens).
   KvRun rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens) const;
-  // Replaces `runs` by where the spans lie.
-  void resolve(std::span<const ContextSpan> spans, std::uint32_t layer, std::uint32_t head,
-               std::vector<KvRun>& runs) const;
+  // Replaces `runs` by where the spans lie. `turns`: of the batch.
+  void resolve(std::span<const ContextSpan> spans, const RopeTable& turns, std::uint32_t layer,
+               std::uint32_t head, std::vector<KvRun>& runs) const;
 
  private:
   // Where the first of a head's keys, or of its values, is.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace troupe::kernels {
 
@@ -14,6 +15,22 @@ void RopeTable::gather(std::span<const std::uint32_t> positions) {
   for (std::size_t r = 0; r < positions.size(); ++r) {
     std::copy_n(&cosine_table_[positions[r] * width], width, cosines_.data() + r * width);
     std::copy_n(&sine_table_[positions[r] * width], width, sines_.data() + r * width);
+  }
+}
+
+void RopeTable::gather_turns(std::span<const std::int32_t> distances) {
+  if (distances.empty()) return;
+  const std::size_t width = frequencies_.size();
+  std::size_t furthest = 0;
+  for (const std::int32_t d : distances) furthest = std::max<std::size_t>(furthest, std::abs(d));
+  grow(furthest + 1);
+  cosines_.reserve(distances.size() * width);
+  sines_.reserve(distances.size() * width);
+  for (std::size_t n = 0; n < distances.size(); ++n) {
+    const std::size_t from = static_cast<std::size_t>(std::abs(distances[n])) * width;
+    const float sign = distances[n] < 0 ? -1.0f : 1.0f;
+    std::copy_n(&cosine_table_[from], width, cosines_.data() + n * width);
+    for (std::size_t i = 0; i < width; ++i) sines_.data()[n * width + i] = sign * sine_table_[from + i];
   }
 }
 

@@ -14,8 +14,10 @@ class RopeTable {
  public:
   explicit RopeTable(std::vector<double> frequencies) : frequencies_(std::move(frequencies)) {}
 
-  // Makes cosines() and sines() hold one row of frequencies per position, in this order.
+  // Makes cosines() and sines() hold one row of frequencies per position, in this order; or per distance of
+  // either sign, by which keys turn.
   void gather(std::span<const std::uint32_t> positions);
+  void gather_turns(std::span<const std::int32_t> distances);
   const float* cosines() const { return cosines_.data(); }
   const float* sines() const { return sines_.data(); }
 

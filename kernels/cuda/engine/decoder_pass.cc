@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
+#include "kernels/cuda/kernels/turn_tokens.h"
 
 namespace troupe::kernels::cuda {
 
@@ -96,6 +97,8 @@ void DecoderPass::make_heads(const Call& call, std::uint32_t layer) {
                     .heads = c_.heads,
                     .layer = layer},
                    call.stream);
+  if (call.shape.turns)
+    turn_tokens(layout_, {call.plan.turned, call.plan.heap, weights_->rotations, layer}, call.stream);
   call.ended(&PassTimes::keys_values);
 }
 

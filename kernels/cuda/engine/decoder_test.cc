@@ -49,7 +49,22 @@ Plan random_plan(const DecoderConfig& c, Chance& chance, std::uint32_t tokens_ma
     segment.start = static_cast<std::int32_t>(draw(chance, 0, c.positions_max - tokens_max));
     for (std::uint32_t e = 0; e < s; ++e)
       if (draw(chance, 0, dense) != 0) segment.sees.add(e);
+    if (draw(chance, 0, 3) == 0)
+      segment.shift =
+          static_cast<std::int32_t>(draw(chance, 0, c.positions_max - tokens_max)) - segment.start;
     plan.segments.push_back(std::move(segment));
+  }
+  if (plan.segments.size() > 1) {  // the first one's first tokens again, in the place of its last ones
+    Segment repaired = plan.segments[0];
+    repaired.tokens = repaired.tokens.part(0, (repaired.tokens.size() + 1) / 2);
+    repaired.sees = {};
+    repaired.replaces = {0,
+                         static_cast<std::uint32_t>(plan.segments[0].tokens.size() - repaired.tokens.size())};
+    Segment viewer = repaired;
+    viewer.replaces = {};
+    viewer.sees = Sees::all_before(static_cast<std::uint32_t>(plan.segments.size()) + 1);
+    plan.segments.push_back(std::move(repaired));
+    plan.segments.push_back(std::move(viewer));
   }
   const auto last = static_cast<std::uint32_t>(plan.segments.size()) - 1;
   for (std::uint32_t r = 0, readouts = draw(chance, 1, 11); r < readouts; ++r) {
@@ -267,7 +282,8 @@ TEST_SUITE("cuda decoder") {
     const cuda::AttendGroup group{.row_end = 2, .context_tokens = 4 * 290, .tail_tokens = 2};
     cuda::AttendPlan split;
     cuda::plan_attention(cuda::attend_machine({1, 1, 32, 4, options.kv}, 2, cuda::device_properties(0)),
-                         {&group, 1}, std::vector<std::uint32_t>{0, 0}, std::vector<std::uint32_t>{1, 2}, split);
+                         {&group, 1}, std::vector<std::uint32_t>{0, 0}, std::vector<std::uint32_t>{1, 2},
+                         split);
     CHECK(split.merges.size() == 1);
     const DecoderModel model = rounded(random_decoder(config, 6), options.weights);
     Chance chance(8);
@@ -378,8 +394,7 @@ TEST_SUITE("cuda decoder") {
     copies.finish(copies.demote(places(0, 1)).value());
     copies.finish(copies.promote(places(3, 2)).value());
     request.kv[0] = {Source::cached, {arena.page(3), arena.page(2)}};
-    CHECK(difference(decoder->run({&request, 1})[0], want[0]) <=
-          tolerance(small_config(), small_options()));
+    CHECK(difference(decoder->run({&request, 1})[0], want[0]) <= tolerance(small_config(), small_options()));
   }
 
   TEST_CASE("models that there are no kernels for are named") {

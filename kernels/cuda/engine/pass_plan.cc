@@ -22,14 +22,16 @@ std::string beyond(const char* what, std::size_t found, std::size_t most) {
 
 // Where each part of the heap begins, in bytes: the addresses first, so that everything is aligned.
 struct Heap {
-  std::size_t keys, tiles, read_tiles, lists, end;
+  std::size_t turned, keys, tiles, read_tiles, lists, turned_by, end;
 
   explicit Heap(const PassPlan& plan)
-      : keys(bytes(plan.cleared)),
+      : turned(bytes(plan.cleared)),
+        keys(turned + bytes(plan.turned)),
         tiles(keys + bytes(plan.keys)),
         read_tiles(tiles + bytes(plan.attend.key_tiles)),
         lists(read_tiles + bytes(plan.attend_read.key_tiles)),
-        end(lists + bytes(plan.lists)) {}
+        turned_by(lists + bytes(plan.lists)),
+        end(turned_by + bytes(plan.turned_by)) {}
 
   template <class T>
   static std::size_t bytes(const std::vector<T>& all) {
@@ -58,7 +60,7 @@ PassPlanner::PassPlanner(const KvLayout& layout, const AttendMachine& machine, c
 std::string PassPlanner::plan(const DecoderBatch& batch) {
   if (std::string fault = excess(batch); !fault.empty()) return fault;
   place_rows(batch);
-  list_keys(batch);
+  if (std::string fault = list_keys(batch); !fault.empty()) return fault;
   plan_attention(machine_, groups_, batch.visible_begin, batch.visible_end, plan_.attend);
   plan_attention(machine_, read_groups_, batch.read_begin, batch.read_end, plan_.attend_read);
   plan_readouts(batch);
@@ -80,12 +82,24 @@ void PassPlanner::place_rows(const DecoderBatch& batch) {
   plan_.slots.assign(batch.rows(), nullptr);
   plan_.cleared.clear();
   for (const KeptSegment& kept : batch.kept) place_kept(kept);
-  std::uint32_t used = 0;
-  for (std::byte*& slot : plan_.slots) {
-    if (slot != nullptr) continue;
-    slot = scratch_[used / layout_.page_tokens] + used % layout_.page_tokens * layout_.vector_bytes();
-    ++used;
-  }
+  scratch_used_ = 0;
+  for (std::byte*& slot : plan_.slots)
+    if (slot == nullptr) slot = scratch_slot(scratch_used_++);
+}
+
+std::byte* PassPlanner::scratch_slot(std::uint32_t token) const {
+  return scratch_[token / layout_.page_tokens] + token % layout_.page_tokens * layout_.vector_bytes();
+}
+
+// Where the token is that turns; null if there is no room for it. However many groups see it, it turns once.
+std::byte* PassPlanner::turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch) {
+  const auto [at, is_new] = turned_.try_emplace({from, turn}, nullptr);
+  if (!is_new) return at->second;
+  if (scratch_used_ == bounds_.rows) return nullptr;
+  at->second = scratch_slot(scratch_used_++);
+  plan_.turned.insert(plan_.turned.end(), {from, at->second});
+  plan_.turned_by.push_back(batch.turns[turn - 1]);
+  return at->second;
 }
 
 void PassPlanner::place_kept(const KeptSegment& kept) {
@@ -100,17 +114,24 @@ void PassPlanner::place_kept(const KeptSegment& kept) {
   }
 }
 
-void PassPlanner::list_keys(const DecoderBatch& batch) {
+std::string PassPlanner::list_keys(const DecoderBatch& batch) {
   plan_.keys.clear();
+  plan_.turned.clear();
+  plan_.turned_by.clear();
+  turned_.clear();
   groups_.clear();
   read_groups_.clear();
   for (const RowGroup& group : batch.groups) {
     const std::uint32_t begin = size32(plan_.keys);
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
       const ContextSpan& span = batch.spans[s];
-      for (std::uint32_t t = 0; t < span.tokens; ++t)
-        plan_.keys.push_back(span.page != nullptr ? span.page + t * layout_.vector_bytes()
-                                                  : plan_.slots[span.row + t]);
+      for (std::uint32_t t = 0; t < span.tokens; ++t) {
+        const std::byte* key = span.page != nullptr ? span.page + (span.slot + t) * layout_.vector_bytes()
+                                                    : plan_.slots[span.row + t];
+        if (span.turn != 0) key = turned(const_cast<std::byte*>(key), span.turn, batch);
+        if (key == nullptr) return beyond("rows and tokens that turn", bounds_.rows + 1, bounds_.rows);
+        plan_.keys.push_back(key);
+      }
     }
     const std::uint32_t context = size32(plan_.keys) - begin, tail = group.row_end - group.row_begin;
     plan_.keys.insert(plan_.keys.end(), plan_.slots.begin() + group.row_begin,
@@ -119,6 +140,7 @@ void PassPlanner::list_keys(const DecoderBatch& batch) {
     if (group.read_begin < group.read_end)
       read_groups_.push_back({group.read_begin, group.read_end, begin, context, tail});
   }
+  return "";
 }
 
 // Readouts that follow each other and ask for the same rows are done together.
@@ -155,8 +177,12 @@ std::uint32_t rounded_blocks(std::uint32_t blocks) {
 }
 
 PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan) {
-  return {rounded_rows(batch.rows()), rounded_rows(size32(batch.read_rows)),
-          rounded_blocks(size32(plan.readouts)), shape_of(plan.attend), shape_of(plan.attend_read)};
+  return {rounded_rows(batch.rows()),
+          rounded_rows(size32(batch.read_rows)),
+          rounded_blocks(size32(plan.readouts)),
+          shape_of(plan.attend),
+          shape_of(plan.attend_read),
+          !plan.turned.empty()};
 }
 
 PackedPass packed_pass(const PassShape& shape, std::byte* at) {
@@ -166,6 +192,7 @@ PackedPass packed_pass(const PassShape& shape, std::byte* at) {
   };
   PackedPass pass;
   take(pass.cleared, 1);
+  take(pass.turned, 3);
   take(pass.slots, shape.rows);
   for (auto array :
        {&PackedPass::tokens, &PackedPass::positions, &PackedPass::visible_begin, &PackedPass::visible_end})
@@ -217,6 +244,9 @@ void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shap
   const PackedPass to = packed_pass(shape, at);
   const Heap heap(plan);
   *to.cleared = size32(plan.cleared);
+  to.turned[0] = size32(plan.turned_by);
+  to.turned[1] = number_at<std::byte*>(heap.turned);
+  to.turned[2] = number_at<std::int32_t>(heap.turned_by);
   fill(to.slots, plan.slots, shape.rows);
   fill(to.tokens, batch.tokens, shape.rows);
   fill(to.positions, batch.positions, shape.rows);
@@ -234,10 +264,12 @@ void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shap
     block.state_begin += number_at<std::uint32_t>(heap.lists);
   }
   put(to.heap, 0, plan.cleared);
+  put(to.heap, heap.turned, plan.turned);
   put(to.heap, heap.keys, plan.keys);
   put(to.heap, heap.tiles, plan.attend.key_tiles);
   put(to.heap, heap.read_tiles, plan.attend_read.key_tiles);
   put(to.heap, heap.lists, plan.lists);
+  put(to.heap, heap.turned_by, plan.turned_by);
 }
 
 }  // namespace troupe::kernels::cuda

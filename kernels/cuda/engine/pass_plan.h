@@ -9,8 +9,10 @@
 // them, in a heap, and are found by numbers that count from its start.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/kernels/attend_plan.h"
@@ -29,8 +31,11 @@ struct PassBounds {
 
 // Exact, before it is packed.
 struct PassPlan {
-  std::vector<std::byte*> slots;       // of rows
-  std::vector<std::byte*> cleared;     // unfilled tokens of kept pages, which become zeros
+  std::vector<std::byte*> slots;    // of rows
+  std::vector<std::byte*> cleared;  // unfilled tokens of kept pages, which become zeros
+  std::vector<std::byte*>
+      turned;  // tokens whose keys turn before they are seen: from and to, in scratch pages
+  std::vector<std::int32_t> turned_by;
   std::vector<const std::byte*> keys;  // of groups, one after the other: context, then their own rows
   AttendPlan attend, attend_read;      // all rows; those with a readout
   std::vector<ReadoutBlock> readouts;
@@ -53,8 +58,10 @@ class PassPlanner {
  private:
   std::string excess(const DecoderBatch& batch) const;
   void place_rows(const DecoderBatch& batch);
+  std::byte* scratch_slot(std::uint32_t token) const;
+  std::byte* turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch);
   void place_kept(const KeptSegment& kept);
-  void list_keys(const DecoderBatch& batch);
+  std::string list_keys(const DecoderBatch& batch);
   void plan_readouts(const DecoderBatch& batch);
 
   const KvLayout layout_;
@@ -63,6 +70,8 @@ class PassPlanner {
   const std::vector<std::byte*> scratch_;
   PassPlan plan_;
   std::vector<AttendGroup> groups_, read_groups_;
+  std::uint32_t scratch_used_ = 0;                                     // tokens
+  std::map<std::pair<std::byte*, std::uint32_t>, std::byte*> turned_;  // of the batch: by place and turn
 };
 
 struct AttendShape {
@@ -74,6 +83,7 @@ struct AttendShape {
 struct PassShape {
   std::uint32_t rows = 0, read_rows = 0, readouts = 0;
   AttendShape attend, attend_read;
+  bool turns = false;  // keys of some tokens
   auto operator<=>(const PassShape&) const = default;
 };
 PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan);
@@ -86,6 +96,7 @@ std::uint32_t rounded_blocks(std::uint32_t blocks);
 // A packed pass, on the host or on the device.
 struct PackedPass {
   std::uint32_t* cleared = nullptr;  // how many: the heap begins with their addresses
+  std::uint32_t* turned = nullptr;   // TurnedTokens::lists
   std::byte** slots = nullptr;
   std::uint32_t *tokens = nullptr, *positions = nullptr, *visible_begin = nullptr, *visible_end = nullptr;
   std::uint32_t *read_rows = nullptr, *read_begin = nullptr, *read_end = nullptr;
