@@ -114,7 +114,7 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   CHECK(chunk.priority == Priority::background);
   CHECK(chunk.plan.readouts.empty());
   REQUIRE(chunk.plan.segments.size() == 3);  // 2 × 3 tokens
-  CHECK(chunk.blocks[0].name == system_block(form, names));
+  CHECK(chunk.blocks[0].name == BlockNames(form, names).system());
   CHECK(chunk.blocks[1].name == item(1).block);
   CHECK(chunk.blocks[1].owner == "item 1");
   CHECK(chunk.plan.segments[1].start == 2);
