@@ -266,7 +266,8 @@ TEST_SUITE("cuda decoder") {
     const cuda::AttendGroup group{.row_end = 2, .context_tokens = 4 * 290, .tail_tokens = 2};
     cuda::AttendPlan split;
     cuda::plan_attention(cuda::attend_machine({1, 1, 32, 4, options.kv}, 2, cuda::device_properties(0)),
-                         {&group, 1}, std::vector<std::uint32_t>{0, 0}, std::vector<std::uint32_t>{1, 2}, split);
+                         {&group, 1}, std::vector<std::uint32_t>{0, 0}, std::vector<std::uint32_t>{1, 2},
+                         split);
     CHECK(split.merges.size() == 1);
     const DecoderModel model = rounded(random_decoder(config, 6), options.weights);
     Chance chance(8);
