@@ -81,9 +81,11 @@ std::vector<ModelPass> model_passes(const BenchShape& shape, Chance& chance) {
 std::vector<Cost> pass_costs(const DecoderConfig& c, const ModelPass& pass) {
   const double hidden = c.hidden, query = c.heads * c.head_dim, key = c.kv_heads * c.head_dim;
   const std::size_t cached = pass.cached ? pass.plan.segments[0].tokens.size() : 0;
-  const auto context = static_cast<std::uint32_t>(cached), count = static_cast<std::uint32_t>(pass.plan.readouts.size());
+  const auto context = static_cast<std::uint32_t>(cached),
+             count = static_cast<std::uint32_t>(pass.plan.readouts.size());
   const auto tokens = static_cast<std::uint32_t>(pass.plan.segments.back().tokens.size());
-  const Sight all{"", context, count, tokens}, read{"", context + tokens - 1, count, 1};  // the last of each is read
+  const Sight all{"", context, count, tokens},
+      read{"", context + tokens - 1, count, 1};  // the last of each is read
   const KvLayout layout = kv_layout(c, 16, KvFormat::bf16);
   std::vector<Cost> costs;
   const auto product = [&](double count, double inputs, double outputs) {
