@@ -25,7 +25,7 @@ std::vector<Token> drawn_tokens(std::size_t count, std::uint32_t vocabulary, Cha
 void add_read(Plan& plan, std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees,
               std::uint32_t rows) {
   const auto last = static_cast<std::uint32_t>(tokens.size()) - 1;
-  plan.segments.push_back({SegmentKind::user, std::move(tokens), start, std::move(sees)});
+  plan.segments.push_back({SegmentKind::user, std::move(tokens), start, Sees(sees)});
   std::vector<Token> read(rows);
   std::iota(read.begin(), read.end(), 0);
   plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()) - 1, last, std::move(read)});
