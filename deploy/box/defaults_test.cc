@@ -48,7 +48,7 @@ std::vector<Default> defaults_of_actors() {
   CHECK(5 * heartbeat == cache_meta.leader_lease.us);
   CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
   return {{"cluster.heartbeat", heartbeat},
-          {"router.policy", router::name_of(router.policy)},
+          {"router.policy", router.policy.name()},
           {"router.requests_in_flight_max", router.in_flight_max},
           {"router.candidates_max", router.limits.candidates_max},
           {"router.deadline", router.budget.us},
@@ -93,7 +93,7 @@ std::vector<Default> defaults_of_edges() {
 std::vector<Default> defaults_of_scenario() {
   const sim::Scenario s;
   return {{"cluster.heartbeat", s.heartbeat.us},
-          {"router.policy", router::name_of(s.policy)},
+          {"router.policy", s.policy.name()},
           {"router.requests_in_flight_max", s.in_flight_max},
           {"router.deadline", s.deadline.us},
           {"router.pull_share", s.pull_share},
