@@ -483,7 +483,7 @@ TEST_CASE("another model begins the walk anew, under its names") {
 
 TEST_CASE("switched off it does nothing") {
   Bench b;
-  Precompute precompute({}, b.workers, b.leader, form, names);
+  Precompute precompute({.on = false}, b.workers, b.leader, form, names);
   std::uint64_t next_id = 1;
   Effects effects;
   precompute.start({{0}, next_id, effects});
