@@ -8,4 +8,5 @@ function(troupe_allocator target)
   pkg_check_modules(jemalloc REQUIRED IMPORTED_TARGET jemalloc)
   target_link_libraries(${target} PRIVATE PkgConfig::jemalloc)
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/allocator_settings.c)
+  set_source_files_properties(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/allocator_settings.c PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # C
 endfunction()

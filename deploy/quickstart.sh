@@ -9,11 +9,10 @@ troupe=build/deploy/troupe
 demo=deploy/demo
 
 if [ ! -x $troupe ]; then
-  # 600 CPU-seconds of compiling, measured; the demo world and two visits of four users take seconds.
   cat <<END
 Installs what is missing to build one box (apt, as root), compiles the program into build/, and starts it on the demo
-world, all below this folder but the packages. Compiling takes about $((600 / 60 / $(nproc) + 1)) minutes with this machine's $(nproc) cores, up to 1 GB
-of memory for each, and 1.5 GB of disk. No CUDA, no tests: deploy/test.sh builds those.
+world; all but the packages stays below this folder. Compiling takes minutes: half an hour of one core at most, shared by
+this machine's $(nproc); up to 1 GB of memory for each core, and 1.5 GB of disk. No CUDA, no tests: deploy/test.sh builds those.
 END
 fi
 deploy/build.sh release troupe

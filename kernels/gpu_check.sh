@@ -140,6 +140,10 @@ test_all() {
   run $test_seconds "$build/kernels_test" || fail "kernels_test"
   if [ -x "$build/cuda/cuda_emulated_test" ]; then
     run $test_seconds "$build/cuda/cuda_emulated_test" || fail "cuda_emulated_test"
+    for profile in 80 86; do
+      run $test_seconds "$build/cuda/cuda_emulated_test" --profile $profile --test-suite="cuda attention" ||
+        fail "cuda_emulated_test --profile $profile"
+    done
     run $test_seconds "$build/cuda/cuda_bench_emulated" --smoke --seed "$seed" || fail "cuda_bench_emulated"
   else
     skip "tests on the emulator: no Boost.Context here"

@@ -43,7 +43,7 @@ struct InferenceConfig {
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 1'024;   // serving plans that are not running yet; more are refused
   std::uint32_t background_queue_max = 16;
-  std::uint32_t batch_tokens_max = 4'000;  // that see nothing: what they see counts on top
+  std::uint32_t batch_tokens_max = 4'096;  // that see nothing: what they see counts on top
   std::uint32_t batch_requests_max = 32;
   Duration block_wait{100'000};     // for blocks that others compute; at most half of a plan's time
   Duration acquire_grace{20'000};   // beyond that, for the KV-cache worker's answer

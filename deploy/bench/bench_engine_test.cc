@@ -47,7 +47,7 @@ TEST_SUITE("bench engine") {
     CHECK(work.plan.segments[0].tokens.size() == 1500);
     CHECK(work.plan.segments[1].tokens.size() == 1000);
     CHECK(work.plan.segments[1].start == 1500);
-    CHECK(work.plan.segments[1].sees == Sees{0});
+    CHECK(work.plan.segments[1].sees == kernels::Sees{0});
     CHECK(work.plan.readouts.at(0).offset == 999);
   }
 
@@ -60,7 +60,7 @@ TEST_SUITE("bench engine") {
         const kernels::Segment& item = work.plan.segments[i + 1];
         CHECK(item.tokens.size() == 10);
         CHECK(item.start == 1500);
-        CHECK(item.sees == Sees{0});
+        CHECK(item.sees == kernels::Sees{0});
         CHECK(work.plan.readouts[i].segment == i + 1);
         CHECK(work.plan.readouts[i].offset == 9);
         CHECK(work.plan.readouts[i].rows.size() == (workload == Workload::rank ? 2 : 300));

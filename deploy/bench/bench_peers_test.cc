@@ -27,7 +27,7 @@ TEST_SUITE("bench peers") {
   TEST_CASE("a line of llama.cpp's driver is read") {
     const auto line = parse_peer_line(llama_rank);
     REQUIRE(line);
-    CHECK(line->workload == "rank hot 100x10 on 1500");
+    CHECK(line->workload == "rank 100x10 on 1500");
     CHECK(line->tokens == 1000);
     CHECK(line->wall_ms == 272.7);
     CHECK(line->cpu_ms == 268.0);

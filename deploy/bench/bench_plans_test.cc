@@ -54,6 +54,16 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 TEST_SUITE("bench plans") {
+  TEST_CASE(
+      "blocks that are repaired in full are the plain prompt, and those that are not are something else") {
+    const RankEvent event = three_items();
+    const auto plain = logits_of(event, "causal");
+    CHECK(difference(plain, logits_of(event, "blocks", 1)) < 1e-4);
+    CHECK(difference(plain, logits_of(event, "blocks")) > 1e-3);
+    CHECK(difference(plain, logits_of(event, "blocks", 0.5)) > 1e-3);
+    CHECK(difference(logits_of(event, "blocks"), logits_of(event, "blocks", 0.5)) > 1e-3);
+  }
+
   TEST_CASE("an item that has none before it has nothing to repair: what is reused is what is computed") {
     const RankEvent one = event_of({{20, 21, 22, 23}});
     const auto alone = logits_of(one, "item");

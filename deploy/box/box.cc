@@ -227,6 +227,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.costs = placement::unit_costs(shape);
   c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
   c.pull_share = config_.real("router.pull_share");
+  c.measures_pulls = config_.boolean("router.measure_pulls");
   if (const std::string& device = config_.text("router.device"); !device.empty())
     c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
   return std::make_unique<router::RouterCore>(c);

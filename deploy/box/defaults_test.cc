@@ -48,12 +48,13 @@ std::vector<Default> defaults_of_actors() {
   CHECK(5 * heartbeat == cache_meta.leader_lease.us);
   CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
   return {{"cluster.heartbeat", heartbeat},
-          {"router.policy", router::name_of(router.policy)},
+          {"router.policy", router.policy.name()},
           {"router.requests_in_flight_max", router.in_flight_max},
           {"router.candidates_max", router.limits.candidates_max},
           {"router.deadline", router.budget.us},
           {"router.deadline_max", router.budget_max.us},
           {"router.pull_share", router.pull_share},
+          {"router.measure_pulls", router.measures_pulls},
           {"router.frequency_window", cache_meta.user_popularity.window_us},
           {"router.frequency_window", cache_meta.item_popularity.window_us},
           {"pool.precompute_items", router.precompute.on},
@@ -93,7 +94,7 @@ std::vector<Default> defaults_of_edges() {
 std::vector<Default> defaults_of_scenario() {
   const sim::Scenario s;
   return {{"cluster.heartbeat", s.heartbeat.us},
-          {"router.policy", router::name_of(s.policy)},
+          {"router.policy", s.policy.name()},
           {"router.requests_in_flight_max", s.in_flight_max},
           {"router.deadline", s.deadline.us},
           {"router.pull_share", s.pull_share},
@@ -109,7 +110,7 @@ std::vector<Default> defaults_of_scenario() {
 // Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
 const std::set<std::string_view> of_the_box{
     "node.data_dir",     "node.notice",          "node.drain_limit",          "model.directory",
-    "model.prompt",      "model.device",         "model.device_format",       "pool.memory",
+    "model.prompt",      "model.versions",       "model.device",         "model.device_format",       "pool.memory",
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
     "features.store",    "router.device",        "router.history_events_max", "inference.executors",

@@ -59,7 +59,7 @@ TEST_CASE("a segment sees earlier ones, each once and in order") {
         }) == "segments[2].sees[1] is 0; expected more than 0 before it");
   CHECK(fault_after([](Plan& p) { p.segments[2].sees = {1, 0}; }) != "");
   CHECK(fault_after([](Plan& p) { p.segments[2].sees = {4000000000u}; }) != "");
-  CHECK(fault_after([](Plan& p) { p.segments[2].sees.add({1, 4000000000u}); }) ==
+  CHECK(fault_after([](Plan& p) { p.segments[2].sees.add({2, 4000000000u}); }) ==
         "segments[2].sees[2] is 2; expected an earlier segment than 2");
   CHECK(fault_after([](Plan& p) { p.segments[2].sees.add({3, 2}); }) != "");
 }

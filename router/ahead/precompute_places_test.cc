@@ -108,8 +108,9 @@ struct Placed {
     return executed;
   }
   bool kills(const Execute& chunk) const {
-    return std::ranges::any_of(chunk.blocks,
-                               [&](const SegmentBlock& block) { return block.owner == poison; });
+    return std::ranges::any_of(chunk.blocks, [&](const SegmentBlock& block) {
+      return !poison.empty() && block.owner == poison;
+    });
   }
   void end(NodeId node) {
     for (auto& [name, holders] : index) holders.erase(node);

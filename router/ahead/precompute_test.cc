@@ -99,7 +99,7 @@ TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
   CHECK(b.sent<StatusRequest>().has_value());
   CHECK_FALSE(b.precompute.on_status(b.at(11), StatusReply{1, 1, Role::allocator, true}));
   b.precompute.on_status(b.at(12), StatusReply{1, 1, Role::kv_worker, true});
-  CHECK(b.listing()->second.after == "");
+  CHECK(b.listing()->second.from == 0);
   CHECK(b.precompute.state() == "running");
   CHECK_FALSE(b.precompute.at_rest());
 }
@@ -114,14 +114,14 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   CHECK(chunk.priority == Priority::background);
   CHECK(chunk.plan.readouts.empty());
   REQUIRE(chunk.plan.segments.size() == 3);  // 2 × 3 tokens
-  CHECK(chunk.blocks[0].name == system_block(form, names));
+  CHECK(chunk.blocks[0].name == BlockNames(form, names).system());
   CHECK(chunk.blocks[1].name == item(1).block);
   CHECK(chunk.blocks[1].owner == "item 1");
   CHECK(chunk.plan.segments[1].start == 2);
   CHECK(chunk.plan.segments[2].sees == Sees{0});
   b.execute(4, 3);
   CHECK(b.precompute.items_precomputed() == 2);
-  CHECK(b.sent<Execute>()->plan.segments.at(1).owner == "item 4");
+  CHECK(b.sent<Execute>()->blocks.at(1).owner == "item 4");
   b.execute(5, 1, true);
   CHECK(b.precompute.items_precomputed() == 3);
   CHECK(b.precompute.state() == "done");
@@ -139,7 +139,7 @@ TEST_CASE("the walk goes on where it stood, page by page, over items that do not
   b.walk();
   b.list(2, {item(1), item(2, 9)}, false);
   b.find(3, {1});
-  CHECK(b.listing()->second.after == "item 2");
+  CHECK(b.listing()->second.from == 2);
   b.list(4, {item(3)}, true);
   b.find(5, {1});
   CHECK(b.precompute.state() == "done");
@@ -483,7 +483,7 @@ TEST_CASE("another model begins the walk anew, under its names") {
 
 TEST_CASE("switched off it does nothing") {
   Bench b;
-  Precompute precompute({}, b.workers, b.leader, form, names);
+  Precompute precompute({.on = false}, b.workers, b.leader, form, names);
   std::uint64_t next_id = 1;
   Effects effects;
   precompute.start({{0}, next_id, effects});

@@ -98,7 +98,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   CHECK(reply.blocks_reused == 2);
   CHECK(reply.profile_version == 7);
   CHECK(reply.catalog_version == "catalog 1");
-  CHECK(reply.timings == Timings{10, 20, 3, 4, 5, 100, 6, 29});
+  CHECK(reply.timings == Timings{10, 20, 3, 4, 5, 100, 6, 31});
   CHECK(b.probe.counted(Metric::blocks_hit_user) == 1);
   CHECK(b.probe.counted(Metric::plans_user) == 1);
 }

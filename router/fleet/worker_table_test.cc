@@ -112,7 +112,7 @@ TEST_CASE("what an earlier process answered or failed at says nothing of the pre
   CHECK_FALSE(table.finish({1'000'000}, slow));
   table.fail({1'000'000}, failed);
   CHECK(table.slowness(1) == 1);
-  CHECK(table.wait_us(1) == 0);
+  CHECK(table.wait_us({1'000'000}, 1) == 0);
 }
 
 TEST_CASE("a heartbeat proves life if it is two later than those that may be on their way") {

@@ -8,6 +8,8 @@ namespace {
 constexpr PlanKind table[] = {
     {.name = "user", .build = user_plan, .metric = Metric::plans_user},
     {.name = "item", .build = item_plan, .repairs = true, .metric = Metric::plans_item},
+    {.name = "causal", .build = causal_plan, .one_after_other = true},
+    {.name = "blocks", .build = blocks_plan, .repairs = true, .one_after_other = true},
 };
 
 }  // namespace

@@ -46,5 +46,7 @@ std::size_t item_positions(const PlanKind& kind, std::span<const ItemView> items
 
 Candidate user_plan(const RankPrompt& prompt);
 Candidate item_plan(const RankPrompt& prompt);
+Candidate causal_plan(const RankPrompt& prompt);
+Candidate blocks_plan(const RankPrompt& prompt);
 
 }  // namespace troupe::router

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 namespace troupe::router {
 namespace {
@@ -144,6 +145,49 @@ TEST_CASE("a repair in full leaves no block") {
   CHECK(made.plan.segments[2].sees == Sees{0, 1});
   CHECK(made.plan.segments[2].replaces == kernels::Replaced{});
   for (std::size_t i = 1; i < 6; ++i) CHECK_FALSE(made.blocks[i].name.has_value());
+}
+
+TEST_CASE("the plain prompt: items one after the other, each sees all before it") {
+  const std::vector<Item> items = candidates({4, 2});
+  const Candidate made = build("causal", fit_history(games(), history_of(1), 6), items);
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 6);  // system, user (U = 5), two items, instruction, discriminant
+  CHECK(s[2].start == 13);
+  CHECK(s[2].sees == Sees{0, 1});
+  CHECK(s[3].start == 17);
+  CHECK(s[3].sees == Sees{0, 1, 2});
+  CHECK(s[4].start == 19);
+  CHECK(made.blocks[1].name == BlockNames(games(), context).user("t", made.plan.segments[1].tokens));
+  CHECK_FALSE(made.blocks[2].name.has_value());
+  CHECK(find_fault(made.plan, {17'903, 512}).empty());
+}
+
+TEST_CASE(
+    "blocks are computed alone at the first position, stand where the plain prompt has them, and are "
+    "repaired there") {
+  const std::vector<Item> items = candidates({4, 2});
+  const BlockNames names(games(), context);
+  const Candidate plain = build("blocks", fit_history(games(), history_of(1), 6), items);
+  const Candidate made = build("blocks", fit_history(games(), history_of(1), 6), items, 0.5);
+  REQUIRE(plain.plan.segments.size() == 6);
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 8);
+  for (const auto& [segment, place, item] : {std::tuple(2, 13, 0), {4, 17, 1}}) {
+    CHECK(s[segment].start == 0);
+    CHECK(s[segment].shift == place);
+    CHECK(s[segment].sees.empty());
+    CHECK(made.blocks[segment].name == names.item_alone(items[item].tokens));
+    CHECK(made.blocks[segment].owner == items[item].id);
+    CHECK(s[segment + 1].start == place);
+    CHECK(s[segment + 1].replaces == kernels::Replaced{static_cast<std::uint32_t>(segment), 0});
+    CHECK_FALSE(s[segment + 1].sees.contains(static_cast<std::uint32_t>(segment)));
+  }
+  CHECK(s[5].sees == Sees{0, 1, 2, 3});
+  CHECK(s[6].start == 19);
+  CHECK(find_fault(made.plan, {17'903, 512}).empty());
+  // Repaired in full it is the plain prompt.
+  const Candidate full = build("blocks", fit_history(games(), history_of(1), 6), items, 1);
+  CHECK(full.plan == build("causal", fit_history(games(), history_of(1), 6), items).plan);
 }
 
 TEST_CASE("a long history keeps its newest events and says how many it lost") {

@@ -27,6 +27,8 @@ const std::vector<PolicyKind>& table() {
       {.name = "item", .plans = {"item"}},
       {.name = "larger", .plans = {"user", "item"}, .rule = larger_rule},
       {.name = "bat", .plans = {"user", "item"}, .rule = bat_rule, .retention = Retention::coldest_users},
+      {.name = "causal", .plans = {"causal"}},
+      {.name = "blocks", .plans = {"blocks"}},
       {.name = "planner", .plans = {"item", "user"}, .weighs = true, .retention = Retention::hotter},
   };
   return rows;

@@ -39,7 +39,8 @@ std::uint64_t CatalogMirror::apply(CatalogWriter& writer, std::span<const Catalo
     } else {
       ++left_out;
     }
-    if (writer.changes() >= batch_items) writer.publish(to);  // so that a whole catalog does not wait in the writer
+    if (writer.changes() >= batch_items)
+      writer.publish(to);  // so that a whole catalog does not wait in the writer
   }
   writer.publish(to);
   return left_out;
@@ -67,7 +68,8 @@ void CatalogMirror::advance(const CatalogPosition& from, std::uint64_t to,
   const std::lock_guard lock(mutex_);
   if (!position_.same_lineage(from) || position_.version < from.version || position_.version >= to) return;
   const auto is_here = [&](const CatalogChange& change) { return change.version <= position_.version; };
-  while (!changes.empty() && is_here(changes.front())) changes = changes.subspan(1);  // another lane brought them
+  while (!changes.empty() && is_here(changes.front()))
+    changes = changes.subspan(1);  // another lane brought them
   Step step{writer_.last(), writer_.leaves_copied()};
   left_out_ += apply(writer_, changes, to);
   step.leaves = 1 + writer_.leaves_copied() - step.leaves;

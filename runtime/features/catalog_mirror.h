@@ -32,8 +32,8 @@ struct CatalogPosition {
 // Thread-safe. Everything but a whole catalog takes as long as its changes.
 class CatalogMirror {
  public:
-  // More than `items_max` items are left out and counted. `history_max`: leaves of the catalog that are kept only
-  // because earlier snapshots have them (stored_catalog.h; some kilobytes each).
+  // More than `items_max` items are left out and counted. `history_max`: leaves of the catalog that are kept
+  // only because earlier snapshots have them (stored_catalog.h; some kilobytes each).
   CatalogMirror(std::uint64_t items_max, std::size_t history_max)
       : items_max_(items_max), history_max_(history_max) {}
 
@@ -49,11 +49,11 @@ class CatalogMirror {
   // another lineage or stands before `from`.
   void advance(const CatalogPosition& from, std::uint64_t to, std::span<const CatalogChange> changes);
 
-  // The catalog as it stood at `at`; null if that is not known (any more). The mirror knows the positions at which it
-  // stood itself, and version 0 of every lineage.
+  // The catalog as it stood at `at`; null if that is not known (any more). The mirror knows the positions at
+  // which it stood itself, and version 0 of every lineage.
   StoredCatalogPointer at(const CatalogPosition& position) const;
-  // As it stood after these changes on top of `from`, whether the mirror has stood there or not; null if `from` is not
-  // known. The mirror stays where it is.
+  // As it stood after these changes on top of `from`, whether the mirror has stood there or not; null if
+  // `from` is not known. The mirror stays where it is.
   StoredCatalogPointer branch(const CatalogPosition& from, std::uint64_t to,
                               std::span<const CatalogChange> changes) const;
 

@@ -80,7 +80,8 @@ TEST_CASE_FIXTURE(Filled,
   CHECK(seen(mirror, at(2), {"a"}) == "?");
 }
 
-TEST_CASE_FIXTURE(Filled, "changes on top of a known position are read where the mirror never stood, and move nothing") {
+TEST_CASE_FIXTURE(
+    Filled, "changes on top of a known position are read where the mirror never stood, and move nothing") {
   mirror.advance(at(2), 5, std::vector{put("b", 4), put("n", 5)});
   const auto branch = mirror.branch(at(2), 4, std::vector{put("m", 3), put("b", 4)});
   REQUIRE(branch);

@@ -1,6 +1,7 @@
 #pragma once
-// Profiles as they were last read from a store that is slow or may go away, each with the position of the catalog at
-// that reading. They are shared with whoever was answered with them. The least recently used make room.
+// Profiles as they were last read from a store that is slow or may go away, each with the position of the
+// catalog at that reading. They are shared with whoever was answered with them. The least recently used make
+// room.
 #include <cstddef>
 #include <list>
 #include <mutex>
@@ -27,8 +28,9 @@ class ProfileCache {
   // The user was written at this version: what was read before is no longer the last that is known.
   void forget(const std::string& key, std::uint64_t written_version);
   void erase(const std::string& key);  // nothing is known of it
-  // For a store without positions: a reading that began at `since` is kept unless any user was erased meanwhile, for
-  // it may be what that one's write replaced. A writer erases after its write and before it answers.
+  // For a store without positions: a reading that began at `since` is kept unless any user was erased
+  // meanwhile, for it may be what that one's write replaced. A writer erases after its write and before it
+  // answers.
   std::uint64_t changes();
   void put_unless_changed(const std::string& key, const Known& read, std::uint64_t since);
   std::optional<Known> find(const std::string& key);

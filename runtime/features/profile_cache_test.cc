@@ -25,7 +25,8 @@ TEST_CASE("a profile comes back with the position at which it was read; a late, 
   CHECK(cache.find("ann")->at.version == 5);
   cache.put("ann", read_at(6, 7));
   CHECK(cache.find("ann")->at.version == 6);
-  cache.put("ann", {std::make_shared<Profile>(Profile{1, {}, {}}), {"next run", "origin", 1}});  // the store lost its last writes
+  cache.put("ann", {std::make_shared<Profile>(Profile{1, {}, {}}),
+                    {"next run", "origin", 1}});  // the store lost its last writes
   CHECK(version_of(cache, "ann") == 1);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // The router's features: profiles of users and the catalog of items, kept in a Store. The whole catalog is in
-// memory too, as snapshots (stored_catalog.h), each item with the name of its item-prefix block, and so are the
-// profiles that were read last: a request for them touches no disk, hashes nothing and copies nothing. Writes are
-// durable before they are answered.
+// memory too, as snapshots (stored_catalog.h), each item with the name of its item-prefix block, and so are
+// the profiles that were read last: a request for them touches no disk, hashes nothing and copies nothing.
+// Writes are durable before they are answered.
 #include <atomic>
 #include <cstdint>
 #include <functional>

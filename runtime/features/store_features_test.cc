@@ -133,7 +133,8 @@ TEST_CASE_FIXTURE(Shop, "a profile that was written or deleted is not answered f
   CHECK_FALSE(find("t", "ann").user);
 }
 
-TEST_CASE_FIXTURE(Shop, "a user who was read before is answered at once, and nothing that needs the store is") {
+TEST_CASE_FIXTURE(Shop,
+                  "a user who was read before is answered at once, and nothing that needs the store is") {
   version(item("a", {1}));
   version(PutUser{0, "t", "ann", {}, {1}});
   const Job wanted = FindFeatures{"t", "ann", {"a", "b"}};

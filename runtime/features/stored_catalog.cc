@@ -14,8 +14,9 @@ std::string catalog_version_text(std::uint64_t version) { return "c" + std::to_s
 
 // ---- index ----
 
-// Open addressing; a slot has the id's hash and, plus 1, its number. What a slot says is good for those snapshots whose
-// item of that number has that id, so nothing needs to be taken out and readers need no order among slots.
+// Open addressing; a slot has the id's hash and, plus 1, its number. What a slot says is good for those
+// snapshots whose item of that number has that id, so nothing needs to be taken out and readers need no order
+// among slots.
 class CatalogIndex {
  public:
   explicit CatalogIndex(std::size_t items) : slots_(std::bit_ceil(std::max<std::size_t>(64, 3 * items))) {}
@@ -38,7 +39,8 @@ class CatalogIndex {
     const std::uint32_t hash = hash_of(id);
     std::uint64_t entry = 0;
     for (std::size_t at = hash; (entry = slot(at).load(std::memory_order_relaxed)) != 0; ++at)
-      if (entry >> 32 == hash && is_it(static_cast<ItemNumber>(entry) - 1)) return static_cast<ItemNumber>(entry) - 1;
+      if (entry >> 32 == hash && is_it(static_cast<ItemNumber>(entry) - 1))
+        return static_cast<ItemNumber>(entry) - 1;
     return no_item;
   }
 
@@ -53,7 +55,8 @@ class CatalogIndex {
 
 // ---- snapshot ----
 
-StoredCatalog::StoredCatalog() : version_text_(catalog_version_text(0)), index_(std::make_shared<CatalogIndex>(0)) {}
+StoredCatalog::StoredCatalog()
+    : version_text_(catalog_version_text(0)), index_(std::make_shared<CatalogIndex>(0)) {}
 
 ItemView StoredCatalog::Leaf::item(const Row& row) const {
   return {id(row), std::string_view(text).substr(row.text + row.id_bytes, row.title_bytes),
@@ -163,8 +166,9 @@ void CatalogWriter::build_leaves(StoredCatalog& next) {
     const std::uint32_t branch = from->first / branch_rows;
     const auto branch_end = changes_.lower_bound((branch + 1) * branch_rows);
     if (next.branches_.size() <= branch) next.branches_.resize(branch + 1);
-    auto leaves = next.branches_[branch] ? std::make_shared<StoredCatalog::Branch>(*next.branches_[branch])
-                                         : std::make_shared<StoredCatalog::Branch>(StoredCatalog::branch_leaves);
+    auto leaves = next.branches_[branch]
+                      ? std::make_shared<StoredCatalog::Branch>(*next.branches_[branch])
+                      : std::make_shared<StoredCatalog::Branch>(StoredCatalog::branch_leaves);
     while (from != branch_end) {
       const ItemNumber first = from->first / StoredCatalog::leaf_rows * StoredCatalog::leaf_rows;
       const auto leaf_end = changes_.lower_bound(first + StoredCatalog::leaf_rows);

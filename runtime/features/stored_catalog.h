@@ -1,9 +1,9 @@
 #pragma once
-// Snapshots of a catalog that is kept somewhere else (RocksDB, Redis), and the one who makes them. Snapshots share all
-// that they have in common: a write copies one leaf of 32 items and the pointers on the way there (a few microseconds
-// at a million items), not the catalog. The index from ids to numbers is one for all of them: it only grows, and each
-// snapshot looks up in itself whether the number that it finds there is of that id. When it is half full it is made
-// anew, twice as large, by the writer; readers wait for nothing.
+// Snapshots of a catalog that is kept somewhere else (RocksDB, Redis), and the one who makes them. Snapshots
+// share all that they have in common: a write copies one leaf of 32 items and the pointers on the way there
+// (a few microseconds at a million items), not the catalog. The index from ids to numbers is one for all of
+// them: it only grows, and each snapshot looks up in itself whether the number that it finds there is of that
+// id. When it is half full it is made anew, twice as large, by the writer; readers wait for nothing.
 //
 // An item takes 64 bytes, its id, title and tokens, and 16 to 32 bytes of the index.
 #include <cstddef>
@@ -51,7 +51,9 @@ class StoredCatalog final : public Catalog {
     std::string text;
     std::vector<Token> tokens;
 
-    std::string_view id(const Row& row) const { return std::string_view(text).substr(row.text, row.id_bytes); }
+    std::string_view id(const Row& row) const {
+      return std::string_view(text).substr(row.text, row.id_bytes);
+    }
     ItemView item(const Row& row) const;
     void add(const ItemView& item, std::uint64_t written);
   };
@@ -71,7 +73,8 @@ class StoredCatalog final : public Catalog {
 };
 using StoredCatalogPointer = std::shared_ptr<const StoredCatalog>;
 
-// Gathers changes and makes them the next snapshot. One writer at a time for all snapshots that come from one.
+// Gathers changes and makes them the next snapshot. One writer at a time for all snapshots that come from
+// one.
 class CatalogWriter {
  public:
   explicit CatalogWriter(StoredCatalogPointer base = std::make_shared<const StoredCatalog>());
@@ -80,11 +83,11 @@ class CatalogWriter {
   void put(Item item, std::uint64_t written);
   bool erase(std::string_view id);  // false: it was not there
   bool contains(std::string_view id) const { return find(id) != no_item; }
-  std::uint64_t size() const { return size_; }               // with the changes so far
+  std::uint64_t size() const { return size_; }             // with the changes so far
   std::size_t changes() const { return changes_.size(); }  // that wait to be published
 
   StoredCatalogPointer publish(std::uint64_t version);
-  const StoredCatalogPointer& last() const { return base_; }  // published
+  const StoredCatalogPointer& last() const { return base_; }    // published
   std::size_t leaves_copied() const { return leaves_copied_; }  // by all that was published
 
  private:

@@ -254,7 +254,7 @@ TEST_CASE("a job that its port does at once takes no lane, and its end comes as 
               inside = true;
               if (auto* received = std::get_if<Received>(&event))
                 for (std::uint32_t count = 1; count <= 3; ++count)
-                  effects.start(std::get<StatusRequest>(received->message).id + count, ListItems{"", count});
+                  effects.start(std::get<StatusRequest>(received->message).id + count, ListItems{0, count});
               if (auto* done = std::get_if<Done>(&event))
                 effects.send(door,
                              StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});

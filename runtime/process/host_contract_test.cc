@@ -46,8 +46,8 @@ struct MetaCore final : Core {
       effects.start(17, ListItems{0, 3});
     } else if (auto* done = std::get_if<Done>(&event)) {
       found.id = std::get<LookupBlocks>(asked.message).id;
-      found.item_holders = std::get<ItemList>(done->result).items;
-      found.user_holders = {static_cast<NodeId>(done->job)};
+      found.holders = std::get<ItemList>(done->result).items;
+      found.holders.push_back(static_cast<NodeId>(done->job));
       effects.set_timer(1, now + Duration{1000});
     } else if (std::get<TimerFired>(event).timer == 1) {
       effects.send(asked.from, found);
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE(
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].from == router);
   CHECK(messages[0].message ==
-        Message(BlocksFound{.id = 42, .user_holders = {17}, .item_holders = {5, 6, 7}}));
+        Message(BlocksFound{.id = 42, .holders = {5, 6, 7, 17}}));
   host.stop();
   CHECK(world.metrics.value(Metric::requests_rank) == 2);
   CHECK(world.metrics.value(Metric::protocol_errors) == 0);

@@ -25,7 +25,7 @@
 
 namespace troupe::link {
 
-inline constexpr std::uint32_t wire_version = 1;
+inline constexpr std::uint32_t wire_version = 2;
 inline constexpr std::size_t header_bytes = 16;
 using Header = std::array<std::uint8_t, header_bytes>;
 

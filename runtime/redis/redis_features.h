@@ -50,7 +50,7 @@ struct RedisFeatureOptions {
   std::chrono::microseconds reconnect_pause{50'000};
   WhenAway when_away = WhenAway::refuse;
   std::size_t last_known_bytes_max = std::size_t{256} << 20;  // of profiles
-  std::size_t catalog_history_max = 1 << 14;                  // leaves replaced lately (CatalogMirror), for last_known
+  std::size_t catalog_history_max = 1 << 14;  // leaves replaced lately (CatalogMirror), for last_known
   std::uint32_t wait_replicas = 0;                            // that must have a write before it is answered
   std::uint32_t page_items = 256;                             // per round trip while the catalog is loaded
   std::uint64_t deletions_max = 100'000;                      // remembered; who missed more reads all

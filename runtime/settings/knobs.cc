@@ -126,6 +126,8 @@ constexpr Knob knobs[] = {
     {"router.pull_share", real, "0.25", "0..1", "",
      "Time to pull a block from another node, of the time to compute it, until requests have measured it; "
      "1: nothing is pulled."},
+    {"router.measure_pulls", boolean, "true", "", "",
+     "Whether requests measure that; false: router.pull_share stays as it is."},
     {"router.device", text, "", "", "",
      "Profile of the workers' machines that troupe bench calibrate wrote, or a known device: computing a "
      "block, beside a pull of it, takes as long as it says; empty: as long as workers take for a token."},

@@ -230,7 +230,7 @@ bool Clients::was_lost_twice(const Asked& asked) {
 // its strikes may be from a time when they had other rows.
 void Clients::add_contents(
     const RankRequest& request, std::uint64_t profile_since,
-    const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const {
+    const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
   std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, longest item
   for (const std::string& catalog : world.options().catalogs)

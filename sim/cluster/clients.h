@@ -120,7 +120,7 @@ class Clients {
   bool was_lost_twice(const Asked& asked);  // with its workers
   void add_contents(
       const RankRequest& request, std::uint64_t profile_since,
-      const std::function<void(const std::vector<Token>&, const std::vector<Token>&)>& add) const;
+      const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const;
   void learn_stored(const Asked& asked, const Stored& stored);
   void report(int promise, const Asked& asked, const std::string& what);
   Second& second(Instant at);

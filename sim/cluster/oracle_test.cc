@@ -95,22 +95,32 @@ TEST_CASE("an answer by a plan that was built wrongly is found, whichever segmen
   const auto profile = world.profile("", "u1");
   std::vector<Item> items;
   for (const char* id : {"i3", "i5", "i7", "i9"}) items.push_back(*world.item(id, "c2"));
-  const auto history = router::fit_history(form, *profile, router::item_tokens_max(items));
-  for (const auto prefix : {router::Prefix::user, router::Prefix::item}) {
-    const Asked asked = answered(world, prefix);
-    const auto plan = router::rank_plan(form, {"m1", "l1"}, prefix, "", "u1", history, items);
+  const std::vector<ItemView> seen = views(items);
+  const auto history = router::fit_history(form, *profile, router::item_tokens_max(seen));
+  for (const char* name : {"user", "item"}) {
+    const Asked asked = answered(world, name);
+    const Plan plan =
+        router::find_plan(name)->build({.form = form, .history = history.tokens, .items = seen}).plan;
     const auto found = [&](std::size_t segment, auto lie) {
-      router::RankPlan wrong = plan;
+      Plan wrong = plan;
       lie(wrong.segments[segment]);
       RankReply reply = asked.reply;
-      reply.items = router::rank_items(items, evaluate("m1", wrong.segments, wrong.readouts)[0].scores, 3);
+      reply.items = router::rank_items(seen, evaluate("m1", wrong)[0].scores, 3);
       return !oracle.find_fault(asked.request, reply).empty();
     };
     for (std::size_t i = 0; i < plan.segments.size(); ++i) {
       CAPTURE(i);
-      CHECK(found(i, [](PlannedSegment& segment) { ++segment.start; }));
-      CHECK(found(i, [](PlannedSegment& segment) { ++segment.tokens.back(); }));
-      if (i > 0) CHECK(found(i, [](PlannedSegment& segment) { segment.sees.pop_back(); }));
+      CHECK(found(i, [](Segment& segment) { ++segment.start; }));
+      CHECK(found(i, [](Segment& segment) {
+        std::vector<Token> tokens = segment.tokens.copy();
+        ++tokens.back();
+        segment.tokens = std::move(tokens);
+      }));
+      if (i > 0) CHECK(found(i, [](Segment& segment) {
+          std::vector<std::uint32_t> sees(segment.sees.begin(), segment.sees.end());
+          sees.pop_back();
+          segment.sees = Sees(sees);
+        }));
     }
   }
 }
@@ -118,9 +128,9 @@ TEST_CASE("an answer by a plan that was built wrongly is found, whichever segmen
 TEST_CASE("an answer may be for any state of the catalog while the request was under way, and no other") {
   WorldData world(options());
   const Oracle oracle(world, form);
-  const Asked before = answered(world, router::Prefix::none);
+  const Asked before = answered(world, "user");
   world.write({PutItem{.item = "i5", .title = "new", .tokens = {7, 8}, .identifier = 5}});
-  const Asked between = answered(world, router::Prefix::none);
+  const Asked between = answered(world, "user");
   world.write({DeleteItem{.item = "i5"}});
   CHECK(oracle.find_fault(before.request, before.reply, 0, 2) == "");
   CHECK(oracle.find_fault(between.request, between.reply, 0, 2) == "");

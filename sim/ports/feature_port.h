@@ -31,8 +31,8 @@ struct FeatureOptions {
 class FeaturePort final : public SimPort {
  public:
   // All references outlive the port.
-  FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs, SimCoordination& coordination,
-              const FeatureFaults& faults);
+  FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
+              SimCoordination& coordination, const FeatureFaults& faults);
 
   std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
   JobResult run(const Job& job, std::uint32_t lane) override;

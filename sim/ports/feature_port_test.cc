@@ -65,7 +65,8 @@ TEST_CASE("a name is computed once, and the names are bounded") {
 
 TEST_CASE("a snapshot stays as it was, and makes room for another when it has computed enough") {
   Store store;
-  WorldCatalogs few(store.world, [](auto&&...) { return BlockName{}; }, 150, 10);
+  WorldCatalogs few(
+      store.world, [](auto&&...) { return BlockName{}; }, 150, 10);
   const CatalogPointer before = few.at("c1", "m");
   const ItemNumber i5 = before->find("i5");
   const std::string id(before->item(i5).id);

@@ -1,7 +1,8 @@
 #pragma once
-// Snapshots of the world's catalogs, with the names of blocks under one model. Their items are computed when somebody
-// asks for them and kept as long as the snapshot, so a hundred million items cost nothing until then; one that has
-// computed too many makes room for another of the same state, and lives as long as requests see it.
+// Snapshots of the world's catalogs, with the names of blocks under one model. Their items are computed when
+// somebody asks for them and kept as long as the snapshot, so a hundred million items cost nothing until
+// then; one that has computed too many makes room for another of the same state, and lives as long as
+// requests see it.
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -55,7 +56,7 @@ class WorldCatalog final : public Catalog {
   const std::string version_, model_version_;
   const std::uint64_t model_key_;
   const WorldData::Edition edition_;
-  const ItemNumber numbers_;  // all are below
+  const ItemNumber numbers_;                                           // all are below
   mutable std::unordered_map<ItemNumber, std::optional<Item>> items_;  // that were asked for; never iterated
 };
 

@@ -35,8 +35,8 @@ void write(std::string& out, const std::optional<T>& value) {
     out += '-';
   }
 }
-template <class T>
-void write(std::string& out, const std::vector<T>& values) {
+template <class List>
+void write_list(std::string& out, const List& values) {
   out += '[';
   for (std::size_t i = 0; i < std::min(values.size(), shown_max); ++i) {
     if (i > 0) out += ' ';
@@ -45,6 +45,12 @@ void write(std::string& out, const std::vector<T>& values) {
   if (values.size() > shown_max) out += " … " + std::to_string(values.size());
   out += ']';
 }
+template <class T>
+void write(std::string& out, const std::vector<T>& values) {
+  write_list(out, values);
+}
+void write(std::string& out, const Tokens& tokens) { write_list(out, tokens); }
+void write(std::string& out, const Sees& sees) { write_list(out, sees.ranges()); }
 template <class T>
 void write(std::string& out, const T& value) {
   if constexpr (std::is_enum_v<T>) {

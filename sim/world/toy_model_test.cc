@@ -52,7 +52,7 @@ Plan random_plan(SimRandom& random) {
     std::vector<std::uint32_t> sees;
     for (std::uint32_t s = 0; s < i; ++s)
       if (random.below(3) > 0) sees.push_back(s);
-    plan.segments.push_back(segment(std::move(tokens), static_cast<std::int32_t>(random.below(50)), sees));
+    plan.segments.push_back(segment(std::move(tokens), static_cast<std::int32_t>(random.below(50)), Sees(sees)));
   }
   plan.readouts = {{static_cast<std::uint32_t>(segments - 1), 0, {1, 2, 3}}};
   return plan;
@@ -68,7 +68,9 @@ TEST_CASE("every token, start, seen segment, row, offset and the model changes t
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     for (std::size_t t = 0; t < plan.segments[s].tokens.size(); ++t) {
       Plan other = plan;
-      other.segments[s].tokens = kernels::changed(plan.segments[s].tokens, t, plan.segments[s].tokens[t] + 1);
+      std::vector<Token> tokens = plan.segments[s].tokens.copy();
+      ++tokens[t];
+      other.segments[s].tokens = std::move(tokens);
       CHECK(scores(other) != truth);
     }
     Plan moved = plan;

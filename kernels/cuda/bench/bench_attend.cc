@@ -176,22 +176,21 @@ Checked AttendCase::check(std::size_t row) const {
 Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
   const double numbers = 2.0 * sight.keys() * shape.kv_heads * shape.head_dim() +
                          2.0 * sight.rows() * shape.heads * shape.head_dim();
-  Work work{
-      .kernel = path == AttendPath::mma ? "attend_mma" : "attend",
-      .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
-               " heads of " + std::to_string(shape.head_dim()),
-      .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs(),
-                 [=](const DataSheet& sheet) {
-                   return attention_seconds(sheet, layout_of(shape), shape.heads, sight, path);
-                 }}},
-      .launches = 0,  // they are in the prediction
-      .peer = {"attend",
-               {{"context", sight.context},
-                {"segments", sight.segments},
-                {"segment", sight.segment},
-                {"heads", shape.heads},
-                {"kv_heads", shape.kv_heads},
-                {"head_dim", shape.head_dim()}}}};
+  Work work{.kernel = path == AttendPath::mma ? "attend_mma" : "attend",
+            .shape = sight.text + ", " + std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
+                     " heads of " + std::to_string(shape.head_dim()),
+            .steps = {{CostKind::attention, 2 * numbers, 4.0 * shape.head_dim() * shape.heads * sight.pairs(),
+                       [=](const DataSheet& sheet) {
+                         return attention_seconds(sheet, layout_of(shape), shape.heads, sight, path);
+                       }}},
+            .launches = 0,  // they are in the prediction
+            .peer = {"attend",
+                     {{"context", sight.context},
+                      {"segments", sight.segments},
+                      {"segment", sight.segment},
+                      {"heads", shape.heads},
+                      {"kv_heads", shape.kv_heads},
+                      {"head_dim", shape.head_dim()}}}};
   if (path == AttendPath::mma) work.peer = {};
   work.prepare = [=](Chance& chance) {
     auto made = std::make_shared<AttendCase>(shape, sight, path, chance);
@@ -205,8 +204,8 @@ Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
 
 }  // namespace
 
-double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads, const Sight& sight,
-                         AttendPath path) {
+double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads,
+                         const Sight& sight, AttendPath path) {
   const AttendPlan plan = SightRows(sight).plan(attend_machine(layout, heads, sheet.properties, path));
   return plan.predicted_cycles / sheet.cycles_per_second;
 }
@@ -218,8 +217,10 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
   const Sight sights[] = {
       {"prefill 2048", 0, 1, 2048}, {"100 x 10 on 1500", 1500, 100, 10}, {"1000 on 1500", 1500, 1, 1000}};
   out << "\n## Tiles of query vectors\nPredicted times of attention on the " << sheet.device
-      << ". The former rule took tiles of 64 for all of these, and split them\nwhere they were fewer than two blocks a "
-         "multiprocessor. The last column is former over chosen; were wgmma to reach\n65 % of its rate, 1.49 in the "
+      << ". The former rule took tiles of 64 for all of these, and split them\nwhere they were fewer than "
+         "two blocks a "
+         "multiprocessor. The last column is former over chosen; were wgmma to reach\n65 % of its rate, 1.49 "
+         "in the "
          "fourth row.\n\n"
          "| shape | former, us | 64 whole, us | 128 whole, us | chosen, us | x |\n"
          "| --- | ---: | ---: | ---: | ---: | ---: |\n";
@@ -230,7 +231,8 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
       AttendMachine former = machine;
       former.large = {};
       const std::size_t tiles = rows.plan(former).key_tiles.size() * shape.kv_heads;
-      const std::uint32_t wanted = 2 * machine.multiprocessors, blocks = (sight.rows() * machine.heads + 63) / 64 * shape.kv_heads;
+      const std::uint32_t wanted = 2 * machine.multiprocessors,
+                          blocks = (sight.rows() * machine.heads + 63) / 64 * shape.kv_heads;
       const std::size_t part = blocks >= wanted ? whole_result : (tiles + wanted - 1) / wanted;
       double before = 0, whole[2] = {}, least = INFINITY;  // microseconds; whole in tiles of 64 and 128
       for (const auto& choice : attend_choices(machine, {&rows.group, 1}, rows.begin, rows.end)) {
@@ -242,8 +244,8 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
       if (before == 0) before = whole[0];  // its parts would be longer than all
       char line[160];
       std::snprintf(line, sizeof line, "| %s, %u/%u heads of %u | %.1f | %.1f | %.1f | %.1f | %.2f |\n",
-                    sight.text.c_str(), shape.heads, shape.kv_heads, shape.head_dim(), before, whole[0], whole[1],
-                    least, before / least);
+                    sight.text.c_str(), shape.heads, shape.kv_heads, shape.head_dim(), before, whole[0],
+                    whole[1], least, before / least);
       out << line;
     }
 }

@@ -64,10 +64,9 @@ TEST_SUITE("cuda bench") {
   }
 
   TEST_CASE("a floor is the longer of moving and computing, step by step; an expectation is never below it") {
-    const std::vector<Cost> steps{
-        {CostKind::memory, 10, 0},
-        {CostKind::product, 10, 400},
-        {CostKind::attention, 0, 100, [](const DataSheet&) { return 4.0; }}};
+    const std::vector<Cost> steps{{CostKind::memory, 10, 0},
+                                  {CostKind::product, 10, 400},
+                                  {CostKind::attention, 0, 100, [](const DataSheet&) { return 4.0; }}};
     const Ceilings ceilings{5, 100};
     CHECK(total_bytes(steps) == 20);
     CHECK(total_flops(steps) == 500);

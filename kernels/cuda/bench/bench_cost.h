@@ -36,9 +36,9 @@ double total_flops(std::span<const Cost> steps);
 // Of steps that run one after another.
 double floor_seconds(std::span<const Cost> steps, const Ceilings& ceilings);
 
-// What to expect of steps on such a device, given what its kind of work is assumed to reach of its peaks and what
-// a launch costs; attention is what its plan is predicted to take. For comparison with what is measured: where they differ, one of both is to be
-// understood.
+// What to expect of steps on such a device, given what its kind of work is assumed to reach of its peaks and
+// what a launch costs; attention is what its plan is predicted to take. For comparison with what is measured:
+// where they differ, one of both is to be understood.
 struct Assumptions {
   double memory_share = 0.85, product_share = 0.70;
   double launch_seconds = 2e-6;  // from the end of one kernel to the work of the next

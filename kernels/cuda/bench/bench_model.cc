@@ -25,7 +25,7 @@ std::vector<Token> drawn_tokens(std::size_t count, std::uint32_t vocabulary, Cha
 void add_read(Plan& plan, std::vector<Token> tokens, std::int32_t start, std::vector<std::uint32_t> sees,
               std::uint32_t rows) {
   const auto last = static_cast<std::uint32_t>(tokens.size()) - 1;
-  plan.segments.push_back({SegmentKind::user, std::move(tokens), start, std::move(sees)});
+  plan.segments.push_back({SegmentKind::user, std::move(tokens), start, Sees(sees)});
   std::vector<Token> read(rows);
   std::iota(read.begin(), read.end(), 0);
   plan.readouts.push_back({static_cast<std::uint32_t>(plan.segments.size()) - 1, last, std::move(read)});
@@ -81,9 +81,11 @@ std::vector<ModelPass> model_passes(const BenchShape& shape, Chance& chance) {
 std::vector<Cost> pass_costs(const DecoderConfig& c, const ModelPass& pass) {
   const double hidden = c.hidden, query = c.heads * c.head_dim, key = c.kv_heads * c.head_dim;
   const std::size_t cached = pass.cached ? pass.plan.segments[0].tokens.size() : 0;
-  const auto context = static_cast<std::uint32_t>(cached), count = static_cast<std::uint32_t>(pass.plan.readouts.size());
+  const auto context = static_cast<std::uint32_t>(cached),
+             count = static_cast<std::uint32_t>(pass.plan.readouts.size());
   const auto tokens = static_cast<std::uint32_t>(pass.plan.segments.back().tokens.size());
-  const Sight all{"", context, count, tokens}, read{"", context + tokens - 1, count, 1};  // the last of each is read
+  const Sight all{"", context, count, tokens},
+      read{"", context + tokens - 1, count, 1};  // the last of each is read
   const KvLayout layout = kv_layout(c, 16, KvFormat::bf16);
   std::vector<Cost> costs;
   const auto product = [&](double count, double inputs, double outputs) {

@@ -92,17 +92,15 @@ Work norm_work(const BenchShape& shape, std::uint32_t rows) {
     auto in = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width, chance);
     auto weight = std::make_shared<DeviceNumbers>(NumberKind::f32, width, chance);
     auto out = std::make_shared<DeviceNumbers>(NumberKind::f32, std::size_t{rows} * width);
-    return PreparedWork{.run =
-                            [=](Stream& s) {
-                              rms_norm(in->f32(), weight->f32(), epsilon, rows, width, out->f32(), s);
-                            },
-                        .outputs = {out},
-                        .checks = rows,
-                        .check =
-                            [=](std::size_t row) {
-                              const auto want = normed(in->read(row * width, width), weight->read(0, width));
-                              return Checked{out->read(row * width, width), want, bounds(want, float_steps)};
-                            }};
+    return PreparedWork{
+        .run = [=](Stream& s) { rms_norm(in->f32(), weight->f32(), epsilon, rows, width, out->f32(), s); },
+        .outputs = {out},
+        .checks = rows,
+        .check =
+            [=](std::size_t row) {
+              const auto want = normed(in->read(row * width, width), weight->read(0, width));
+              return Checked{out->read(row * width, width), want, bounds(want, float_steps)};
+            }};
   };
   return work;
 }

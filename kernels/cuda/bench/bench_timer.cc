@@ -62,9 +62,7 @@ MeasuredCeilings Timer::ceilings(double share, Chance& chance) {
         time({.run = [&](Stream& s) { s.download(host.data(), from.data(), host.size_bytes()); }}).median;
     found.to_device =
         bytes / time({.run = [&](Stream& s) { s.upload(to.data(), host.data(), host.size_bytes()); }}).median;
-    const auto smallest = [&](Stream& s) {
-      swiglu_half(HalfFormat::bf16, from.half(), 1, 8, to.half(), s);
-    };
+    const auto smallest = [&](Stream& s) { swiglu_half(HalfFormat::bf16, from.half(), 1, 8, to.half(), s); };
     found.smallest_launch = time({.run = smallest}).median;
   }
   const std::uint32_t n = scaled(8192, share);

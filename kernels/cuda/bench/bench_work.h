@@ -71,8 +71,8 @@ struct Sight {
   double pairs() const { return double{1} * segments * segment * (context + (segment + 1) / 2.0); }
 };
 // What its attention is predicted to take on a device of that data sheet.
-double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads, const Sight& sight,
-                         AttendPath path = AttendPath::by_device);
+double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads,
+                         const Sight& sight, AttendPath path = AttendPath::by_device);
 // A table of predicted times by tiles of query vectors.
 void print_tiles(const DataSheet& sheet, std::ostream& out);
 

@@ -10,11 +10,17 @@ namespace troupe::kernels::cuda {
 namespace {
 
 // After these the process must end for the device to be used again, says the runtime's documentation.
-constexpr cudaError_t losses[] = {
-    cudaErrorECCUncorrectable,   cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
-    cudaErrorLaunchTimeout,      cudaErrorAssert,              cudaErrorHardwareStackError,
-    cudaErrorIllegalInstruction, cudaErrorMisalignedAddress,   cudaErrorInvalidAddressSpace,
-    cudaErrorInvalidPc,          cudaErrorLaunchFailure};
+constexpr cudaError_t losses[] = {cudaErrorECCUncorrectable,
+                                  cudaErrorNvlinkUncorrectable,
+                                  cudaErrorIllegalAddress,
+                                  cudaErrorLaunchTimeout,
+                                  cudaErrorAssert,
+                                  cudaErrorHardwareStackError,
+                                  cudaErrorIllegalInstruction,
+                                  cudaErrorMisalignedAddress,
+                                  cudaErrorInvalidAddressSpace,
+                                  cudaErrorInvalidPc,
+                                  cudaErrorLaunchFailure};
 
 }  // namespace
 

@@ -17,7 +17,8 @@ void throw_when_device_lost() { throws = true; }
 
 void device_lost(const std::string& what) {
   if (throws) throw DeviceError(what);
-  std::fprintf(stderr, "%s; the device does nothing more for this process, which ends so as to be started anew\n",
+  std::fprintf(stderr,
+               "%s; the device does nothing more for this process, which ends so as to be started anew\n",
                what.c_str());
   std::abort();
 }

@@ -1,8 +1,8 @@
 #pragma once
-// After some failures (an illegal address, memory that cannot be corrected) a device does nothing more for the
-// process: every later call fails with the same error, and a server would answer every request with it for ever.
-// So the process ends and says why; whoever supervises it starts it anew, and the requests that were under way are
-// tried elsewhere, or told from others as those that kill their worker.
+// After some failures (an illegal address, memory that cannot be corrected) a device does nothing more for
+// the process: every later call fails with the same error, and a server would answer every request with it
+// for ever. So the process ends and says why; whoever supervises it starts it anew, and the requests that
+// were under way are tried elsewhere, or told from others as those that kill their worker.
 #include <string>
 
 namespace troupe::kernels::cuda {

@@ -1,7 +1,7 @@
 #pragma once
-// Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory. Queries are
-// bf16, outputs, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax in
-// float32, weights rounded to the keys' format before they multiply values. A token is the address of its
+// Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory.
+// Queries are bf16, outputs, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax
+// in float32, weights rounded to the keys' format before they multiply values. A token is the address of its
 // first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
 // (kv_layout.h).
 //
@@ -43,8 +43,8 @@ std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
 // head sizes that it has no version of go the other way.
 enum class AttendPath : std::uint8_t { by_device, mma, hopper };
 
-// What plans for these pages are made for: the tiles that the device has shared memory for. DeviceError where it
-// has too little for any.
+// What plans for these pages are made for: the tiles that the device has shared memory for. DeviceError where
+// it has too little for any.
 AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
                              AttendPath path = AttendPath::by_device);
 

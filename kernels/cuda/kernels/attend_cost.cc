@@ -5,9 +5,9 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Of a multiprocessor, a cycle: dense 16-bit multiply-adds, and bytes from L2 where all read. Multiply-adds are
-// published; mma.sync on sm_90 is taken at 62 % of wgmma. L2: 5 TB/s of 132 multiprocessors of sm_90, two thirds
-// of the published width on sm_80, the others guessed.
+// Of a multiprocessor, a cycle: dense 16-bit multiply-adds, and bytes from L2 where all read. Multiply-adds
+// are published; mma.sync on sm_90 is taken at 62 % of wgmma. L2: 5 TB/s of 132 multiprocessors of sm_90, two
+// thirds of the published width on sm_80, the others guessed.
 struct Rates {
   unsigned capability;  // and later ones, up to the next row
   double mma, wgmma, l2_bytes;
@@ -22,10 +22,11 @@ const Rates& rates_of(unsigned capability) {
   return *found;
 }
 
-// Shares of the matrix rate that are assumed to be reached once keys and values are there: by wgmma what the best
-// published attention reaches on long prompts.
+// Shares of the matrix rate that are assumed to be reached once keys and values are there: by wgmma what the
+// best published attention reaches on long prompts.
 constexpr double wgmma_share = 0.75, mma_share = 0.55;
-// Of a query vector and a tile of keys: powers of two at 16 a cycle, and the arithmetic around them (attend.h).
+// Of a query vector and a tile of keys: powers of two at 16 a cycle, and the arithmetic around them
+// (attend.h).
 constexpr double softening_cycles = (512 + 350) / 128.0;
 constexpr double wait_cycles = 200;  // for barriers and the pipeline to fill, per tile
 constexpr std::uint32_t group_vectors = 64;
@@ -50,8 +51,8 @@ double l2_bytes_per_cycle(unsigned capability) { return rates_of(capability).l2_
 
 namespace {
 
-// Blocks are dealt the longest first. However they are dealt, some multiprocessor has its share of all tiles, and
-// one has ceil(n / multiprocessors) of the n longest.
+// Blocks are dealt the longest first. However they are dealt, some multiprocessor has its share of all tiles,
+// and one has ceil(n / multiprocessors) of the n longest.
 double busiest_tiles(const AttendMachine& machine, std::span<const std::uint32_t> of_length) {
   std::uint64_t blocks = 0, tiles = 0, most = 0;
   for (std::size_t length = of_length.size(); length-- > 1;) {

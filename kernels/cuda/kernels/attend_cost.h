@@ -1,9 +1,9 @@
 #pragma once
-// What a launch of span attention is predicted to take, in cycles of a multiprocessor: a model on paper, by which
-// the host chooses between tiles and splits (attend_plan.h) and says what to expect (cuda_bench --expected). It
-// charges the launches, the keys, values and partial results that come from the L2 cache, and the busiest
-// multiprocessor. Its rates are published or assumed, none was measured; only ratios decide, and every choice
-// is right.
+// What a launch of span attention is predicted to take, in cycles of a multiprocessor: a model on paper, by
+// which the host chooses between tiles and splits (attend_plan.h) and says what to expect (cuda_bench
+// --expected). It charges the launches, the keys, values and partial results that come from the L2 cache, and
+// the busiest multiprocessor. Its rates are published or assumed, none was measured; only ratios decide, and
+// every choice is right.
 #include <cstdint>
 #include <span>
 
@@ -39,8 +39,8 @@ struct AttendMachine {
   double block_cycles = 2700;                // before a block's first tile of keys and after its last: 1.5 us
 };
 
-// `of_length[n]`: how many blocks for each key-value head walk n tiles of keys; of them `partials` leave partial
-// results, which a second launch merges.
+// `of_length[n]`: how many blocks for each key-value head walk n tiles of keys; of them `partials` leave
+// partial results, which a second launch merges.
 double attend_cycles(const AttendMachine& machine, const AttendTile& tile,
                      std::span<const std::uint32_t> of_length, std::uint32_t partials);
 

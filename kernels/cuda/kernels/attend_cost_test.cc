@@ -20,7 +20,8 @@ AttendMachine plain(std::uint32_t multiprocessors, std::uint32_t kv_heads) {
 constexpr AttendTile tile{64, 10, 15};
 
 // Blocks of these lengths.
-double cycles(const AttendMachine& machine, const std::vector<std::uint32_t>& lengths, std::uint32_t partials = 0) {
+double cycles(const AttendMachine& machine, const std::vector<std::uint32_t>& lengths,
+              std::uint32_t partials = 0) {
   std::vector<std::uint32_t> of_length(100);
   for (const std::uint32_t length : lengths) ++of_length[length];
   return attend_cycles(machine, tile, of_length, partials);
@@ -52,7 +53,8 @@ TEST_SUITE("cuda attention cost") {
   }
 
   TEST_CASE("a large wgmma tile reads half as much of L2 for as many products, and mma.sync takes longer") {
-    const AttendTile small = attend_tile(90, 128, {64, 2, true}), large = attend_tile(90, 128, {128, 1, true});
+    const AttendTile small = attend_tile(90, 128, {64, 2, true}),
+                     large = attend_tile(90, 128, {128, 1, true});
     CHECK(large.cycles == doctest::Approx(2 * small.cycles));
     CHECK(large.cycles == doctest::Approx(1024 / 0.75));
     CHECK(small.alone_cycles > small.cycles);

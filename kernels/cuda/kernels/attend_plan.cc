@@ -126,7 +126,8 @@ std::uint32_t partial_vectors_max(const AttendMachine& machine) {
   return partials_max(machine) * std::max(machine.small.vectors, machine.large.vectors);
 }
 
-// Whole; split so that each multiprocessor has its share in one to three rounds; the longest cut into two to four.
+// Whole; split so that each multiprocessor has its share in one to three rounds; the longest cut into two to
+// four.
 void add_choices(const AttendMachine& machine, const AttendTile& tile, const Lengths& whole,
                  std::vector<AttendChoice>& choices) {
   choices.push_back({tile.vectors, whole_result, attend_cycles(machine, tile, whole.of_length(), 0)});

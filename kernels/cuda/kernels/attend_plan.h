@@ -3,8 +3,8 @@
 // takes one tile of a group's query vectors, row by row with the heads that share a key-value head side by
 // side, so that they share the keys that it loads, and the tiles of keys that at least one of its rows sees.
 // Long lists of key tiles may be split among several blocks, whose partial results a second kernel merges. Of
-// both tiles of query vectors, with lists whole or split into parts of several lengths, the way is taken that is
-// predicted to take least.
+// both tiles of query vectors, with lists whole or split into parts of several lengths, the way is taken that
+// is predicted to take least.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -65,7 +65,8 @@ struct AttendChoice {
   double cycles = 0;
 };
 
-// Partial results of the larger tile that a plan for this machine never exceeds; of the smaller twice as many.
+// Partial results of the larger tile that a plan for this machine never exceeds; of the smaller twice as
+// many.
 std::uint32_t partials_max(const AttendMachine& machine);
 
 // Every way that is considered, in no order of merit. Arguments as below.

@@ -35,9 +35,9 @@ struct Shape {
   cuda::HalfFormat out = cuda::HalfFormat::bf16;
   std::uint32_t multiprocessors = 1;
   AttendPath path = AttendPath::mma;
-  std::uint32_t tile_vectors = 0;     // 0: as planned
-  bool splits_are_free = false;       // else a split pays for its second launch
-  std::uint32_t blocks_max = ~0u;     // of a kernel whose blocks stay
+  std::uint32_t tile_vectors = 0;  // 0: as planned
+  bool splits_are_free = false;    // else a split pays for its second launch
+  std::uint32_t blocks_max = ~0u;  // of a kernel whose blocks stay
 };
 
 // A pass over pages in scattered order, with poison wherever nothing belongs.
@@ -119,8 +119,8 @@ class Case {
 };
 
 AttendMachine Case::machine() const {
-  AttendMachine machine = cuda::attend_machine(layout_, shape_.kv_heads * shape_.heads,
-                                               cuda::device_properties(0), shape_.path);
+  AttendMachine machine =
+      cuda::attend_machine(layout_, shape_.kv_heads * shape_.heads, cuda::device_properties(0), shape_.path);
   machine.multiprocessors = shape_.multiprocessors;
   if (shape_.splits_are_free) machine.launch_cycles = machine.block_cycles = 0;
   if (shape_.tile_vectors == 64) machine.large = {};
@@ -147,7 +147,8 @@ std::vector<std::uint16_t> Case::run() {
          {device_addresses.get(), items.get(), tiles.get(), merges.get(), device_begin.get(),
           device_end.get(), partials.as<float>(), std::uint32_t(plan.items.size()),
           std::uint32_t(plan.merges.size()), plan.tile_vectors, shape_.path, shape_.blocks_max},
-         {device_queries.get(), out.get(), stride(), stride(), layer, shape_.heads, shape_.out, scale()}, stream);
+         {device_queries.get(), out.get(), stride(), stride(), layer, shape_.heads, shape_.out, scale()},
+         stream);
   return out.host(stream);
 }
 
@@ -180,12 +181,13 @@ std::vector<float> Case::reference(bool sizes) {
 }
 
 // Weights are rounded to the keys' format (unit roundoff 2^-8 or 2^-11) before they multiply values, f16
-// weights below 2^-14 of the largest to steps of 2^-24, and outputs to their format; beside these the float32 errors
-// of a score of numbers like these are small: 2^-14 of a weight is ample.
+// weights below 2^-14 of the largest to steps of 2^-24, and outputs to their format; beside these the float32
+// errors of a score of numbers like these are small: 2^-14 of a weight is ample.
 void Case::check(std::vector<std::uint16_t> got) {
   const std::vector<float> want = reference(false), sizes = reference(true);
   const bool f16 = shape_.format == KvFormat::f16;
-  const double weight = std::ldexp(1, f16 ? -11 : -8) + std::ldexp(1, -14), rounded = std::ldexp(1, shape_.out == cuda::HalfFormat::f16 ? -11 : -8);
+  const double weight = std::ldexp(1, f16 ? -11 : -8) + std::ldexp(1, -14),
+               rounded = std::ldexp(1, shape_.out == cuda::HalfFormat::f16 ? -11 : -8);
   const double steps = f16 ? 5 * std::ldexp(1, -25) * double(slots_.size()) : 0;
   double worst = 0;
   for (std::uint32_t row = 0; row < rows(); ++row) {
@@ -200,8 +202,8 @@ void Case::check(std::vector<std::uint16_t> got) {
   CHECK(worst <= 1);
 }
 
-// That this machine can run. Each agrees with the reference on its own. The emulator runs mma.sync as the other
-// devices that it plays.
+// That this machine can run. Each agrees with the reference on its own. The emulator runs mma.sync as the
+// other devices that it plays.
 std::vector<AttendPath> paths() {
   if (!cuda::have_device()) return {};
 #ifdef TROUPE_EMULATED
@@ -270,7 +272,8 @@ TEST_SUITE("cuda attention") {
       for (const KvFormat format : kFormats)
         for (const std::uint32_t head_dim : {32, 64, 128}) {
           CAPTURE(head_dim);
-          Case c({.head_dim = head_dim, .heads = 3, .format = format, .path = path, .tile_vectors = 128}, head_dim);
+          Case c({.head_dim = head_dim, .heads = 3, .format = format, .path = path, .tile_vectors = 128},
+                 head_dim);
           c.add_group(70, {30, 70});
           c.fill();
           c.check(c.run());
@@ -412,7 +415,8 @@ TEST_SUITE("cuda attention") {
       CAPTURE(int(path));
       for (const float bad : {NAN, INFINITY, -INFINITY})
         for (const bool in_key : {true, false}) {
-          Case c({.head_dim = smallest(path), .multiprocessors = 4, .path = path, .splits_are_free = true}, 6);
+          Case c({.head_dim = smallest(path), .multiprocessors = 4, .path = path, .splits_are_free = true},
+                 6);
           c.add_group(600, {1});
           c.fill();
           for (std::size_t i = 0; i < smallest(path); ++i) c.queries[i] = to_bf16(1);
@@ -477,10 +481,12 @@ TEST_SUITE("cuda attention") {
                                     .multiprocessor_shared_bytes = block_bytes + 1024};
     };
     const auto large_on = [&](unsigned capability, std::uint32_t kib, std::uint32_t head_dim) {
-      return cuda::attend_machine({1, 2, head_dim, 4, KvFormat::bf16}, 4, device(capability, kib * 1024)).large.vectors;
+      return cuda::attend_machine({1, 2, head_dim, 4, KvFormat::bf16}, 4, device(capability, kib * 1024))
+          .large.vectors;
     };
     for (const std::uint32_t head_dim : {32, 64, 128})
-      for (const auto& [capability, kib] : {std::pair{80u, 163u}, {86u, 99u}, {89u, 99u}, {90u, 227u}, {120u, 99u}}) {
+      for (const auto& [capability, kib] :
+           {std::pair{80u, 163u}, {86u, 99u}, {89u, 99u}, {90u, 227u}, {120u, 99u}}) {
         CAPTURE(head_dim);
         CAPTURE(capability);
         CHECK(large_on(capability, kib, head_dim) == 128);
@@ -488,13 +494,15 @@ TEST_SUITE("cuda attention") {
     CHECK(large_on(86, 98, 128) == 0);
     CHECK(large_on(86, 98, 64) == 128);
     CHECK(cuda::attend_machine({1, 2, 128, 4, KvFormat::f16}, 4, device(86, 98 * 1024)).small.vectors == 64);
-    CHECK_THROWS_WITH_AS(cuda::attend_machine({1, 2, 128, 4, KvFormat::bf16}, 4, device(75, 64 * 1024)),
-                         "attend: some GPU gives a block 65536 bytes of shared memory; for head_dim 128 expected 84480",
-                         cuda::DeviceError);
+    CHECK_THROWS_WITH_AS(
+        cuda::attend_machine({1, 2, 128, 4, KvFormat::bf16}, 4, device(75, 64 * 1024)),
+        "attend: some GPU gives a block 65536 bytes of shared memory; for head_dim 128 expected 84480",
+        cuda::DeviceError);
   }
 
 #ifdef TROUPE_EMULATED
-  TEST_CASE("on a device whose blocks get less shared memory, passes of all sizes run in the tiles that fit") {
+  TEST_CASE(
+      "on a device whose blocks get less shared memory, passes of all sizes run in the tiles that fit") {
     cuda::DeviceProperties device = cuda::emulator::profile(86);
     device.block_shared_bytes_max -= 1024;
     const cuda::emulator::Emulated emulated(device);
@@ -508,7 +516,8 @@ TEST_SUITE("cuda attention") {
   TEST_CASE("a cap of blocks is kept, so that each stays for several items") {
     if (cuda::device_capability() != 90) return;
     const auto before = cuda::emulator::counts();
-    Case c({.head_dim = 64, .kv_heads = 2, .path = AttendPath::hopper, .tile_vectors = 128, .blocks_max = 3}, 9);
+    Case c({.head_dim = 64, .kv_heads = 2, .path = AttendPath::hopper, .tile_vectors = 128, .blocks_max = 3},
+           9);
     c.add_group(0, {600});
     c.fill();
     c.check(c.run());

@@ -108,11 +108,12 @@ TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
 
 // A weight of zero times a value that is not finite would spoil rows that do not see the value. So these
 // values are taken out of masked tiles and their keys noted, a bit for each, to spoil the rows that do see
-// them. The notes lie where the tile's addresses were, which nobody reads once its values came: a block of 128
-// vectors of 128 numbers takes all the shared memory that sm_86 gives to one.
+// them. The notes lie where the tile's addresses were, which nobody reads once its values came: a block of
+// 128 vectors of 128 numbers takes all the shared memory that sm_86 gives to one.
 template <class B>
 TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys(unsigned number) {
-  return dynamic_shared<std::uint32_t>(B::address_start + number % B::address_slots * B::keys * 8, B::keys / 32);
+  return dynamic_shared<std::uint32_t>(B::address_start + number % B::address_slots * B::keys * 8,
+                                       B::keys / 32);
 }
 
 // Each thread looks at what it copied itself, before the barrier that shows it to the others, and which this

@@ -247,9 +247,12 @@ DeviceProperties profile(unsigned capability) {
   constexpr Limits all[] = {{80, 5, 163, 164}, {86, 3, 99, 100}, {90, 4, 227, 228}};
   for (const Limits& limits : all)
     if (limits.capability == capability)
-      return {"emulator of sm_" + std::to_string(capability), capability,
-              limits.multiprocessors,                         std::size_t{1} << 30,
-              1 << 20,                                        limits.block_kib * 1024,
+      return {"emulator of sm_" + std::to_string(capability),
+              capability,
+              limits.multiprocessors,
+              std::size_t{1} << 30,
+              1 << 20,
+              limits.block_kib * 1024,
               limits.multiprocessor_kib * 1024};
   throw DeviceError("no profile of capability " + std::to_string(capability) + "; expected 80, 86 or 90");
 }

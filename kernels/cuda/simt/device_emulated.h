@@ -25,8 +25,8 @@ class Emulated {
   const DeviceProperties before_;
 };
 
-// Of the order in which warps run. Drawn for each process, part of what every KernelFault says, and given again to
-// see the same order again: before the calling thread's first launch.
+// Of the order in which warps run. Drawn for each process, part of what every KernelFault says, and given
+// again to see the same order again: before the calling thread's first launch.
 std::uint64_t schedule_seed();
 void use_schedule_seed(std::uint64_t seed);
 

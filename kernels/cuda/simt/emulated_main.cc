@@ -25,6 +25,7 @@ int main(int count, char** words) {
     std::cerr << "--profile: " << error.what() << "\n";
     return 2;
   }
-  std::cout << "emulated: --profile " << capability << " --schedule-seed " << emulator::schedule_seed() << "\n";
+  std::cout << "emulated: --profile " << capability << " --schedule-seed " << emulator::schedule_seed()
+            << "\n";
   return doctest::Context(count, words).run();
 }

@@ -35,8 +35,8 @@ void Machine::run(const Grid& grid, const std::function<void()>& body) {
     fault<KernelFault>(std::to_string(grid.threads) + " threads; expected a multiple of 32 up to 1024", 0);
   if (grid.blocks_x == 0 || grid.blocks_y == 0 || grid.blocks_y > 65535)
     fault<KernelFault>("a grid of no blocks, or of more than 65535 in y", 0);
-  const std::size_t most = std::min(device_.block_shared_bytes_max,
-                                    device_.multiprocessor_shared_bytes - block_reserve_bytes);
+  const std::size_t most =
+      std::min(device_.block_shared_bytes_max, device_.multiprocessor_shared_bytes - block_reserve_bytes);
   if (grid.shared_bytes > most)
     fault<BoundsFault>(std::to_string(grid.shared_bytes) + " bytes of shared memory; expected up to " +
                            std::to_string(most) + " of " + device_.name,

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/float_formats.h"
 #include "kernels/cuda/device/device_test.h"
 #include "kernels/cuda/simt/device_emulated.h"
-#include "kernels/base/float_formats.h"
 
 using namespace troupe::kernels::cuda;
 using namespace troupe::kernels::cuda::simt;

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/base/float_formats.h"
 #include "kernels/cuda/device/device_test.h"
 #include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/simt.h"
-#include "kernels/base/float_formats.h"
 
 using namespace troupe::kernels::cuda;
 using namespace troupe::kernels::cuda::simt;
@@ -177,10 +177,11 @@ TEST_SUITE("cuda emulator") {
       CHECK(fault_on(capability, kib * 1024) == "");
       CHECK(fault_on(capability, kib * 1024 + 8) ==
             "probe, block (0, 0), thread 0: " + std::to_string(kib * 1024 + 8) +
-                " bytes of shared memory; expected up to " + std::to_string(kib * 1024) + " of emulator of sm_" +
-                std::to_string(capability));
+                " bytes of shared memory; expected up to " + std::to_string(kib * 1024) +
+                " of emulator of sm_" + std::to_string(capability));
     }
-    CHECK_THROWS_WITH_AS(emulator::profile(75), "no profile of capability 75; expected 80, 86 or 90", DeviceError);
+    CHECK_THROWS_WITH_AS(emulator::profile(75), "no profile of capability 75; expected 80, 86 or 90",
+                         DeviceError);
   }
 
   TEST_CASE("another schedule seed is another order of warps, the same one the same, and faults say which") {
@@ -194,14 +195,16 @@ TEST_SUITE("cuda emulator") {
             barrier();
           }
         });
-      }).join();
+      })
+          .join();
       return came;
     };
     const std::uint64_t seed = emulator::schedule_seed();
     CHECK(order(1) == order(1));
     CHECK(order(1) != order(2));
     emulator::use_schedule_seed(seed);
-    CHECK_THROWS_WITH_AS(run({.threads = 31}, [] {}), doctest::Contains(("(schedule seed " + std::to_string(seed)).c_str()),
+    CHECK_THROWS_WITH_AS(run({.threads = 31}, [] {}),
+                         doctest::Contains(("(schedule seed " + std::to_string(seed)).c_str()),
                          emulator::KernelFault);
   }
 
