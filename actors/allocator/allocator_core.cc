@@ -1,9 +1,10 @@
 #include "actors/allocator/allocator_core.h"
 
-#include <cmath>
+#include <algorithm>
 #include <string>
 
 #include "kernels/base/check.h"
+#include "runtime/pages/pool_areas.h"
 
 namespace troupe::actors {
 namespace {
@@ -12,11 +13,13 @@ constexpr std::uint64_t retry_timer = 1;
 
 }  // namespace
 
-AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(config) {
-  TROUPE_CHECK(config.item_share >= 0 && config.item_share <= 1, "item_share is a share; expected 0..1");
+AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)) {
+  TROUPE_CHECK(config_.shares.size() == std::size(area_table), "every area has a share");
+  for (const double share : config_.shares)
+    TROUPE_CHECK(share == rest_of_pages || (share >= 0 && share <= 1), "a share is 0..1, or the rest");
   split_.epoch = 1;
-  split_.item_pages = static_cast<std::uint64_t>(std::floor(config.pages * config.item_share));
-  split_.user_pages = config.pages - split_.item_pages;
+  for (const std::uint32_t pages : split_pages(config_.pages, config_.shares))
+    split_.areas.push_back({pages, 0});
 }
 
 void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {
@@ -39,7 +42,14 @@ void AllocatorCore::on_report(Instant now, Address from, const PoolReport& repor
   if (report_ && report.incarnation < report_->incarnation) return;  // late, from an earlier process
   const bool restarted = !report_ || report.incarnation > report_->incarnation;
   report_ = report;
+  follow(report);
   if (!settled() && (restarted || !retrying_)) set_split(now, effects);
+}
+
+// What the areas of a worker that has this split have lent to each other since.
+void AllocatorCore::follow(const PoolReport& report) {
+  if (report.epoch != split_.epoch || report.areas.size() != split_.areas.size()) return;
+  for (std::size_t i = 0; i < split_.areas.size(); ++i) split_.areas[i].pages = report.areas[i].pages;
 }
 
 // Before the first report it names nobody: the worker does not obey, but reports.
@@ -52,12 +62,15 @@ void AllocatorCore::set_split(Instant now, Effects& effects) {
 
 StatusReply AllocatorCore::status(RequestId id) const {
   StatusReply reply{id, config_.node, Role::allocator, settled(), {}};
-  reply.fields = {{"split_epoch", std::to_string(split_.epoch)},
-                  {"item_pages", std::to_string(split_.item_pages)},
-                  {"user_pages", std::to_string(split_.user_pages)}};
-  if (report_) {
-    reply.fields.push_back({"item_pages_used", std::to_string(report_->item_pages_used)});
-    reply.fields.push_back({"user_pages_used", std::to_string(report_->user_pages_used)});
+  reply.fields = {{"split_epoch", std::to_string(split_.epoch)}};
+  for (std::size_t i = 0; i < split_.areas.size(); ++i) {
+    const std::string area(area_table[i].name);
+    reply.fields.push_back({area + "_pages", std::to_string(split_.areas[i].pages)});
+    if (!report_ || i >= report_->areas.size()) continue;
+    const AreaReport& told = report_->areas[i];
+    reply.fields.push_back({area + "_pages_used", std::to_string(told.used)});
+    reply.fields.push_back({area + "_hits", std::to_string(told.hits)});
+    reply.fields.push_back({area + "_misses", std::to_string(told.misses)});
   }
   return reply;
 }

@@ -1,12 +1,14 @@
 #pragma once
-// The allocator agent of one node decides how the node's page pool is split between item and user blocks (BAT
-// §5.1: the item area is sized first, users get the rest). The split is fixed by the configuration, and where
-// the worker begins: plans of the policy planner move its boundary by use, from then on. The agent
-// tells its KV-cache worker until the worker reports that split, and again whenever a restarted worker
-// reports an older one. It names the worker's incarnation, which it learns from the worker's reports, so that
-// what it said to an earlier process has no power over the next (promise 5).
+// The allocator agent of one node decides how the node's page pool is split between its areas (BAT §5.1: the
+// item area is sized first, users get the rest). Boundaries are its own: it says how many pages each area has
+// at first, and how many of them an area keeps in any case. Within that the KV-cache worker lends pages from
+// area to area where plans of the policy planner ask for it, and reports how things stand, which the agent
+// takes over as its split. It tells the worker until the worker reports that split, and again whenever a
+// restarted worker reports an older one. It names the worker's incarnation, which it learns from the worker's
+// reports, so that what it said to an earlier process has no power over the next (promise 5).
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "runtime/actor/core.h"
 
@@ -14,9 +16,9 @@ namespace troupe::actors {
 
 struct AllocatorConfig {
   NodeId node = 1;
-  std::uint32_t pages = 0;  // of the node's pool
-  double item_share = 0.5;  // 0..1
-  Duration retry{100'000};  // between two tries to set the split
+  std::uint32_t pages = 0;     // of the node's pool
+  std::vector<double> shares;  // of each area (runtime/pages/pool_areas.h), 0..1; `rest_of_pages`: the rest
+  Duration retry{100'000};     // between two tries to set the split
 };
 
 class AllocatorCore final : public Core {
@@ -26,6 +28,7 @@ class AllocatorCore final : public Core {
 
  private:
   void on_report(Instant now, Address from, const PoolReport& report, Effects& effects);
+  void follow(const PoolReport& report);
   void set_split(Instant now, Effects& effects);
   StatusReply status(RequestId id) const;
   bool settled() const { return report_ && report_->epoch >= split_.epoch; }

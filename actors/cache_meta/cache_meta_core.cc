@@ -91,6 +91,8 @@ void CacheMetaCore::on_worker(Instant now, const Received& received, Effects& ef
     understood = workers_.on_changes(now, node, *changes, effects);
     for (const BlockEntry& block : changes->added)
       if (understood && block.kind == SegmentKind::user) returns_.came(key_of(block.name), now.us);
+    for (const BlockName& name : changes->refused)
+      if (understood) returns_.given_up(key_of(name));
   } else if (const auto* part = std::get_if<InventoryPart>(&received.message)) {
     understood = workers_.on_part(now, node, *part, effects);
   }
@@ -169,12 +171,12 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held,
                                 double items) {
   std::uint64_t tokens = 0;
-  for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.total_tokens();
+  for (const FollowedWorkers::Room& room : workers_.rooms()) tokens += room.all().total_tokens;
   const std::string key = key_of(block.name);
   const double uses = returns_.want(key, block.tokens, tokens, now.us);
   if (returns_.comes(key, held, now.us)) return 0;
   const auto has_room = [&](const FollowedWorkers::Room& room) {
-    return room.user_free_tokens + room.item_free_tokens >= block.tokens;
+    return room.all().free_tokens >= block.tokens;
   };
   if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
   const std::int64_t counted_us =
@@ -196,7 +198,9 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& 
 // What keeping the items' blocks that nobody has would be good for, as far as the past tells; this use is none of it.
 // Returns their earlier uses in the mean, whether there is room for them or not.
 double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
-  const auto has_room = [](const FollowedWorkers::Room& room) { return room.item_free_tokens > 0; };
+  const auto has_room = [](const FollowedWorkers::Room& room) {
+    return room.of(SegmentKind::item).free_tokens > 0;
+  };
   const bool room = std::ranges::any_of(rooms_for(lookup), has_room);
   double sum = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
@@ -217,8 +221,9 @@ void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::u
   std::uint64_t free = 0, total = 0;
   const std::vector<FollowedWorkers::Room> rooms = rooms_for(lookup);
   for (const FollowedWorkers::Room& room : rooms) {
-    free = std::max(free, room.user_free_tokens);
-    total = std::max(total, room.user_total_tokens);
+    const AreaRoom users = room.of(SegmentKind::user);
+    free = std::max(free, users.free_tokens);
+    total = std::max(total, users.total_tokens);
   }
   if (rooms.empty() || free >= tokens) return;
   if (total < tokens) {

@@ -62,9 +62,8 @@ struct Bench {
   void tell(std::int64_t us, std::vector<BlockEntry> added, std::vector<BlockVersion> removed = {},
             NodeId node = 1) {
     CacheChanges& changes = told[node];
-    changes = {
-        1,   changes.sequence + 1,     std::move(added),         std::move(removed), changes.user_free_tokens,
-        100, changes.item_free_tokens, changes.item_total_tokens};
+    room(node, PoolArea::user).total_tokens = 100;
+    changes = {1, changes.sequence + 1, std::move(added), std::move(removed), {}, changes.areas};
     probe.receive(us, {node, Role::kv_worker}, changes);
   }
   void add_user(std::int64_t us, const std::string& user, std::uint8_t block, std::uint64_t generation = 1,
@@ -74,8 +73,12 @@ struct Bench {
   void add_item(std::int64_t us, const std::string& item, std::uint8_t block, NodeId node = 1) {
     tell(us, {{name(block), SegmentKind::item, item, 4, 7}}, {}, node);
   }
+  AreaRoom& room(NodeId node, PoolArea area) {
+    told[node].areas.resize(std::size(area_table));
+    return told[node].areas[index_of(area)];
+  }
   void area(std::uint64_t free, NodeId node = 1) {
-    told[node].user_free_tokens = free;
+    room(node, PoolArea::user).free_tokens = free;
     tell(0, {}, {}, node);
   }
   // Answers what the core asks of the Coordination, until it asks nothing more. What else it did is in `did`.
@@ -176,8 +179,8 @@ TEST_CASE("a user larger than the whole area is never hot enough") {
 TEST_CASE("where users have no room nobody is hot enough, but before the first report there is no bar") {
   Bench b;
   CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
-  b.told[1].item_total_tokens = 100;
-  b.probe.receive(0, worker, CacheChanges{1, 1, {}, {}, 0, 0, 0, 100});
+  b.room(1, PoolArea::item).total_tokens = 100;
+  b.probe.receive(0, worker, CacheChanges{1, 1, {}, {}, {}, {{0, 100}, {}}});
   CHECK(b.ask(0, "ann", 1).coldest_frequency == std::numeric_limits<double>::max());
 }
 
@@ -231,7 +234,7 @@ TEST_CASE("earlier uses of missing items are told while there is room for them")
   b.add_item(0, "a", 100);
   CHECK(b.ask(1, "ann", 1).item_uses() == 0);  // item 101 is new
   CHECK(b.ask(2, "ann", 1).item_uses() == 0);  // no room
-  b.told[1].item_free_tokens = 8;
+  b.room(1, PoolArea::item).free_tokens = 8;
   b.tell(2, {});
   CHECK(b.ask(3, "ann", 1).item_uses() == 2);
   CHECK(b.ask(4, "ann", 1, 40, {2}).item_uses() == 0);  // not where the plan may run

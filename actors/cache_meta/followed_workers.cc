@@ -84,10 +84,23 @@ void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) 
   if (is_new && block.kind == SegmentKind::user) users_.push_back(block.owner);
 }
 
+AreaRoom FollowedWorkers::Room::of(SegmentKind kind) const {
+  const std::size_t area = index_of(area_of(kind));
+  return area < areas.size() ? areas[area] : AreaRoom{};
+}
+
+AreaRoom FollowedWorkers::Room::all() const {
+  AreaRoom sum;
+  for (const AreaRoom& area : areas) {
+    sum.free_tokens += area.free_tokens;
+    sum.total_tokens += area.total_tokens;
+  }
+  return sum;
+}
+
 void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& changes) {
   worker.applied = changes.sequence;
-  worker.room = {node, changes.user_free_tokens, changes.user_total_tokens, changes.item_free_tokens,
-                 changes.item_total_tokens};
+  worker.room = {node, changes.areas};
   for (const BlockEntry& block : changes.added) add(node, worker, block);
   for (const BlockVersion& block : changes.removed) {
     index_.remove(node, block);
@@ -219,7 +232,7 @@ void FollowedWorkers::forget(NodeId node, Worker& worker) {
 // ---- observers ----
 
 bool FollowedWorkers::shows_room(NodeId node, const Worker& worker) const {
-  return worker.followed && worker.room.total_tokens() > 0 && index_.named(node);
+  return worker.followed && worker.room.all().total_tokens > 0 && index_.named(node);
 }
 
 std::optional<FollowedWorkers::Room> FollowedWorkers::room(NodeId node) const {

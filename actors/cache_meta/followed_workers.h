@@ -21,6 +21,7 @@
 
 #include "actors/cache_meta/block_index.h"
 #include "runtime/actor/core.h"
+#include "runtime/pages/pool_areas.h"
 
 namespace troupe::actors {
 
@@ -39,8 +40,10 @@ class FollowedWorkers {
  public:
   struct Room {
     NodeId node = 0;
-    std::uint64_t user_free_tokens = 0, user_total_tokens = 0, item_free_tokens = 0, item_total_tokens = 0;
-    std::uint64_t total_tokens() const { return user_total_tokens + item_total_tokens; }
+    std::vector<AreaRoom> areas;  // as of CacheChanges
+    AreaRoom of(
+        SegmentKind kind) const;  // of the area where blocks of this kind live; nothing before it is told
+    AreaRoom all() const;
   };
 
   FollowedWorkers(FollowConfig config, BlockIndex& index);

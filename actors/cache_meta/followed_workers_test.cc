@@ -49,7 +49,8 @@ struct Bench {
   }
   void changes(std::int64_t us, Incarnation incarnation, std::uint64_t sequence,
                std::vector<BlockEntry> added = {}, std::vector<BlockVersion> removed = {}) {
-    const CacheChanges message{incarnation, sequence, std::move(added), std::move(removed), 10, 100};
+    const CacheChanges message{incarnation,        sequence, std::move(added),
+                               std::move(removed), {},       {{0, 0}, {10, 100}}};
     call([&](Effects& effects) { CHECK(workers.on_changes({us}, 1, message, effects)); });
   }
   void part(std::int64_t us, Incarnation incarnation, std::uint64_t after, std::uint64_t sequence,
@@ -95,7 +96,7 @@ TEST_CASE("changes in sequence are applied, older ones are not") {
   b.changes(3, 5, 4, {entry(3, 55)});
   b.changes(3, 5, 2, {entry(3, 55)});
   CHECK(!b.has(3));
-  CHECK(b.workers.rooms().at(0).user_free_tokens == 10);
+  CHECK(b.workers.rooms().at(0).of(SegmentKind::user).free_tokens == 10);
 }
 
 TEST_CASE("what a full index had no room for is walked for when a tenth of it is free") {
@@ -404,7 +405,7 @@ class World {
     bench_.asked.clear();
   }
   void send_changes(std::vector<BlockEntry> added, std::vector<BlockVersion> removed) {
-    send(CacheChanges{incarnation_, ++sequence_, std::move(added), std::move(removed), 1, 1});
+    send(CacheChanges{incarnation_, ++sequence_, std::move(added), std::move(removed), {}, {{0, 0}, {1, 1}}});
   }
   void change() {
     const auto n = static_cast<std::uint8_t>(random_() % 12);

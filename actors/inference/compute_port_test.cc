@@ -119,6 +119,30 @@ TEST_CASE("pages are written, checked and read in place") {
   CHECK(b.run(reader).refusal->code == "bad_plan");
 }
 
+TEST_CASE("without checks at every read only what is to be checked is") {
+  Bench b;
+  ComputePort port(decoder(1), "one", b.arena, 1, false);
+  const auto run = [&](const BatchRequest& r) {
+    return std::get<BatchDone>(port.run(RunBatch{{r}}, 0)).replies.at(0);
+  };
+  const BatchReply written = run(request("", {{Grant::write, 0, {3}}}));
+  BatchRequest reader = request("");
+  reader.plan.segments.push_back({SegmentKind::discriminant, {7}, 3, {0}});
+  reader.plan.readouts = {{1, 0, {4, 5}}};
+  reader.blocks.resize(2);
+  reader.kv = {{Grant::read, written.checksums[0], {3}}, {}};
+  const BatchReply right = run(reader);
+  b.arena.page(3)[5] ^= std::byte{16};
+  const BatchReply wrong = run(reader);
+  CHECK(wrong.corrupt.empty());
+  CHECK(wrong.readouts != right.readouts);
+  reader.kv[0].check = true;
+  CHECK(run(reader).corrupt == std::vector<std::uint32_t>{0});
+  CHECK(check_blocks(b.arena, {{{1, written.checksums[0], {3}}}}).ok == std::vector<std::uint8_t>{0});
+  b.arena.page(3)[5] ^= std::byte{16};
+  CHECK(check_blocks(b.arena, {{{1, written.checksums[0], {3}}}}).ok == std::vector<std::uint8_t>{1});
+}
+
 TEST_CASE("models come and go while other lanes compute") {
   Bench b;
   const auto one = b.scores("one");

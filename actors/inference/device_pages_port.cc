@@ -81,9 +81,9 @@ DeviceTier::Room DevicePages::pin(const PassBlocks& blocks, Lane& lane) {
   for (const PassBlock& block : blocks)
     wants.push_back({block.kv->generation, block.kv->checksum,
                      static_cast<std::uint32_t>(block.kv->pages.size()), !is_read(block)});
-  Pinned pinned;
+  Pinned& pinned = lane.pinned.emplace_back();  // first: `end` knows of every pin, also if there is no memory
   const DeviceTier::Room room = tier_.pin(wants, pinned);
-  if (room == DeviceTier::Room::enough) lane.pinned.push_back(std::move(pinned));
+  if (room != DeviceTier::Room::enough) lane.pinned.pop_back();
   return room;
 }
 
@@ -124,7 +124,7 @@ void DevicePages::bring(std::span<PassBlocks> requests, Lane& lane, DeviceUse& u
 }
 
 bool DevicePages::is_sound(const PassBlock& block) const {
-  return !verify_ || checksum_pages(arena_, block.kv->pages) == block.kv->checksum;
+  return !(verify_ || block.kv->check) || checksum_pages(arena_, block.kv->pages) == block.kv->checksum;
 }
 
 // Waits for what other lanes copy.
@@ -175,7 +175,11 @@ void DevicePages::end(std::uint32_t number, bool failed) noexcept {
   const std::lock_guard lock(mutex_);
   if (failed) tier_.forget_all();
   for (const Pinned& request : lane.pinned)
-    for (const DeviceTier::Pinned& pinned : request) tier_.unpin(*pinned.block);
+    for (const DeviceTier::Pinned& pinned : request) {
+      if (!pinned.block) continue;  // there was no memory to pin more
+      if (pinned.fill && pinned.block->state == State::filling) tier_.fail(*pinned.block, State::lost);
+      tier_.unpin(*pinned.block);
+    }
   lane.pinned.clear();
   changed_.notify_all();
 }

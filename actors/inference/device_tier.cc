@@ -83,11 +83,14 @@ void DeviceTier::hold(Blocks::iterator block) {
 DeviceTier::Blocks::iterator DeviceTier::add(const Want& want) {
   if (const auto old = find(want.generation); old != blocks_.end()) forget(old);
   while (free_.size() < want.pages) evict_one();
-  const auto block = blocks_.insert(blocks_.end(), Block{want.generation, want.checksum});
-  block->writes = want.write;
-  block->pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // side by side while that is to be had
-  free_.resize(free_.size() - want.pages);
+  Block fresh{want.generation, want.checksum};
+  fresh.writes = want.write;
+  fresh.pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // side by side while that is to be had
+  Blocks added;                                                     // until nothing can throw any more
+  const auto block = added.insert(added.end(), std::move(fresh));
   found_[want.generation] = block;
+  blocks_.splice(blocks_.end(), added);
+  free_.resize(free_.size() - want.pages);
   return block;
 }
 

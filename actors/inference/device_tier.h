@@ -55,7 +55,8 @@ class DeviceTier {
   };
   enum class Room : std::uint8_t { enough, later, never };
   // All blocks of a request, in order, or none of them and nothing changes: `later` may succeed when pins
-  // have ended, `never` is more than the device has.
+  // have ended, `never` is more than the device has. If there is no memory, what was pinned until then is in
+  // `pinned`, and other blocks there are null.
   Room pin(std::span<const Want> wants, std::vector<Pinned>& pinned);
 
   // The caller has filled it; or it cannot be had, and is found no more.

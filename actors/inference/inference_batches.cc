@@ -117,11 +117,27 @@ BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
     if (!task.want_of[i]) continue;
     const BlockGrant& grant = task.grants[*task.want_of[i]];
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
-    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation};
+    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check};
   }
+  check_sources(task, request);
   request.plan = keep ? task.plan.plan : std::move(task.plan.plan);
   request.blocks = keep ? task.plan.blocks : std::move(task.plan.blocks);
   return request;
+}
+
+// What a block that will be kept is computed from is checked, whoever read it before: a bit that flipped in
+// one block must not live on in others, whose checksums would be right.
+void InferenceCore::check_sources(const Task& task, BatchRequest& request) {
+  if (planted(Bug::spread_flipped_bits)) return;
+  std::vector<bool> kept(request.kv.size());  // what a block that is kept depends on
+  for (std::size_t i = request.kv.size(); i-- > 0;) {
+    BatchSegmentKv& kv = request.kv[i];
+    if (kv.grant == Grant::read) {
+      kv.check = kv.check || kept[i];
+    } else if (kept[i] || kv.grant == Grant::write) {
+      for (const std::uint32_t seen : task.plan.plan.segments[i].sees) kept[seen] = true;
+    }
+  }
 }
 
 // ---- and end ----
@@ -198,19 +214,20 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   end(serial);
 }
 
-// One per grant.
+// Of what was written, what was checked and what is corrupt.
 std::vector<BlockOutcome> InferenceCore::outcomes_of(const Task& task, const BatchReply& reply) {
   std::vector<BlockOutcome> outcomes;
   for (std::size_t w = 0; w < task.wants.size(); ++w) {
     const BlockGrant& grant = task.grants[w];
     const auto segment = static_cast<std::uint32_t>(task.writer_of[w]);
     if (grant.grant == Grant::none) continue;
-    BlockOutcome& outcome = outcomes.emplace_back(BlockOutcome{task.wants[w].name, grant.generation});
+    const bool corrupt =
+        std::find(reply.corrupt.begin(), reply.corrupt.end(), segment) != reply.corrupt.end();
     if (grant.grant == Grant::write) {
-      outcome.outcome = Outcome::written;
-      outcome.checksum = reply.checksums.at(segment);
-    } else if (std::find(reply.corrupt.begin(), reply.corrupt.end(), segment) != reply.corrupt.end()) {
-      outcome.outcome = Outcome::corrupt;
+      outcomes.push_back(
+          {task.wants[w].name, grant.generation, Outcome::written, reply.checksums.at(segment)});
+    } else if (corrupt || grant.check) {
+      outcomes.push_back({task.wants[w].name, grant.generation, corrupt ? Outcome::corrupt : Outcome::done});
     }
   }
   return outcomes;

@@ -63,7 +63,7 @@ struct Bench {
       plan.blocks.push_back(part.block);
     }
     plan.plan.readouts = {{0, 0, {5}}};
-    plan.evict_first = {name(99)};
+    plan.retention.evict_first = {name(99)};
     return plan;
   }
   void execute(std::int64_t us, RequestId id, const std::vector<Part>& parts,

@@ -175,12 +175,9 @@ void InferenceCore::begin(Instant now, Serial serial, Task& task, Effects& effec
 void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& effects) {
   task.state = State::acquiring;
   const Duration patience{std::min(task.plan.budget_us / 2, config_.block_wait.us)};
-  const bool may_evict = !is_background(task.plan) || task.plan.belongs;
-  AcquireBlocks ask{serial, patience.us, task.wants, task.plan.evict_first, may_evict};
-  ask.keep_hotter = task.plan.keep_hotter;
-  ask.belongs = task.plan.belongs;
-  ask.copy_worth = task.plan.copy_worth;
-  effects.send(kv_worker(), std::move(ask));
+  const bool may_evict = !is_background(task.plan) || task.plan.retention.belongs;
+  effects.send(kv_worker(),
+               AcquireBlocks{serial, patience.us, task.wants, std::move(task.plan.retention), may_evict});
   effects.set_timer(acquire_timer(serial), now + patience + config_.acquire_grace);
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
   CHECK(b.probe.recipients().at(0) == kv);
   CHECK(acquire.wants.size() == 3);
   CHECK(acquire.budget_us == 100);
-  CHECK(acquire.evict_first == std::vector<BlockName>{name(99)});
+  CHECK(acquire.retention.evict_first == std::vector<BlockName>{name(99)});
   CHECK(acquire.may_evict);
   auto answer = acquired(acquire.id, {{Grant::read, 4, 55, {9}}, {Grant::write, 5, 0, {8}}, {}});
   answer.pull_us = 17;
@@ -49,7 +49,37 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
   CHECK(executed.blocks_us == 30);
   CHECK(executed.pull_us == 17);
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) ==
-        ReleaseBlocks{acquire.id, {{name(1), 4, Outcome::done, 0}, {name(2), 5, Outcome::written, 88}}});
+        ReleaseBlocks{acquire.id, {{name(2), 5, Outcome::written, 88}}});
+}
+
+TEST_CASE("a read that is to be checked is, and it is said when it was right") {
+  Bench b;
+  b.execute(0, 7, {block(1), block(2), segment(2)});
+  const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
+  BlockGrant checked{Grant::read, 4, 55, {9}, true};
+  b.probe.receive(30, kv, acquired(acquire.id, {checked, {Grant::read, 5, 56, {8}}}));
+  const auto [job, batch] = b.job();
+  CHECK(batch.requests[0].kv[0].check);
+  CHECK_FALSE(batch.requests[0].kv[1].check);
+  b.probe.done(50, job, BatchDone{{reply(3)}, 20});
+  CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{acquire.id, {{name(1), 4, Outcome::done, 0}}});
+}
+
+TEST_CASE("what a block that is kept is computed from is checked, also through what is not kept") {
+  Bench b;
+  std::vector<Part> parts{block(1), block(2), segment(2), block(3), segment(2)};
+  parts[2].segment.sees = {0};     // computed, from 1
+  parts[3].segment.sees = {2};     // written
+  parts[4].segment.sees = {1, 3};  // the answer
+  b.execute(0, 7, parts);
+  const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
+  b.probe.receive(
+      30, kv,
+      acquired(acquire.id,
+               {{Grant::read, 4, 55, {9}}, {Grant::read, 5, 56, {8}}, {Grant::write, 6, 0, {7}}}));
+  const auto [job, batch] = b.job();
+  CHECK(batch.requests[0].kv[0].check);
+  CHECK_FALSE(batch.requests[0].kv[1].check);
 }
 
 TEST_CASE("what a batch did with a device's copies is counted, and nothing where there are none") {
@@ -61,13 +91,10 @@ TEST_CASE("what a batch did with a device's copies is counted, and nothing where
   b.plain(20, 8);
   DeviceUse use{3, 4, 5, 6, 7, 100, 9};
   b.probe.done(30, b.probe.started<RunBatch>().at(0).first, BatchDone{{reply(1)}, 20, use});
-  const std::pair<Metric, double> expected[] = {{Metric::device_blocks_hit, 3},
-                                                {Metric::device_blocks_missed, 4},
-                                                {Metric::device_blocks_evicted, 5},
-                                                {Metric::device_bytes_in, 6},
-                                                {Metric::device_bytes_out, 7},
-                                                {Metric::device_pages, 100},
-                                                {Metric::device_pages_used, 9}};
+  const std::pair<Metric, double> expected[] = {
+      {Metric::device_blocks_hit, 3}, {Metric::device_blocks_missed, 4}, {Metric::device_blocks_evicted, 5},
+      {Metric::device_bytes_in, 6},   {Metric::device_bytes_out, 7},     {Metric::device_pages, 100},
+      {Metric::device_pages_used, 9}};
   for (const auto& [metric, amount] : expected) CHECK(b.probe.counted(metric) == amount);
 }
 
@@ -268,7 +295,7 @@ TEST_CASE("background plans wait for serving ones without holding blocks, and ar
   b.probe.done(5, b.job().first, BatchDone{{reply(1)}, 1});
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
   CHECK_FALSE(acquire.may_evict);
-  CHECK_FALSE(acquire.belongs);
+  CHECK_FALSE(acquire.retention.belongs);
   b.probe.receive(6, kv, acquired(acquire.id, {{Grant::write, 1, 0, {1}}}));
   CHECK(b.job().second.requests[0].kv[0].grant == Grant::write);
 }
@@ -277,11 +304,11 @@ TEST_CASE("a background plan may displace other blocks only if its own belong he
   Bench b;
   Execute plan = Bench::plan(1, {block(1)});
   plan.priority = Priority::background;
-  plan.belongs = true;
+  plan.retention.belongs = true;
   b.probe.receive(0, router, plan);
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
   CHECK(acquire.may_evict);
-  CHECK(acquire.belongs);
+  CHECK(acquire.retention.belongs);
 }
 
 TEST_CASE("a background plan that holds blocks runs next, one at a time") {

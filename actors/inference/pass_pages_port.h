@@ -38,7 +38,8 @@ class PassPages {
 // The arena's own pages.
 class ArenaPages final : public PassPages {
  public:
-  // `verify`: bytes that are to be read are checked against their checksum. `arena` outlives it.
+  // `verify`: all bytes that are to be read are checked against their checksum, not only those of which that
+  // is asked. `arena` outlives it.
   ArenaPages(PageArena& arena, bool verify) : arena_(arena), verify_(verify) {}
   std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
   void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;

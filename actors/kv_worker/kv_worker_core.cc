@@ -5,8 +5,14 @@
 namespace troupe::actors {
 namespace {
 
-// store_timer (2) only wakes the core: see tell_rest.
+// store_timer (2) and scrub_timer (4) only wake the core: see tell_rest and scrub.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, named_timers = 16;
+
+Scrub::Config scrub_config(const KvWorkerConfig& config) {
+  Scrub::Config scrub = config.scrub;
+  scrub.page_bytes = static_cast<std::uint64_t>(config.token_bytes * config.pool.page_tokens);
+  return scrub;
+}
 
 }  // namespace
 
@@ -14,7 +20,11 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
     : config_(std::move(config)),
       pool_(config_.pool, config_.incarnation),
       stored_({.blocks_max = config_.stored_blocks_max, .saves_waiting_max = config_.saves_waiting_max}),
-      next_serial_(config_.incarnation + named_timers) {
+      next_serial_(config_.incarnation + named_timers),
+      pulls_(config_.pulling),
+      scrub_(scrub_config(config_), config_.pool.pages),
+      samples_(config_.incarnation),
+      wanted_(pool_.areas()) {
   told_.incarnation = config_.incarnation;
 }
 
@@ -29,6 +39,7 @@ void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
     lose(now, lost->node, effects);
   }
   if (config_.store) tend_store(now, effects);
+  scrub(now, effects);
   tell_changes(now, effects);
 }
 
@@ -87,9 +98,11 @@ void KvWorkerCore::on_heartbeat_timer(Instant now, Effects& effects) {
 }
 
 void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
-  if (const auto pull = pulls_.extract(done.job)) {
-    on_pulled(now, done.job, pull.mapped(), done.result, effects);
+  if (pulls_.find(done.job)) {
+    on_pulled(now, done.job, pulls_.take(done.job), done.result, effects);
     run_pulls(now, effects);
+  } else if (done.job == scrub_job_) {
+    on_scrubbed(now, done.result, effects);
   } else {
     on_store_done(now, done, effects);
   }
@@ -99,13 +112,16 @@ void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
 
 // A split for an earlier process changes nothing, and its sender learns of this one.
 void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
-  const std::uint64_t pages = pool_.pages();
-  if (split.item_pages > pages || split.user_pages > pages - split.item_pages)
-    return effects.count(Metric::protocol_errors);
+  std::uint64_t left = pool_.pages();
+  bool fits = split.areas.size() == pool_.areas();
+  for (const AreaSplit& area : split.areas) {
+    fits = fits && area.pages <= left;
+    if (fits) left -= area.pages;
+  }
+  if (!fits) return effects.count(Metric::protocol_errors);
   if (split.incarnation == config_.incarnation && split.epoch > split_epoch_) {
     split_epoch_ = split.epoch;
-    pool_.set_split(static_cast<std::uint32_t>(split.item_pages),
-                    static_cast<std::uint32_t>(split.user_pages));
+    pool_.set_split(split.areas);
   }
   effects.send(allocator(), report());
 }
@@ -116,9 +132,12 @@ void KvWorkerCore::on_report_timer(Instant now, Effects& effects) {
 }
 
 PoolReport KvWorkerCore::report() const {
-  return {config_.incarnation,        split_epoch_,
-          pool_.used(PoolArea::item), pool_.used(PoolArea::user),
-          pool_.cap(PoolArea::item),  pool_.cap(PoolArea::user)};
+  PoolReport report{config_.incarnation, split_epoch_, wanted_};
+  for (std::size_t i = 0; i < report.areas.size(); ++i) {
+    report.areas[i].pages = pool_.cap(static_cast<PoolArea>(i));
+    report.areas[i].used = pool_.used(static_cast<PoolArea>(i));
+  }
+  return report;
 }
 
 StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
@@ -126,10 +145,14 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   const auto field = [&](const char* name, std::uint64_t value) {
     reply.fields.push_back({name, std::to_string(value)});
   };
-  field("item_pages", pool_.cap(PoolArea::item));
-  field("item_pages_used", pool_.used(PoolArea::item));
-  field("user_pages", pool_.cap(PoolArea::user));
-  field("user_pages_used", pool_.used(PoolArea::user));
+  const PoolReport pages = report();
+  for (std::size_t i = 0; i < std::min(pages.areas.size(), std::size(area_table)); ++i) {
+    const std::string area(area_table[i].name);
+    field((area + "_pages").c_str(), pages.areas[i].pages);
+    field((area + "_pages_used").c_str(), pages.areas[i].used);
+    field((area + "_hits").c_str(), pages.areas[i].hits);
+    field((area + "_misses").c_str(), pages.areas[i].misses);
+  }
   field("page_tokens", pool_.page_tokens());
   field("requests_holding", requests_.size());
   field("remote_reads", remote_reads_);
@@ -162,18 +185,13 @@ std::string KvWorkerCore::check_bounds() const {
   };
   std::size_t waiters = 0;
   for (const auto& [name, making] : making_) waiters = std::max(waiters, making.waiters.size());
-  std::size_t of_one_owner = 0;
-  for (const auto& [serial, pull] : pulls_) of_one_owner = std::max(of_one_owner, pulls_running(pull.node));
   for (const std::string& found :
        {fault("requests", requests_.size(), config_.requests_max),
         fault("request ids", serials_.size(), requests_.size()),
         fault("remote reads", remote_reads_, config_.remote_reads_max),
         fault("blocks in the making", making_.size(), pool_.pages()),
-        fault("waiters for one block", waiters, config_.requests_max),
-        fault("pulls", pulls_.size(), config_.pulls_max),
-        fault("pulls running", pulls_running(), config_.pulls_running_max),
-        fault("pulls running from one node", of_one_owner, config_.pulls_of_owner_max),
-        fault("owners that rest", no_pull_until_.size(), config_.pulls_max),
+        fault("waiters for one block", waiters, config_.requests_max), pulls_.check_bounds(),
+        fault("suspects", scrub_.suspects(), config_.scrub.suspects_max),
         fault("loads", loads_.size(), pool_.pages()),
         fault("loads of the warm start", warm_loads_.size(), config_.loads_running_max),
         fault("saves", saves_.size(), config_.saves_running_max),

@@ -25,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/kv_worker/pulls.h"
+#include "actors/kv_worker/scrub.h"
 #include "actors/kv_worker/stored_blocks.h"
 #include "placement/heat/frequency_sketch.h"
 #include "runtime/actor/core.h"
@@ -44,11 +46,10 @@ struct KvWorkerConfig {
   Duration report{1'000'000};            // between two reports to the allocator
   std::size_t inventory_part = 4'096;    // blocks in one message
   bool pulls = false;                    // is there a port that pulls from other nodes?
-  double token_bytes = 0;                // of the keys and values of a token, for the metric
-  // Jobs, in all and of one owner: fewer than the port has lanes, else saves and loads wait behind pulls.
-  std::size_t pulls_running_max = 4, pulls_of_owner_max = 2;
-  std::size_t pulls_max = 256;    // those, and the ones that wait for an owner's answer or for a job
-  Duration pull_rest{1'000'000};  // nothing is pulled for so long from a node that failed or was slow
+  double token_bytes = 0;                // of the keys and values of a token, for the metric and the scrubber
+  Scrub::Config scrub;                   // its page_bytes are the core's to say
+  double check_reads = 0.01;             // share of the reads that are checked again
+  Pulls::Bounds pulling;  // its jobs are fewer than the port has lanes, else saves and loads wait behind pulls
   bool store = false;             // is there a persistent tier?
   std::size_t stored_blocks_max = 4'000'000;
   std::size_t saves_waiting_max = 65'536;
@@ -71,16 +72,24 @@ class KvWorkerCore final : public Core {
   std::size_t waiting() const;       // requests that are not decided yet
   std::size_t making() const { return making_.size(); }
   std::size_t remote_reads() const { return remote_reads_; }  // requests of other nodes that hold pins
-  std::size_t pulls_running() const { return pulls_running({}); }
+  std::size_t pulls_running() const { return pulls_.running(); }
   std::size_t loads_running() const { return loads_.size(); }
+  PoolReport report() const;
 
  private:
   using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
+  struct Hold {  // what a request has of a block
+    Grant grant = Grant::none;
+    bool check = false;                // its reader compares the bytes with the checksum
+    bool waiting = false;              // not decided yet
+    const PoolBlock* block = nullptr;  // while it is read: pinned
+    std::uint64_t generation = 0;
+  };
   struct Request {
     Address from;
-    AcquireBlocks ask;
-    std::vector<BlockGrant> grants;  // parallel to ask.wants
-    std::vector<bool> waiting;       // for each want: not decided yet
+    RequestId id = 0;
+    AcquireBlocks ask;        // kept only where a block was not there at once
+    std::vector<Hold> holds;  // parallel to its wants
     std::size_t undecided = 0;
     Instant received;
     Duration pulling{};  // from then until the last block that was pulled for it was here
@@ -101,26 +110,8 @@ class KvWorkerCore final : public Core {
   struct Moving {  // between the pool and the persistent tier
     StoredBlock block;
     std::uint64_t generation = 0;
+    const PoolBlock* pinned = nullptr;  // while it is saved
   };
-  struct Coming {  // from another node
-    BlockName name;
-    std::uint32_t tokens = 0;
-    std::uint64_t generation = 0;  // of the reservation here
-    BlockGrant there;
-  };
-  struct Pull {  // some blocks from one node; its serial is also the id of the question and of the job
-    enum class Stage { asked, granted, running };
-    NodeId node = 0;
-    Stage stage = Stage::asked;
-    Instant asked;
-    Instant patience_ends;  // until the job starts
-    Instant late_from;      // the end of the asking request's patience
-    Instant lease_ends;     // once granted
-    Incarnation incarnation = 0;
-    bool ahead = false;  // no request asked for it
-    std::vector<Coming> blocks;
-  };
-
   // kv_worker_core.cc: what arrives, reports, bounds
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
@@ -130,31 +121,39 @@ class KvWorkerCore final : public Core {
   void on_split(const SetSplit& split, Effects& effects);
   void on_report_timer(Instant now, Effects& effects);
   void on_heartbeat_timer(Instant now, Effects& effects);
-  PoolReport report() const;
   StatusReply status(Instant now, RequestId id) const;
 
   // kv_worker_grants.cc: who reads, writes or waits
   void on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects);
   void refuse(Address from, const AcquireBlocks& ask, Effects& effects) const;
-  void decide_present(Instant now, Serial serial, Request& request, Effects& effects);
-  void decide_absent(Instant now, Serial serial, Request& request, Effects& effects);
+  Serial add_request(Instant now, Address from, const AcquireBlocks& ask);
+  std::vector<std::size_t> decide_present(Instant now, Serial serial, Request& request,
+                                          const AcquireBlocks& ask, Effects& effects);
+  void use_present(const PoolBlock& block, const AcquireBlocks& ask);
+  void decide_absent(Instant now, Serial serial, Request& request, const std::vector<std::size_t>& absent,
+                     Effects& effects);
   const PoolBlock* reserve(const Request& request, std::size_t want, bool pulled, bool loaded,
                            Effects& effects);
+  Hold read_hold(const PoolBlock& block, bool remote, Effects& effects);
+  bool is_sampled();
+  BlockGrant grant_of(const Request& request, std::size_t want) const;
   void count_wants(const AcquireBlocks& ask);
-  const PoolBlock* reserve_in_area(PagePool::Want want, const AcquireBlocks& ask, bool pulled);
-  const PoolBlock* reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask, bool pulled);
+  const PoolBlock* reserve_in_area(PagePool::Want want, const AcquireBlocks& ask);
+  const PoolBlock* reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask);
   bool is_hotter(const PagePool::Want& want, const AcquireBlocks& ask);
   void wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request);
   bool waits(const Waiter& waiter) const;
   bool is_slow_pull(Instant now, const BlockName& name, const Request& request) const;
   void send_grants(const Request& request, Effects& effects) const;
   void answer(Serial serial, Effects& effects);
-  void decide(Waiter waiter, BlockGrant grant, Effects& effects);
+  void decide(Waiter waiter, Hold hold, Effects& effects);
   void end_patience(Serial serial, Effects& effects);
   void on_release(Address from, const ReleaseBlocks& release, Effects& effects);
   Request take(Serial serial);
   void end_request(Serial serial, const ReleaseBlocks& release, Effects& effects);
-  void end_read(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
+  void end_read(const Request& request, const Hold& hold, const BlockOutcome* outcome, Effects& effects);
+  void quarantine(const PoolBlock& block, std::string where, Effects& effects);
+  void count_corrupt(const BlockName& name, std::string where, Effects& effects) const;
   void end_write(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
   void made(const BlockName& name, std::uint64_t generation, Effects& effects);
   void not_made(const BlockName& name, std::uint64_t generation, Effects& effects);
@@ -162,9 +161,7 @@ class KvWorkerCore final : public Core {
   const PoolBlock* find(const BlockName& name) const;
 
   // kv_worker_pull.cc: blocks of other nodes
-  std::size_t pulls_running(std::optional<NodeId> owner) const;  // of all, if none
   bool may_pull(Instant now, const BlockWant& want, std::size_t pulls_more) const;
-  void rest_pulls(Instant now, NodeId node);
   void ask_owner(Instant now, const Request& request, NodeId node,
                  const std::vector<const PoolBlock*>& blocks, Effects& effects);
   void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);
@@ -174,10 +171,14 @@ class KvWorkerCore final : public Core {
   void run_pull(Instant now, Serial serial, Effects& effects);
   void note_pulled(Instant now, const BlockName& name);
   void on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result, Effects& effects);
-  void end_coming(const Coming& coming, bool arrived, Effects& effects);
+  void end_coming(const ComingBlock& coming, bool arrived, Effects& effects);
   void give_up(Instant now, Serial serial, Effects& effects);
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(Instant now, NodeId node, Effects& effects);
+
+  // kv_worker_scrub.cc: blocks that are checked again
+  void scrub(Instant now, Effects& effects);
+  void on_scrubbed(Instant now, const JobResult& result, Effects& effects);
 
   // kv_worker_index.cc: cache-metas
   void on_cache_meta(const Received& received, Effects& effects);
@@ -218,9 +219,11 @@ class KvWorkerCore final : public Core {
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   std::size_t remote_reads_ = 0;                      // of requests_
   std::optional<placement::FrequencySketch> sketch_;  // of what was wanted; from the first `keep_hotter` on
+  Scrub scrub_;
+  Serial scrub_job_ = 0;       // 0: not running
+  std::uint64_t samples_ = 0;  // the state of what chooses reads to be checked
   std::map<BlockName, Making> making_;
-  std::map<Serial, Pull> pulls_;
-  std::map<NodeId, Instant> no_pull_until_;
+  Pulls pulls_;
   std::uint64_t blocks_pulled_ = 0;
   std::map<Serial, std::vector<Moving>> loads_;      // running jobs
   std::map<Serial, Moving> saves_;                   // running jobs; the block is pinned
@@ -234,11 +237,13 @@ class KvWorkerCore final : public Core {
   std::uint64_t split_epoch_ = 0;
   std::uint64_t leader_token_ = 0;  // the highest heard of
   bool leader_heard_ = false;       // a LeaderBeat, since the start
+  std::vector<AreaReport> wanted_;  // hits and misses, by area
   std::vector<BlockEntry> added_;   // in this step
+  std::vector<BlockName> refused_;  // in this step: users' blocks
   CacheChanges told_;               // the last one, without its blocks
   Instant told_at_;
   bool beat_due_ = false;
-  PoolReport told_pages_;  // as last counted
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> told_pages_;  // of each area, and used: as last counted
 };
 
 }  // namespace troupe::actors

@@ -131,7 +131,7 @@ TEST_CASE("who keeps the hotter does not let a newcomer displace what was wanted
   Bench b;
   const auto want = [&](std::uint8_t n) {
     AcquireBlocks ask{++b.last, 100, {item(n)}};
-    ask.keep_hotter = true;
+    ask.retention.keep_hotter = true;
     b.probe.receive(0, worker, ask);
     const BlockGrant grant = b.granted().at(0);
     if (grant.grant != Grant::none)
@@ -155,7 +155,7 @@ TEST_CASE("for who keeps the hotter both areas are one: what was used longest ag
   Bench b;
   const auto want = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
-    ask.keep_hotter = true;
+    ask.retention.keep_hotter = true;
     b.probe.receive(0, worker, ask);
     const BlockGrant grant = b.granted().at(0);
     const Outcome outcome = grant.grant == Grant::write ? Outcome::written : Outcome::done;
@@ -184,7 +184,7 @@ TEST_CASE("a large item has to be hotter than all that would go for it, not only
   Bench b;
   const auto want = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
-    ask.keep_hotter = true;
+    ask.retention.keep_hotter = true;
     b.probe.receive(0, worker, ask);
     const BlockGrant grant = b.granted().at(0);
     const Outcome outcome = grant.grant == Grant::write ? Outcome::written : Outcome::done;
@@ -319,13 +319,13 @@ TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks 
 
 TEST_CASE("a split is for this process, taken once per epoch and reported; an impossible one is not") {
   Bench b;
-  b.probe.receive(0, allocator, SetSplit{1, 1, 6, 1});
-  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, 0, 0, 6, 1});
-  b.probe.receive(1, allocator, SetSplit{1, 1, 2, 2});
-  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, 0, 0, 6, 1});
-  b.probe.receive(2, allocator, SetSplit{0, 2, 2, 2});
-  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, 0, 0, 6, 1});
-  b.probe.receive(3, allocator, SetSplit{1, 2, 7, ~std::uint64_t{0}});
+  b.probe.receive(0, allocator, SetSplit{1, 1, {{6}, {1}}});
+  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, {{6}, {1}}});
+  b.probe.receive(1, allocator, SetSplit{1, 1, {{2}, {2}}});
+  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, {{6}, {1}}});
+  b.probe.receive(2, allocator, SetSplit{0, 2, {{2}, {2}}});
+  CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, {{6}, {1}}});
+  b.probe.receive(3, allocator, SetSplit{1, 2, {{7}, {~std::uint64_t{0}}}});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 

@@ -12,16 +12,24 @@ namespace {
 
 constexpr std::int64_t patience_us_max = 3'600'000'000;
 
+// What is no number is none.
+double copy_worth(const AcquireBlocks& ask) {
+  return ask.retention.copy_worth >= 0 ? std::min(ask.retention.copy_worth, 1.0) : 0;
+}
+
 std::uint64_t sketch_key(const BlockName& name) {  // a name is a hash
   std::uint64_t key;
   std::memcpy(&key, name.bytes.data(), sizeof key);
   return key;
 }
 
-BlockGrant read_grant(const PoolBlock& block) {
-  return {Grant::read, block.generation, block.checksum, block.pages};
+// Of a counter, as good as a random one: so that what is sampled does not follow the order of the wants.
+std::uint64_t scatter(std::uint64_t n) {
+  n += 0x9e3779b97f4a7c15;
+  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
+  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;
+  return n ^ (n >> 31);
 }
-BlockGrant write_grant(const PoolBlock& block) { return {Grant::write, block.generation, 0, block.pages}; }
 
 }  // namespace
 
@@ -44,60 +52,93 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   }
   if (requests_.size() >= config_.requests_max || (remote && remote_reads_ >= config_.remote_reads_max))
     return refuse(from, ask, effects);
-  const Serial serial = next_serial_++;
-  Request& request = requests_[serial];
-  request = {from, ask, std::vector<BlockGrant>(ask.wants.size()), std::vector<bool>(ask.wants.size())};
-  request.ask.copy_worth =
-      ask.copy_worth >= 0 ? std::min(ask.copy_worth, 1.0) : 0;  // what is no number is none
-  request.received = now;
-  request.patience_ends = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, patience_us_max)};
-  request.lease_ends = now + Duration{config_.read_lease.us + config_.read_lease.us / 10};
-  serials_[{from, ask.id}] = serial;
+  const Serial serial = add_request(now, from, ask);
+  Request& request = requests_.at(serial);
   remote_reads_ += remote;
 
   count_wants(ask);
-  decide_present(now, serial, request, effects);  // first, so that no reservation evicts what is wanted too
-  if (!ask.read_only) decide_absent(now, serial, request, effects);
+  // Those that are there first, so that no reservation evicts what is wanted too.
+  const std::vector<std::size_t> absent = decide_present(now, serial, request, ask, effects);
+  if (request.undecided > 0 || (!absent.empty() && !ask.read_only)) request.ask = ask;
+  if (!ask.read_only) decide_absent(now, serial, request, absent, effects);
   if (remote) effects.set_timer(serial, request.lease_ends);
   if (request.undecided == 0) return answer(serial, effects);
   effects.set_timer(serial, request.patience_ends);
 }
 
+KvWorkerCore::Serial KvWorkerCore::add_request(Instant now, Address from, const AcquireBlocks& ask) {
+  const Serial serial = next_serial_++;
+  Request& request = requests_[serial];
+  request.from = from;
+  request.id = ask.id;
+  request.holds.resize(ask.wants.size());
+  request.received = now;
+  request.patience_ends = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, patience_us_max)};
+  request.lease_ends = now + Duration{config_.read_lease.us + config_.read_lease.us / 10};
+  serials_[{from, ask.id}] = serial;
+  return serial;
+}
+
 void KvWorkerCore::refuse(Address from, const AcquireBlocks& ask, Effects& effects) const {
   effects.count(Metric::blocks_refused, static_cast<double>(ask.wants.size()));
-  send_grants({from, ask, std::vector<BlockGrant>(ask.wants.size()), {}}, effects);
+  Request request;
+  request.from = from;
+  request.id = ask.id;
+  request.holds.resize(ask.wants.size());
+  send_grants(request, effects);
 }
 
 void KvWorkerCore::send_grants(const Request& request, Effects& effects) const {
   const std::int64_t lease_us = request.remote() ? config_.read_lease.us : 0;
-  effects.send(request.from, BlocksAcquired{request.ask.id, config_.incarnation, lease_us, request.grants,
-                                            request.pulling.us});
+  BlocksAcquired acquired{request.id, config_.incarnation, lease_us, {}, request.pulling.us};
+  acquired.grants.reserve(request.holds.size());
+  for (std::size_t i = 0; i < request.holds.size(); ++i) acquired.grants.push_back(grant_of(request, i));
+  effects.send(request.from, std::move(acquired));
 }
 
-void KvWorkerCore::decide_present(Instant now, Serial serial, Request& request, Effects& effects) {
-  std::set<BlockName> seen;
-  for (std::size_t i = 0; i < request.ask.wants.size(); ++i) {
-    const BlockWant& want = request.ask.wants[i];
-    if (!seen.insert(want.name).second) continue;  // a second wish for one block would wait for itself
-    const PoolBlock* block = find(want.name);
-    if (!block || block->tokens != want.tokens || block->kind != want.kind) continue;
-    if (block->state == BlockState::ready) {
-      request.grants[i] = read_grant(*pool_.pin(want.name));
-    } else if (request.ask.budget_us > 0 && !request.ask.read_only &&
-               !is_slow_pull(now, want.name, request)) {
+BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) const {
+  const Hold& hold = request.holds[want];
+  if (hold.grant == Grant::read)
+    return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages, hold.check};
+  if (hold.grant == Grant::none) return {};
+  const PoolBlock* block = find(request.ask.wants[want].name);
+  if (!block || block->generation != hold.generation) return {};  // forgotten: it would not be kept
+  return {Grant::write, hold.generation, 0, block->pages};
+}
+
+// The only look-up of a block that is there. Answers which are not.
+std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial, Request& request,
+                                                      const AcquireBlocks& ask, Effects& effects) {
+  std::vector<std::size_t> absent;
+  const bool counts = ask.may_evict && !ask.read_only && !ask.retention.belongs;
+  for (std::size_t i = 0; i < ask.wants.size(); ++i) {
+    const BlockWant& want = ask.wants[i];
+    const PoolBlock* block = pool_.find(want.name);
+    const bool here = block && same_block(block->name, want.name);
+    const bool ready = here && block->state == BlockState::ready;
+    AreaReport& area = wanted_[index_of(pool_.area_of(want.kind))];
+    if (counts) ++(ready ? area.hits : area.misses);
+    if (!block) absent.push_back(i);  // another one that has its place is rare, and stays
+    if (!here || block->tokens != want.tokens || block->kind != want.kind) continue;
+    if (ready) {
+      use_present(*block, ask);
+      request.holds[i] = read_hold(*block, request.remote(), effects);
+    } else if (ask.budget_us > 0 && !ask.read_only && !is_slow_pull(now, want.name, request)) {
       wait_for(want.name, serial, i, request);
       effects.count(Metric::blocks_waited);
     }
   }
+  return absent;
 }
 
 // What another node has is pulled rather than loaded: a disk is slower.
-void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, Effects& effects) {
+void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
+                                 const std::vector<std::size_t>& absent, Effects& effects) {
   std::vector<const PoolBlock*> loads;
   std::map<NodeId, std::vector<const PoolBlock*>> pulls;
-  for (std::size_t i = 0; i < request.ask.wants.size(); ++i) {
+  for (const std::size_t i : absent) {
     const BlockWant& want = request.ask.wants[i];
-    if (pool_.find(want.name)) continue;  // this very block or, rarely, another one that has its place
+    if (pool_.find(want.name)) continue;  // it was wanted twice
     const bool patient = request.ask.budget_us > 0;
     const bool pulled = patient && may_pull(now, want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
     const bool loaded = patient && !pulled && is_stored(now, want);
@@ -108,7 +149,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request, E
     if (pulled || loaded) {
       wait_for(want.name, serial, i, request);
     } else {
-      request.grants[i] = write_grant(*block);
+      request.holds[i] = {Grant::write, false, false, block, block->generation};
     }
   }
   if (!loads.empty()) load(loads, effects);
@@ -120,12 +161,13 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
                                        Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
   const AcquireBlocks& ask = request.ask;
-  const PagePool::Want block_of{want.name, want.kind, want.owner, want.tokens, pulled || loaded};
-  const bool one_area = ask.keep_hotter && ask.may_evict;
-  const PoolBlock* block =
-      one_area ? reserve_anywhere(block_of, ask, pulled) : reserve_in_area(block_of, ask, pulled);
+  const PagePool::Want block_of{want.name,   want.kind,        want.owner,
+                                want.tokens, pulled || loaded, pulled ? want.at : 0};
+  const bool one_area = ask.retention.keep_hotter && ask.may_evict;
+  const PoolBlock* block = one_area ? reserve_anywhere(block_of, ask) : reserve_in_area(block_of, ask);
   if (!block) {
     effects.count(Metric::blocks_refused);
+    if (want.kind == SegmentKind::user) refused_.push_back(want.name);
     return nullptr;
   }
   making_[want.name] = {block->generation, {}};
@@ -134,25 +176,25 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
 
 // What another node has only passes through a full area, unless it belongs here too: it is kept there
 // already, and may not wear away what is kept here.
-const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const AcquireBlocks& ask, bool pulled) {
-  const bool must_evict = pool_.room(area_of(want.kind)) < pool_.pages_for(want.tokens);
+const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const AcquireBlocks& ask) {
+  const bool must_evict = pool_.room(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens);
   if (must_evict && !ask.may_evict) return nullptr;
-  want.copy = pulled && must_evict && !ask.belongs;
-  return pool_.reserve(want, ask.evict_first);
+  if (!must_evict || ask.retention.belongs) want.copy_of = 0;
+  return pool_.reserve(want, ask.retention.evict_first);
 }
 
 // An item's block has to be hotter than what would go for it. A user's need not, since whoever sent the plan
 // weighed it; nor a copy, which is worth less itself from now on.
-const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask, bool pulled) {
-  want.copy = pulled && !ask.belongs;
-  if (want.kind != SegmentKind::user && !want.copy && !is_hotter(want, ask)) return nullptr;
-  return pool_.reserve_anywhere(want, ask.copy_worth);
+const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask) {
+  if (ask.retention.belongs) want.copy_of = 0;
+  if (want.kind != SegmentKind::user && want.copy_of == 0 && !is_hotter(want, ask)) return nullptr;
+  return pool_.reserve_anywhere(want, copy_worth(ask));
 }
 
 // Those who decide by hotness make it count; the others need not pay for it. What other nodes read here is
 // used, too.
 void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
-  if (ask.keep_hotter && !sketch_) sketch_.emplace(config_.pool.pages);
+  if (ask.retention.keep_hotter && !sketch_) sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
 }
@@ -162,34 +204,55 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
 // what is of an item that was wanted once. What may stay is not asked about again at once: those behind it in
 // the order of use come first.
 bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& ask) {
-  const PagePool::Room room = pool_.room_anywhere(want.tokens, ask.copy_worth);
+  const PagePool::Room room = pool_.room_anywhere(want.kind, want.tokens, copy_worth(ask));
   double theirs = 0;
   for (const PoolBlock* block : room.displaced) {
     const bool is_user = block->kind == SegmentKind::user;
     const double uses = is_user ? 1 : sketch_->count(sketch_key(block->name));
-    theirs += (block->copy ? ask.copy_worth : 1) * uses *
+    theirs += (block->is_copy() ? copy_worth(ask) : 1) * uses *
               (is_user ? std::min(want.tokens, block->tokens) : block->tokens);
   }
   if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * double{want.tokens} > theirs)
     return true;
   for (const PoolBlock* block : room.displaced)
-    if (block->kind != SegmentKind::user && !block->copy) pool_.pass_over(BlockName(block->name));
+    if (block->kind != SegmentKind::user && !block->is_copy()) pool_.pass_over(*block);
   return false;
+}
+
+// Who wants a block that belongs here, or is still a copy of what its node has lost, keeps it as its own.
+void KvWorkerCore::use_present(const PoolBlock& block, const AcquireBlocks& ask) {
+  if (ask.retention.belongs && block.is_copy()) pool_.keep(block);
+}
+
+// Another node's reader checks what has arrived there, whatever is said here. Otherwise a block is checked
+// until its bytes were found to be right once where they lie now, and then by sample.
+KvWorkerCore::Hold KvWorkerCore::read_hold(const PoolBlock& block, bool remote, Effects& effects) {
+  pool_.pin(block);
+  const bool first = !block.checked && !planted(Bug::skip_first_check);
+  const bool check = !remote && (first || is_sampled());
+  if (check) effects.count(Metric::blocks_checked);
+  return {Grant::read, check, false, &block, block.generation};
+}
+
+bool KvWorkerCore::is_sampled() {
+  constexpr double all = 18446744073709551616.0;  // 2^64
+  return config_.check_reads > 0 && static_cast<double>(scatter(++samples_)) < config_.check_reads * all;
 }
 
 // A request waits for a block once. Those that gave up are swept only when there are too many of them.
 void KvWorkerCore::wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request) {
   std::deque<Waiter>& waiters = making_.at(name).waiters;
+  if (!waiters.empty() && waiters.back().request == serial) return;  // a second wish would wait for itself
   if (waiters.size() >= config_.requests_max)
     std::erase_if(waiters, [&](const Waiter& waiter) { return !waits(waiter); });
   waiters.push_back({serial, want});
-  request.waiting[want] = true;
+  request.holds[want].waiting = true;
   ++request.undecided;
 }
 
 bool KvWorkerCore::waits(const Waiter& waiter) const {
   const auto at = requests_.find(waiter.request);
-  return at != requests_.end() && at->second.waiting[waiter.want];
+  return at != requests_.end() && at->second.holds[waiter.want].waiting;
 }
 
 // A pull that has lasted for longer than the newcomer would wait is not worth waiting for.
@@ -202,22 +265,21 @@ void KvWorkerCore::answer(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
   send_grants(request, effects);
   request.answered = true;
-  const bool holds = std::any_of(request.grants.begin(), request.grants.end(),
-                                 [](const BlockGrant& grant) { return grant.grant != Grant::none; });
+  const bool holds = std::any_of(request.holds.begin(), request.holds.end(),
+                                 [](const Hold& hold) { return hold.grant != Grant::none; });
   if (!holds) take(serial);
 }
 
 // Only for one that still waits.
-void KvWorkerCore::decide(Waiter waiter, BlockGrant grant, Effects& effects) {
+void KvWorkerCore::decide(Waiter waiter, Hold hold, Effects& effects) {
   Request& request = requests_.at(waiter.request);
-  request.grants[waiter.want] = std::move(grant);
-  request.waiting[waiter.want] = false;
+  request.holds[waiter.want] = hold;
   if (--request.undecided == 0) answer(waiter.request, effects);
 }
 
 void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
-  request.waiting.assign(request.waiting.size(), false);
+  for (Hold& hold : request.holds) hold.waiting = false;
   request.undecided = 0;
   answer(serial, effects);
 }
@@ -232,48 +294,64 @@ void KvWorkerCore::on_release(Address from, const ReleaseBlocks& release, Effect
 
 KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
   Request request = std::move(requests_.extract(serial).mapped());
-  serials_.erase({request.from, request.ask.id});
+  serials_.erase({request.from, request.id});
   remote_reads_ -= request.remote();
   return request;
 }
 
-// What the release does not name was not used: nothing was read, nothing was written.
+// What the release does not name was read without a check, or was not written.
 void KvWorkerCore::end_request(Serial serial, const ReleaseBlocks& release, Effects& effects) {
   const Request request = take(serial);
   std::map<std::uint64_t, const BlockOutcome*> outcomes;  // by generation, which is one block's alone
   for (const BlockOutcome& outcome : release.outcomes) outcomes[outcome.generation] = &outcome;
-  for (std::size_t i = 0; i < request.grants.size(); ++i) {
-    const BlockGrant& grant = request.grants[i];
-    const auto at = outcomes.find(grant.generation);
-    const bool named = at != outcomes.end() && identical(at->second->name, request.ask.wants[i].name);
-    const BlockOutcome* outcome = named ? at->second : nullptr;
-    if (grant.grant == Grant::read) end_read(request, i, outcome, effects);
-    if (grant.grant == Grant::write) end_write(request, i, outcome, effects);
+  for (std::size_t i = 0; i < request.holds.size(); ++i) {
+    const Hold& hold = request.holds[i];
+    if (hold.grant == Grant::none) continue;
+    const auto at = outcomes.empty() ? outcomes.end() : outcomes.find(hold.generation);
+    const BlockOutcome* outcome = at == outcomes.end() ? nullptr : at->second;
+    if (outcome && hold.grant == Grant::read && !identical(outcome->name, hold.block->name))
+      outcome = nullptr;
+    if (hold.grant == Grant::read) end_read(request, hold, outcome, effects);
+    if (hold.grant == Grant::write) end_write(request, i, outcome, effects);
   }
 }
 
 // A block that a reader elsewhere found to be corrupt may have been damaged on its way: it stays, and is
-// checked again by whoever reads it here.
-void KvWorkerCore::end_read(const Request& request, std::size_t want, const BlockOutcome* outcome,
+// checked here.
+void KvWorkerCore::end_read(const Request& request, const Hold& hold, const BlockOutcome* outcome,
                             Effects& effects) {
-  const BlockName& name = request.ask.wants[want].name;
-  const std::uint64_t generation = request.grants[want].generation;
-  const bool corrupt = outcome && outcome->outcome == Outcome::corrupt;
-  if (corrupt && (request.remote() || pool_.remove(name, generation))) {
-    effects.count(Metric::blocks_corrupt);
-    effects.log(LogLevel::error, "block_corrupt",
-                {{"block", to_hex(name)},
-                 {"where", request.remote() ? "node " + std::to_string(request.from.node) : "memory"}});
-    if (!request.remote() && stored_.find(name)) erase_stored({name}, effects);
+  const PoolBlock& block = *hold.block;
+  if (outcome && outcome->outcome == Outcome::corrupt) {
+    if (request.remote()) {
+      count_corrupt(block.name, "node " + std::to_string(request.from.node), effects);
+      scrub_.suspect(block.generation);
+    } else if (!block.removed) {
+      quarantine(block, "memory", effects);
+    }
+  } else if (outcome && outcome->outcome == Outcome::done && hold.check) {
+    pool_.set_checked(block);
   }
-  TROUPE_CHECK(pool_.unpin(name, generation), "a read grant is a pin");
+  pool_.unpin(block);
+}
+
+// Nobody finds it any more; whoever wants it computes it again.
+void KvWorkerCore::quarantine(const PoolBlock& block, std::string where, Effects& effects) {
+  const BlockName name = block.name;
+  count_corrupt(name, std::move(where), effects);
+  pool_.remove(name, block.generation);
+  if (stored_.find(name)) erase_stored({name}, effects);
+}
+
+void KvWorkerCore::count_corrupt(const BlockName& name, std::string where, Effects& effects) const {
+  effects.count(Metric::blocks_corrupt);
+  effects.log(LogLevel::error, "block_corrupt", {{"block", to_hex(name)}, {"where", std::move(where)}});
 }
 
 void KvWorkerCore::end_write(const Request& request, std::size_t index, const BlockOutcome* outcome,
                              Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
-  const std::uint64_t generation = request.grants[index].generation;
-  const bool written = outcome && outcome->outcome == Outcome::written;
+  const std::uint64_t generation = request.holds[index].generation;
+  const bool written = outcome && outcome->outcome == Outcome::written && identical(outcome->name, want.name);
   if (written && pool_.commit(want.name, generation, outcome->checksum)) {
     made(want.name, generation, effects);
     if (config_.store && want.kind != SegmentKind::user) stored_.want_save(want.name);
@@ -294,7 +372,7 @@ void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects
   const PoolBlock& block = *pool_.find(name);
   added_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation});
   for (const Waiter& waiter : stop_making(name, generation))
-    if (waits(waiter)) decide(waiter, read_grant(*pool_.pin(name)), effects);
+    if (waits(waiter)) decide(waiter, read_hold(block, false, effects), effects);
 }
 
 // The earliest who waits becomes the writer; those behind it go on waiting, now for it.
@@ -306,7 +384,7 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
     if (!waits(first)) continue;
     const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
     if (block) making_.at(name).waiters = std::move(waiters);
-    decide(first, block ? write_grant(*block) : BlockGrant{}, effects);
+    decide(first, block ? Hold{Grant::write, false, false, block, block->generation} : Hold{}, effects);
     if (block) return;
   }
 }

@@ -67,11 +67,8 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
 void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
   CacheChanges changes = take_changes(effects);
   tell_pages(effects);
-  const bool changed = !changes.added.empty() || !changes.removed.empty() ||
-                       changes.user_free_tokens != told_.user_free_tokens ||
-                       changes.user_total_tokens != told_.user_total_tokens ||
-                       changes.item_free_tokens != told_.item_free_tokens ||
-                       changes.item_total_tokens != told_.item_total_tokens;
+  const bool changed = !changes.added.empty() || !changes.removed.empty() || !changes.refused.empty() ||
+                       changes.areas != told_.areas;
   if (!changed && !beat_due_) return;
   beat_due_ = false;
   told_at_ = now;
@@ -79,40 +76,43 @@ void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
   for (const NodeId node : config_.cache_metas) effects.send({node, Role::cache_meta}, changes);
   changes.added.clear();
   changes.removed.clear();
+  changes.refused.clear();
   told_ = std::move(changes);
 }
 
 // A block that came and went in one step was never there.
 CacheChanges KvWorkerCore::take_changes(Effects& effects) {
   CacheChanges changes{config_.incarnation, 0};
+  changes.refused.swap(refused_);
   std::set<std::uint64_t> came, gone;  // generations
   for (const BlockEntry& block : added_) came.insert(block.generation);
   for (const BlockGone& block : pool_.take_gone()) {
     gone.insert(block.generation);
     if (came.count(block.generation) == 0) changes.removed.push_back({block.name, block.generation});
-    const bool is_user = block.kind == SegmentKind::user;
-    if (block.evicted) effects.count(is_user ? Metric::blocks_evicted_user : Metric::blocks_evicted_item);
+    if (block.evicted) effects.count(area_table[index_of(area_of(block.kind))].evicted);
   }
   std::erase_if(added_, [&](const BlockEntry& block) { return gone.count(block.generation) > 0; });
   changes.added.swap(added_);
   std::sort(changes.added.begin(), changes.added.end(),
             [](const BlockEntry& a, const BlockEntry& b) { return a.generation < b.generation; });
   const std::uint64_t page_tokens = pool_.page_tokens();
-  changes.user_free_tokens = pool_.room(PoolArea::user) * page_tokens;
-  changes.user_total_tokens = pool_.cap(PoolArea::user) * page_tokens;
-  changes.item_free_tokens = pool_.room(PoolArea::item) * page_tokens;
-  changes.item_total_tokens = pool_.cap(PoolArea::item) * page_tokens;
+  for (std::size_t i = 0; i < pool_.areas(); ++i) {
+    const auto area = static_cast<PoolArea>(i);
+    changes.areas.push_back({pool_.room(area) * page_tokens, pool_.cap(area) * page_tokens});
+  }
   return changes;
 }
 
 void KvWorkerCore::tell_pages(Effects& effects) {
-  const PoolReport pages = report();
-  if (pages == told_pages_) return;
-  told_pages_ = pages;
-  effects.count(Metric::item_pages, static_cast<double>(pages.item_pages));
-  effects.count(Metric::item_pages_used, static_cast<double>(pages.item_pages_used));
-  effects.count(Metric::user_pages, static_cast<double>(pages.user_pages));
-  effects.count(Metric::user_pages_used, static_cast<double>(pages.user_pages_used));
+  told_pages_.resize(pool_.areas());
+  for (std::size_t i = 0; i < pool_.areas(); ++i) {
+    const auto area = static_cast<PoolArea>(i);
+    const std::pair<std::uint32_t, std::uint32_t> now{pool_.cap(area), pool_.used(area)};
+    if (now == told_pages_[i]) continue;
+    told_pages_[i] = now;
+    effects.count(area_table[i].pages, now.first);
+    effects.count(area_table[i].pages_used, now.second);
+  }
 }
 
 }  // namespace troupe::actors

@@ -15,9 +15,9 @@ TEST_CASE("every cache-meta hears of each change, and without one of the worker 
   Bench b;
   b.probe.start();
   CHECK(b.probe.sent<CacheChanges>().size() == 2);
-  CHECK(b.told() == CacheChanges{1, 1, {}, {}, 12, 12, 16, 16});
+  CHECK(b.told() == CacheChanges{1, 1, {}, {}, {}, {{16, 16}, {12, 12}}});
   b.acquire(1, {user(1, 5)});
-  CHECK(b.told() == CacheChanges{1, 2, {}, {}, 4, 12, 16, 16});
+  CHECK(b.told() == CacheChanges{1, 2, {}, {}, {}, {{16, 16}, {4, 12}}});
   b.acquire(2, {item(1)});
   CHECK(b.probe.sent<CacheChanges>().empty());
   b.probe.run_until(200'000);
@@ -33,7 +33,8 @@ TEST_CASE("a block that comes and goes in one step is not mentioned") {
   Bench b;
   const auto held = b.acquire(0, {user(1), user(2, 8)});
   b.acquire(1, {user(2, 8)});
-  b.probe.receive(2, allocator, SetSplit{1, 1, 5, 2});  // the heir of the second needs the first one's page
+  b.probe.receive(2, allocator,
+                  SetSplit{1, 1, {{5}, {2}}});  // the heir of the second needs the first one's page
   b.probe.receive(3, worker, ReleaseBlocks{1, {{name(1), held.at(0).generation, Outcome::written, 77}}});
   CHECK(b.granted().at(0).grant == Grant::write);
   CHECK(b.probe.counted(Metric::blocks_evicted_user) == 1);

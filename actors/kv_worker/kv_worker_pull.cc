@@ -11,30 +11,18 @@ namespace troupe::actors {
 
 bool KvWorkerCore::may_pull(Instant now, const BlockWant& want, std::size_t pulls_more) const {
   if (!config_.pulls || want.at == 0 || want.at == config_.node) return false;
-  const auto rest = no_pull_until_.find(want.at);
-  if (rest != no_pull_until_.end() && now < rest->second) return false;
-  return pulls_.size() + pulls_more <= config_.pulls_max;
-}
-
-// Blocks of a node that does not give them in time are as good as absent: their requests compute at once
-// instead of waiting first. Of too many such nodes the one that rests the shortest is tried again.
-void KvWorkerCore::rest_pulls(Instant now, NodeId node) {
-  std::erase_if(no_pull_until_, [&](const auto& entry) { return entry.second <= now; });
-  no_pull_until_[node] = now + config_.pull_rest;
-  if (no_pull_until_.size() > config_.pulls_max)
-    no_pull_until_.erase(std::min_element(no_pull_until_.begin(), no_pull_until_.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; }));
+  return pulls_.may_ask(now, want.at, pulls_more);
 }
 
 // The owner gets half of the request's patience, so that a silent one leaves time to compute.
 void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
                              const std::vector<const PoolBlock*>& blocks, Effects& effects) {
   const Serial serial = next_serial_++;
-  Pull& pull = pulls_[serial];
+  Pull& pull = pulls_.ask(serial, {});
   pull.node = node;
   pull.asked = now;
   pull.late_from = request.patience_ends;
-  pull.ahead = request.ask.belongs || !request.ask.may_evict;
+  pull.ahead = request.ask.retention.belongs || !request.ask.may_evict;
   pull.patience_ends = now + Duration{(request.patience_ends - now).us / 2};
   AcquireBlocks ask{serial, (pull.patience_ends - now).us};
   ask.may_evict = false;
@@ -51,16 +39,16 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
 void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
   if (from.role != Role::kv_worker || from.node == config_.node)
     return effects.count(Metric::protocol_errors);
-  const auto at = pulls_.find(acquired.id);
-  if (at == pulls_.end() || at->second.node != from.node)
+  Pull* const found = pulls_.find(acquired.id);
+  if (!found || found->node != from.node)
     return effects.send(from, ReleaseBlocks{acquired.id, {}});  // too late: the pins may go
-  Pull& pull = at->second;
+  Pull& pull = *found;
   if (pull.stage != Pull::Stage::asked) return;  // doubled
   pull.stage = Pull::Stage::granted;
   pull.incarnation = acquired.incarnation;
   const std::int64_t lease_us = std::clamp<std::int64_t>(acquired.lease_us, 0, config_.read_lease.us);
   pull.lease_ends = pull.asked + Duration{lease_us};
-  if (now >= pull.lease_ends) rest_pulls(now, pull.node);
+  if (now >= pull.lease_ends) pulls_.rest(now, pull.node);
   keep_granted(pull, acquired, effects);
   run_pulls(now, effects);
 }
@@ -69,9 +57,9 @@ void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& 
 void KvWorkerCore::keep_granted(Pull& pull, const BlocksAcquired& acquired, Effects& effects) {
   const bool answers = acquired.grants.size() == pull.blocks.size();
   if (!answers) effects.count(Metric::protocol_errors);
-  std::vector<Coming> granted;
+  std::vector<ComingBlock> granted;
   for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
-    Coming& coming = pull.blocks[i];
+    ComingBlock& coming = pull.blocks[i];
     if (answers) coming.there = acquired.grants[i];
     if (coming.there.grant == Grant::read && coming.there.pages.size() == pool_.pages_for(coming.tokens)) {
       granted.push_back(std::move(coming));
@@ -82,31 +70,18 @@ void KvWorkerCore::keep_granted(Pull& pull, const BlocksAcquired& acquired, Effe
   pull.blocks = std::move(granted);
 }
 
-// In order of the questions, as far as jobs are free.
 void KvWorkerCore::run_pulls(Instant now, Effects& effects) {
-  std::vector<Serial> granted;
-  for (const auto& [serial, pull] : pulls_)
-    if (pull.stage == Pull::Stage::granted) granted.push_back(serial);
-  for (const Serial serial : granted) {
-    if (pulls_running() >= config_.pulls_running_max) return;
-    if (pulls_running(pulls_.at(serial).node) < config_.pulls_of_owner_max) run_pull(now, serial, effects);
-  }
-}
-
-std::size_t KvWorkerCore::pulls_running(std::optional<NodeId> owner) const {
-  return static_cast<std::size_t>(std::count_if(pulls_.begin(), pulls_.end(), [&](const auto& entry) {
-    const Pull& pull = entry.second;
-    return pull.stage == Pull::Stage::running && (!owner || pull.node == *owner);
-  }));
+  for (auto next = pulls_.next_to_run(0); next; next = pulls_.next_to_run(*next))
+    run_pull(now, *next, effects);
 }
 
 void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
-  Pull& pull = pulls_.at(serial);
+  Pull& pull = *pulls_.find(serial);
   keep_awaited(pull, effects);
   if (pull.blocks.empty() || now >= pull.lease_ends) return give_up(now, serial, effects);
   pull.stage = Pull::Stage::running;
   PullBlocks work{pull.node, pull.incarnation, (pull.lease_ends - now).us, {}};
-  for (const Coming& coming : pull.blocks)
+  for (const ComingBlock& coming : pull.blocks)
     work.blocks.push_back({coming.name, coming.there.generation, coming.there.checksum, coming.tokens,
                            coming.there.pages, pool_.find(coming.name)->pages});
   effects.start(serial, std::move(work));
@@ -114,8 +89,8 @@ void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
 
 // What nobody waits for any more, or was forgotten meanwhile, is not worth a transfer.
 void KvWorkerCore::keep_awaited(Pull& pull, Effects& effects) {
-  std::vector<Coming> awaited;
-  for (Coming& coming : pull.blocks) {
+  std::vector<ComingBlock> awaited;
+  for (ComingBlock& coming : pull.blocks) {
     const auto at = making_.find(coming.name);
     const bool is_awaited = at != making_.end() && at->second.generation == coming.generation &&
                             std::any_of(at->second.waiters.begin(), at->second.waiters.end(),
@@ -140,10 +115,10 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
                 {{"node", std::to_string(pull.node)}, {"why", refusal->what}});
   const bool brought =
       pulled && std::any_of(pulled->ok.begin(), pulled->ok.end(), [](auto ok) { return ok; });
-  if (!brought || !in_time || now >= pull.late_from) rest_pulls(now, pull.node);
+  if (!brought || !in_time || now >= pull.late_from) pulls_.rest(now, pull.node);
   ReleaseBlocks release{serial, {}};
   for (std::size_t i = 0; i < pull.blocks.size(); ++i) {
-    const Coming& coming = pull.blocks[i];
+    const ComingBlock& coming = pull.blocks[i];
     const bool arrived = pulled && in_time && pulled->ok[i];
     if (pulled && in_time)
       release.outcomes.push_back(
@@ -170,8 +145,8 @@ void KvWorkerCore::note_pulled(Instant now, const BlockName& name) {
   }
 }
 
-void KvWorkerCore::end_coming(const Coming& coming, bool arrived, Effects& effects) {
-  if (arrived && pool_.commit(coming.name, coming.generation, coming.there.checksum)) {
+void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& effects) {
+  if (arrived && pool_.commit(coming.name, coming.generation, coming.there.checksum, true)) {
     ++blocks_pulled_;
     made(coming.name, coming.generation, effects);
   } else if (pool_.abandon(coming.name, coming.generation)) {
@@ -181,24 +156,22 @@ void KvWorkerCore::end_coming(const Coming& coming, bool arrived, Effects& effec
 
 // Before the job runs. The owner is told, also if it has not answered: it may have, in vain.
 void KvWorkerCore::give_up(Instant now, Serial serial, Effects& effects) {
-  const Pull pull = std::move(pulls_.extract(serial).mapped());
-  if (pull.stage == Pull::Stage::asked) rest_pulls(now, pull.node);
+  const Pull pull = pulls_.take(serial);
+  if (pull.stage == Pull::Stage::asked) pulls_.rest(now, pull.node);
   effects.send({pull.node, Role::kv_worker}, ReleaseBlocks{serial, {}});
-  for (const Coming& coming : pull.blocks) end_coming(coming, false, effects);
+  for (const ComingBlock& coming : pull.blocks) end_coming(coming, false, effects);
 }
 
 void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
-  const auto at = pulls_.find(serial);
-  if (at == pulls_.end() || at->second.stage == Pull::Stage::running) return;
-  if (now >= at->second.patience_ends) give_up(now, serial, effects);
+  const Pull* pull = pulls_.find(serial);
+  if (!pull || pull->stage == Pull::Stage::running) return;
+  if (now >= pull->patience_ends) give_up(now, serial, effects);
 }
 
 // What this node holds for others stays until their leases end; only questions to the lost one are given up.
 void KvWorkerCore::lose(Instant now, NodeId node, Effects& effects) {
-  std::vector<Serial> lost;
-  for (const auto& [serial, pull] : pulls_)
-    if (pull.node == node && pull.stage != Pull::Stage::running) lost.push_back(serial);
-  for (const Serial serial : lost) give_up(now, serial, effects);
+  for (const Serial serial : pulls_.not_running(node)) give_up(now, serial, effects);
+  pool_.keep_copies_of(node);  // they may be all that is left
 }
 
 }  // namespace troupe::actors

@@ -67,7 +67,7 @@ TEST_CASE("what belongs here stays when it is pulled into a full area, and what 
   PullBench b;
   for (std::uint8_t n = 1; n <= 4; ++n) b.write(0, item(n));
   AcquireBlocks ask{++b.last, 100, {at(2, item(5))}};
-  ask.belongs = true;
+  ask.retention.belongs = true;
   b.probe.receive(1, worker, ask);
   b.asked = b.probe.sent<AcquireBlocks>().at(0);
   b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
@@ -81,8 +81,8 @@ TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before wh
   PullBench b;
   const auto ask_for = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
-    ask.keep_hotter = true;
-    ask.copy_worth = 0.1;
+    ask.retention.keep_hotter = true;
+    ask.retention.copy_worth = 0.1;
     b.probe.receive(1, worker, ask);
   };
   const auto write = [&](const BlockWant& block) {
@@ -109,7 +109,7 @@ TEST_CASE("what another node reads here was wanted, too") {
   PullBench b;
   const auto want = [&](std::uint8_t n) {
     AcquireBlocks ask{++b.last, 100, {item(n)}};
-    ask.keep_hotter = true;
+    ask.retention.keep_hotter = true;
     b.probe.receive(1, worker, ask);
     const BlockGrant grant = b.granted().at(0);
     if (grant.grant == Grant::write)
@@ -117,7 +117,7 @@ TEST_CASE("what another node reads here was wanted, too") {
     return grant.grant;
   };
   AcquireBlocks once{++b.last, 100, {item(8)}};  // wanted, and not kept
-  once.keep_hotter = true;
+  once.retention.keep_hotter = true;
   b.probe.receive(1, worker, once);
   b.probe.receive(1, worker, ReleaseBlocks{b.last, {{name(8), b.granted().at(0).generation, Outcome::abandoned}}});
   for (std::uint8_t n = 1; n <= 7; ++n) CHECK(want(n) == Grant::write);
@@ -128,7 +128,7 @@ TEST_CASE("what another node reads here was wanted, too") {
   b.probe.receive(2, far, ReleaseBlocks{99, {}});
   for (std::uint8_t n = 2; n <= 7; ++n) {
     AcquireBlocks again{++b.last, 100, {item(n)}};
-    again.keep_hotter = true;
+    again.retention.keep_hotter = true;
     b.probe.receive(3, worker, again);
     b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
   }
@@ -277,8 +277,8 @@ TEST_CASE("nothing is copied for a request that has gone, nor what was forgotten
 
 TEST_CASE("jobs are few: the next pull starts when one ends, or is given up") {
   KvWorkerConfig config = Bench::small();
-  config.pulls_running_max = 1;
-  config.pulls_max = 3;
+  config.pulling.running_max = 1;
+  config.pulling.pulls_max = 3;
   PullBench b(config);
   b.want(0, {at(2, item(1))});
   const std::uint64_t first = b.grant(1, {b.pinned(9)});
@@ -350,7 +350,7 @@ TEST_CASE("a node that failed or was slow is not pulled from for a while") {
 
 TEST_CASE("a node that was in time, or whose pull waited for a job here, goes on being pulled from") {
   KvWorkerConfig config = Bench::small();
-  config.pulls_running_max = 1;
+  config.pulling.running_max = 1;
   PullBench b(config);
   b.want(0, {at(2, item(1))});
   const std::uint64_t first = b.grant(10, {b.pinned(9)});
@@ -364,7 +364,7 @@ TEST_CASE("a node that was in time, or whose pull waited for a job here, goes on
 
 TEST_CASE("as many nodes rest as may be pulled from; of more the earliest is tried again") {
   KvWorkerConfig config = Bench::small();
-  config.pulls_max = 1;
+  config.pulling.pulls_max = 1;
   PullBench b(config);
   for (NodeId node : {2, 3}) {
     b.want(node, {at(node, item(1))});

@@ -82,7 +82,7 @@ std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
     warm_.pop_front();
     const StoredBlock* stored = stored_.find(name);
     if (!stored || pool_.find(name)) continue;
-    if (pool_.room(PoolArea::item) < pool_.pages_for(stored->tokens)) {
+    if (pool_.room(pool_.area_of(stored->kind)) < pool_.pages_for(stored->tokens)) {
       warm_.clear();
       break;
     }
@@ -123,7 +123,7 @@ void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, cons
   std::vector<BlockName> bad;
   for (std::size_t i = 0; i < loads.size(); ++i) {
     const BlockName& name = loads[i].block.name;
-    if (loaded && loaded->ok[i] && pool_.commit(name, loads[i].generation, loads[i].block.checksum)) {
+    if (loaded && loaded->ok[i] && pool_.commit(name, loads[i].generation, loads[i].block.checksum, true)) {
       effects.count(Metric::item_blocks_loaded);
       made(name, loads[i].generation, effects);
       continue;
@@ -144,11 +144,12 @@ void KvWorkerCore::save_more(Instant now, Effects& effects) {
   BlockName name;
   while (!stored_.saves_rest(now) && saves_.size() < config_.saves_running_max && stored_.next_save(name)) {
     if (stored_.find(name) || stored_.full()) continue;
-    const PoolBlock* block = find(name) ? pool_.pin(name) : nullptr;
-    if (!block) continue;  // evicted or forgotten meanwhile
+    const PoolBlock* block = find(name);
+    if (!block || block->state != BlockState::ready) continue;  // evicted or forgotten meanwhile
+    pool_.pin(*block);
     const Serial job = next_serial_++;
     const StoredBlock stored{name, block->kind, block->owner, block->tokens, block->checksum};
-    saves_[job] = {stored, block->generation};
+    saves_[job] = {stored, block->generation, block};
     effects.start(job, SaveBlock{stored, block->pages});
   }
 }
@@ -156,7 +157,7 @@ void KvWorkerCore::save_more(Instant now, Effects& effects) {
 void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects) {
   const BlockName& name = save.block.name;
   const bool wanted = find(name) != nullptr;  // else it was forgotten, or found to be corrupt
-  TROUPE_CHECK(pool_.unpin(name, save.generation), "a block is pinned while it is saved");
+  pool_.unpin(*save.pinned);
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     effects.count(Metric::item_blocks_save_failed);
     if (wanted) stored_.want_save(name);

@@ -13,7 +13,11 @@ const Refusal disk_is_away{503, "store_failed", "no disk", "store", "a disk"};
 // Three item pages of four tokens; loads of two blocks; a failed disk rests for 500 us.
 struct StoreBench : Bench {
   static KvWorkerConfig small() {
-    return {.pool = {4, 4, 3, 1}, .pulls = true, .store = true, .load_blocks_max = 2, .store_rest = {500}};
+    return {.pool = pool_sizes(4, 4, {3, 1}),
+            .pulls = true,
+            .store = true,
+            .load_blocks_max = 2,
+            .store_rest = {500}};
   }
   explicit StoreBench(const KvWorkerConfig& config = small()) : Bench(config) {}
   std::vector<BlockName> erased() const {  // by the latest effects

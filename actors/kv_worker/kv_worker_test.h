@@ -40,11 +40,13 @@ struct Bench {
 
   static KvWorkerConfig small() {
     return {.cache_metas = {1, 2},
-            .pool = {7, 4, 4, 3},
+            .pool = pool_sizes(7, 4, {4, 3}),
             .read_lease = {1'000},
             .pulls = true,
             .token_bytes = 10,
-            .pull_rest = {10}};
+            .scrub = {.interval = {0}},
+            .check_reads = 0,
+            .pulling = {.rest = {10}}};
   }
   explicit Bench(KvWorkerConfig config = small()) : core(std::move(config)) {}
   ~Bench() {
@@ -55,8 +57,9 @@ struct Bench {
   // The grants, if they are sent at once; empty: it waits, for 100 us at most.
   std::vector<BlockGrant> acquire(std::int64_t us, std::vector<BlockWant> wants,
                                   std::vector<BlockName> evict_first = {}, bool may_evict = true) {
-    probe.receive(us, worker,
-                  AcquireBlocks{++last, 100, std::move(wants), std::move(evict_first), may_evict});
+    probe.receive(
+        us, worker,
+        AcquireBlocks{++last, 100, std::move(wants), {.evict_first = std::move(evict_first)}, may_evict});
     return granted();
   }
   // The grants of the first answer among the latest effects.

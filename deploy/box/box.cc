@@ -26,7 +26,7 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr std::uint32_t router_lanes = 3, cache_meta_lanes = 1, store_lanes = 2;
+constexpr std::uint32_t router_lanes = 3, cache_meta_lanes = 1, store_lanes = 2, scrub_lanes = 1;
 
 std::int64_t wall_clock_us() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
@@ -40,9 +40,10 @@ Incarnation new_incarnation(Coordination& coordination, NodeId node) {
   return std::get<Incarnation>(next);
 }
 
-// Saves and loads do not wait behind pulls, each of which may take as long as a lease.
+// Saves and loads do not wait behind pulls, each of which may take as long as a lease; nor does the scrubber.
 std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
-  return store_lanes + (config.pulls ? static_cast<std::uint32_t>(config.pulls_running_max) : 0);
+  return store_lanes + scrub_lanes +
+         (config.pulls ? static_cast<std::uint32_t>(config.pulling.running_max) : 0);
 }
 
 std::size_t pages_of(const Config& config, const kernels::PageLayout& layout) {
@@ -81,6 +82,10 @@ constexpr double first_us_per_token = 20;
 router::Policy serving_policy(const std::string& name) {
   if (const auto policy = router::find_policy(name)) return *policy;
   throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
+}
+
+std::vector<double> shares_of(const Config& config) {
+  return area_shares([&](std::string_view knob) { return config.real(std::string(knob).c_str()); });
 }
 
 placement::DeviceProfile serving_device(const std::string& device) {
@@ -160,7 +165,7 @@ void Box::open_transport() {
                                                            .devices = config_.text("transfer.devices")},
                                                 incarnation_, *arena_, *metrics_);
   }
-  kv_port_ = std::make_unique<PullingPort>(transport_.get(), *blocks_);
+  kv_port_ = std::make_unique<PullingPort>(transport_.get(), *blocks_, *arena_);
 }
 
 void Box::open_router() {
@@ -248,10 +253,11 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.incarnation = incarnation_;
   c.cache_metas = place_.cache_metas;
   c.heartbeat = {config_.duration_us("cluster.heartbeat")};
-  c.pool.pages = static_cast<std::uint32_t>(arena_->pages());
-  c.pool.page_tokens = model_.layout.page_tokens;
-  c.pool.item_pages = static_cast<std::uint32_t>(config_.real("pool.item_share") * c.pool.pages);
-  c.pool.user_pages = c.pool.pages - c.pool.item_pages;
+  const auto pages = static_cast<std::uint32_t>(arena_->pages());
+  c.pool = pool_sizes(pages, model_.layout.page_tokens, split_pages(pages, shares_of(config_)));
+  c.check_reads = config_.real("pool.check_reads");
+  c.scrub.interval = {config_.duration_us("pool.scrub_interval")};
+  c.scrub.cost = config_.real("pool.scrub_cost");
   c.store = config_.boolean("pool.store_item_blocks");
   c.pulls = transport_ != nullptr;
   c.token_bytes = static_cast<double>(model_.layout.token_bytes());
@@ -279,7 +285,7 @@ std::unique_ptr<Core> Box::make_allocator() const {
   actors::AllocatorConfig c;
   c.node = place_.node;
   c.pages = static_cast<std::uint32_t>(arena_->pages());
-  c.item_share = config_.real("pool.item_share");
+  c.shares = shares_of(config_);
   return std::make_unique<actors::AllocatorCore>(c);
 }
 

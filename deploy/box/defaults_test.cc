@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "actors/allocator/allocator_core.h"
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
@@ -60,7 +59,9 @@ std::vector<Default> defaults_of_actors() {
           {"pool.precompute_items", router.precompute.on},
           {"pool.hot_share", router.precompute.refresh.hot_share},
           {"pool.hot_share", placement::HotItemsConfig{}.hot_share},
-          {"pool.item_share", actors::AllocatorConfig{}.item_share},
+          {"pool.check_reads", kv_worker.check_reads},
+          {"pool.scrub_interval", kv_worker.scrub.interval.us},
+          {"pool.scrub_cost", kv_worker.scrub.cost},
           {"inference.queue_max", inference.queue_max},
           {"inference.batch_tokens_max", inference.batch_tokens_max}};
 }

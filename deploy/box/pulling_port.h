@@ -1,16 +1,20 @@
 #pragma once
-// The KV-cache worker's port: pages of other nodes come by the transport, those of the disk from the store.
+// The KV-cache worker's port: pages of other nodes come by the transport, those of the disk from the store,
+// and those of the arena are summed up again.
 #include "runtime/actor/ports.h"
+#include "runtime/pages/page_arena.h"
 #include "runtime/transfer/transport.h"
 
 namespace troupe::deploy {
 
 class PullingPort final : public Port {
  public:
-  // Both outlive it; `transport` may be null: then nothing can be pulled.
-  PullingPort(Transport* transport, Port& store) : transport_(transport), store_(store) {}
+  // All outlive it; `transport` may be null: then nothing can be pulled.
+  PullingPort(Transport* transport, Port& store, const PageArena& arena)
+      : transport_(transport), store_(store), arena_(arena) {}
 
   JobResult run(const Job& job, std::uint32_t lane) override {
+    if (const auto* check = std::get_if<CheckBlocks>(&job)) return check_blocks(arena_, *check);
     const auto* pull = std::get_if<PullBlocks>(&job);
     if (!pull) return store_.run(job, lane);
     if (!transport_)
@@ -22,6 +26,7 @@ class PullingPort final : public Port {
  private:
   Transport* transport_;
   Port& store_;
+  const PageArena& arena_;
 };
 
 }  // namespace troupe::deploy

@@ -113,6 +113,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"cut_off", t.cut_off},
           {"kills", t.kills},
           {"swaps", t.swaps},
+          {"struck", t.struck},
           {"after_kill", t.after_kill},
           {"after_kill_answered", t.after_kill_ok},
           {"long_after_kill", t.long_after_kill},
@@ -157,7 +158,8 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
   const double seeds = static_cast<double>(std::max<std::uint64_t>(result.seeds, 1));
   out << result.seeds << " seeds, " << result.twice << " of them twice; " << fixed(result.seconds / seeds, 3)
       << " s each; " << result.events << " events; " << faults << " faults (median " << result.median_faults()
-      << " per seed), " << t.kills << " kills, " << t.swaps << " swaps\n"
+      << " per seed), " << t.kills << " kills, " << t.swaps << " swaps, " << t.struck
+      << " answers from bits that had flipped and were still to be found\n"
       << t.requests << " requests: " << t.answered << " answered, " << t.refused << " refused, " << t.expired
       << " expired, " << t.cut_off << " lost with their router\n";
   print_missed(out, result);

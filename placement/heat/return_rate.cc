@@ -56,6 +56,11 @@ void ReturnRate::came(const std::string& key, std::int64_t now_us) {
   coming_us_ += coming_us_ > 0 ? (took_us - coming_us_) * share_of_new : took_us;
 }
 
+void ReturnRate::given_up(const std::string& key) {
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) known->second->missed_us.reset();
+}
+
 void ReturnRate::drop_beyond(std::uint64_t capacity) {
   while (!wanted_.empty() && (tokens_ > capacity || wanted_.size() > keys_max_)) {
     tokens_ -= wanted_.back().tokens;

@@ -34,6 +34,7 @@ class ReturnRate {
   // was missed less than twice as long ago as such blocks take to come.
   bool comes(const std::string& key, bool is_there, std::int64_t now_us);
   void came(const std::string& key, std::int64_t now_us);  // it is there from now on
+  void given_up(const std::string& key);                   // nobody is making it any more
   std::size_t keys() const { return wanted_.size(); }
 
  private:

@@ -78,6 +78,22 @@ TEST_CASE("a life lasts until the oldest block would be dropped") {
   CHECK(returns.oldest_us(20) == 4);
 }
 
+TEST_CASE("a block that found no room does not come, and its next want may make it") {
+  ReturnRate returns(10'000);
+  const auto want = [&](const char* key, std::int64_t now_us) {
+    returns.want(key, 10, plenty, now_us);
+    return returns.comes(key, false, now_us);
+  };
+  CHECK_FALSE(want("a", 0));
+  returns.came("a", 100);
+  CHECK_FALSE(want("b", 1'000));
+  CHECK(want("b", 1'050));
+  returns.given_up("b");
+  returns.given_up("nobody");
+  CHECK_FALSE(want("b", 1'100));
+  CHECK(want("b", 1'150));
+}
+
 TEST_CASE("a block that was missed a moment ago comes, until it has taken twice as long as usual") {
   ReturnRate returns(10'000);
   const auto want = [&](const char* key, std::int64_t now_us, bool is_there = false) {

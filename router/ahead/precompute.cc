@@ -229,12 +229,13 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
     const Item& item = wanted.item;
     chunk.plan.segments.push_back({SegmentKind::item, item.tokens, start, Sees::all_before(framed)});
     chunk.blocks.push_back({item.block, item.id, workers_.alive(turn.now, wanted.at) ? wanted.at : 0});
-    chunk.belongs = wanted.refreshed;
+    chunk.retention.belongs = wanted.refreshed;
     asked.suspect = wanted.together_max > 0;
     asked.pulls = chunk.blocks.back().at != 0;
   }
   chunk.alone = asked.suspect;
-  if (chunk.belongs) turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
+  if (chunk.retention.belongs)
+    turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
   running_[chunk.id] = std::move(asked);
   turn.effects.send({node, Role::inference_worker}, std::move(chunk));
 }

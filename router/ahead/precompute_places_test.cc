@@ -98,7 +98,7 @@ struct Placed {
       const SegmentBlock& block = chunk.blocks[i];
       if (chunk.plan.segments[i].kind != SegmentKind::item) continue;
       const bool there = block.at != 0 && index[*block.name].contains(block.at);
-      const bool kept = !full.contains(node) || chunk.belongs;
+      const bool kept = !full.contains(node) || chunk.retention.belongs;
       executed.reused.push_back(there && kept);
       if (!kept) continue;
       CHECK(index[*block.name].insert(node).second);

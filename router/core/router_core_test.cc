@@ -16,7 +16,7 @@ TEST_CASE("only BAT's policy evicts by hotness; its baselines leave that to the 
     b.rank(0, ++id, policy);
     b.find(1);
     b.index(2, 2, 1, {cold});
-    CHECK(b.plan().evict_first.empty());
+    CHECK(b.plan().retention.evict_first.empty());
     b.execute(3, {0, 0});
   }
 }
@@ -44,7 +44,7 @@ TEST_CASE(
     b.execute_at(0, holder);
     const Execute by_items = ask({}, {holder, holder});
     CHECK(reuses(by_items, SegmentKind::item));
-    CHECK(by_items.keep_hotter);
+    CHECK(by_items.retention.keep_hotter);
     CHECK(b.node == holder);
     b.execute_at(0, holder);
   }
@@ -52,8 +52,8 @@ TEST_CASE(
   b.execute_at(0, b.node);
   const Execute invests = ask({}, {2, 2}, 0.7, {test_item("z").block});  // 8 more now, and later 8 instead of 21
   CHECK(reuses(invests, SegmentKind::user));
-  CHECK(invests.evict_first.empty());  // what goes is decided where it lies
-  CHECK(invests.keep_hotter);
+  CHECK(invests.retention.evict_first.empty());  // what goes is decided where it lies
+  CHECK(invests.retention.keep_hotter);
   b.execute_at(0, b.node);
 
   const Execute first = ask({1}, {2, 2});
@@ -82,7 +82,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   b.index(30, 2, 1, {cold});
   const Execute plan = b.plan();
   CHECK(plan.budget_us == 970);
-  CHECK(plan.evict_first == std::vector<BlockName>{cold});
+  CHECK(plan.retention.evict_first == std::vector<BlockName>{cold});
   CHECK(plan.blocks.at(1).name == lookup.blocks[0].name);
   b.execute(100, {1.0, 2.0}, {1, 1, 0, 0, 0, 0});
   const auto reply = b.probe.sent<RankReply>().at(0);
@@ -139,7 +139,7 @@ TEST_CASE("a silent index costs a tenth of the time, and its late answer changes
   CHECK(b.probe.sent<Execute>().empty());
   b.run_until(110);
   CHECK(b.plan().plan.segments.at(1).kind == SegmentKind::item);
-  CHECK(b.plan().evict_first.empty());
+  CHECK(b.plan().retention.evict_first.empty());
   b.index(120, 9, 0);
   CHECK(b.probe.effects.list.empty());
 }
@@ -355,7 +355,7 @@ TEST_CASE("items that many requests ask for are hot, and are brought to all work
   b.probe.receive(5, meta, BlocksFound{lookup.id, {1, 1}, {1, 1}});
   const Execute chunk = b.probe.sent<Execute>().at(0);
   CHECK(chunk.priority == Priority::background);
-  CHECK(chunk.belongs);
+  CHECK(chunk.retention.belongs);
   CHECK(chunk.blocks.back().at == 1);
   CHECK(b.probe.counted(Metric::items_refreshed) == 2);
 }

@@ -190,10 +190,10 @@ Execute RouterCore::make_plan(Instant now, Flight& flight, NodeId node) const {
     return segment.kind == SegmentKind::user &&
            candidate.blocks[&segment - candidate.plan.segments.data()].name;
   });
-  if (flight.held && keeps_user && (*policy)->retention == Retention::coldest_users)
-    execute.evict_first = flight.held->found().coldest;
-  execute.keep_hotter = (*policy)->retention == Retention::hotter;
-  if (execute.keep_hotter) execute.copy_worth = pull_cost_.share();
+  if (flight.held && keeps_user && (*policy)->displacement == Displacement::coldest_users)
+    execute.retention.evict_first = flight.held->found().coldest;
+  execute.retention.keep_hotter = (*policy)->displacement == Displacement::hotter;
+  if (execute.retention.keep_hotter) execute.retention.copy_worth = pull_cost_.share();
   return execute;
 }
 

@@ -26,10 +26,10 @@ const std::vector<PolicyKind>& table() {
       {.name = "user", .plans = {"user"}},
       {.name = "item", .plans = {"item"}},
       {.name = "larger", .plans = {"user", "item"}, .rule = larger_rule},
-      {.name = "bat", .plans = {"user", "item"}, .rule = bat_rule, .retention = Retention::coldest_users},
+      {.name = "bat", .plans = {"user", "item"}, .rule = bat_rule, .displacement = Displacement::coldest_users},
       {.name = "causal", .plans = {"causal"}},
       {.name = "blocks", .plans = {"blocks"}},
-      {.name = "planner", .plans = {"item", "user"}, .weighs = true, .retention = Retention::hotter},
+      {.name = "planner", .plans = {"item", "user"}, .weighs = true, .displacement = Displacement::hotter},
   };
   return rows;
 }

@@ -25,7 +25,7 @@ struct Situation {
   std::optional<Hotness> hotness;  // absent if the index did not answer in time
 };
 
-enum class Retention : std::uint8_t {
+enum class Displacement : std::uint8_t {
   lru,            // by the KV-cache worker alone, each area for itself
   coldest_users,  // the coldest users make room for a user (BAT §5.3)
   hotter          // both areas are one, and items stay only if they are wanted more often than what must go
@@ -37,7 +37,7 @@ struct PolicyKind {
   std::string_view (*rule)(const Situation&) = nullptr;  // the name of one of those; null: the first
   bool reuses = true;                                    // false: nothing is reused, nothing kept
   bool weighs = false;  // chooses by what each node holds, once that is known
-  Retention retention = Retention::lru;
+  Displacement displacement = Displacement::lru;
 };
 
 // A row of the table of policies, and how much of reused blocks is repaired: "item" or, where its plans allow

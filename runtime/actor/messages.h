@@ -183,6 +183,19 @@ struct SegmentBlock {
 
 enum class Priority : std::uint8_t { serving, background };
 
+// What may make room for a request's blocks, and what they are worth once they are there. Whoever makes the plan fills
+// it; the inference worker passes it on to the KV-cache worker.
+struct Retention {
+  std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
+  // All areas are one: whatever was used longest ago makes room, copies of what other nodes have sooner. An item's
+  // block is kept only if it was wanted more often lately than what must go; a user's is, since whoever sent the plan
+  // weighed it.
+  bool keep_hotter = false;
+  bool belongs = false;                  // the blocks belong on this node: pulled ones, too, displace others and stay
+  double copy_worth = 0;                 // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
+  bool operator==(const Retention&) const = default;
+};
+
 // Router → inference worker. Answered by Executed or Refused.
 struct Execute {
   RequestId id = 0;
@@ -192,10 +205,7 @@ struct Execute {
   bool alone = false;                    // in a batch of its own: a worker was lost while it ran (promise 12)
   Plan plan;
   std::vector<SegmentBlock> blocks;      // one for each of the plan's segments
-  std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
-  bool keep_hotter = false;              // as of AcquireBlocks
-  bool belongs = false;                  // as of AcquireBlocks
-  double copy_worth = 0;                 // as of AcquireBlocks
+  Retention retention;
   bool operator==(const Execute&) const = default;
 };
 struct Executed {
@@ -259,15 +269,9 @@ struct AcquireBlocks {
   RequestId id = 0;
   std::int64_t budget_us = 0;            // how long to wait for a block that another request is computing
   std::vector<BlockWant> wants;
-  std::vector<BlockName> evict_first;
+  Retention retention;
   bool may_evict = true;                 // false: only free room is taken (background precomputation)
   bool read_only = false;                // nothing is reserved, nothing waited for
-  // Both areas are one: whatever was used longest ago makes room, copies of what other nodes have sooner. An item's
-  // block is kept only if it was wanted more often lately than what must go; a user's is, since whoever sent the plan
-  // weighed it.
-  bool keep_hotter = false;
-  bool belongs = false;                  // the blocks belong on this node: pulled ones, too, displace others and stay
-  double copy_worth = 0;                 // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {
@@ -280,6 +284,7 @@ struct BlockGrant {
   std::uint64_t generation = 0;
   std::uint64_t checksum = 0;            // of the bytes, for read
   std::vector<std::uint32_t> pages;
+  bool check = false;                    // for read: compare the bytes with the checksum, and say how it went
   bool operator==(const BlockGrant&) const = default;
 };
 struct BlocksAcquired {
@@ -294,11 +299,12 @@ enum class Outcome : std::uint8_t { done, written, abandoned, corrupt };
 struct BlockOutcome {
   BlockName name;
   std::uint64_t generation = 0;
-  Outcome outcome = Outcome::done;       // read → done | corrupt; write → written | abandoned
+  Outcome outcome = Outcome::done;       // read → done (the bytes were checked) | corrupt; write → written | abandoned
   std::uint64_t checksum = 0;            // for written
   bool operator==(const BlockOutcome&) const = default;
 };
-struct ReleaseBlocks {                   // no answer
+// No answer. A read that ended well without a check need not be named; a write that is not named was abandoned.
+struct ReleaseBlocks {
   RequestId id = 0;
   std::vector<BlockOutcome> outcomes;
   bool operator==(const ReleaseBlocks&) const = default;
@@ -320,13 +326,17 @@ struct BlockVersion {
   std::uint64_t generation = 0;
   bool operator==(const BlockVersion&) const = default;
 };
+struct AreaRoom {
+  std::uint64_t free_tokens = 0, total_tokens = 0;
+  bool operator==(const AreaRoom&) const = default;
+};
 struct CacheChanges {
   Incarnation incarnation = 0;
   std::uint64_t sequence = 0;
   std::vector<BlockEntry> added;         // in order of generation; applied before `removed`
   std::vector<BlockVersion> removed;
-  std::uint64_t user_free_tokens = 0, user_total_tokens = 0;   // room of the user area, for `coldest_frequency`
-  std::uint64_t item_free_tokens = 0, item_total_tokens = 0;
+  std::vector<BlockName> refused;        // users' blocks that requests wanted to keep, and that found no room
+  std::vector<AreaRoom> areas;           // in order of the pool's areas (runtime/pages/pool_areas.h)
   bool operator==(const CacheChanges&) const = default;
 };
 // Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order of it.
@@ -354,16 +364,28 @@ struct Forget {
 
 // ---- cluster.capnp: allocator agent ↔ KV-cache worker; anyone → anyone -------------------------------------
 
+// Areas in order of the table in runtime/pages/pool_areas.h.
+struct AreaSplit {
+  std::uint64_t pages = 0;
+  std::uint64_t least = 0;               // what it keeps whatever other areas would borrow of it
+  bool operator==(const AreaSplit&) const = default;
+};
 struct SetSplit {                        // allocator agent → KV-cache worker
   Incarnation incarnation = 0;           // of the worker that is meant
   std::uint64_t epoch = 0;
-  std::uint64_t item_pages = 0, user_pages = 0;
+  std::vector<AreaSplit> areas;
   bool operator==(const SetSplit&) const = default;
+};
+struct AreaReport {
+  std::uint64_t pages = 0;               // of the split, with what was borrowed since, without what was lent
+  std::uint64_t used = 0;
+  std::uint64_t hits = 0, misses = 0;    // blocks that requests wanted since the start, there or not
+  bool operator==(const AreaReport&) const = default;
 };
 struct PoolReport {                      // KV-cache worker → allocator agent, after each SetSplit and on a timer
   Incarnation incarnation = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t item_pages_used = 0, user_pages_used = 0, item_pages = 0, user_pages = 0;
+  std::vector<AreaReport> areas;
   bool operator==(const PoolReport&) const = default;
 };
 

@@ -15,6 +15,7 @@ enum class Metric : std::uint16_t {
   plans_user, plans_item, plans_other, plans_recompute,
   request_seconds, compute_seconds, prediction_ratio, batch_tokens, batch_requests, queue_depth, requests_in_flight,
   blocks_hit_user, blocks_hit_item, blocks_computed_user, blocks_computed_item, blocks_waited, blocks_corrupt,
+  blocks_checked, blocks_scrubbed, scrub_round_seconds,
   blocks_evicted_user, blocks_evicted_item, blocks_refused,
   item_blocks_loaded, item_blocks_saved, item_blocks_save_failed, item_blocks_precomputed,
   item_blocks_given_up,

@@ -28,6 +28,9 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(skip_generation_check, 2, through(1, 3),                                                                \
     "a report about an older reservation of a block counts for the new one")                                \
   X(skip_checksum, 2, through(1), "pulled and loaded bytes are used without a look at their checksum")      \
+  X(skip_first_check, 2, through(1), "what was computed here is used without a look at its checksum")       \
+  X(skip_scrub, 2, through(), "the scrubber does not compare what it reads")                                \
+  X(spread_flipped_bits, 2, through(1), "blocks are computed from others that are not checked for it")      \
   X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
   X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
   X(answer_from_newest_model, 4, through(1),                                                                \

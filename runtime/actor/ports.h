@@ -64,9 +64,10 @@ struct ItemList {
 
 struct BatchSegmentKv {
   Grant grant = Grant::none;   // read: reuse these pages; write: compute into them; none: compute only
-  std::uint64_t checksum = 0;  // for read: checked before use
+  std::uint64_t checksum = 0;  // for read: what the bytes were summed up to where they came into the arena
   std::vector<std::uint32_t> pages;
   std::uint64_t generation = 0;  // of the block: never that of other bytes, as long as the process runs
+  bool check = false;            // for read: the bytes are compared with the checksum before use
 };
 struct BatchRequest {
   Plan plan;
@@ -130,6 +131,23 @@ struct Pulled {
   std::vector<std::uint8_t> ok;  // parallel to PullBlocks::blocks
 };
 
+// ---- memory (KV-cache worker): bytes of ready blocks
+// ------------------------------------------------------------
+
+// Reads pages that nobody writes meanwhile and compares them with what their blocks were summed up to.
+struct CheckBlocks {
+  struct One {
+    std::uint64_t generation = 0;
+    std::uint64_t checksum = 0;
+    std::vector<std::uint32_t> pages;
+  };
+  std::vector<One> blocks;
+};
+struct Checked {
+  std::vector<std::uint8_t> ok;  // parallel to CheckBlocks::blocks
+  std::int64_t took_us = 0;
+};
+
 // ---- block store (KV-cache worker): the persistent tier
 // -----------------------------------------------------
 
@@ -172,10 +190,10 @@ struct EraseBlocks {
 struct Erased {};
 
 using AnyJob = std::variant<FindFeatures, Write, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
-                            ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate>;
+                            CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
 using AnyJobResult = std::variant<Features, Written, ItemList, BatchDone, ModelChanged, Pulled, StoredList,
-                                  Saved, Loaded, Erased, Coordinated, Refusal>;
+                                  Checked, Saved, Loaded, Erased, Coordinated, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/actor/ports.h"
+
 namespace troupe {
 
 class PageArena {
@@ -42,5 +44,8 @@ class PageSum {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Are these blocks as they were summed up?
+Checked check_blocks(const PageArena& arena, const CheckBlocks& work);
 
 }  // namespace troupe

@@ -17,13 +17,20 @@ void check(bool holds, const char* what) {
   std::abort();
 }
 
-PoolArea other(PoolArea area) { return area == PoolArea::item ? PoolArea::user : PoolArea::item; }
+constexpr std::size_t segment_kinds = static_cast<std::size_t>(SegmentKind::beam) + 1;
 
 std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(block.pages.size()); }
 
 }  // namespace
 
-PoolArea area_of(SegmentKind kind) { return kind == SegmentKind::user ? PoolArea::user : PoolArea::item; }
+PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
+                         std::span<const std::uint32_t> area_pages) {
+  check(area_pages.size() == std::size(area_table), "every area of the table has pages");
+  PagePoolSizes sizes{pages, page_tokens, {}};
+  for (std::size_t i = 0; i < area_pages.size(); ++i)
+    sizes.areas.push_back({area_table[i].kinds, {area_pages[i], 0}});
+  return sizes;
+}
 
 std::size_t PagePool::NameHash::operator()(const BlockName& name) const {
   // Names are cryptographic hashes: any bytes of them are as good as all. Equal names have equal hashes.
@@ -38,18 +45,35 @@ std::size_t PagePool::NameHash::operator()(const BlockName& name) const {
 }
 
 PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
-    : sizes_(sizes), last_generation_(first_generation - 1) {
+    : sizes_(sizes),
+      areas_(sizes.areas.size()),
+      area_of_kind_(segment_kinds),
+      owners_(segment_kinds),
+      last_generation_(first_generation - 1) {
   check(first_generation > 0, "generations start at 1 or above");
   check(sizes.page_tokens > 0, "a page holds at least one token");
-  set_split(sizes.item_pages, sizes.user_pages);
+  std::vector<AreaSplit> split;
+  for (std::size_t kind = 0; kind < segment_kinds; ++kind) {
+    const auto lives = [&](const PagePoolSizes::Area& area) { return (area.kinds >> kind & 1) != 0; };
+    check(std::ranges::count_if(sizes.areas, lives) == 1, "a kind of block lives in one area");
+    area_of_kind_[kind] =
+        static_cast<PoolArea>(std::ranges::find_if(sizes.areas, lives) - sizes.areas.begin());
+  }
+  for (const PagePoolSizes::Area& area : sizes.areas) split.push_back(area.split);
+  set_split(split);
   free_.resize(sizes.pages);
   for (std::uint32_t i = 0; i < sizes.pages; ++i) free_[i] = sizes.pages - 1 - i;
 }
 
-void PagePool::set_split(std::uint32_t item_pages, std::uint32_t user_pages) {
-  check(std::uint64_t{item_pages} + user_pages <= sizes_.pages, "the areas fit into the arena");
-  areas_[index(PoolArea::item)].cap = item_pages;
-  areas_[index(PoolArea::user)].cap = user_pages;
+void PagePool::set_split(std::span<const AreaSplit> split) {
+  check(split.size() == areas_.size(), "a split names every area");
+  std::uint64_t left = sizes_.pages;
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    check(split[i].pages <= left, "the areas fit into the arena");
+    left -= split[i].pages;
+    areas_[i].cap = static_cast<std::uint32_t>(split[i].pages);
+    areas_[i].least = static_cast<std::uint32_t>(std::min(split[i].least, split[i].pages));
+  }
 }
 
 const PoolBlock* PagePool::find(const BlockName& name) const { return find_named(name); }
@@ -64,99 +88,128 @@ std::uint64_t PagePool::pages_for(std::uint32_t tokens) const {
 }
 
 std::uint32_t PagePool::room(PoolArea area) const {
-  const Area& a = areas_[index(area)];
+  const Area& a = areas_[index_of(area)];
   return a.used >= a.cap ? 0 : std::min(a.cap - a.used, free_pages());
 }
 
 // ---- making room ----
 
-bool PagePool::may_evict(const PoolBlock& block) {
-  const bool held = block.pins > 0 && !planted(Bug::free_pinned_page);
-  return block.state == BlockState::ready && !held && !block.removed;
+bool PagePool::rests(const PoolBlock& block) {
+  const bool pinned = block.pins > 0 && !planted(Bug::free_pinned_page);
+  return block.state == BlockState::ready && !pinned && !block.removed;
+}
+
+// From this one on, in order of use. Few are held at a time.
+PagePool::Entry* PagePool::first_evictable(Entry* block) {
+  while (block && block->held) block = block->newer;
+  return block;
 }
 
 double PagePool::worth(const Entry& block, double copy_worth) const {
-  if (block.copy && block.kind == SegmentKind::user) return 0;
-  return (block.copy ? copy_worth : 1) / static_cast<double>(uses_ + 1 - block.last_use);
+  if (block.is_copy() && block.kind == SegmentKind::user) return 0;
+  return (block.is_copy() ? copy_worth : 1) / static_cast<double>(uses_ + 1 - block.last_use);
 }
 
-// The oldest of each order is the one of least worth there.
-std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(std::uint64_t need,
+// The oldest of each order is the one of least worth there. An area that may not lend more keeps its blocks.
+std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(PoolArea mine, std::uint64_t need,
                                                                  double copy_worth) const {
-  const std::uint64_t filled = std::uint64_t{areas_[0].used} + areas_[1].used + need;
-  const std::uint64_t most = std::uint64_t{areas_[0].cap} + areas_[1].cap;
-  std::uint64_t lacking = filled > most ? filled - most : 0;
-  std::vector<Entry*> displaced;
-  Entry* next[] = {areas_[0].copies.least_recent, areas_[1].copies.least_recent, areas_[0].own.least_recent,
-                   areas_[1].own.least_recent};
-  while (lacking > 0) {
+  std::uint64_t most = 0, taken = need;
+  std::vector<std::uint64_t> left;  // of each area, without what is displaced
+  for (std::size_t i = 0; i < areas_.size(); ++i) {
+    left.push_back(areas_[i].used);
+    most += areas_[i].cap;
+    taken += i == index_of(mine) ? left[i] : std::max<std::uint64_t>(left[i], areas_[i].least);
+  }
+  std::vector<Entry*> displaced, next;  // copies of all areas, then the others
+  for (const Area& area : areas_) next.push_back(first_evictable(area.copies.least_recent));
+  for (const Area& area : areas_) next.push_back(first_evictable(area.own.least_recent));
+  while (taken > most) {
     Entry** least = nullptr;
-    for (Entry*& block : next)
-      if (block && (!least || worth(*block, copy_worth) < worth(**least, copy_worth))) least = &block;
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      const std::size_t where = i % areas_.size();
+      if (!next[i] || (where != index_of(mine) && left[where] <= areas_[where].least)) continue;
+      if (!least || worth(*next[i], copy_worth) < worth(**least, copy_worth)) least = &next[i];
+    }
     if (!least) return std::nullopt;
     displaced.push_back(*least);
-    lacking -= std::min<std::uint64_t>(lacking, size(**least));
-    *least = (*least)->newer;
+    const std::size_t where = index_of(area_of((*least)->kind));
+    const std::uint64_t floor = where == index_of(mine) ? 0 : areas_[where].least;
+    taken -= left[where] - std::max(left[where] - size(**least), floor);
+    left[where] -= size(**least);
+    *least = first_evictable((*least)->newer);
   }
   return displaced;
 }
 
-PagePool::Room PagePool::room_anywhere(std::uint32_t tokens, double copy_worth) const {
-  const auto displaced = find_room(pages_for(tokens), copy_worth);
+PagePool::Room PagePool::room_anywhere(SegmentKind kind, std::uint32_t tokens, double copy_worth) const {
+  const auto displaced = find_room(area_of(kind), pages_for(tokens), copy_worth);
   if (tokens == 0 || !displaced) return {};
   return {true, {displaced->begin(), displaced->end()}};
 }
 
 const PoolBlock* PagePool::reserve_anywhere(const Want& want, double copy_worth) {
   check(find(want.name) == nullptr, "a name is reserved only while it is absent");
-  const auto displaced = find_room(pages_for(want.tokens), copy_worth);
+  const PoolArea mine = area_of(want.kind);
+  const auto displaced = find_room(mine, pages_for(want.tokens), copy_worth);
   if (want.tokens == 0 || !displaced) return nullptr;
   for (Entry* block : *displaced) evict(*block);
   const auto need = static_cast<std::uint32_t>(pages_for(want.tokens));
-  Area& mine = areas_[index(area_of(want.kind))];
-  Area& theirs = areas_[index(other(area_of(want.kind)))];
-  const std::uint32_t grown = std::max(mine.cap, mine.used + need);
-  theirs.cap -= grown - mine.cap;
-  mine.cap = grown;
+  borrow(mine, areas_[index_of(mine)].used + need);
   return take_pages(want, need);
 }
 
-// Evicting this area down to cap − need, and the other one as far as it is above its own cap, must leave
-// `need` pages. If the other area can come down to its cap, the caps' sum says that there is room.
-bool PagePool::fits(PoolArea area, std::uint64_t need) const {
-  const Area& mine = areas_[index(area)];
-  const Area& theirs = areas_[index(other(area))];
-  if (need > mine.cap || mine.used - mine.evictable + need > mine.cap) return false;
-  const std::uint32_t above = theirs.used > theirs.cap ? theirs.used - theirs.cap : 0;
-  if (theirs.evictable >= above) return true;
-  return need <= std::uint64_t{free_pages()} + mine.evictable + theirs.evictable;
+// What this area lacks for that cap comes from the others, in order, as far as they neither use nor must keep
+// it.
+void PagePool::borrow(PoolArea mine, std::uint32_t cap) {
+  Area& to = areas_[index_of(mine)];
+  for (Area& from : areas_) {
+    if (to.cap >= cap) return;
+    const std::uint32_t kept = std::max(from.used, from.least);
+    if (&from == &to || from.cap <= kept) continue;
+    const std::uint32_t lent = std::min(cap - to.cap, from.cap - kept);
+    from.cap -= lent;
+    to.cap += lent;
+  }
+  check(to.cap >= cap, "room that was found can be borrowed");
 }
 
-void PagePool::make_room(PoolArea area, std::uint32_t need, std::span<const BlockName> evict_first) {
-  const Area& mine = areas_[index(area)];
-  const Area& theirs = areas_[index(other(area))];
+// Evicting this area down to cap − need, and the others as far as they are above their own caps, must leave
+// `need` pages.
+bool PagePool::fits(PoolArea where, std::uint64_t need) const {
+  const Area& mine = areas_[index_of(where)];
+  if (need > mine.cap || mine.used - mine.evictable + need > mine.cap) return false;
+  std::uint64_t pages = std::uint64_t{free_pages()} + mine.evictable;
+  for (const Area& area : areas_)
+    if (&area != &mine) pages += std::min(area.evictable, area.above());
+  return need <= pages;
+}
+
+void PagePool::make_room(PoolArea where, std::uint32_t need, std::span<const BlockName> evict_first) {
+  Area& mine = areas_[index_of(where)];
   const auto above_cap = [&] { return mine.used + need > mine.cap; };
   const auto short_of_pages = [&] { return free_pages() < need; };
   for (const BlockName& name : evict_first) {
     if (!above_cap()) break;
     Entry* block = find_named(name);
-    if (block && area_of(block->kind) == area && may_evict(*block)) evict(*block);
+    if (block && area_of(block->kind) == where && may_evict(*block)) evict(*block);
   }
-  while (above_cap()) evict_oldest(area);
-  while (short_of_pages() && theirs.used > theirs.cap && theirs.evictable > 0) evict_oldest(other(area));
-  while (short_of_pages()) evict_oldest(area);  // the rest of their surplus is held
+  while (above_cap()) evict_oldest(mine);
+  for (Area& area : areas_)
+    while (&area != &mine && short_of_pages() && area.above() > 0 && area.evictable > 0) evict_oldest(area);
+  while (short_of_pages()) evict_oldest(mine);  // the rest of their surplus is pinned or held
 }
 
-void PagePool::evict_oldest(PoolArea area) {
-  const Area& a = areas_[index(area)];
-  Entry* first = a.copies.least_recent ? a.copies.least_recent : a.own.least_recent;
+void PagePool::evict_oldest(Area& area) {
+  Entry* first = first_evictable(area.copies.least_recent);
+  if (!first) first = first_evictable(area.own.least_recent);
   check(first != nullptr, "room that was promised can be made");
   evict(*first);
 }
 
 void PagePool::evict(Entry& block) {
   forget_name(block, true);
-  give_back(block);
+  if (block.pins == 0) return give_back(block);
+  give_back_pages(block);  // only with a planted bug; the entry is its readers'
 }
 
 // ---- the life of a block ----
@@ -175,7 +228,7 @@ const PoolBlock* PagePool::take_pages(const Want& want, std::uint32_t need) {
   static_cast<PoolBlock&>(block) = {want.name, want.kind, want.owner, want.tokens};
   block.generation = last_generation_;
   block.state = want.loading ? BlockState::loading : BlockState::writing;
-  block.copy = want.copy;
+  block.copy_of = want.copy_of;
   block.pages.assign(free_.rbegin(), free_.rbegin() + need);
   free_.resize(free_.size() - need);
   area(block).used += need;
@@ -198,7 +251,7 @@ PagePool::Entry* PagePool::find_unfinished(const BlockName& name, std::uint64_t 
   return block && block->state != BlockState::ready ? block : nullptr;
 }
 
-bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum) {
+bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum, bool checked) {
   Entry* block = find_unfinished(name, generation);
   if (!block) return false;
   if (block->removed) {
@@ -207,7 +260,8 @@ bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint
   }
   block->state = BlockState::ready;
   block->checksum = checksum;
-  start_evictable(*block);
+  block->checked = checked;
+  start_resting(*block);
   return true;
 }
 
@@ -219,54 +273,83 @@ bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
   return true;
 }
 
-const PoolBlock* PagePool::pin(const BlockName& name) {
-  Entry* block = find_named(name);
-  if (!block || block->state != BlockState::ready) return nullptr;
-  if (may_evict(*block)) stop_evictable(*block);
-  ++block->pins;
-  if (may_evict(*block)) start_evictable(*block);  // only with a planted bug
-  return block;
+// What the pool gave out as a block is an entry of its own.
+PagePool::Entry& PagePool::entry(const PoolBlock& block) {
+  return const_cast<Entry&>(static_cast<const Entry&>(block));
 }
 
-bool PagePool::unpin(const BlockName& name, std::uint64_t generation) {
-  Entry* block = find_held(name, generation);
-  if (!block || block->pins == 0) return false;
-  const bool was_evictable = may_evict(*block);  // only with a planted bug
-  if (--block->pins > 0) return true;
-  if (block->removed) {
-    give_back(*block);
-  } else if (!was_evictable) {
-    start_evictable(*block);
+void PagePool::pin(const PoolBlock& found) {
+  Entry& block = entry(found);
+  check(block.state == BlockState::ready && !block.removed, "what is pinned is ready and can be found");
+  if (rests(block)) stop_resting(block);
+  ++block.pins;
+  if (rests(block)) start_resting(block);  // only with a planted bug
+}
+
+void PagePool::unpin(const PoolBlock& pinned) {
+  Entry& block = entry(pinned);
+  check(block.pins > 0, "a pin that ends was begun");
+  const bool rested = rests(block);  // only with a planted bug
+  if (--block.pins > 0) return;
+  if (block.removed) {
+    if (!block.held) give_back(block);
+  } else if (!rested) {
+    start_resting(block);
   }
-  return true;
 }
 
-void PagePool::touch(const BlockName& name) {
-  Entry* block = find_named(name);
-  if (!block) return;
-  const bool listed = may_evict(*block);
-  if (listed) stop_evictable(*block);
-  block->copy = false;
-  if (listed) start_evictable(*block);
+void PagePool::keep(const PoolBlock& found) {
+  Entry& block = entry(found);
+  if (!block.is_copy()) return;
+  const bool rested = rests(block);
+  if (rested) stop_resting(block);
+  block.copy_of = 0;
+  if (rested) start_resting(block);
 }
 
-void PagePool::pass_over(const BlockName& name) {
-  Entry* block = find_named(name);
-  if (!block || !may_evict(*block)) return;
-  stop_evictable(*block);
-  append(*block);
+void PagePool::keep_copies_of(NodeId node) {
+  for (auto& [generation, block] : blocks_)
+    if (block.copy_of == node && !block.removed) keep(block);
+}
+
+void PagePool::pass_over(const PoolBlock& found) {
+  Entry& block = entry(found);
+  if (!rests(block)) return;
+  stop_resting(block);
+  append(block);
+}
+
+void PagePool::set_checked(const PoolBlock& found) { entry(found).checked = true; }
+
+const PoolBlock* PagePool::hold(std::uint64_t generation) {
+  const auto at = blocks_.find(generation);
+  if (at == blocks_.end()) return nullptr;
+  Entry& block = at->second;
+  if (block.state != BlockState::ready || block.removed || block.held) return nullptr;
+  if (rests(block)) area(block).evictable -= size(block);
+  block.held = true;
+  return &block;
+}
+
+void PagePool::let_go(std::uint64_t generation) {
+  const auto at = blocks_.find(generation);
+  check(at != blocks_.end() && at->second.held, "what is let go was held");
+  Entry& block = at->second;
+  block.held = false;
+  if (rests(block)) area(block).evictable += size(block);
+  if (block.removed && block.pins == 0) give_back(block);
 }
 
 bool PagePool::remove(const BlockName& name, std::optional<std::uint64_t> generation) {
   Entry* block = find_named(name);
   if (!block || (generation && *generation != block->generation)) return false;
   forget_name(*block, false);
-  if (block->state == BlockState::ready && block->pins == 0) give_back(*block);
+  if (block->state == BlockState::ready && block->pins == 0 && !block->held) give_back(*block);
   return true;
 }
 
 void PagePool::forget_name(Entry& block, bool evicted) {
-  if (may_evict(block)) stop_evictable(block);
+  if (rests(block)) stop_resting(block);
   if (block.state == BlockState::ready)
     gone_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation, evicted});
   block.removed = true;
@@ -275,11 +358,17 @@ void PagePool::forget_name(Entry& block, bool evicted) {
 }
 
 void PagePool::give_back(Entry& block) {
-  const bool held = block.pins > 0 && !planted(Bug::free_pinned_page);
-  check(block.removed && !held, "pages are given back only by a removed block that nobody reads");
+  check(block.removed && block.pins == 0 && !block.held,
+        "pages are given back only by a removed block that nobody reads");
+  give_back_pages(block);
+  blocks_.erase(block.generation);
+}
+
+void PagePool::give_back_pages(Entry& block) {
   area(block).used -= size(block);
   free_.insert(free_.end(), block.pages.rbegin(), block.pages.rend());
-  blocks_.erase(block.generation);
+  block.pages.clear();
+  block.tokens = 0;
 }
 
 // ---- the lists ----
@@ -299,7 +388,7 @@ void PagePool::disown(Entry& block) {
   all.erase(all.find(block.owned->first));
 }
 
-void PagePool::start_evictable(Entry& block) {
+void PagePool::start_resting(Entry& block) {
   block.last_use = ++uses_;
   append(block);
 }
@@ -310,14 +399,14 @@ void PagePool::append(Entry& block) {
   block.older = all.most_recent;
   (block.older ? block.older->newer : all.least_recent) = &block;
   all.most_recent = &block;
-  area(block).evictable += size(block);
+  if (!block.held) area(block).evictable += size(block);
 }
 
-void PagePool::stop_evictable(Entry& block) {
+void PagePool::stop_resting(Entry& block) {
   Order& all = order(block);
   (block.older ? block.older->newer : all.least_recent) = block.newer;
   (block.newer ? block.newer->older : all.most_recent) = block.older;
-  area(block).evictable -= size(block);
+  if (!block.held) area(block).evictable -= size(block);
 }
 
 // ---- what is there ----
@@ -359,7 +448,7 @@ std::string PagePool::check_blocks() const {
     if (block.pages.size() != pages_for(block.tokens)) return which + " has the wrong number of pages";
     if (block.generation != generation || generation > last_generation_)
       return which + " has another generation";
-    if (block.removed && block.state == BlockState::ready && block.pins == 0)
+    if (block.removed && block.state == BlockState::ready && block.pins == 0 && !block.held)
       return which + " is held by nobody";
     if (block.pins > 0 && block.state != BlockState::ready) return which + " is read before it is written";
     named += !block.removed;
@@ -376,26 +465,29 @@ std::string PagePool::check_blocks() const {
 }
 
 std::string PagePool::check_areas() const {
-  std::uint64_t used[2] = {}, may_go[2] = {};
+  std::vector<std::uint64_t> used(areas_.size()), may_go(areas_.size());
   for (const auto& [generation, block] : blocks_) {
-    used[index(area_of(block.kind))] += block.pages.size();
-    may_go[index(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
+    used[index_of(area_of(block.kind))] += block.pages.size();
+    may_go[index_of(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
   }
-  for (std::size_t i = 0; i < 2; ++i) {
+  std::uint64_t caps = 0;
+  for (std::size_t i = 0; i < areas_.size(); ++i) {
     std::uint64_t listed = 0;
     for (const Order* order : {&areas_[i].own, &areas_[i].copies}) {
       const Entry* older = nullptr;
       for (const Entry* block = order->least_recent; block; older = block, block = block->newer) {
-        if (block->older != older || !may_evict(*block)) return "the order of use is torn";
-        if (block->copy != (order == &areas_[i].copies)) return "a copy is among the others";
-        listed += block->pages.size();
+        if (block->older != older || !rests(*block)) return "the order of use is torn";
+        if (block->is_copy() != (order == &areas_[i].copies)) return "a copy is among the others";
+        listed += block->held ? 0 : block->pages.size();
       }
       if (older != order->most_recent) return "the order of use ends elsewhere";
     }
     if (used[i] != areas_[i].used) return "used pages disagree";
     if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
+    if (areas_[i].cap < areas_[i].least) return "an area has lent what it keeps";
+    caps += areas_[i].cap;
   }
-  return "";
+  return caps <= sizes_.pages ? "" : "the areas have more pages than there are";
 }
 
 }  // namespace troupe

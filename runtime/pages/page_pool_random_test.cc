@@ -25,7 +25,7 @@ struct NaivePool {
     PoolArea area;
     std::uint32_t pages;
     std::uint64_t generation, last_use;
-    bool ready = false, removed = false;
+    bool ready = false, removed = false, held = false;
     std::uint32_t pins = 0;
   };
   std::uint32_t total, caps[2];
@@ -48,7 +48,7 @@ struct NaivePool {
     std::erase_if(blocks, [&](const Block& b) { return b.generation == generation; });
   }
   bool evict(Block* b) {
-    if (!b || !b->ready || b->pins || b->removed) return false;
+    if (!b || !b->ready || b->pins || b->removed || b->held) return false;
     gone.push_back(b->generation);
     erase(b->generation);
     return true;
@@ -56,7 +56,8 @@ struct NaivePool {
   bool evict_oldest(PoolArea area) {
     Block* oldest = nullptr;
     for (Block& b : blocks)
-      if (b.area == area && b.ready && !b.pins && !b.removed && (!oldest || b.last_use < oldest->last_use))
+      if (b.area == area && b.ready && !b.pins && !b.removed && !b.held &&
+          (!oldest || b.last_use < oldest->last_use))
         oldest = &b;
     return evict(oldest);
   }
@@ -89,7 +90,8 @@ bool reserve_anywhere(NaivePool& pool, std::uint32_t n, PoolArea area, std::uint
   while (copy.used(PoolArea::item) + copy.used(PoolArea::user) + need > both) {
     NaivePool::Block* oldest = nullptr;
     for (NaivePool::Block& b : copy.blocks)
-      if (b.ready && !b.pins && !b.removed && (!oldest || b.last_use < oldest->last_use)) oldest = &b;
+      if (b.ready && !b.pins && !b.removed && !b.held && (!oldest || b.last_use < oldest->last_use))
+        oldest = &b;
     if (!copy.evict(oldest)) return false;
   }
   std::uint32_t& cap = copy.caps[static_cast<int>(area)];
@@ -103,15 +105,16 @@ bool reserve_anywhere(NaivePool& pool, std::uint32_t n, PoolArea area, std::uint
 struct Held {
   std::uint32_t n;
   std::uint64_t generation;
+  const PoolBlock* block = nullptr;  // of a reader
 };
 
 // Runs one random operation on both pools and compares what they say.
 struct Pair {
   static constexpr std::uint32_t pages = 40, page_tokens = 4, names = 30;
   std::mt19937_64 random;
-  PagePool pool{{pages, page_tokens, 25, 15}};
+  PagePool pool{pool_sizes(pages, page_tokens, {25, 15})};
   NaivePool naive{pages, {25, 15}};
-  std::vector<Held> writers, readers, stale;
+  std::vector<Held> writers, readers, stale, held;
   int refused = 0, granted = 0;
 
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); }
@@ -169,22 +172,24 @@ struct Pair {
   void pin() {
     const std::uint32_t n = below(names);
     NaivePool::Block* block = naive.find(n);
-    const PoolBlock* got = pool.pin(named(n));
+    const PoolBlock* got = pool.find(named(n));
+    if (got && got->state != BlockState::ready) got = nullptr;
     REQUIRE((got != nullptr) == (block && block->ready));
     if (!got) return;
+    pool.pin(*got);
     REQUIRE(got->generation == block->generation);
     REQUIRE(got->checksum == block->generation);
     ++block->pins;
-    readers.push_back({n, got->generation});
+    readers.push_back({n, got->generation, got});
   }
 
   void unpin() {
     if (readers.empty()) return;
     const Held held = take(readers);
-    REQUIRE(pool.unpin(named(held.n), held.generation));
+    pool.unpin(*held.block);
     NaivePool::Block& block = model(held.generation);
     block.last_use = ++naive.uses;
-    if (--block.pins == 0 && block.removed) naive.erase(held.generation);
+    if (--block.pins == 0 && block.removed && !block.held) naive.erase(held.generation);
   }
 
   void remove() {
@@ -194,19 +199,22 @@ struct Pair {
     if (!block) return;
     block->removed = true;
     if (block->ready) naive.gone.push_back(block->generation);
-    if (block->ready && block->pins == 0) naive.erase(block->generation);
+    if (block->ready && block->pins == 0 && !block->held) naive.erase(block->generation);
   }
 
   void touch() {
     const std::uint32_t n = below(names);
-    pool.touch(named(n));
-    if (NaivePool::Block* block = naive.find(n)) block->last_use = ++naive.uses;
+    NaivePool::Block* block = naive.find(n);
+    if (!block || !block->ready) return;
+    const PoolBlock& found = *pool.find(named(n));
+    pool.pin(found), pool.unpin(found);
+    block->last_use = ++naive.uses;
   }
 
   void split() {
     naive.caps[0] = below(pages + 1);
     naive.caps[1] = below(pages + 1 - naive.caps[0]);
-    pool.set_split(naive.caps[0], naive.caps[1]);
+    pool.set_split(std::vector<AreaSplit>{{naive.caps[0]}, {naive.caps[1]}});
   }
 
   void reserve_either() {
@@ -223,6 +231,29 @@ struct Pair {
     if (block) writers.push_back({n, block->generation});
   }
 
+  void hold() {
+    const std::uint64_t generation =
+        naive.generations + 1 -
+        below(std::min<std::uint32_t>(30, static_cast<std::uint32_t>(naive.generations) + 1));
+    const auto block = std::ranges::find(naive.blocks, generation, &NaivePool::Block::generation);
+    const bool expected =
+        block != naive.blocks.end() && block->ready && !block->removed && !block->held && held.size() < 3;
+    if (held.size() >= 3) return;
+    REQUIRE((pool.hold(generation) != nullptr) == expected);
+    if (!expected) return;
+    block->held = true;
+    held.push_back({block->n, generation});
+  }
+
+  void let_go() {
+    if (held.empty()) return;
+    const Held one = take(held);
+    pool.let_go(one.generation);
+    NaivePool::Block& block = model(one.generation);
+    block.held = false;
+    if (block.removed && block.pins == 0) naive.erase(one.generation);
+  }
+
   void repeat_stale() {  // messages that come twice
     if (stale.empty()) return;
     const Held held = stale[below(static_cast<std::uint32_t>(stale.size()))];
@@ -237,7 +268,8 @@ struct Pair {
     if (what < 65) return pin();
     if (what < 80) return unpin();
     if (what < 86) return remove();
-    if (what < 92) return touch();
+    if (what < 90) return touch();
+    if (what < 93) return below(2) == 0 || held.empty() ? hold() : let_go();
     if (what < 96) return repeat_stale();
     what < 98 ? reserve_either() : split();
   }

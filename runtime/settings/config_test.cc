@@ -55,7 +55,7 @@ TEST_CASE("without a file every knob has its default") {
   CHECK(config.size_bytes("pool.memory") == 256 << 20);
   CHECK(config.integer("pool.page_tokens") == 4);
   CHECK(config.real("pool.item_share") == 0.5);
-  CHECK(config.boolean("pool.verify_on_read"));
+  CHECK_FALSE(config.boolean("pool.verify_on_read"));
   CHECK(config.text("router.policy") == "bat");
   CHECK(config.text("pool.kv_format") == "f32");
   CHECK(config.text("model.weights") == "f32");
@@ -65,13 +65,13 @@ TEST_CASE("without a file every knob has its default") {
 
 TEST_CASE("a file changes what it names and nothing else") {
   const File file(
-      "pool:\n  memory: 2GiB\n  item_share: 0.25\n  verify_on_read: false\n"
+      "pool:\n  memory: 2GiB\n  item_share: 0.25\n  verify_on_read: true\n"
       "router:\n  policy: item\n  deadline: 200ms\nhttp:   # all of these stay\nmodel:\n  directory: \"a "
       "b\"\n");
   const Config config = load_config(file.path());
   CHECK(config.size_bytes("pool.memory") == std::int64_t{2} << 30);
   CHECK(config.real("pool.item_share") == 0.25);
-  CHECK(!config.boolean("pool.verify_on_read"));
+  CHECK(config.boolean("pool.verify_on_read"));
   CHECK(config.text("router.policy") == "item");
   CHECK(config.duration_us("router.deadline") == 200'000);
   CHECK(config.text("model.directory") == "a b");

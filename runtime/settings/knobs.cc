@@ -54,9 +54,20 @@ constexpr Knob knobs[] = {
      "model "
      "leaves free there, at most as much as pool.memory."},
     {"pool.item_share", real, "0.5", "0..1", "",
-     "Share of the pages that the item area gets at start; users get the rest. The policy planner moves it."},
-    {"pool.verify_on_read", boolean, "true", "", "",
-     "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there."},
+     "Share of the pages that the item area gets at start; users get the rest. Under the policy planner they "
+     "borrow of each other."},
+    {"pool.verify_on_read", boolean, "false", "", "",
+     "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there. Without "
+     "it: where its bytes came into memory, before its first use, by pool.check_reads and "
+     "pool.scrub_interval."},
+    {"pool.check_reads", real, "0.01", "0..1", "",
+     "Share of the reads of cached blocks for which the checksum is checked although it was before."},
+    {"pool.scrub_interval", duration, "60s", "0s..24h", "",
+     "All cached blocks are checked once in this time, in small pieces: so long may a bit that flips in "
+     "memory "
+     "stay unseen. 0: none are."},
+    {"pool.scrub_cost", real, "0.02", "0.001..1", "",
+     "Most of one core that this takes. If it is too little for pool.scrub_interval, a round takes longer."},
     {"pool.store_item_blocks", boolean, "true", "", "",
      "Keep item blocks in node.data_dir, so that a restart is warm."},
     {"pool.store_bytes_max", size, "64GiB", "1MiB..16TiB", "", "Most that saved blocks may take on disk."},

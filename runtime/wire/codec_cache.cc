@@ -77,22 +77,16 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   to.setId(m.id);
   to.setBudgetUs(m.budget_us);
   put_list(m.wants, to.initWants(m.wants.size()));
-  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  put(m.retention, to.initRetention());
   to.setMayEvict(m.may_evict);
-  to.setKeepHotter(m.keep_hotter);
-  to.setBelongs(m.belongs);
-  to.setCopyWorth(m.copy_worth);
   to.setReadOnly(m.read_only);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   m.id = from.getId();
   m.budget_us = from.getBudgetUs();
   get_list(from.getWants(), m.wants);
-  get_list(from.getEvictFirst(), m.evict_first);
+  get(from.getRetention(), m.retention);
   m.may_evict = from.getMayEvict();
-  m.keep_hotter = from.getKeepHotter();
-  m.belongs = from.getBelongs();
-  m.copy_worth = from.getCopyWorth();
   m.read_only = from.getReadOnly();
 }
 
@@ -101,12 +95,14 @@ void put(const BlockGrant& m, schema::BlockGrant::Builder to) {
   to.setGeneration(m.generation);
   to.setChecksum(m.checksum);
   put_list(m.pages, to.initPages(m.pages.size()));
+  to.setCheck(m.check);
 }
 void get(schema::BlockGrant::Reader from, BlockGrant& m) {
   get(from.getGrant(), m.grant);
   m.generation = from.getGeneration();
   m.checksum = from.getChecksum();
   get_list(from.getPages(), m.pages);
+  m.check = from.getCheck();
 }
 
 void put(const BlocksAcquired& m, schema::BlocksAcquired::Builder to) {
@@ -170,25 +166,30 @@ void get(schema::BlockVersion::Reader from, BlockVersion& m) {
   m.generation = from.getGeneration();
 }
 
+void put(const AreaRoom& m, schema::AreaRoom::Builder to) {
+  to.setFreeTokens(m.free_tokens);
+  to.setTotalTokens(m.total_tokens);
+}
+void get(schema::AreaRoom::Reader from, AreaRoom& m) {
+  m.free_tokens = from.getFreeTokens();
+  m.total_tokens = from.getTotalTokens();
+}
+
 void put(const CacheChanges& m, schema::CacheChanges::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setSequence(m.sequence);
   put_list(m.added, to.initAdded(m.added.size()));
   put_list(m.removed, to.initRemoved(m.removed.size()));
-  to.setUserFreeTokens(m.user_free_tokens);
-  to.setUserTotalTokens(m.user_total_tokens);
-  to.setItemFreeTokens(m.item_free_tokens);
-  to.setItemTotalTokens(m.item_total_tokens);
+  put_list(m.areas, to.initAreas(m.areas.size()));
+  put_list(m.refused, to.initRefused(m.refused.size()));
 }
 void get(schema::CacheChanges::Reader from, CacheChanges& m) {
   m.incarnation = from.getIncarnation();
   m.sequence = from.getSequence();
   get_list(from.getAdded(), m.added);
   get_list(from.getRemoved(), m.removed);
-  m.user_free_tokens = from.getUserFreeTokens();
-  m.user_total_tokens = from.getUserTotalTokens();
-  m.item_free_tokens = from.getItemFreeTokens();
-  m.item_total_tokens = from.getItemTotalTokens();
+  get_list(from.getAreas(), m.areas);
+  get_list(from.getRefused(), m.refused);
 }
 
 void put(const InventoryRequest& m, schema::InventoryRequest::Builder to) {

@@ -10,34 +10,48 @@ static_assert(static_cast<int>(schema::Role::KV_WORKER) == static_cast<int>(Role
 static_assert(static_cast<int>(schema::Role::INFERENCE_WORKER) == static_cast<int>(Role::inference_worker));
 static_assert(static_cast<int>(schema::Role::ALLOCATOR) == static_cast<int>(Role::allocator));
 
+void put(const AreaSplit& m, schema::AreaSplit::Builder to) {
+  to.setPages(m.pages);
+  to.setLeast(m.least);
+}
+void get(schema::AreaSplit::Reader from, AreaSplit& m) {
+  m.pages = from.getPages();
+  m.least = from.getLeast();
+}
+
 void put(const SetSplit& m, schema::SetSplit::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setEpoch(m.epoch);
-  to.setItemPages(m.item_pages);
-  to.setUserPages(m.user_pages);
+  put_list(m.areas, to.initAreas(m.areas.size()));
 }
 void get(schema::SetSplit::Reader from, SetSplit& m) {
   m.incarnation = from.getIncarnation();
   m.epoch = from.getEpoch();
-  m.item_pages = from.getItemPages();
-  m.user_pages = from.getUserPages();
+  get_list(from.getAreas(), m.areas);
+}
+
+void put(const AreaReport& m, schema::AreaReport::Builder to) {
+  to.setPages(m.pages);
+  to.setUsed(m.used);
+  to.setHits(m.hits);
+  to.setMisses(m.misses);
+}
+void get(schema::AreaReport::Reader from, AreaReport& m) {
+  m.pages = from.getPages();
+  m.used = from.getUsed();
+  m.hits = from.getHits();
+  m.misses = from.getMisses();
 }
 
 void put(const PoolReport& m, schema::PoolReport::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setEpoch(m.epoch);
-  to.setItemPagesUsed(m.item_pages_used);
-  to.setUserPagesUsed(m.user_pages_used);
-  to.setItemPages(m.item_pages);
-  to.setUserPages(m.user_pages);
+  put_list(m.areas, to.initAreas(m.areas.size()));
 }
 void get(schema::PoolReport::Reader from, PoolReport& m) {
   m.incarnation = from.getIncarnation();
   m.epoch = from.getEpoch();
-  m.item_pages_used = from.getItemPagesUsed();
-  m.user_pages_used = from.getUserPagesUsed();
-  m.item_pages = from.getItemPages();
-  m.user_pages = from.getUserPages();
+  get_list(from.getAreas(), m.areas);
 }
 
 void put(const Heartbeat& m, schema::Heartbeat::Builder to) {

@@ -329,18 +329,28 @@ void get(schema::SegmentBlock::Reader from, SegmentBlock& m) {
   m.at = from.getAt();
 }
 
+void put(const Retention& m, schema::Retention::Builder to) {
+  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  to.setKeepHotter(m.keep_hotter);
+  to.setBelongs(m.belongs);
+  to.setCopyWorth(m.copy_worth);
+}
+void get(schema::Retention::Reader from, Retention& m) {
+  get_list(from.getEvictFirst(), m.evict_first);
+  m.keep_hotter = from.getKeepHotter();
+  m.belongs = from.getBelongs();
+  m.copy_worth = from.getCopyWorth();
+}
+
 void put(const Execute& m, schema::Execute::Builder to) {
   to.setId(m.id);
   to.setPriority(wire<schema::Priority>(m.priority));
   to.setBudgetUs(m.budget_us);
   put(m.plan, to.initPlan());
   put_list(m.blocks, to.initBlocks(m.blocks.size()));
-  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  put(m.retention, to.initRetention());
   to.setModelVersion(wire(m.model_version));
   to.setAlone(m.alone);
-  to.setKeepHotter(m.keep_hotter);
-  to.setBelongs(m.belongs);
-  to.setCopyWorth(m.copy_worth);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -348,12 +358,9 @@ void get(schema::Execute::Reader from, Execute& m) {
   m.budget_us = from.getBudgetUs();
   get(from.getPlan(), m.plan);
   get_list(from.getBlocks(), m.blocks);
-  get_list(from.getEvictFirst(), m.evict_first);
+  get(from.getRetention(), m.retention);
   get(from.getModelVersion(), m.model_version);
   m.alone = from.getAlone();
-  m.keep_hotter = from.getKeepHotter();
-  m.belongs = from.getBelongs();
-  m.copy_worth = from.getCopyWorth();
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {

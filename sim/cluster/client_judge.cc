@@ -116,7 +116,9 @@ void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
   const std::string fault = oracle_.find_fault(*request, reply, asked.edition, cluster_.world().edition());
-  if (!fault.empty()) report(1, asked, fault);
+  const bool struck = !fault.empty() && cluster_.struck().explain(reply);
+  tally_.struck += struck;
+  if (!fault.empty() && !struck) report(1, asked, fault);
   if (reply.profile_version < asked.profile_known)
     report(1, asked,
            "is answered from profile " + std::to_string(reply.profile_version) + ", stored before it was " +

@@ -5,7 +5,7 @@
 namespace troupe::sim {
 namespace {
 
-constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 8;
+constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 9;
 constexpr std::uint64_t page_bytes_per_token = 4'096;
 constexpr std::uint64_t disk_pages = 4'096;
 constexpr Duration loss_told_min{16'000},
@@ -196,10 +196,9 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.node = node.id;
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
-  c.pool.pages = scenario_.pages;
-  c.pool.page_tokens = scenario_.page_tokens;
-  c.pool.item_pages = static_cast<std::uint32_t>(scenario_.item_share * scenario_.pages);
-  c.pool.user_pages = scenario_.pages - c.pool.item_pages;
+  c.pool = pool_sizes(scenario_.pages, scenario_.page_tokens, split_pages(scenario_.pages, shares()));
+  c.scrub.interval = scenario_.scrub_interval;
+  c.check_reads = scenario_.check_reads;
   c.read_lease = scenario_.read_lease;
   c.heartbeat = scenario_.heartbeat;
   c.store = scenario_.store;
@@ -217,6 +216,8 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.family = &family();
   options.model_version = names_.model_version;
   options.load_time = {500'000};
+  options.verify_on_read = scenario_.verify_on_read;
+  options.struck = &struck_;
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
@@ -244,11 +245,15 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 1};
 }
 
+std::vector<double> Cluster::shares() const {
+  return area_shares([this](std::string_view) { return scenario_.item_share; });
+}
+
 ActorSpec Cluster::make_allocator(Node& node) {
   actors::AllocatorConfig c;
   c.node = node.id;
   c.pages = scenario_.pages;
-  c.item_share = scenario_.item_share;
+  c.shares = shares();
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 

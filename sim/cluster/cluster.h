@@ -66,6 +66,9 @@ class Cluster {
   std::map<NodeId, Node>& nodes() { return nodes_; }
   Node& node(NodeId id) { return nodes_.at(id); }
   std::set<std::uint64_t>& poisons() { return poisons_; }
+  const StruckAnswers& struck() const { return struck_; }
+  // A bit of a block in that node's memory has flipped: nobody but the inspector hears of it.
+  std::function<void(NodeId, std::uint64_t generation)> on_bit_flipped;
   Instant now() const { return host_.now(); }
 
   void start() { host_.start(); }
@@ -104,6 +107,7 @@ class Cluster {
   Duration batch_time(const placement::Pass& pass, std::uint64_t pulled_tokens) const;
   placement::UnitCosts unit_costs() const;
   placement::Pace pace() const;
+  std::vector<double> shares() const;
   std::uint64_t page_bytes() const;
 
   const Scenario scenario_;
@@ -116,6 +120,7 @@ class Cluster {
   SimCoordination coordination_;
   PageRegistry registry_;
   std::set<std::uint64_t> poisons_;
+  StruckAnswers struck_;
   std::vector<NodeId> routers_, cache_metas_, workers_;
   std::shared_ptr<const router::ItemPlaces> places_;
   std::map<NodeId, Node> nodes_;

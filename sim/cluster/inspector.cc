@@ -10,6 +10,7 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::size_t slow_samples_min = 60;
+constexpr std::size_t store_jobs_max = 6;  // loads and pulls: with as many the scrubber may wait
 // Promise 10: what a router may try again, whatever its configuration says.
 constexpr double retry_share_max = 0.1, retry_burst_max = 50;
 
@@ -21,6 +22,10 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
       violations_(violations),
       attempts_(cluster.scenario().heartbeat, violations) {
   clients_.judge_convictions_by(attempts_);
+  cluster_.on_bit_flipped = [this](NodeId node, std::uint64_t generation) {
+    flips_.push_back(
+        {node, cluster_.host().incarnation(node), generation, cluster_.host().local_time(node), {}});
+  };
   cluster_.host().set_send_trace([this](Instant now, Address from, Address to, const Message& message) {
     attempts_.on_send(now, from, to, message);
   });
@@ -39,6 +44,7 @@ Duration Inspector::quiet() const {
 void Inspector::look() {
   clients_.check_overdue();
   judge_retries();
+  judge_flips();
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
 }
 
@@ -58,6 +64,36 @@ void Inspector::judge_retries() {
                      " of them again, and counts " + std::to_string(node.router->attempts()) + " and " +
                      std::to_string(node.router->retries()));
   }
+}
+
+// ---- flipped bits ----
+
+// A round of the scrubber, and as much again for what was ahead of it; a node that is stopped, or whose jobs
+// all run, cannot look, and by its clock no time passes.
+void Inspector::judge_flips() {
+  const Duration bound{2 * cluster_.scenario().scrub_interval.us + 1'000'000};
+  std::erase_if(flips_, [&](Flip& flip) {
+    const Node& node = cluster_.node(flip.node);
+    const bool lives = node.kv_worker && cluster_.host().incarnation(flip.node) == flip.process;
+    if (!lives || is_found(flip.node, flip.generation)) return true;
+    const Instant now = cluster_.host().local_time(flip.node);
+    const bool can_look = !cluster_.host().paused(flip.node) && now - flip.last < Duration{1'000'000} &&
+                          node.kv_worker->loads_running() + node.kv_worker->pulls_running() < store_jobs_max;
+    if (can_look) flip.exposed.us += (now - flip.last).us;
+    flip.last = now;
+    if (flip.exposed <= bound) return false;
+    report(2, "a bit of block " + std::to_string(flip.generation) + " of node " + std::to_string(flip.node) +
+                  " has flipped, and was not found in " + std::to_string(flip.exposed.us) + " us");
+    return true;
+  });
+}
+
+// Nobody can use it any more, or it is whole again: a bit that flipped back.
+bool Inspector::is_found(NodeId id, std::uint64_t generation) const {
+  const Node& node = cluster_.node(id);
+  const auto block = node.kv_worker->pool().ready_after(generation - 1, 1);
+  return block.empty() || block[0]->generation != generation ||
+         node.pages->checksum(block[0]->pages) == block[0]->checksum;
 }
 
 // ---- authority ----

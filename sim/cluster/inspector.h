@@ -1,8 +1,9 @@
 #pragma once
 // Judges what no single answer shows: bounds and invariants of the actors while the run goes on (promises 2,
-// 10), that commands of those who led before have no effect (5), that plans are tried again as seldom
-// as promised (10), that a slow node is shed (11), and, when all is quiet at the end, that nothing is left
-// over and the index agrees with what the workers hold (3, 8).
+// 10), that a bit that flips in memory is found within the time that the configuration states (2), that
+// commands of those who led before have no effect (5), that plans are tried again as seldom as promised (10),
+// that a slow node is shed (11), and, when all is quiet at the end, that nothing is left over and the index
+// agrees with what the workers hold (3, 8).
 #include <map>
 #include <set>
 #include <string>
@@ -27,6 +28,8 @@ class Inspector {
  private:
   void watch_commands(Address to, const Message& message);
   void judge_retries();
+  void judge_flips();
+  bool is_found(NodeId node, std::uint64_t generation) const;
   void judge_rest();
   void judge_index();
   void judge_slow_node();
@@ -41,6 +44,14 @@ class Inspector {
     bool beat = false;          // from a LeaderBeat, one of them
   };
   std::map<std::pair<NodeId, Incarnation>, Authority> authorities_;  // that each KV-cache worker has heard of
+  struct Flip {                                                      // of a block in memory, not found yet
+    NodeId node = 0;
+    Incarnation process = 0;
+    std::uint64_t generation = 0;
+    Instant last;      // when it was looked at, by the node's clock
+    Duration exposed;  // for so long the node could have found it
+  };
+  std::vector<Flip> flips_;
 };
 
 }  // namespace troupe::sim

@@ -18,6 +18,7 @@ Tally& operator+=(Tally& sum, const Tally& one) {
   sum.unjudged += one.unjudged;
   sum.kills += one.kills;
   sum.swaps += one.swaps;
+  sum.struck += one.struck;
   return sum;
 }
 

@@ -36,7 +36,8 @@ bool Injector::flip_pages(const Change& change) {
   if (idle.empty()) return false;
   for (int i = 1 + static_cast<int>(change.fault.intensity * 10); i > 0; --i) {
     const PoolBlock* block = idle[random_.below(idle.size())];
-    node.pages->flip(block->pages[random_.below(block->pages.size())], random_.next());
+    node.pages->strike(block->pages[random_.below(block->pages.size())], random_.next());
+    if (cluster_.on_bit_flipped) cluster_.on_bit_flipped(change.fault.node, block->generation);
   }
   return true;
 }
@@ -48,9 +49,12 @@ bool Injector::squeeze(NodeId node) {
   const Scenario& s = cluster_.scenario();
   const double worst = strongest(FaultKind::memory_pressure, node);
   const auto items = static_cast<std::uint64_t>((worst > 0 ? worst : s.item_share) * s.pages);
-  const std::uint64_t users = worst > 0 ? (s.pages - items) / 2 : s.pages - items;
+  std::vector<AreaSplit> areas;  // the first one gets this, the others share what is left, or a half of it
+  const std::uint64_t others =
+      (worst > 0 ? (s.pages - items) / 2 : s.pages - items) / (std::size(area_table) - 1);
+  for (std::size_t i = 0; i < std::size(area_table); ++i) areas.push_back({i == 0 ? items : others, 0});
   cluster_.host().post({node, Role::kv_worker}, {node, Role::allocator},
-                       SetSplit{cluster_.host().incarnation(node), ++split_epoch_, items, users});
+                       SetSplit{cluster_.host().incarnation(node), ++split_epoch_, areas});
   return true;
 }
 

@@ -135,8 +135,12 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     if (request.kv[i].grant == Grant::read && take_block(request, i, begun)) continue;
     const Segment& segment = request.plan.segments[i];
     gather_seen(request.plan, i, begun.values, seen);
+    begun.struck.resize(i + 1);
+    for (const std::uint32_t s : segment.sees)
+      if (begun.struck[s]) begun.struck[i] = true;
     begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
     if (request.kv[i].grant != Grant::write) continue;
+    if (begun.struck[i]) report(2, request, i, "is kept, and is computed from bits that have flipped");
     write_block(request, i, begun.values.back(), true);
     note(request, i, true, begun);
   }
@@ -154,13 +158,19 @@ std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32
 // The value of a cached block, unless its pages do not match their checksum.
 bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
-  const bool verify = options_.verify_on_read && !planted(Bug::skip_checksum);
+  const bool verify = (options_.verify_on_read || kv.check) && !planted(Bug::skip_checksum);
   if (verify && pages_.checksum(kv.pages) != kv.checksum) {
     begun.reply.corrupt.push_back(segment);
     return false;
   }
   const std::span<const Page> pages = note(request, segment, false, begun);
   check_origin(request, segment, pages);
+  begun.struck.resize(segment + 1);
+  if (verify) {
+    pages_.set_checked(kv.pages);
+  } else {
+    begun.struck[segment] = find_struck(request, segment, pages);
+  }
   prints_.clear();
   for (const Page& page : pages) prints_.push_back(page.print);
   begun.values.push_back(
@@ -173,6 +183,18 @@ Provenance ComputePort::origin(const BatchRequest& request, std::uint32_t segmen
   return {block.name ? block_mark(*block.name) : 0,
           tenant_mark(request.plan.segments[segment].kind, block.owner),
           model_mark(model_of(request))};
+}
+
+bool ComputePort::find_struck(const BatchRequest& request, std::uint32_t segment,
+                              std::span<const Page> pages) {
+  bool struck = false;
+  for (const Page& page : pages) {
+    struck = struck || page.struck;
+    if (!page.struck || !page.fresh) continue;
+    report(2, request, segment, "is used, and was not compared with its checksum since it was computed");
+    break;
+  }
+  return struck;
 }
 
 void ComputePort::check_origin(const BatchRequest& request, std::uint32_t segment,
@@ -234,9 +256,11 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
     begun.reply.checksums[reading.segment] = pages_.checksum(request.kv[reading.segment].pages);
   }
   begun.reply.readouts.reserve(request.plan.readouts.size());
-  for (const Readout& readout : request.plan.readouts)
+  for (const Readout& readout : request.plan.readouts) {
     begun.reply.readouts.push_back(
         options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
+    if (begun.struck[readout.segment] && options_.struck) options_.struck->note(begun.reply.readouts.back());
+  }
   if (!faults_.nan) return;
   for (ScoreRow& row : begun.reply.readouts)
     if (!row.scores.empty()) row.scores[row.scores.size() / 2] = std::numeric_limits<double>::quiet_NaN();

@@ -4,7 +4,9 @@
 // pages at the start and all of them at the end; pages that changed between are pages that were given to
 // somebody else under a reader or a writer, which is reported (promise 3). Pages of another block, tenant or
 // model than the plan's are reported as well (promises 2, 14, 4), and pages that were pulled too late (3),
-// since the answer alone may look right.
+// since the answer alone may look right. So is what was computed here and is used before anybody compared it
+// with its checksum though a bit of it has flipped, and a block that is computed from such a page (2);
+// answers from pages whose bits flipped later are only noted.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +20,7 @@
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"
 #include "sim/world/pages.h"
+#include "sim/world/struck_answers.h"
 
 namespace troupe::sim {
 
@@ -40,7 +43,8 @@ struct ComputeOptions {
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
-  std::function<Instant()> now;  // virtual time
+  std::function<Instant()> now;     // virtual time
+  StruckAnswers* struck = nullptr;  // where they are noted
   // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
 };
@@ -77,6 +81,7 @@ class ComputePort final : public SimPort {
     std::vector<SegmentValue> values;  // per segment
     std::vector<Reading> readings;
     std::vector<Page> pages;
+    std::vector<bool> struck;  // per segment: what it is computed or taken from
   };
   struct Running {
     std::vector<Begun> requests;
@@ -91,6 +96,7 @@ class ComputePort final : public SimPort {
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
   bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
+  bool find_struck(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   void check_origin(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   Provenance origin(const BatchRequest& request, std::uint32_t segment) const;
   void write_block(const BatchRequest& request, std::uint32_t segment, const SegmentValue& value, bool half);

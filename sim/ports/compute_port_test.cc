@@ -126,6 +126,22 @@ TEST_CASE("a corrupt block is computed instead, and if nobody looks it spoils th
   }
 }
 
+TEST_CASE("what nobody may use although its bits flipped is reported: unchecked, or to be computed from") {
+  Device device(false);
+  BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+  device.pages.strike(5, 70);
+  device.run(reuse);
+  CHECK(promises(device.violations) == std::vector<int>{2});  // never checked since it was computed
+  device.pages.strike(5, 70);
+  reuse.kv[0].check = true;
+  CHECK(device.run(reuse).corrupt.empty());
+  device.pages.strike(5, 70);
+  CHECK(device.run(reuse).corrupt == std::vector<std::uint32_t>{0});
+  reuse.kv[0].check = false;
+  device.run(reuse);
+  CHECK(device.violations.count() == 1);  // allowed, for a time
+}
+
 TEST_CASE("pages of another tenant, model or block, and such that came late, are reported") {
   Device device;
   const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];

@@ -49,6 +49,10 @@ std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint3
     begin_load(*load, running);
     return time_of(now, *load);
   }
+  if (const auto* check = std::get_if<CheckBlocks>(&job)) {
+    for (const CheckBlocks::One& one : check->blocks) watch(one.pages, running);
+    return time_of(*check);
+  }
   if (const auto* save = std::get_if<SaveBlock>(&job)) {
     if (dies_in(*save)) return std::nullopt;
     watch(save->pages, running);
@@ -140,13 +144,16 @@ JobResult StorePort::run(const Job& job, std::uint32_t lane) {
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
   last_end_ = options_.now();
   if (const auto* wanted = std::get_if<PullBlocks>(&job)) return pull(*wanted, running.mapped());
-  check_watched(running.mapped(), std::holds_alternative<SaveBlock>(job) ? "saved" : "loaded");
+  check_watched(running.mapped(), std::holds_alternative<SaveBlock>(job)     ? "saved"
+                                  : std::holds_alternative<CheckBlocks>(job) ? "checked"
+                                                                             : "loaded");
+  if (const auto* wanted = std::get_if<CheckBlocks>(&job)) return check(*wanted);
   if (std::holds_alternative<ListStored>(job)) return list();
   if (const auto* wanted = std::get_if<SaveBlock>(&job)) return save(*wanted);
   if (const auto* wanted = std::get_if<LoadBlocks>(&job)) return load(*wanted);
   if (const auto* wanted = std::get_if<EraseBlocks>(&job)) return erase(*wanted);
   return Refusal{500, "wrong_port", "this job is for another port", "simulated store",
-                 "ListStored, SaveBlock, LoadBlocks, EraseBlocks or PullBlocks"};
+                 "CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks or PullBlocks"};
 }
 
 void StorePort::check_watched(const Running& running, std::string_view what) {
@@ -221,6 +228,21 @@ JobResult StorePort::erase(const EraseBlocks& erase) {
 void StorePort::quarantine(const BlockName& name) {
   ++quarantined_;
   disk_.erase(name);
+}
+
+// ---- memory ----
+
+Duration StorePort::time_of(const CheckBlocks& check) const {
+  std::uint64_t pages = 0;
+  for (const CheckBlocks::One& one : check.blocks) pages += one.pages.size();
+  return times(static_cast<double>(pages * options_.page_bytes), 1 / options_.memory_bytes_per_us);
+}
+
+JobResult StorePort::check(const CheckBlocks& check) {
+  Checked checked{{}, time_of(check).us};
+  for (const CheckBlocks::One& one : check.blocks)
+    checked.ok.push_back(pages_.checksum(one.pages) == one.checksum);
+  return checked;
 }
 
 // ---- other nodes' pages ----

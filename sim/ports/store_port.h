@@ -1,9 +1,9 @@
 #pragma once
-// The simulated physical things of a KV-cache worker: the node's disk, and one-sided reads of other nodes'
-// pages. Reads of another node take half of the pages when the job begins and the rest when it ends, without
-// a word from the owner: pages that the owner has given to somebody else meanwhile show as a checksum that
-// does not match, and if the lease was still running, as a broken promise 3. The same for pages of this
-// process that change while they are saved to disk or loaded into.
+// The simulated physical things of a KV-cache worker: the node's disk, its own pages' bytes, and one-sided
+// reads of other nodes' pages. Reads of another node take half of the pages when the job begins and the rest
+// when it ends, without a word from the owner: pages that the owner has given to somebody else meanwhile show
+// as a checksum that does not match, and if the lease was still running, as a broken promise 3. The same for
+// pages of this process that change while they are saved to disk or loaded into.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +31,7 @@ struct StoreOptions {
   bool pulls_take_time = true;        // beside the link's latency
   Duration disk_latency{100};
   double disk_bytes_per_us = 2'000;
+  double memory_bytes_per_us = 10'000;  // read and summed up
   Duration unreachable{
       1'000'000};  // until a pull from a node that does not answer is given up, budget permitting
   std::function<Instant()> now;        // virtual time
@@ -85,6 +86,8 @@ class StorePort final : public SimPort {
   JobResult load(const LoadBlocks& load);
   bool load_one(const LoadBlocks::One& one);
   JobResult erase(const EraseBlocks& erase);
+  JobResult check(const CheckBlocks& check);
+  Duration time_of(const CheckBlocks& check) const;
   JobResult pull(const PullBlocks& pull, const Running& running);
   bool pull_one(const PullBlocks::One& one, const Running& running, std::size_t index, const Pages& remote);
   void quarantine(const BlockName& name);

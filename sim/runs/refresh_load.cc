@@ -170,7 +170,7 @@ class RefreshLoad {
           received && to.role == Role::kv_worker && received->from.role == Role::inference_worker
               ? std::get_if<AcquireBlocks>(&received->message)
               : nullptr;
-      if (!ask || ask->belongs || !ask->may_evict || !knows_blocks()) return;
+      if (!ask || ask->retention.belongs || !ask->may_evict || !knows_blocks()) return;
       for (const BlockWant& want : ask->wants) {
         if (std::ranges::find(blocks_, want.name) == blocks_.end()) continue;
         ++result_.wanted;

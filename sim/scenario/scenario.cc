@@ -96,6 +96,13 @@ void draw_load(SimRandom& random, Scenario& s) {
 }
 
 // From a stream of its own, so that what else a seed draws stays what it was.
+void draw_checks(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0xc4ec);
+  s.verify_on_read = chance(random, 0.2);
+  s.check_reads = chance(random, 0.5) ? 0 : real(random, 0.0, 0.1);
+  s.scrub_interval = {draw_knob(random, "pool.scrub_interval", 1'000'000, 8'000'000)};
+}
+
 void draw_placement(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x91ace);
   constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
@@ -272,6 +279,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
   draw_placement(seed, s);
+  draw_checks(seed, s);
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);

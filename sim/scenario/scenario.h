@@ -51,6 +51,9 @@ struct Scenario {
   router::Policy policy = router::policy("bat");
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
+  bool verify_on_read = false;
+  double check_reads = 0.01;
+  Duration scrub_interval{5'000'000};
   ItemPlacement placement = ItemPlacement::any;
   router::RefreshConfig refresh{.hot_share = 0};  // of the placement, while serving
   std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all

@@ -45,12 +45,18 @@ bool Pages::hold(std::span<const std::uint32_t> ids, std::size_t tokens) const {
 
 void Pages::write(std::uint32_t id, const Fingerprint& print, const Provenance& from) {
   copy(id, Page{print, from});
+  pages_[id].fresh = 1;
 }
 
 void Pages::copy(std::uint32_t id, const Page& content, bool late) {
   pages_[id] = content;
   pages_[id].writing = ++writings_;
   pages_[id].late = late;
+  pages_[id].fresh = pages_[id].struck = 0;
+}
+
+void Pages::set_checked(std::span<const std::uint32_t> ids) {
+  for (const std::uint32_t id : ids) pages_[id].fresh = 0;
 }
 
 std::uint64_t Pages::checksum(std::span<const std::uint32_t> ids) const {
@@ -73,6 +79,11 @@ bool Pages::rewritten(std::span<const std::uint32_t> ids, std::span<const Page> 
 }
 
 void Pages::flip(std::uint32_t id, std::uint64_t bit) { sim::flip(pages_[id], bit); }
+
+void Pages::strike(std::uint32_t id, std::uint64_t bit) {
+  flip(id, bit);
+  pages_[id].struck = 1;
+}
 
 void Pages::tear(std::uint32_t id, std::uint32_t other) {
   pages_[id].print.of_layer[layers - 1] = pages_[other].print.of_layer[layers - 1];

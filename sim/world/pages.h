@@ -27,8 +27,10 @@ std::uint32_t model_mark(std::string_view model_version);
 struct Page {
   Fingerprint print;
   Provenance from;
-  std::uint32_t writing : 31 = 0;  // which write of its arena made it: another one even for equal content
+  std::uint32_t writing : 29 = 0;  // which write of its arena made it: another one even for equal content
   std::uint32_t late : 1 = 0;      // it was pulled after the lease had ended
+  std::uint32_t fresh : 1 = 0;     // computed here, and not compared with its checksum since
+  std::uint32_t struck : 1 = 0;    // bits of it flipped where it lies
   bool operator==(const Page&) const = default;
 };
 static_assert(sizeof(Page) == 32);
@@ -45,6 +47,7 @@ class Pages {
 
   void write(std::uint32_t id, const Fingerprint& print, const Provenance& from);
   void copy(std::uint32_t id, const Page& content, bool late = false);  // keeps its provenance
+  void set_checked(std::span<const std::uint32_t> ids);
 
   // As the real arena's: over all bytes in order, whatever they are.
   std::uint64_t checksum(std::span<const std::uint32_t> ids) const;
@@ -56,6 +59,7 @@ class Pages {
 
   // Faults. `bit` is taken modulo the bits of a page's content.
   void flip(std::uint32_t id, std::uint64_t bit);
+  void strike(std::uint32_t id, std::uint64_t bit);  // the same, and remembered until it is written again
   // Half of the page's content is from another page.
   void tear(std::uint32_t id, std::uint32_t other);
 

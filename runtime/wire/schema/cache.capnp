@@ -68,13 +68,13 @@ struct AcquireBlocks {
   id @0 :UInt64;
   budgetUs @1 :Int64;                             # how long to wait for a block that another request is computing
   wants @2 :List(BlockWant);
-  evictFirst @3 :List(BlockName);
+  obsoleteEvictFirst @3 :List(BlockName);
   mayEvict @4 :Bool = true;                       # false: only free room is taken
   readOnly @5 :Bool;                              # nothing is reserved, nothing waited for
-  keepHotter @6 :Bool;                            # both areas are one; items are kept only if wanted more often lately
-                                                  # than what must go
-  belongs @7 :Bool;                               # pulled blocks, too, displace others and stay
-  copyWorth @8 :Float64;                          # with keepHotter: of 0 to 1, pulling a block again over computing it
+  obsoleteKeepHotter @6 :Bool;
+  obsoleteBelongs @7 :Bool;
+  obsoleteCopyWorth @8 :Float64;
+  retention @9 :Serving.Retention;
 }
 
 enum Grant {
@@ -88,6 +88,7 @@ struct BlockGrant {
   generation @1 :UInt64;
   checksum @2 :UInt64;                            # of the bytes, for read
   pages @3 :List(UInt32);                         # page ids in the worker's own pool
+  check @4 :Bool;                                 # for read: compare the bytes with the checksum, and say how it went
 }
 
 struct BlocksAcquired {
@@ -100,7 +101,7 @@ struct BlocksAcquired {
 }
 
 enum Outcome {
-  done @0;                                        # of a read
+  done @0;                                        # of a read: the bytes were checked, if that was asked for
   written @1;                                     # of a write
   abandoned @2;                                   # of a write
   corrupt @3;                                     # of a read: the bytes failed their checksum
@@ -133,16 +134,23 @@ struct BlockVersion {
   generation @1 :UInt64;
 }
 
+struct AreaRoom {
+  freeTokens @0 :UInt64;
+  totalTokens @1 :UInt64;
+}
+
 struct CacheChanges {
   # KV-cache worker → every cache-meta, at every change and on a timer. No answer.
   incarnation @0 :UInt64;
   sequence @1 :UInt64;                            # counts these messages from 1 within the incarnation
   added @2 :List(BlockEntry);                     # in order of generation; applied before `removed`
   removed @3 :List(BlockVersion);
-  userFreeTokens @4 :UInt64;                      # room of the user area
-  userTotalTokens @5 :UInt64;
-  itemFreeTokens @6 :UInt64;                      # room of the item area
-  itemTotalTokens @7 :UInt64;
+  obsoleteUserFreeTokens @4 :UInt64;
+  obsoleteUserTotalTokens @5 :UInt64;
+  obsoleteItemFreeTokens @6 :UInt64;
+  obsoleteItemTotalTokens @7 :UInt64;
+  areas @8 :List(AreaRoom);                       # in order of the pool's areas
+  refused @9 :List(BlockName);                    # users' blocks that requests wanted to keep, and found no room for
 }
 
 struct InventoryRequest {

@@ -33,22 +33,36 @@ enum Role {
   allocator @5;
 }
 
+struct AreaSplit {
+  pages @0 :UInt64;
+  least @1 :UInt64;                               # what it keeps whatever other areas would borrow of it
+}
+
 struct SetSplit {
   # allocator agent → KV-cache worker. Answered by PoolReport.
   incarnation @0 :UInt64;                         # of the worker that is meant
   epoch @1 :UInt64;
-  itemPages @2 :UInt64;
-  userPages @3 :UInt64;
+  obsoleteItemPages @2 :UInt64;
+  obsoleteUserPages @3 :UInt64;
+  areas @4 :List(AreaSplit);                      # in order of the pool's areas
+}
+
+struct AreaReport {
+  pages @0 :UInt64;                               # of the split, with what was borrowed since, without what was lent
+  used @1 :UInt64;
+  hits @2 :UInt64;                                # blocks that requests wanted since the start, and that were there
+  misses @3 :UInt64;
 }
 
 struct PoolReport {
   # KV-cache worker → allocator agent.
   incarnation @0 :UInt64;
   epoch @1 :UInt64;                               # of the split that is in force
-  itemPagesUsed @2 :UInt64;
-  userPagesUsed @3 :UInt64;
-  itemPages @4 :UInt64;
-  userPages @5 :UInt64;
+  obsoleteItemPagesUsed @2 :UInt64;
+  obsoleteUserPagesUsed @3 :UInt64;
+  obsoleteItemPages @4 :UInt64;
+  obsoleteUserPages @5 :UInt64;
+  areas @6 :List(AreaReport);                     # in order of the pool's areas
 }
 
 struct Heartbeat {

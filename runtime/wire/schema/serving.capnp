@@ -240,6 +240,15 @@ struct ObsoletePlannedReadout {
   rows @2 :List(Int32);                           # vocabulary rows whose logits are read
 }
 
+struct Retention {
+  # What may make room for a request's blocks, and what they are worth once they are there.
+  evictFirst @0 :List(BlockName);                 # coldest user blocks, if room must be made
+  keepHotter @1 :Bool;                            # all areas are one; items are kept only if wanted more often lately
+                                                  # than what must go
+  belongs @2 :Bool;                               # pulled blocks, too, displace others and stay
+  copyWorth @3 :Float64;                          # with keepHotter: of 0 to 1, pulling a block again over computing it
+}
+
 struct Execute {
   # router → inference worker. Answered by Executed or Refused.
   id @0 :UInt64;
@@ -247,14 +256,15 @@ struct Execute {
   budgetUs @2 :Int64;                             # time left, counted from receipt
   obsoleteSegments @3 :List(ObsoletePlannedSegment);
   obsoleteReadouts @4 :List(ObsoletePlannedReadout);
-  evictFirst @5 :List(BlockName);                 # coldest user blocks, if room must be made
+  obsoleteEvictFirst @5 :List(BlockName);
   modelVersion @6 :Text;                          # that the request is pinned to
   alone @7 :Bool;                                 # in a batch of its own
-  keepHotter @8 :Bool;                            # as of AcquireBlocks
-  belongs @9 :Bool;                               # as of AcquireBlocks
-  copyWorth @10 :Float64;                         # as of AcquireBlocks
+  obsoleteKeepHotter @8 :Bool;
+  obsoleteBelongs @9 :Bool;
+  obsoleteCopyWorth @10 :Float64;
   plan @11 :Plan;
   blocks @12 :List(SegmentBlock);                 # one for each of the plan's segments
+  retention @13 :Retention;
 }
 
 struct Executed {

@@ -1,0 +1,67 @@
+#include "actors/kv_worker/pulls.h"
+
+#include <algorithm>
+#include <string>
+
+namespace troupe::actors {
+
+bool Pulls::may_ask(Instant now, NodeId node, std::size_t more) const {
+  const auto rest = rests_until_.find(node);
+  if (rest != rests_until_.end() && now < rest->second) return false;
+  return pulls_.size() + more <= bounds_.pulls_max;
+}
+
+Pull* Pulls::find(Serial serial) {
+  const auto at = pulls_.find(serial);
+  return at == pulls_.end() ? nullptr : &at->second;
+}
+
+Pull Pulls::take(Serial serial) { return std::move(pulls_.extract(serial).mapped()); }
+
+void Pulls::rest(Instant now, NodeId node) {
+  std::erase_if(rests_until_, [&](const auto& entry) { return entry.second <= now; });
+  rests_until_[node] = now + bounds_.rest;
+  if (rests_until_.size() > bounds_.pulls_max)
+    rests_until_.erase(std::min_element(rests_until_.begin(), rests_until_.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; }));
+}
+
+std::optional<Pulls::Serial> Pulls::next_to_run(Serial after) const {
+  if (running() >= bounds_.running_max) return std::nullopt;
+  for (auto at = pulls_.upper_bound(after); at != pulls_.end(); ++at) {
+    const Pull& pull = at->second;
+    if (pull.stage == Pull::Stage::granted && count_running(pull.node) < bounds_.of_owner_max)
+      return at->first;
+  }
+  return std::nullopt;
+}
+
+std::vector<Pulls::Serial> Pulls::not_running(NodeId node) const {
+  std::vector<Serial> found;
+  for (const auto& [serial, pull] : pulls_)
+    if (pull.node == node && pull.stage != Pull::Stage::running) found.push_back(serial);
+  return found;
+}
+
+std::size_t Pulls::count_running(std::optional<NodeId> owner) const {
+  return static_cast<std::size_t>(std::count_if(pulls_.begin(), pulls_.end(), [&](const auto& entry) {
+    const Pull& pull = entry.second;
+    return pull.stage == Pull::Stage::running && (!owner || pull.node == *owner);
+  }));
+}
+
+std::string Pulls::check_bounds() const {
+  const auto fault = [](const char* what, std::size_t is, std::size_t max) {
+    return is <= max ? "" : std::string(what) + ": " + std::to_string(is) + " of " + std::to_string(max);
+  };
+  std::size_t of_one_owner = 0;
+  for (const auto& [serial, pull] : pulls_) of_one_owner = std::max(of_one_owner, count_running(pull.node));
+  for (const std::string& found : {fault("pulls", pulls_.size(), bounds_.pulls_max),
+                                   fault("pulls running", running(), bounds_.running_max),
+                                   fault("pulls running from one node", of_one_owner, bounds_.of_owner_max),
+                                   fault("owners that rest", rests_until_.size(), bounds_.pulls_max)})
+    if (!found.empty()) return found;
+  return "";
+}
+
+}  // namespace troupe::actors

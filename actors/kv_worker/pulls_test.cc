@@ -1,0 +1,58 @@
+#include "actors/kv_worker/pulls.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::actors {
+namespace {
+
+using Stage = Pull::Stage;
+
+// Three jobs at once, two of one owner; four pulls; a node rests for 10 us.
+struct Bench {
+  Pulls pulls{{3, 2, 4, {10}}};
+  void ask(Pulls::Serial serial, NodeId node, Stage stage = Stage::granted) {
+    pulls.ask(serial, {.node = node, .stage = stage});
+  }
+  std::vector<Pulls::Serial> run() {  // all that may
+    std::vector<Pulls::Serial> started;
+    for (auto next = pulls.next_to_run(0); next; next = pulls.next_to_run(*next)) {
+      pulls.find(*next)->stage = Stage::running;
+      started.push_back(*next);
+    }
+    CHECK(pulls.check_bounds() == "");
+    return started;
+  }
+};
+
+TEST_CASE("granted pulls run in order of their questions, few at a time and fewer of one owner") {
+  Bench b;
+  b.ask(1, 7, Stage::asked), b.ask(2, 7), b.ask(3, 7), b.ask(4, 7), b.ask(5, 8), b.ask(6, 9);
+  CHECK(b.pulls.check_bounds() == "pulls: 6 of 4");
+  b.pulls.take(6), b.pulls.take(1);
+  CHECK(b.run() == std::vector<Pulls::Serial>{2, 3, 5});
+  CHECK(b.pulls.running() == 3);
+  CHECK(b.run().empty());
+  CHECK(b.pulls.take(2).node == 7);
+  CHECK(b.run() == std::vector<Pulls::Serial>{4});
+  CHECK(b.pulls.find(2) == nullptr);
+}
+
+TEST_CASE("what does not run yet can be given up with its node") {
+  Bench b;
+  b.ask(1, 7, Stage::asked), b.ask(2, 7, Stage::running), b.ask(3, 7), b.ask(4, 8);
+  CHECK(b.pulls.not_running(7) == std::vector<Pulls::Serial>{1, 3});
+}
+
+TEST_CASE("a node rests for a time, and of too many the one that is nearest to its end does not") {
+  Bench b;
+  CHECK(b.pulls.may_ask({0}, 7, 4));
+  CHECK_FALSE(b.pulls.may_ask({0}, 7, 5));
+  for (NodeId node = 1; node <= 5; ++node) b.pulls.rest({node}, node);
+  CHECK(b.pulls.check_bounds() == "");
+  CHECK(b.pulls.may_ask({5}, 1, 1));
+  CHECK_FALSE(b.pulls.may_ask({11}, 2, 1));
+  CHECK(b.pulls.may_ask({12}, 2, 1));
+}
+
+}  // namespace
+}  // namespace troupe::actors

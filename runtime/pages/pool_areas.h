@@ -1,0 +1,69 @@
+#pragma once
+// Which areas a node's page pool has, and the blocks of which kinds live in each. The table below is the one
+// place: another area is another line (and, if its share of the pages is to be configured, a knob of that
+// name). Lists of areas in messages and configurations are in its order.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/actor/messages.h"
+#include "runtime/actor/metrics.h"
+
+namespace troupe {
+
+using KindSet = std::uint32_t;
+constexpr KindSet kinds(auto... kinds) { return (0U | ... | (1U << static_cast<unsigned>(kinds))); }
+
+// One line per area: its name, the kinds of its blocks, the knob with its share of the pages at start ("": it
+// gets what the others leave), the gauges of its size and of what is used of it, the counter of its
+// evictions.
+#define TROUPE_FOR_EACH_AREA(X)                                                                        \
+  X(item,                                                                                              \
+    kinds(SegmentKind::system, SegmentKind::item, SegmentKind::instruction, SegmentKind::discriminant, \
+          SegmentKind::beam),                                                                          \
+    "pool.item_share", Metric::item_pages, Metric::item_pages_used, Metric::blocks_evicted_item)       \
+  X(user, kinds(SegmentKind::user), "", Metric::user_pages, Metric::user_pages_used,                   \
+    Metric::blocks_evicted_user)
+
+enum class PoolArea : std::uint8_t {
+#define TROUPE_X(name, ...) name,
+  TROUPE_FOR_EACH_AREA(TROUPE_X)
+#undef TROUPE_X
+};
+
+struct AreaRow {
+  std::string_view name;
+  KindSet kinds;
+  std::string_view share_knob;
+  Metric pages, pages_used, evicted;
+};
+inline constexpr AreaRow area_table[] = {
+#define TROUPE_X(name, ...) {#name, __VA_ARGS__},
+    TROUPE_FOR_EACH_AREA(TROUPE_X)
+#undef TROUPE_X
+};
+
+constexpr std::size_t index_of(PoolArea area) { return static_cast<std::size_t>(area); }
+constexpr PoolArea area_of(SegmentKind kind) {
+  std::size_t i = 0;
+  while (i + 1 < std::size(area_table) && !(area_table[i].kinds & kinds(kind))) ++i;
+  return static_cast<PoolArea>(i);
+}
+
+// Of all pages, for each area; the one that gets what the others leave has this one.
+inline constexpr double rest_of_pages = -1;
+// The shares of the table's areas, where `share_of` knows what each knob says.
+template <class ShareOf>
+std::vector<double> area_shares(const ShareOf& share_of) {
+  std::vector<double> shares;
+  for (const AreaRow& row : area_table)
+    shares.push_back(row.share_knob.empty() ? rest_of_pages : share_of(row.share_knob));
+  return shares;
+}
+// Those before are sized first (BAT §5.1); together they are all pages, if one gets the rest.
+std::vector<std::uint32_t> split_pages(std::uint32_t pages, std::span<const double> shares);
+
+}  // namespace troupe

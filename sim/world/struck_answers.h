@@ -1,0 +1,25 @@
+#pragma once
+// What was computed from pages whose bits had flipped where they lay, and that nobody had found yet: promise
+// 2 allows it for as long as the scrubber needs. A logit of the toy model depends on every bit that it was
+// computed from, so a wrong answer whose scores are all among these is wrong for that reason and no other.
+#include <cstdint>
+#include <set>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe::sim {
+
+class StruckAnswers {
+ public:
+  void note(const ScoreRow& row) { scores_.insert(row.scores.begin(), row.scores.end()); }
+  bool explain(const RankReply& reply) const {
+    for (const RankedItem& item : reply.items)
+      if (!scores_.contains(item.score)) return false;
+    return !reply.items.empty();
+  }
+
+ private:
+  std::set<double> scores_;
+};
+
+}  // namespace troupe::sim
