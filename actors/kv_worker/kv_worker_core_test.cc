@@ -302,6 +302,22 @@ TEST_CASE("forgetting an owner removes its blocks, and hands one in the making t
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
+TEST_CASE("a late word that an owner changed leaves the block of the new content, made or in the making") {
+  Bench b;
+  BlockWant old_content = item(1), made = item(2), in_the_making = item(3);
+  made.owner = in_the_making.owner = old_content.owner;
+  b.write(0, old_content);
+  b.write(1, made);
+  b.forget(2, Forget{SegmentKind::item, old_content.owner, 1, name(2)});
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+  CHECK(b.core.pool().find(name(2)) != nullptr);
+  const auto writing = b.acquire(3, {in_the_making});
+  b.forget(4, Forget{SegmentKind::item, old_content.owner, 1, name(3)});
+  b.release(5, b.last, 3, writing[0], Outcome::written);
+  CHECK(b.core.pool().find(name(2)) == nullptr);
+  CHECK(b.core.pool().find(name(3)) != nullptr);
+}
+
 TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks displaces another") {
   Bench b;
   BlockWant old_content = user(1), new_content = user(2);

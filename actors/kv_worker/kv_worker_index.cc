@@ -51,14 +51,16 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
   }
   leader_token_ = std::max(leader_token_, forget.token);
   if (!leader_heard_ && !planted(Bug::ignore_fencing_token)) return;
+  const auto stays = [&](const BlockName& name) { return forget.present && same_block(name, *forget.present); };
   for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
     const PoolBlock* block = find(name);
-    if (!block) continue;  // evicted for the heir of one before it
+    if (!block || stays(name)) continue;  // evicted for the heir of one before it, or made already
     const std::uint64_t generation = block->generation;
     pool_.remove(name);
     not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now
   }
-  const std::vector<BlockName> stored = stored_.names_of(forget.kind, forget.owner);
+  std::vector<BlockName> stored = stored_.names_of(forget.kind, forget.owner);
+  std::erase_if(stored, stays);
   if (!stored.empty()) erase_stored(stored, effects);
 }
 

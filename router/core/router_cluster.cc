@@ -173,6 +173,7 @@ StatusReply RouterCore::status(RequestId id) const {
   if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
   field("precompute", std::string(precompute_.state()));
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
+  field("items_waiting", std::to_string(precompute_.items_waiting()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));
   field("items_hot", std::to_string(precompute_.items_hot()));
   return reply;

@@ -32,7 +32,7 @@ void RouterCore::on_written(Turn turn, Serial serial, const JobResult& result) {
 }
 
 // Blocks of the old content are never asked for again, since they have another name; telling the cache frees
-// their pages. A new item is computed ahead like the rest of the catalog.
+// their pages. A new item is computed ahead like the rest of the catalog, maybe before a cache hears of this.
 void RouterCore::spread_news(Turn turn, const Write& write) {
   Forget forget;
   if (const auto* put = std::get_if<PutUser>(&write.what)) {
@@ -40,9 +40,9 @@ void RouterCore::spread_news(Turn turn, const Write& write) {
   } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
     forget = {SegmentKind::user, user_key(remove->tenant, remove->user)};
   } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
-    forget = {SegmentKind::item, item->item};
-    precompute_.add(turn, {item->item, item->title, item->tokens, item->identifier,
-                           names_of(versions().model_version).item(item->tokens)});
+    const BlockName name = names_of(versions().model_version).item(item->tokens);
+    forget = {SegmentKind::item, item->item, 0, name};
+    precompute_.add(turn, {item->item, item->title, item->tokens, item->identifier, name});
   } else if (const auto* gone = std::get_if<DeleteItem>(&write.what)) {
     forget = {SegmentKind::item, gone->item};
     precompute_.drop(gone->item);

@@ -359,6 +359,7 @@ struct Forget {
   SegmentKind kind = SegmentKind::user;
   std::string owner;
   std::uint64_t token = 0;               // the leader's; 0 from a router
+  std::optional<BlockName> present;      // of the new content, where it is known: that one stays
   bool operator==(const Forget&) const = default;
 };
 

@@ -220,11 +220,13 @@ void put(const Forget& m, schema::Forget::Builder to) {
   to.setKind(wire<schema::SegmentKind>(m.kind));
   to.setOwner(wire(m.owner));
   to.setToken(m.token);
+  if (m.present) to.setPresent(wire(m.present));
 }
 void get(schema::Forget::Reader from, Forget& m) {
   get(from.getKind(), m.kind);
   get(from.getOwner(), m.owner);
   m.token = from.getToken();
+  get(from.getPresent(), m.present);
 }
 
 }  // namespace troupe::codec

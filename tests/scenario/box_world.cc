@@ -135,10 +135,12 @@ RankReply RunningBox::rank(RequestId id, const std::string& user, const std::vec
 void RunningBox::wait_until_precomputed() {
   for (int round = 0; round < 100'000; ++round) {
     const Message message = ask(StatusRequest{++status_id_});
-    for (const StatusField& field : std::get<StatusReply>(message).fields)
-      if (field.name == "precompute" &&
-          (field.value == "done" || field.value == "full" || field.value == "off"))
-        return;
+    bool ended = false, none_waits = false;
+    for (const StatusField& field : std::get<StatusReply>(message).fields) {
+      ended = ended || (field.name == "precompute" && field.value != "running" && field.value != "waiting");
+      none_waits = none_waits || (field.name == "items_waiting" && field.value == "0");
+    }
+    if (ended && none_waits) return;
   }
   FAIL("the item blocks were not precomputed");
 }

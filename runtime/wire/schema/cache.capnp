@@ -173,4 +173,5 @@ struct Forget {
   kind @0 :Serving.SegmentKind = user;
   owner @1 :Text;
   token @2 :UInt64;                               # fencing token of the leader; 0 from a router
+  present @3 :Data;                               # name of the new content's block, which stays; empty: not known
 }
