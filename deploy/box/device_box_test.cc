@@ -216,7 +216,7 @@ TEST_CASE("requests at the same time share a device that is smaller than what th
 
 TEST_CASE("pages of the pool that were damaged are noticed on their way to the device, and computed") {
   if (!kernels::cuda::have_device()) return;
-  RunningBox device(with_pages(14));
+  RunningBox device(with(with_pages(14), "pool.verify_on_read", "true"));
   device.wait_until_precomputed();
   std::vector<RankReply> expected;
   for (int first : {0, 4, 8, 12}) expected.push_back(device.rank(2, first, "item"));

@@ -44,6 +44,7 @@ class RunningBox {
   // Returns when what the last answer has left to do is done: blocks are committed and the index knows of
   // them.
   void settle();
+  void flip_bit_of_each_page();  // of the pool, while no request is under way
   double metric(Metric metric) const { return metrics_.value(metric); }
 
  private:

@@ -214,6 +214,36 @@ TEST_SUITE("scenario") {
     CHECK(box.metric(Metric::blocks_hit_user) == 7);
   }
 
+  TEST_CASE(
+      "bits that flip in memory are found within a round of the scrubber, or at every use where that is "
+      "asked for") {
+    for (const World world : {World::caf, World::simulation}) {
+      for (const std::string setting : {"pool.scrub_interval=1s", "pool.verify_on_read=true"}) {
+        CAPTURE(setting);
+        const TestFolder folder;
+        RunningBox box(world, box_config(folder, {setting, "pool.store_item_blocks=false"}), true);
+        box.wait_until_precomputed();
+        const auto& row = demo_world().requests[0];
+        const RankReply before = box.rank(1, row.user, row.candidates, "item");
+        box.settle();
+        box.flip_bit_of_each_page();
+        const double blocks = box.metric(Metric::item_blocks_precomputed);
+        RequestId id = 100;  // time passes
+        for (int round = 0; setting.starts_with("pool.scrub") && round < 100'000; ++round) {
+          if (box.metric(Metric::blocks_corrupt) >= blocks) break;
+          if (world == World::simulation) box.run_for({10'000});
+          box.ask(StatusRequest{++id});
+        }
+        const RankReply after = box.rank(2, row.user, row.candidates, "item");
+        box.settle();
+        CHECK(box.metric(Metric::blocks_corrupt) > 0);
+        REQUIRE(after.items.size() == before.items.size());
+        for (std::size_t i = 0; i < after.items.size(); ++i)
+          CHECK(std::abs(after.items[i].score - before.items[i].score) < 1e-4);
+      }
+    }
+  }
+
   TEST_CASE("a pool too small for one request still answers, and keeps nothing") {
     const TestFolder folder;
     RunningBox box(World::caf, box_config(folder, {"pool.memory=1MiB", "pool.item_share=1"}), true);
