@@ -156,7 +156,7 @@ void RunningBox::settle() {
 
 void RunningBox::flip_bit_of_each_page() {
   PageArena& arena = *box_.arena();
-  for (std::uint32_t page = 0; page < arena.pages(); ++page) arena.page(page)[77] ^= std::byte{0x40};
+  for (std::uint32_t page = 0; page < arena.pages(); ++page) arena.page(page)[79] ^= std::byte{0x40};
 }
 
 }  // namespace troupe::scenario
