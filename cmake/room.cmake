@@ -37,6 +37,24 @@ function(troupe_precompile target)
   endif()
 endfunction()
 
+# troupe_unite(<target> <sources>...): a build from nothing parses headers and instantiates templates once for up to eight
+# files of a sub-room, which are compiled as one. With a compiler cache each stays a file of its own, so that a change
+# compiles what changed. Names in unnamed namespaces are therefore a sub-room's own, not a file's.
+function(troupe_unite target)
+  if(NOT TROUPE_PRECOMPILE)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder ${source} DIRECTORY)
+    file(RELATIVE_PATH folder ${CMAKE_CURRENT_SOURCE_DIR} ${folder})
+    string(MAKE_C_IDENTIFIER "${folder}" group)
+    math(EXPR count_${group} "0${count_${group}} + 1")
+    math(EXPR part "(${count_${group}} - 1) / 8")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${part})
+  endforeach()
+endfunction()
+
 # troupe_test_program(<name> <sources>... [PRECOMPILE <headers>...]): an executable of doctest cases. Tests run for
 # seconds and are compiled by everybody, so they are compiled faster than what they test.
 function(troupe_test_program name)
@@ -55,9 +73,9 @@ function(troupe_test_program name)
 endfunction()
 
 # troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
-#             [PRECOMPILE <headers>...]): library troupe_<name>.
+#             [PRECOMPILE <headers>...] [UNITE]): library troupe_<name>.
 function(troupe_room name)
-  cmake_parse_arguments(room "" "" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(room "UNITE" "" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   foreach(except IN LISTS room_EXCEPT)
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${except}(/|$)")
@@ -69,6 +87,9 @@ function(troupe_room name)
     add_library(troupe_${name} STATIC ${sources})
     target_compile_options(troupe_${name} PRIVATE ${room_OPTIONS})
     troupe_precompile(troupe_${name} ${room_PRECOMPILE})
+    if(room_UNITE)
+      troupe_unite(troupe_${name} ${sources})
+    endif()
     set(visibility PUBLIC)
   else()
     add_library(troupe_${name} INTERFACE)

@@ -27,7 +27,6 @@ using placement::TimedPass;
 constexpr std::uint32_t fresh_tokens[] = {8, 24, 64, 160, 512, 1536};
 constexpr std::uint32_t reused_tokens[] = {0, 128, 512, 1536, 3072};
 constexpr CalibrationPass ranking{100, 10, 1500, true};
-constexpr std::uint32_t score_rows = 2;  // of a pointwise ranker: yes and no
 constexpr std::uint32_t positions_least = 512;
 constexpr double pass_seconds_least = 0.05;  // short passes are repeated until they took so long together
 

@@ -29,7 +29,6 @@ constexpr std::array<EngineShape, 3> shapes{
 constexpr std::uint32_t vocabulary = 32768, positions = 8192;
 constexpr std::size_t history_tokens = 1500, suffix_tokens = 1000;
 constexpr std::size_t candidates = 100, candidate_tokens = 10;
-constexpr std::uint32_t score_rows = 2;  // of a pointwise ranker: yes and no
 
 double seconds_of(clockid_t clock) {
   timespec t;
@@ -53,9 +52,9 @@ std::uint64_t parameters(const kernels::DecoderConfig& config) {
   return sum;
 }
 
-class Tokens {
+class DrawnTokens {
  public:
-  Tokens(std::uint32_t below, std::uint64_t seed) : below_(below), state_(seed) {}
+  DrawnTokens(std::uint32_t below, std::uint64_t seed) : below_(below), state_(seed) {}
   std::vector<Token> draw(std::size_t count) {
     std::vector<Token> tokens(count);
     for (Token& token : tokens) {
@@ -114,7 +113,7 @@ std::string_view workload_name(Workload workload) {
 }
 
 WorkloadPlan make_workload(Workload workload, std::uint32_t vocabulary_rows, std::uint64_t seed) {
-  Tokens tokens(vocabulary_rows, seed);
+  DrawnTokens tokens(vocabulary_rows, seed);
   WorkloadPlan work;
   Plan& plan = work.plan;
   const auto add_read = [&](SegmentKind kind, std::size_t count, std::uint32_t rows) {

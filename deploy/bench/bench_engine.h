@@ -26,6 +26,8 @@ const EngineShape& find_shape(std::string_view name);  // throws std::invalid_ar
 // 32768 vocabulary rows, 8192 positions, 64 values a head, output projection tied to the embedding.
 kernels::DecoderConfig shape_config(const EngineShape& shape, kernels::Family family);
 
+inline constexpr std::uint32_t score_rows = 2;  // of a pointwise ranker: yes and no
+
 enum class Workload : std::uint8_t {
   prefill_512,     // one segment; logits of all rows at its last token
   prefill_2048,    // likewise

@@ -71,8 +71,6 @@ void print_rows(std::ostream& out, const Calibration& calibration) {
   table.print(out);
 }
 
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
-
 void print_notes(std::ostream& out, const Calibration& calibration) {
   const placement::DeviceProfile& d = calibration.device;
   out << d.name << ": efficiency " << fixed(d.efficiency, 3) << " of " << fixed(d.peak_ops[0] / 1e9, 0)

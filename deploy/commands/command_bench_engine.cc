@@ -148,7 +148,7 @@ ShapeRun run_shape(const BenchEngineOptions& options, const EngineSetup& setup, 
   return run;
 }
 
-std::string percent(double share) { return std::isfinite(share) ? fixed(100 * share, 1) : "-"; }
+std::string percent_or_dash(double share) { return std::isfinite(share) ? fixed(100 * share, 1) : "-"; }
 
 std::vector<Table::Column> rate_columns(const std::vector<PeerRun>& peers) {
   constexpr auto right = Table::Align::right;
@@ -172,19 +172,19 @@ std::vector<std::string> rate_cells(const ShapeRun& run, const WorkloadRun& work
                                  fixed(f.best, 0),
                                  fixed(f.gflops, 1),
                                  fixed(f.fma_gflops, 1),
-                                 percent(f.share_of_fma),
+                                 percent_or_dash(f.share_of_fma),
                                  fixed(f.wall_ms, 1)};
   for (const PeerRun& peer : run.peers) {
     const PeerLine* line = peer.find(workload.workload);
     cells.push_back(line ? fixed(line->tokens_per_cpu_second(), 0) : "failed");
-    cells.push_back(line ? percent(line->share_of_fma) : "");
+    cells.push_back(line ? percent_or_dash(line->share_of_fma) : "");
   }
   if (const PeerLine* best = best_peer(run, workload.workload))
     cells.insert(cells.end(), {fixed(ratio(f, *best), 2), fixed(ratio_at_equal_fma(f, *best), 2),
                                fixed(least_peer_wall_ms(run, workload.workload), 1)});
   else if (!run.peers.empty())
     cells.insert(cells.end(), 3, "");
-  cells.insert(cells.end(), {fixed(f.ideal, 0), percent(f.tokens_per_cpu_second / f.ideal)});
+  cells.insert(cells.end(), {fixed(f.ideal, 0), percent_or_dash(f.tokens_per_cpu_second / f.ideal)});
   return cells;
 }
 
@@ -205,8 +205,8 @@ void print_parts(std::ostream& out, const std::vector<ShapeRun>& runs) {
     for (const WorkloadRun& workload : run.troupe) {
       std::vector<std::string> cells{std::string(run.shape->name), std::to_string(run.threads),
                                      std::string(workload_name(workload.workload))};
-      for (const double share : workload.figures.part_shares) cells.push_back(percent(share));
-      cells.push_back(percent(rest_share(workload.figures)));
+      for (const double share : workload.figures.part_shares) cells.push_back(percent_or_dash(share));
+      cells.push_back(percent_or_dash(rest_share(workload.figures)));
       table.row(std::move(cells));
     }
   table.print(out);

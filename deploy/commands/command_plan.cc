@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
-
 std::string bytes_text(double bytes) {
   for (const auto& [unit, size] : {std::pair{" TB", 1e12}, {" GB", 1e9}, {" MB", 1e6}})
     if (bytes >= size) return fixed(bytes / size, 2) + unit;

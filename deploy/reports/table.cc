@@ -52,6 +52,8 @@ std::string fixed(double value, int decimals) {
   return text;
 }
 
+std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+
 std::string shortened(const std::string& text, std::size_t code_points_max) {
   if (width(text) <= code_points_max) return text;
   std::size_t seen = 0;

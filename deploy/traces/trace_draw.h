@@ -12,6 +12,8 @@
 
 namespace troupe::deploy {
 
+inline constexpr double history_events_max = 10'000;  // of a drawn user
+
 // Log-normal: `median` times exp(sigma × a standard normal).
 double draw_log_normal(SimRandom& random, double median, double sigma);
 // From 1 on with this mean (>= 1).

@@ -11,7 +11,6 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr double history_events_max = 10'000;
 constexpr double looks_before_s = 60;  // with own times: at most so long before the event
 constexpr std::uint64_t timestamp_max = std::uint64_t{1} << 40;
 

@@ -6,7 +6,6 @@ namespace troupe::deploy {
 
 namespace {
 
-constexpr double history_events_max = 10'000;
 
 }  // namespace
 

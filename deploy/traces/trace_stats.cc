@@ -202,8 +202,6 @@ class Measure {
   double with_truth_ = 0, again_ = 0, within_5min_ = 0, same_profile_ = 0;
 };
 
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
-
 nlohmann::json skew_json(const Skew& skew) {
   return {{"keys", skew.keys},
           {"uses", skew.uses},

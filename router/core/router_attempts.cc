@@ -28,7 +28,7 @@ Refusal poison() {
   return {422, "poison", "workers were lost while they ran this request", "request", "another request"};
 }
 
-Refusal too_late() {
+Refusal worker_too_late() {
   return {504, "deadline_exceeded", "the worker took too long", "inference worker", "a larger budget"};
 }
 
@@ -230,7 +230,7 @@ void RouterCore::on_late(Turn turn, Flight& flight) {
     if (attempt.state != Attempt::State::waiting || turn.now < attempt.late_at) continue;
     attempt.state = Attempt::State::late;
     workers_.time_out(turn.now, attempt.ticket);
-    retry(turn, flight, false, too_late());
+    retry(turn, flight, false, worker_too_late());
     return;  // the list of attempts may have moved
   }
 }

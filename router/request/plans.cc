@@ -5,7 +5,7 @@
 namespace troupe::router {
 namespace {
 
-constexpr PlanKind table[] = {
+constexpr PlanKind plans[] = {
     {.name = "user", .build = user_plan, .metric = Metric::plans_user},
     {.name = "item", .build = item_plan, .repairs = true, .metric = Metric::plans_item},
     {.name = "causal", .build = causal_plan, .one_after_other = true},
@@ -14,16 +14,16 @@ constexpr PlanKind table[] = {
 
 }  // namespace
 
-std::span<const PlanKind> plan_kinds() { return table; }
+std::span<const PlanKind> plan_kinds() { return plans; }
 
 const PlanKind* find_plan(std::string_view name) {
-  const auto at = std::ranges::find(table, name, &PlanKind::name);
-  return at != std::end(table) ? &*at : nullptr;
+  const auto at = std::ranges::find(plans, name, &PlanKind::name);
+  return at != std::end(plans) ? &*at : nullptr;
 }
 
 std::string plan_names() {
   std::string names;
-  for (const PlanKind& kind : table) names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  for (const PlanKind& kind : plans) names += (names.empty() ? "" : ", ") + std::string(kind.name);
   return names;
 }
 

@@ -20,7 +20,7 @@ std::string_view bat_rule(const Situation& s) {
   return longer && hotter ? "user" : "item";
 }
 
-const std::vector<PolicyKind>& table() {
+const std::vector<PolicyKind>& policies() {
   static const std::vector<PolicyKind> rows{
       {.name = "recompute", .plans = {"user"}, .reuses = false},
       {.name = "user", .plans = {"user"}},
@@ -50,7 +50,7 @@ std::optional<double> share_of(std::string_view per_cent) {
 
 }  // namespace
 
-std::span<const PolicyKind> policy_kinds() { return table(); }
+std::span<const PolicyKind> policy_kinds() { return policies(); }
 
 std::string Policy::name() const {
   if (repair_ <= 0) return std::string(kind_->name);
@@ -59,8 +59,8 @@ std::string Policy::name() const {
 
 std::optional<Policy> find_policy(std::string_view name) {
   const std::size_t plus = name.find('+');
-  const auto kind = std::ranges::find(table(), name.substr(0, plus), &PolicyKind::name);
-  if (kind == table().end()) return std::nullopt;
+  const auto kind = std::ranges::find(policies(), name.substr(0, plus), &PolicyKind::name);
+  if (kind == policies().end()) return std::nullopt;
   if (plus == std::string_view::npos) return Policy(&*kind, 0);
   const std::optional<double> share = share_of(name.substr(plus + 1));
   if (!share || !can_repair(*kind)) return std::nullopt;
@@ -75,8 +75,8 @@ Policy policy(std::string_view name) {
 
 std::string policy_names() {
   std::string names;
-  for (const PolicyKind& kind : table()) {
-    if (!names.empty()) names += &kind == &table().back() ? " or " : ", ";
+  for (const PolicyKind& kind : policies()) {
+    if (!names.empty()) names += &kind == &policies().back() ? " or " : ", ";
     names += kind.name;
   }
   return names;

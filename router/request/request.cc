@@ -8,17 +8,17 @@ bool is(const Message& message) {
   return std::holds_alternative<Asked>(message);
 }
 
-constexpr RequestKind table[] = {
+constexpr RequestKind kinds[] = {
     {"rank", Metric::requests_rank, is<RankRequest>, take_rank},
     {"score", Metric::requests_score, is<ScoreRequest>, take_score},
 };
 
 }  // namespace
 
-std::span<const RequestKind> request_kinds() { return table; }
+std::span<const RequestKind> request_kinds() { return kinds; }
 
 const RequestKind* find_kind(const Message& message) {
-  for (const RequestKind& kind : table)
+  for (const RequestKind& kind : kinds)
     if (kind.is(message)) return &kind;
   return nullptr;
 }

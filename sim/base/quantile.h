@@ -1,5 +1,5 @@
 #pragma once
-// The value below which a share of others lies.
+// The value below which a share of others lies, and what share something is.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -15,5 +15,8 @@ inline double quantile(std::vector<float> values, double q) {
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(at));
   return values[at];
 }
+
+// Of both; 0 of nothing.
+inline double share(double part, double rest) { return part + rest > 0 ? part / (part + rest) : 0; }
 
 }  // namespace troupe::sim

@@ -21,7 +21,6 @@ double resident_mb() {
   return pages * 4096 / 1e6;
 }
 
-double share(double part, double rest) { return part + rest > 0 ? part / (part + rest) : 0; }
 
 class Load {
  public:

@@ -11,7 +11,7 @@
 namespace troupe::sim {
 namespace {
 
-constexpr Duration look_every{2'000}, precomputing_max{600'000'000}, second{1'000'000};
+constexpr Duration watch_every{2'000}, all_made_max{600'000'000}, second{1'000'000};
 
 class RefreshLoad {
  public:
@@ -70,8 +70,8 @@ class RefreshLoad {
     await_precomputed();
   }
   void await_precomputed() {
-    const Instant latest = cluster_.now() + precomputing_max;
-    while (cluster_.precomputing() && cluster_.now() < latest) advance(cluster_.now() + look_every);
+    const Instant latest = cluster_.now() + all_made_max;
+    while (cluster_.precomputing() && cluster_.now() < latest) advance(cluster_.now() + watch_every);
   }
 
   void change() {
@@ -183,7 +183,7 @@ class RefreshLoad {
 
   void watch(Instant changed, Instant end) {
     while (cluster_.now() < end) {
-      advance(std::min(end, cluster_.now() + look_every));
+      advance(std::min(end, cluster_.now() + watch_every));
       if (!std::isnan(result_.through_ms) || !is_through()) continue;
       result_.through_ms = static_cast<double>((cluster_.now() - changed).us) * 1e-3;
       if (is_of_items()) advance(end);

@@ -8,10 +8,9 @@
 namespace troupe::sim {
 namespace {
 
-constexpr Duration slice{20'000}, settled{2'000'000};  // settled: a leader, everybody's first heartbeats
+constexpr Duration saturation_slice{20'000}, settled{2'000'000};  // settled: a leader, everybody's first heartbeats
 constexpr Duration given_up{600'000'000};              // without an answer the cluster is stuck
 
-double share(double part, double rest) { return part + rest > 0 ? part / (part + rest) : 0; }
 double seconds(Duration time) { return static_cast<double>(time.us) * 1e-6; }
 
 class Saturation {
@@ -52,7 +51,7 @@ class Saturation {
     const Instant end = cluster_.now() + options_.offline_max;
     if (options_.scenario.precompute)
       while (cluster_.precomputing() && cluster_.now() < end)
-        cluster_.host().run_until(cluster_.now() + slice);
+        cluster_.host().run_until(cluster_.now() + saturation_slice);
     result_.offline_s = seconds(cluster_.now() - Instant{});
     result_.items_ahead = static_cast<std::uint64_t>(metric(Metric::item_blocks_precomputed));
   }
@@ -60,7 +59,7 @@ class Saturation {
   void go_until(std::uint64_t outcomes) {
     Instant moved = cluster_.now();
     for (std::uint64_t before = ended(); ended() < outcomes && cluster_.now() < moved + given_up;) {
-      cluster_.host().run_until(cluster_.now() + slice);
+      cluster_.host().run_until(cluster_.now() + saturation_slice);
       clients_.check_overdue();
       if (ended() > before) moved = cluster_.now();
       before = ended();
