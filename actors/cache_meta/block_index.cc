@@ -22,18 +22,6 @@ bool same_entry(const BlockIndex::Named& known, const BlockEntry& told) {
 
 }  // namespace
 
-// A name is a hash already. Names that are equal must hash alike, also where they are cut to as little as 8
-// bits.
-std::size_t BlockIndex::NameHash::operator()(const BlockName& name) const {
-#ifdef TROUPE_PLANTED
-  return name.bytes[0];
-#else
-  std::size_t hash;
-  std::memcpy(&hash, name.bytes.data(), sizeof hash);
-  return hash;
-#endif
-}
-
 // ---- what comes and goes ----
 
 bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
@@ -173,23 +161,24 @@ bool BlockIndex::shown(const Holder& holder) const {
   return at->second.named && !stale(at->second, holder.place);
 }
 
-std::vector<NodeId> BlockIndex::holders(const BlockName& name, std::span<const NodeId> prefer,
-                                        std::uint64_t rotation, std::size_t count) const {
-  std::vector<NodeId> chosen;
+std::size_t BlockIndex::find_holders(const BlockName& name, std::span<const NodeId> prefer,
+                                     std::uint64_t rotation, std::size_t count,
+                                     std::vector<NodeId>& found) const {
   const Named* known = find(name);
-  if (!known) return chosen;
+  if (!known) return 0;
   const Holders& all = known->second.holders;
+  const std::size_t before = found.size(), most = before + std::min(count, all.size());
   const auto choose = [&](const Holder& holder) {
-    if (std::find(chosen.begin(), chosen.end(), holder.node) == chosen.end() && shown(holder))
-      chosen.push_back(holder.node);
+    const auto chosen = std::span(found).subspan(before);
+    if (std::ranges::find(chosen, holder.node) == chosen.end() && shown(holder)) found.push_back(holder.node);
   };
-  for (std::size_t i = 0; i < prefer.size() && chosen.size() < std::min(count, all.size()); ++i) {
+  for (std::size_t i = 0; i < prefer.size() && found.size() < most; ++i) {
     const auto holder = holder_on(all, prefer[i]);
     if (holder != all.end()) choose(*holder);
   }
-  for (std::size_t i = 0; i < all.size() && chosen.size() < count; ++i)
+  for (std::size_t i = 0; i < all.size() && found.size() < most; ++i)
     choose(all[(rotation + i) % all.size()]);
-  return chosen;
+  return found.size() - before;
 }
 
 bool BlockIndex::held_by_any(const BlockName& name, std::span<const NodeId> nodes) const {

@@ -8,8 +8,8 @@
 // shown any more, and erased a few holdings at a time, so that nobody waits for a hundred thousand of them.
 //
 // One block on one node is a holding; a million blocks with four holders each take about 0.4 GB. Names that
-// collide (runtime/actor/planted.h) share an entry, which keeps the name and owner that it was told first. Hash
-// tables are looked up only, never walked.
+// collide (runtime/actor/planted.h) share an entry, which keeps the name and owner that it was told first.
+// Hash tables are looked up only, never walked.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/actor/messages.h"
+#include "runtime/actor/block_name.h"
 
 namespace troupe::actors {
 
@@ -74,10 +74,10 @@ class BlockIndex {
   // Holders in answers are only those that are named; nodes are until told otherwise.
   void set_named(NodeId node, bool named) { nodes_[node].named = named; }
   bool named(NodeId node) const;
-  // Up to `count` named holders: those in `prefer` first, in that order, then in order of node from the one
-  // that `rotation` falls on.
-  std::vector<NodeId> holders(const BlockName& name, std::span<const NodeId> prefer, std::uint64_t rotation,
-                              std::size_t count) const;
+  // Appends up to `count` named holders: those in `prefer` first, in that order, then in order of node from
+  // the one that `rotation` falls on. Returns how many.
+  std::size_t find_holders(const BlockName& name, std::span<const NodeId> prefer, std::uint64_t rotation,
+                           std::size_t count, std::vector<NodeId>& found) const;
   // By one of `nodes` that is named; by any that is named, if there are none.
   bool held_by_any(const BlockName& name, std::span<const NodeId> nodes) const;
 
@@ -111,9 +111,6 @@ class BlockIndex {
     std::size_t unswept = 0;       // all stale ones are among so many of the first of `held`
     bool named = true;
   };
-  struct NameHash {
-    std::size_t operator()(const BlockName& name) const;
-  };
   using Holders = std::vector<Holder>;
 
   Owners& owners(SegmentKind kind) { return kind == SegmentKind::user ? users_ : others_; }
@@ -132,7 +129,7 @@ class BlockIndex {
   std::size_t holdings_max_;
   std::size_t holdings_ = 0;
   std::uint64_t ordinals_ = 0;
-  std::unordered_map<BlockName, Block, NameHash> blocks_;
+  std::unordered_map<BlockName, Block, BlockNameHash> blocks_;
   std::map<NodeId, Node> nodes_;
   std::set<NodeId> sweeping_;  // with unswept holdings
   Owners users_, others_;

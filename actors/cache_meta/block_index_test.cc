@@ -24,7 +24,14 @@ BlockEntry item(std::uint8_t n, std::uint64_t generation = 1) {
 BlockEntry user(std::uint8_t n, const std::string& owner, std::uint64_t generation = 1) {
   return {name(n), SegmentKind::user, owner, 40, generation};
 }
-Nodes all(const BlockIndex& index, std::uint8_t n) { return index.holders(name(n), {}, 0, 99); }
+std::vector<NodeId> holders(const BlockIndex& index, const BlockName& name, const std::vector<NodeId>& prefer,
+                            std::uint64_t rotation, std::size_t count) {
+  std::vector<NodeId> found;
+  const std::size_t many = index.find_holders(name, prefer, rotation, count, found);
+  CHECK(many == found.size());
+  return found;
+}
+Nodes all(const BlockIndex& index, std::uint8_t n) { return holders(index, name(n), {}, 0, 99); }
 
 TEST_CASE("a block has several holders, each with its own generation") {
   BlockIndex index(10);
@@ -44,17 +51,17 @@ TEST_CASE("a block has several holders, each with its own generation") {
 TEST_CASE("preferred holders come first in their order, the others in a turn that the request gives") {
   BlockIndex index(10);
   for (NodeId node = 1; node <= 5; ++node) index.add(node, item(1));
-  CHECK(index.holders(name(1), Nodes{4, 9, 2, 4}, 0, 4) == Nodes{4, 2, 1, 3});
-  CHECK(index.holders(name(1), {}, 7, 3) == Nodes{3, 4, 5});
-  CHECK(index.holders(name(1), {}, 9, 3) == Nodes{5, 1, 2});
-  CHECK(index.holders(name(1), Nodes{1, 2, 3}, 0, 2) == Nodes{1, 2});
-  CHECK(index.holders(name(1), Nodes{1}, 0, 0).empty());
+  CHECK(holders(index, name(1), Nodes{4, 9, 2, 4}, 0, 4) == Nodes{4, 2, 1, 3});
+  CHECK(holders(index, name(1), {}, 7, 3) == Nodes{3, 4, 5});
+  CHECK(holders(index, name(1), {}, 9, 3) == Nodes{5, 1, 2});
+  CHECK(holders(index, name(1), Nodes{1, 2, 3}, 0, 2) == Nodes{1, 2});
+  CHECK(holders(index, name(1), Nodes{1}, 0, 0).empty());
   index.set_named(4, false);
-  CHECK(index.holders(name(1), Nodes{4, 2}, 3, 9) == Nodes{2, 5, 1, 3});
+  CHECK(holders(index, name(1), Nodes{4, 2}, 3, 9) == Nodes{2, 5, 1, 3});
   CHECK(!index.held_by_any(name(1), Nodes{4, 9}));
   CHECK(index.held_by_any(name(1), Nodes{4, 5}));
   index.set_named(4, true);
-  CHECK(index.holders(name(1), {}, 3, 1) == Nodes{4});
+  CHECK(holders(index, name(1), {}, 3, 1) == Nodes{4});
 }
 
 TEST_CASE("a walk sweeps what it has not confirmed, on its node only") {
@@ -185,7 +192,7 @@ TEST_CASE("names that collide share an entry that keeps a full name") {
   index.add(1, one);
   index.add(2, other);
   CHECK(index.blocks() == 1);
-  CHECK(index.holders(name(1, 99), {}, 0, 9) == Nodes{1, 2});
+  CHECK(holders(index, name(1, 99), {}, 0, 9) == Nodes{1, 2});
   index.add(1, {name(1, 55), SegmentKind::user, "ann", 4, 3});
   CHECK(*index.owner_of(name(1)) == one.owner);
   index.remove(1, {name(1), 3});

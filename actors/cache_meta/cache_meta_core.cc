@@ -14,7 +14,8 @@ constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
 constexpr std::size_t counted_max = 255;      // holders of a block in an answer: counted in a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
 
-std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.end()}; }
+// Enough of a hash to be one of a kind, and short enough to need no memory of its own.
+std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.begin() + 15}; }
 
 BlockName name_of(const std::string& key) {
   BlockName name;
@@ -131,10 +132,10 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   BlocksFound found{.id = lookup.id};
   const std::size_t most = lookup.all_holders ? counted_max : config_.holders_max;
   found.counts.reserve(lookup.blocks.size());
+  found.holders.reserve(lookup.blocks.size());
   for (const AskedBlock& block : lookup.blocks) {
-    const std::vector<NodeId> holders = index_.holders(block.name, lookup.prefer, lookup.id, most);
-    found.counts.push_back(static_cast<std::uint8_t>(holders.size()));
-    found.holders.insert(found.holders.end(), holders.begin(), holders.end());
+    const std::size_t held = index_.find_holders(block.name, lookup.prefer, lookup.id, most, found.holders);
+    found.counts.push_back(static_cast<std::uint8_t>(held));
   }
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   find_uses(now, lookup, found);
@@ -195,8 +196,8 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& 
   return rooms;
 }
 
-// What keeping the items' blocks that nobody has would be good for, as far as the past tells; this use is none of it.
-// Returns their earlier uses in the mean, whether there is room for them or not.
+// What keeping the items' blocks that nobody has would be good for, as far as the past tells; this use is
+// none of it. Returns their earlier uses in the mean, whether there is room for them or not.
 double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
   const auto has_room = [](const FollowedWorkers::Room& room) {
     return room.of(SegmentKind::item).free_tokens > 0;
@@ -213,9 +214,10 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   return missing > 0 ? sum / missing : 0;
 }
 
-// Who would have to go for a user's block of so many tokens? Nobody (0) if there is room: BAT compares with min f_p only because a new block displaces another. If its block is larger than the whole area
-// nobody's leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that
-// of the roomiest node among those where the plan may run.
+// Who would have to go for a user's block of so many tokens? Nobody (0) if there is room: BAT compares with
+// min f_p only because a new block displaces another. If its block is larger than the whole area nobody's
+// leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that of the
+// roomiest node among those where the plan may run.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens,
                                  BlocksFound& found) {
   std::uint64_t free = 0, total = 0;
@@ -249,8 +251,7 @@ void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint32_t token
   std::size_t left = coldest_looked_at * config_.coldest_max;
   if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->frequency;
   for (const auto& [frequency, ordinal, block] : index_.coldest()) {
-    if (free_tokens >= tokens || found.coldest.size() == config_.coldest_max || left-- == 0)
-      break;
+    if (free_tokens >= tokens || found.coldest.size() == config_.coldest_max || left-- == 0) break;
     if (!index_.held_by_any(block->first, lookup.prefer)) continue;
     if (found.coldest.empty()) found.coldest_frequency = frequency;
     found.coldest.push_back(block->first);

@@ -1,11 +1,13 @@
 #include "actors/inference/inference_core.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "actors/inference/inference_refusals.h"
 #include "kernels/base/check.h"
 #include "placement/cost/plan_work.h"
+#include "runtime/actor/block_name.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
@@ -17,6 +19,26 @@ constexpr std::uint64_t acquire_timer(std::uint64_t serial) { return serial * 2 
 
 constexpr std::int64_t budget_us_max =
     3'600'000'000;  // so that a deadline is a time, whatever a message says
+
+// Which of a plan's wants has a name: a table that is made for each plan, so without memory for each name.
+class WantedNames {
+ public:
+  explicit WantedNames(std::size_t names) : slots_(std::bit_ceil(2 * names + 1), none) {}
+
+  // The want of that name; the next one, wants.size(), if there is none yet: it is to be added.
+  std::size_t find_or_add(const BlockName& name, const std::vector<BlockWant>& wants) {
+    std::size_t at = BlockNameHash{}(name);
+    while (true) {
+      std::uint32_t& slot = slots_[at++ & (slots_.size() - 1)];
+      if (slot == none) slot = static_cast<std::uint32_t>(wants.size());
+      if (slot == wants.size() || wants[slot].name == name) return slot;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t none = UINT32_MAX;
+  std::vector<std::uint32_t> slots_;
+};
 
 }  // namespace
 
@@ -103,7 +125,8 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
 bool InferenceCore::cannot_finish(const Execute& plan) const {
   const Waiting& ahead = waiting_[0];
   if (ahead.plans == 0) return false;
-  const placement::Pass own = placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); });
+  const placement::Pass own =
+      placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); });
   double before_us = lane_us(work_of(ahead));
   for (const auto& [job, batch] : batches_) before_us += lane_us(batch.work) / 2;
   return before_us / config_.lanes + lane_us(config_.costs.of(own)) > static_cast<double>(plan.budget_us);
@@ -117,8 +140,8 @@ placement::Work InferenceCore::work_of(const Waiting& waiting) const {
   if (waiting.plans == 0) return {};
   placement::Work work = config_.costs.of(waiting.pass);
   const double most = config_.costs.token_operations * config_.batch_tokens_max;
-  const double batches = std::max(work.operations / most,
-                                  double(waiting.plans) / std::max(config_.batch_requests_max, 1U));
+  const double batches =
+      std::max(work.operations / most, double(waiting.plans) / std::max(config_.batch_requests_max, 1U));
   return work + config_.costs.passes(std::max(0.0, std::ceil(batches) - 1));
 }
 
@@ -147,14 +170,17 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
 // Candidates with the same tokens are the same block: it is wanted once. One whose name only collides is
 // computed.
 void InferenceCore::collect_wants(Task& task) {
-  std::map<BlockName, std::size_t> wanted;
+  WantedNames wanted(task.plan.blocks.size());
+  task.want_of.reserve(task.plan.blocks.size());
   for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     const SegmentBlock& block = task.plan.blocks[i];
     task.want_of.emplace_back();
     if (!block.name) continue;
-    const auto [at, fresh] = wanted.emplace(*block.name, task.wants.size());
-    if (!identical(at->first, *block.name) && !planted(Bug::skip_identity_check)) continue;
-    task.want_of[i] = at->second;
+    const std::size_t want = wanted.find_or_add(*block.name, task.wants);
+    const bool fresh = want == task.wants.size();
+    if (!fresh && !identical(task.wants[want].name, *block.name) && !planted(Bug::skip_identity_check))
+      continue;
+    task.want_of[i] = want;
     if (!fresh) continue;
     const Segment& segment = task.plan.plan.segments[i];
     const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());

@@ -31,7 +31,7 @@ void Popularity::touch(const std::string& key, std::int64_t now_us) {
   for (std::int64_t i = 0; i < passed; ++i) uses.counts[slot(bucket - i)] = 0;
   uses.newest = bucket;
   uses.counts[slot(bucket)] += 1;
-  recency_.splice(recency_.begin(), recency_, uses.recency);
+  if (passed > 0) recency_.splice(recency_.begin(), recency_, uses.recency);
 }
 
 double Popularity::sum(const Uses& uses, std::int64_t now_us) const {

@@ -1,8 +1,8 @@
 #pragma once
 // How often each key was used lately: BAT §5.3's sliding-window frequency f_u. The window is cut into
 // buckets; the newest buckets count in full and the one that is sliding out counts by the share that is still
-// inside, so that an estimate decays smoothly. At most `keys_max` keys are kept: the one used longest ago
-// makes room for a new one.
+// inside, so that an estimate decays smoothly. At most `keys_max` keys are kept: the one used longest ago,
+// to the length of a bucket, makes room for a new one; so a key is moved in the order of use once a bucket.
 #include <cstddef>
 #include <cstdint>
 #include <list>

@@ -41,12 +41,19 @@ TEST_CASE("a full table gives up the key that was used longest ago") {
   Popularity popularity = small(2);
   popularity.touch("ann", 0);
   popularity.touch("bob", 1);
-  popularity.touch("ann", 2);
-  popularity.touch("cid", 3);
+  popularity.touch("ann", 12);
+  popularity.touch("cid", 13);
   CHECK(popularity.keys() == 2);
-  CHECK(popularity.frequency("bob", 3) == 0);
-  CHECK(popularity.frequency("ann", 3) == 2);
-  CHECK(popularity.frequency("cid", 3) == 1);
+  CHECK(popularity.frequency("bob", 13) == 0);
+  CHECK(popularity.frequency("ann", 13) == 2);
+  CHECK(popularity.frequency("cid", 13) == 1);
+}
+
+TEST_CASE("uses in one bucket are as old as each other: the key that came first goes first") {
+  Popularity popularity = small(2);
+  for (const char* key : {"ann", "bob", "ann", "cid"}) popularity.touch(key, 5);
+  CHECK(popularity.frequency("ann", 5) == 0);
+  CHECK(popularity.frequency("bob", 5) == 1);
 }
 
 TEST_CASE("the hottest keys come first, ties by key") {

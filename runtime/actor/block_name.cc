@@ -72,6 +72,10 @@ std::strong_ordering BlockName::operator<=>(const BlockName& other) const {
   if (rest == 0) return std::strong_ordering::equal;
   return (bytes[whole] >> (8 - rest)) <=> (other.bytes[whole] >> (8 - rest));
 }
+
+std::size_t BlockNameHash::bytes() {
+  return std::min<std::size_t>(sizeof(std::size_t), planting::name_bits / 8);
+}
 #endif
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,

@@ -1,7 +1,10 @@
 #pragma once
-// Names of blocks. A block's keys and values depend on the model, the layout, the tokens, the start position and the
-// blocks it sees, and on nothing else; its name is SHA-256 over exactly those, each part tagged and length-prefixed.
-// Equal names are equal bytes (up to rounding). A name is salted by the tenant unless the block is public.
+// Names of blocks. A block's keys and values depend on the model, the layout, the tokens, the start position
+// and the blocks it sees, and on nothing else; its name is SHA-256 over exactly those, each part tagged and
+// length-prefixed. Equal names are equal bytes (up to rounding). A name is salted by the tenant unless the
+// block is public.
+#include <cstddef>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,12 +15,28 @@ namespace troupe {
 
 struct NameContext {
   std::string model_version;
-  std::string layout_version;   // changes whenever the meaning of stored pages changes
+  std::string layout_version;  // changes whenever the meaning of stored pages changes
 };
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
-                     std::int32_t start, std::span<const BlockName> sees);   // `sees` as a set: order is ignored
+                     std::int32_t start,
+                     std::span<const BlockName> sees);  // `sees` as a set: order is ignored
 
 std::string to_hex(const BlockName& name);
+
+// For hash tables: names are hashes already. Those that are equal hash alike, also where they are cut
+// (planted.h).
+struct BlockNameHash {
+  std::size_t operator()(const BlockName& name) const {
+    std::size_t head = 0;
+    std::memcpy(&head, name.bytes.data(), bytes());
+    return head;
+  }
+#ifdef TROUPE_PLANTED
+  static std::size_t bytes();
+#else
+  static constexpr std::size_t bytes() { return sizeof(std::size_t); }
+#endif
+};
 
 }  // namespace troupe

@@ -1,8 +1,9 @@
 #pragma once
-// What the actors say to each other, as plain structs. The wire form is Cap'n Proto (runtime/wire/schema/, one file per
-// conversation); only runtime/wire/codec.cc knows both. Durations cross hosts, absolute times never. Tensors never travel
-// in messages: pages are named by id and generation.
+// What the actors say to each other, as plain structs. The wire form is Cap'n Proto (runtime/wire/schema/,
+// one file per conversation); only runtime/wire/codec.cc knows both. Durations cross hosts, absolute times
+// never. Tensors never travel in messages: pages are named by id and generation.
 #include <array>
+#include <bit>
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -20,10 +21,11 @@ namespace troupe {
 using Bytes = std::vector<std::uint8_t>;
 using kernels::Plan, kernels::Readout, kernels::Sees, kernels::Segment, kernels::SegmentKind, kernels::Token,
     kernels::Tokens;
-using NodeId = std::uint32_t;        // 0 is "no node"
-using RequestId = std::uint64_t;     // chosen by whoever asks; unique per asker
-// Of a process: every start of a node has a larger one than those before it. It is the first of all numbers that the
-// process chooses (ids, generations), so that whatever was meant for an earlier process is recognised. 0 is "none".
+using NodeId = std::uint32_t;     // 0 is "no node"
+using RequestId = std::uint64_t;  // chosen by whoever asks; unique per asker
+// Of a process: every start of a node has a larger one than those before it. It is the first of all numbers
+// that the process chooses (ids, generations), so that whatever was meant for an earlier process is
+// recognised. 0 is "none".
 using Incarnation = std::uint64_t;
 
 enum class Role : std::uint8_t { door, router, cache_meta, kv_worker, inference_worker, allocator };
@@ -33,9 +35,10 @@ struct Address {
   auto operator<=>(const Address&) const = default;
 };
 
-// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/actor/block_name.h). Containers find
-// blocks by name; whoever uses what it found checks `identical` first. The two are the same thing, except in the build
-// whose names collide on purpose (runtime/actor/planted.h), where only `identical` sees the whole name.
+// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/actor/block_name.h).
+// Containers find blocks by name; whoever uses what it found checks `identical` first. The two are the same
+// thing, except in the build whose names collide on purpose (runtime/actor/planted.h), where only `identical`
+// sees the whole name.
 struct BlockName {
   std::array<std::uint8_t, 32> bytes{};
 #ifdef TROUPE_PLANTED
@@ -43,60 +46,71 @@ struct BlockName {
   bool operator==(const BlockName& other) const { return (*this <=> other) == 0; }
 #else
   auto operator<=>(const BlockName&) const = default;
+  bool operator==(const BlockName& other) const;
 #endif
 };
-inline bool identical(const BlockName& a, const BlockName& b) { return a.bytes == b.bytes; }
+inline bool identical(const BlockName& a, const BlockName& b) {  // four words, without a call
+  const auto x = std::bit_cast<std::array<std::uint64_t, 4>>(a),
+             y = std::bit_cast<std::array<std::uint64_t, 4>>(b);
+  return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
+}
+#ifndef TROUPE_PLANTED
+inline bool BlockName::operator==(const BlockName& other) const { return identical(*this, other); }
+#endif
 
-// ---- serving.capnp: door ↔ router, router ↔ inference worker -------------------------------------------------
+// ---- serving.capnp: door ↔ router, router ↔ inference worker
+// -------------------------------------------------
 
 // A typed "no". `status` is the HTTP status that the door answers with; `code` is a stable word for programs.
 struct Refusal {
   std::uint16_t status = 500;
-  std::string code;       // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
-  std::string what;       // what is wrong
-  std::string where;      // the field, file or actor
-  std::string expected;   // what would have been right
+  std::string
+      code;  // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
+  std::string what;      // what is wrong
+  std::string where;     // the field, file or actor
+  std::string expected;  // what would have been right
   bool operator==(const Refusal&) const = default;
 };
 
 struct RankRequest {
   RequestId id = 0;
-  std::string tenant;                    // "" is the default tenant
+  std::string tenant;  // "" is the default tenant
   std::string user;
-  std::vector<std::string> candidates;   // item ids
-  std::uint32_t top_k = 0;               // 0: all candidates
-  std::string policy;                    // "" is the configured one; else recompute | user | item | bat
-  std::int64_t budget_us = 0;            // time from receipt to answer; 0: the configured one
+  std::vector<std::string> candidates;  // item ids
+  std::uint32_t top_k = 0;              // 0: all candidates
+  std::string policy;                   // "" is the configured one; else recompute | user | item | bat
+  std::int64_t budget_us = 0;           // time from receipt to answer; 0: the configured one
   bool operator==(const RankRequest&) const = default;
 };
 
 struct RankedItem {
   std::string id;
   std::string title;
-  double score = 0;         // the logit of the item's identifier token at the discriminant token
-  double probability = 0;   // softmax of the scores over this request's candidates (BAT §2.2)
+  double score = 0;        // the logit of the item's identifier token at the discriminant token
+  double probability = 0;  // softmax of the scores over this request's candidates (BAT §2.2)
   bool operator==(const RankedItem&) const = default;
 };
 
-struct Timings {            // microseconds, one step after the other
+struct Timings {  // microseconds, one step after the other
   std::int64_t features = 0, lookup = 0, blocks = 0, queue = 0, compute = 0, total = 0;
-  std::int64_t pull = 0;    // of `blocks`: until those of other nodes were here
-  std::int64_t predicted = 0;  // by the router when it chose the node: from then to the answer; 0: nothing was
+  std::int64_t pull = 0;  // of `blocks`: until those of other nodes were here
+  std::int64_t predicted =
+      0;  // by the router when it chose the node: from then to the answer; 0: nothing was
   bool operator==(const Timings&) const = default;
 };
 
 struct RankReply {
   RequestId id = 0;
   std::string user;
-  std::vector<RankedItem> items;         // best first; ties by candidate order
-  std::string policy;                    // the policy that chose
-  std::string plan;                      // that was run: "user", "item", …
+  std::vector<RankedItem> items;  // best first; ties by candidate order
+  std::string policy;             // the policy that chose
+  std::string plan;               // that was run: "user", "item", …
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
   std::uint32_t blocks_reused = 0, blocks_written = 0;
-  std::uint32_t history_cut = 0;         // history events dropped (oldest first) to fit the model's positions
+  std::uint32_t history_cut = 0;  // history events dropped (oldest first) to fit the model's positions
   std::string model_version, catalog_version;
   std::uint64_t profile_version = 0;
-  NodeId node = 0;                       // where it ran
+  NodeId node = 0;  // where it ran
   Timings timings;
   bool operator==(const RankReply&) const = default;
 };
@@ -112,12 +126,12 @@ struct ScoreRequest {
   std::vector<Token> query;
   std::vector<TokenList> items;
   std::vector<Token> label_tokens;
-  bool apply_softmax = false;            // over the label tokens
+  bool apply_softmax = false;  // over the label tokens
   std::int64_t budget_us = 0;
   bool operator==(const ScoreRequest&) const = default;
 };
 struct ScoreRow {
-  std::vector<double> scores;            // one per label token
+  std::vector<double> scores;  // one per label token
   bool operator==(const ScoreRow&) const = default;
 };
 struct ScoreReply {
@@ -133,7 +147,7 @@ struct ScoreReply {
 struct PutUser {
   RequestId id = 0;
   std::string tenant, user;
-  std::vector<std::string> history;      // oldest first
+  std::vector<std::string> history;  // oldest first
   std::vector<Token> tokens;
   bool operator==(const PutUser&) const = default;
 };
@@ -146,7 +160,7 @@ struct PutItem {
   RequestId id = 0;
   std::string item, title;
   std::vector<Token> tokens;
-  Token identifier = -1;                 // vocabulary row whose logit is the item's score
+  Token identifier = -1;  // vocabulary row whose logit is the item's score
   bool operator==(const PutItem&) const = default;
 };
 struct DeleteItem {
@@ -154,20 +168,20 @@ struct DeleteItem {
   std::string item;
   bool operator==(const DeleteItem&) const = default;
 };
-// An operator's wish: serve another model or catalog from now on; "" keeps the present one. Answered when every worker
-// that is alive has it and no request of this router runs on the old one any more (promise 4).
+// An operator's wish: serve another model or catalog from now on; "" keeps the present one. Answered when
+// every worker that is alive has it and no request of this router runs on the old one any more (promise 4).
 struct Reload {
   RequestId id = 0;
   std::string model_version, catalog_version;
   bool operator==(const Reload&) const = default;
 };
-struct Stored {                          // answer to the five above
+struct Stored {  // answer to the five above
   RequestId id = 0;
-  std::uint64_t version = 0;             // of the profile, of the catalog, or (Reload) the epoch of the versions
+  std::uint64_t version = 0;  // of the profile, of the catalog, or (Reload) the epoch of the versions
   bool operator==(const Stored&) const = default;
 };
 
-struct Refused {                         // answer to any request above
+struct Refused {  // answer to any request above
   RequestId id = 0;
   Refusal refusal;
   bool operator==(const Refused&) const = default;
@@ -175,24 +189,24 @@ struct Refused {                         // answer to any request above
 
 // Under which name the keys and values of a plan's segment may be reused.
 struct SegmentBlock {
-  std::optional<BlockName> name;         // absent: never reused, never kept
-  std::string owner;                     // user or item id that the block belongs to; "" for system
-  NodeId at = 0;                         // another node that is said to hold the block; 0: none is known
+  std::optional<BlockName> name;  // absent: never reused, never kept
+  std::string owner;              // user or item id that the block belongs to; "" for system
+  NodeId at = 0;                  // another node that is said to hold the block; 0: none is known
   bool operator==(const SegmentBlock&) const = default;
 };
 
 enum class Priority : std::uint8_t { serving, background };
 
-// What may make room for a request's blocks, and what they are worth once they are there. Whoever makes the plan fills
-// it; the inference worker passes it on to the KV-cache worker.
+// What may make room for a request's blocks, and what they are worth once they are there. Whoever makes the
+// plan fills it; the inference worker passes it on to the KV-cache worker.
 struct Retention {
-  std::vector<BlockName> evict_first;    // coldest user blocks, if room must be made (BAT §5.3)
-  // All areas are one: whatever was used longest ago makes room, copies of what other nodes have sooner. An item's
-  // block is kept only if it was wanted more often lately than what must go; a user's is, since whoever sent the plan
-  // weighed it.
+  std::vector<BlockName> evict_first;  // coldest user blocks, if room must be made (BAT §5.3)
+  // All areas are one: whatever was used longest ago makes room, copies of what other nodes have sooner. An
+  // item's block is kept only if it was wanted more often lately than what must go; a user's is, since
+  // whoever sent the plan weighed it.
   bool keep_hotter = false;
-  bool belongs = false;                  // the blocks belong on this node: pulled ones, too, displace others and stay
-  double copy_worth = 0;                 // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
+  bool belongs = false;   // the blocks belong on this node: pulled ones, too, displace others and stay
+  double copy_worth = 0;  // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
   bool operator==(const Retention&) const = default;
 };
 
@@ -201,29 +215,30 @@ struct Execute {
   RequestId id = 0;
   Priority priority = Priority::serving;
   std::int64_t budget_us = 0;
-  std::string model_version;             // the one that the request is pinned to; a worker without it refuses
-  bool alone = false;                    // in a batch of its own: a worker was lost while it ran (promise 12)
+  std::string model_version;  // the one that the request is pinned to; a worker without it refuses
+  bool alone = false;         // in a batch of its own: a worker was lost while it ran (promise 12)
   Plan plan;
-  std::vector<SegmentBlock> blocks;      // one for each of the plan's segments
+  std::vector<SegmentBlock> blocks;  // one for each of the plan's segments
   Retention retention;
   bool operator==(const Execute&) const = default;
 };
 struct Executed {
   RequestId id = 0;
-  std::vector<ScoreRow> readouts;        // logits, one row per readout
-  std::vector<std::uint8_t> reused;      // per segment: 1 if its block was reused
+  std::vector<ScoreRow> readouts;    // logits, one row per readout
+  std::vector<std::uint8_t> reused;  // per segment: 1 if its block was reused
   std::uint32_t blocks_written = 0;
   std::int64_t blocks_us = 0, queue_us = 0, compute_us = 0;
-  std::string model_version;             // that computed it
-  std::int64_t pull_us = 0;              // of blocks_us: until those of other nodes were here
+  std::string model_version;  // that computed it
+  std::int64_t pull_us = 0;   // of blocks_us: until those of other nodes were here
   bool operator==(const Executed&) const = default;
 };
 
 // ---- cache.capnp: router ↔ cache-meta, inference worker ↔ KV-cache worker, KV-cache worker ↔ cache-meta and
-// ---- each other ------------------------------------------------------------------------------------------------
+// ---- each other
+// ------------------------------------------------------------------------------------------------
 
-// BAT's "read": which of these exist, where, and how hot is whose they are? Counts one access of the user and of each
-// item's block if `count_access` (background precomputation only asks).
+// BAT's "read": which of these exist, where, and how hot is whose they are? Counts one access of the user and
+// of each item's block if `count_access` (background precomputation only asks).
 struct AskedBlock {
   BlockName name;
   SegmentKind kind = SegmentKind::item;  // whose it is: users and items are hot, each in their way
@@ -232,87 +247,92 @@ struct AskedBlock {
 };
 struct LookupBlocks {
   RequestId id = 0;
-  std::string user;                      // tenant-qualified key; "" if the request has no user
-  std::vector<AskedBlock> blocks;        // of all plans by which the request could be answered
-  std::vector<NodeId> prefer;            // nodes where the plan may run: of many holders these are named first
+  std::string user;                // tenant-qualified key; "" if the request has no user
+  std::vector<AskedBlock> blocks;  // of all plans by which the request could be answered
+  std::vector<NodeId> prefer;      // nodes where the plan may run: of many holders these are named first
   bool count_access = true;
-  bool all_holders = false;              // false: of many holders a few are named
+  bool all_holders = false;  // false: of many holders a few are named
   bool operator==(const LookupBlocks&) const = default;
 };
 struct BlocksFound {
   RequestId id = 0;
-  // Holders of all blocks, one after the other: the first counts[0] are those of LookupBlocks::blocks[0], and so on.
+  // Holders of all blocks, one after the other: the first counts[0] are those of LookupBlocks::blocks[0], and
+  // so on.
   std::vector<std::uint8_t> counts;
   std::vector<NodeId> holders;
-  // Of each block further uses to expect, were it kept as long as others. Of a user's as such blocks are wanted again;
-  // of an item's its earlier uses in the window, 0 while no node where the plan may run has room for more.
+  // Of each block further uses to expect, were it kept as long as others. Of a user's as such blocks are
+  // wanted again; of an item's its earlier uses in the window, 0 while no node where the plan may run has
+  // room for more.
   std::vector<double> uses;
-  double user_frequency = 0;             // accesses in the sliding window, this one included
-  double coldest_frequency = 0;          // of the cached user blocks; 0 while the user area has room for the one asked for
-  std::vector<BlockName> coldest;        // user blocks to give up, coldest first, enough for the one asked for
+  double user_frequency = 0;  // accesses in the sliding window, this one included
+  double coldest_frequency =
+      0;  // of the cached user blocks; 0 while the user area has room for the one asked for
+  std::vector<BlockName> coldest;  // user blocks to give up, coldest first, enough for the one asked for
   bool operator==(const BlocksFound&) const = default;
 };
 
-// Inference worker → KV-cache worker of the same node: pin what is there, reserve what will be written. All or nothing
-// per block. The grants last until they are released: both are one process.
-// KV-cache worker → KV-cache worker of another node, with `read_only`: pin what is there, so that it can be pulled.
-// Those grants end after BlocksAcquired::lease_us, which the asker counts from the moment it asked.
+// Inference worker → KV-cache worker of the same node: pin what is there, reserve what will be written. All
+// or nothing per block. The grants last until they are released: both are one process. KV-cache worker →
+// KV-cache worker of another node, with `read_only`: pin what is there, so that it can be pulled. Those
+// grants end after BlocksAcquired::lease_us, which the asker counts from the moment it asked.
 struct BlockWant {
   BlockName name;
   SegmentKind kind = SegmentKind::item;
   std::string owner;
   std::uint32_t tokens = 0;
-  NodeId at = 0;                         // as SegmentBlock::at
+  NodeId at = 0;  // as SegmentBlock::at
   bool operator==(const BlockWant&) const = default;
 };
 struct AcquireBlocks {
   RequestId id = 0;
-  std::int64_t budget_us = 0;            // how long to wait for a block that another request is computing
+  std::int64_t budget_us = 0;  // how long to wait for a block that another request is computing
   std::vector<BlockWant> wants;
   Retention retention;
-  bool may_evict = true;                 // false: only free room is taken (background precomputation)
-  bool read_only = false;                // nothing is reserved, nothing waited for
+  bool may_evict = true;   // false: only free room is taken (background precomputation)
+  bool read_only = false;  // nothing is reserved, nothing waited for
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {
-  none,    // not there and no room: compute, do not keep
-  read,    // there and pinned: reuse
-  write    // reserved for this request: compute into these pages, then report
+  none,  // not there and no room: compute, do not keep
+  read,  // there and pinned: reuse
+  write  // reserved for this request: compute into these pages, then report
 };
 struct BlockGrant {
   Grant grant = Grant::none;
   std::uint64_t generation = 0;
-  std::uint64_t checksum = 0;            // of the bytes, for read
+  std::uint64_t checksum = 0;  // of the bytes, for read
   std::vector<std::uint32_t> pages;
-  bool check = false;                    // for read: compare the bytes with the checksum, and say how it went
+  bool check = false;  // for read: compare the bytes with the checksum, and say how it went
   bool operator==(const BlockGrant&) const = default;
 };
 struct BlocksAcquired {
   RequestId id = 0;
-  Incarnation incarnation = 0;           // of the owner of the pages
-  std::int64_t lease_us = 0;             // 0: until released
-  std::vector<BlockGrant> grants;        // parallel to AcquireBlocks::wants
-  std::int64_t pull_us = 0;              // from the question until the last block of another node was here; 0: none
+  Incarnation incarnation = 0;     // of the owner of the pages
+  std::int64_t lease_us = 0;       // 0: until released
+  std::vector<BlockGrant> grants;  // parallel to AcquireBlocks::wants
+  std::int64_t pull_us = 0;        // from the question until the last block of another node was here; 0: none
   bool operator==(const BlocksAcquired&) const = default;
 };
 enum class Outcome : std::uint8_t { done, written, abandoned, corrupt };
 struct BlockOutcome {
   BlockName name;
   std::uint64_t generation = 0;
-  Outcome outcome = Outcome::done;       // read → done (the bytes were checked) | corrupt; write → written | abandoned
-  std::uint64_t checksum = 0;            // for written
+  Outcome outcome =
+      Outcome::done;  // read → done (the bytes were checked) | corrupt; write → written | abandoned
+  std::uint64_t checksum = 0;  // for written
   bool operator==(const BlockOutcome&) const = default;
 };
-// No answer. A read that ended well without a check need not be named; a write that is not named was abandoned.
+// No answer. A read that ended well without a check need not be named; a write that is not named was
+// abandoned.
 struct ReleaseBlocks {
   RequestId id = 0;
   std::vector<BlockOutcome> outcomes;
   bool operator==(const ReleaseBlocks&) const = default;
 };
 
-// KV-cache worker → every cache-meta (BAT's "write"): the index follows the owner. No answer. `sequence` counts these
-// messages from 1 within an incarnation; one is sent at every change and, with no change, on a timer. Whoever sees a
-// gap or a new incarnation asks for the inventory.
+// KV-cache worker → every cache-meta (BAT's "write"): the index follows the owner. No answer. `sequence`
+// counts these messages from 1 within an incarnation; one is sent at every change and, with no change, on a
+// timer. Whoever sees a gap or a new incarnation asks for the inventory.
 struct BlockEntry {
   BlockName name;
   SegmentKind kind = SegmentKind::item;
@@ -333,57 +353,59 @@ struct AreaRoom {
 struct CacheChanges {
   Incarnation incarnation = 0;
   std::uint64_t sequence = 0;
-  std::vector<BlockEntry> added;         // in order of generation; applied before `removed`
+  std::vector<BlockEntry> added;  // in order of generation; applied before `removed`
   std::vector<BlockVersion> removed;
-  std::vector<BlockName> refused;        // users' blocks that requests wanted to keep, and that found no room
-  std::vector<AreaRoom> areas;           // in order of the pool's areas (runtime/pages/pool_areas.h)
+  std::vector<BlockName> refused;  // users' blocks that requests wanted to keep, and that found no room
+  std::vector<AreaRoom> areas;     // in order of the pool's areas (runtime/pages/pool_areas.h)
   bool operator==(const CacheChanges&) const = default;
 };
-// Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order of it.
+// Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order
+// of it.
 struct InventoryRequest {
-  Incarnation incarnation = 0;           // of the worker, as far as known; 0: any
+  Incarnation incarnation = 0;  // of the worker, as far as known; 0: any
   std::uint64_t after = 0;
   bool operator==(const InventoryRequest&) const = default;
 };
 struct InventoryPart {
   Incarnation incarnation = 0;
-  std::uint64_t after = 0;               // of the request
-  std::uint64_t sequence = 0;            // of the last CacheChanges before this part
+  std::uint64_t after = 0;     // of the request
+  std::uint64_t sequence = 0;  // of the last CacheChanges before this part
   std::vector<BlockEntry> blocks;
   bool last = false;
   bool operator==(const InventoryPart&) const = default;
 };
-// Router → leading cache-meta → KV-cache workers: the content of this owner changed; its blocks will never be asked
-// for. Workers obey the highest token that they have seen and refuse lower ones (promise 5).
+// Router → leading cache-meta → KV-cache workers: the content of this owner changed; its blocks will never be
+// asked for. Workers obey the highest token that they have seen and refuse lower ones (promise 5).
 struct Forget {
   SegmentKind kind = SegmentKind::user;
   std::string owner;
-  std::uint64_t token = 0;               // the leader's; 0 from a router
-  std::optional<BlockName> present;      // of the new content, where it is known: that one stays
+  std::uint64_t token = 0;           // the leader's; 0 from a router
+  std::optional<BlockName> present;  // of the new content, where it is known: that one stays
   bool operator==(const Forget&) const = default;
 };
 
-// ---- cluster.capnp: allocator agent ↔ KV-cache worker; anyone → anyone -------------------------------------
+// ---- cluster.capnp: allocator agent ↔ KV-cache worker; anyone → anyone
+// -------------------------------------
 
 // Areas in order of the table in runtime/pages/pool_areas.h.
 struct AreaSplit {
   std::uint64_t pages = 0;
-  std::uint64_t least = 0;               // what it keeps whatever other areas would borrow of it
+  std::uint64_t least = 0;  // what it keeps whatever other areas would borrow of it
   bool operator==(const AreaSplit&) const = default;
 };
-struct SetSplit {                        // allocator agent → KV-cache worker
-  Incarnation incarnation = 0;           // of the worker that is meant
+struct SetSplit {               // allocator agent → KV-cache worker
+  Incarnation incarnation = 0;  // of the worker that is meant
   std::uint64_t epoch = 0;
   std::vector<AreaSplit> areas;
   bool operator==(const SetSplit&) const = default;
 };
 struct AreaReport {
-  std::uint64_t pages = 0;               // of the split, with what was borrowed since, without what was lent
+  std::uint64_t pages = 0;  // of the split, with what was borrowed since, without what was lent
   std::uint64_t used = 0;
-  std::uint64_t hits = 0, misses = 0;    // blocks that requests wanted since the start, there or not
+  std::uint64_t hits = 0, misses = 0;  // blocks that requests wanted since the start, there or not
   bool operator==(const AreaReport&) const = default;
 };
-struct PoolReport {                      // KV-cache worker → allocator agent, after each SetSplit and on a timer
+struct PoolReport {  // KV-cache worker → allocator agent, after each SetSplit and on a timer
   Incarnation incarnation = 0;
   std::uint64_t epoch = 0;
   std::vector<AreaReport> areas;
@@ -393,32 +415,34 @@ struct PoolReport {                      // KV-cache worker → allocator agent,
 // Inference worker → every router, once per heartbeat and whenever it starts or stops draining. No answer.
 struct Heartbeat {
   Incarnation incarnation = 0;
-  std::uint64_t sequence = 0;            // counts them from 1 within an incarnation: an older one is ignored
-  bool draining = false;                 // takes no new plans
+  std::uint64_t sequence = 0;  // counts them from 1 within an incarnation: an older one is ignored
+  bool draining = false;       // takes no new plans
   std::uint32_t lanes = 0, lanes_busy = 0;
-  std::uint32_t plans_waiting = 0;       // that do not run yet
-  // The work of those, as far as known, and lane time per unit of work, lately (placement/cost/work.h); a pace of 0:
-  // nothing computed yet.
+  std::uint32_t plans_waiting = 0;  // that do not run yet
+  // The work of those, as far as known, and lane time per unit of work, lately (placement/cost/work.h); a
+  // pace of 0: nothing computed yet.
   double operations_waiting = 0, bytes_waiting = 0, passes_waiting = 0;
   double us_per_operation = 0, us_per_byte = 0, us_per_pass = 0;
-  std::uint64_t plans_executed = 0;      // since its start: progress
-  std::uint64_t versions_epoch = 0;      // of the Versions it follows
-  std::vector<std::string> models;       // loaded, in order of version
-  // The next model of those Versions, if it cannot be loaded here however often it is tried, and why; else "".
+  std::uint64_t plans_executed = 0;  // since its start: progress
+  std::uint64_t versions_epoch = 0;  // of the Versions it follows
+  std::vector<std::string> models;   // loaded, in order of version
+  // The next model of those Versions, if it cannot be loaded here however often it is tried, and why; else
+  // "".
   std::string refused_model, refused_why;
   bool operator==(const Heartbeat&) const = default;
 };
-// Which model and catalog new requests are pinned to. Hard state: `epoch` is its revision in the Coordination; whoever
-// hears of a higher one follows it. Router → inference workers whose heartbeat shows an older epoch. No answer.
+// Which model and catalog new requests are pinned to. Hard state: `epoch` is its revision in the
+// Coordination; whoever hears of a higher one follows it. Router → inference workers whose heartbeat shows an
+// older epoch. No answer.
 struct Versions {
   std::uint64_t epoch = 0;
   std::string model_version, catalog_version;
-  std::string next_model;                // to be loaded beside the present one; "" if none
-  std::string next_catalog;              // that comes with next_model, in the same step; "": the present one stays
+  std::string next_model;    // to be loaded beside the present one; "" if none
+  std::string next_catalog;  // that comes with next_model, in the same step; "": the present one stays
   bool operator==(const Versions&) const = default;
 };
-// A process that seems lost. It is not if it says something later: a heartbeat of it with the number `proof`, or a
-// higher one.
+// A process that seems lost. It is not if it says something later: a heartbeat of it with the number `proof`,
+// or a higher one.
 struct Loss {
   NodeId node = 0;
   Incarnation process = 0;
@@ -427,24 +451,25 @@ struct Loss {
 };
 // One for all losses of runs beside others, else one for each run. It counts while one of them may be true.
 struct Strike {
-  std::vector<Loss> losses;              // that may turn out to be none
+  std::vector<Loss> losses;  // that may turn out to be none
   bool sure = true;
   bool operator==(const Strike&) const = default;
 };
 // Router → routers: a request of this content was running on workers that were lost (promise 12). No answer.
 struct Suspect {
-  std::uint64_t fingerprint = 0;         // of tenant, user, profile version and candidates
-  std::uint32_t strikes = 0;             // 0: it ran well
-  std::vector<Strike> doubted;           // the latest of them; earlier ones are sure
+  std::uint64_t fingerprint = 0;  // of tenant, user, profile version and candidates
+  std::uint32_t strikes = 0;      // 0: it ran well
+  std::vector<Strike> doubted;    // the latest of them; earlier ones are sure
   bool operator==(const Suspect&) const = default;
 };
 // Leading cache-meta → routers and KV-cache workers, once per heartbeat. No answer.
 struct LeaderBeat {
-  std::uint64_t token = 0;               // fencing token: the revision at which it became leader
+  std::uint64_t token = 0;  // fencing token: the revision at which it became leader
   bool operator==(const LeaderBeat&) const = default;
 };
-// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false, serve again). Answered
-// by StatusReply, whose field "drained" says "yes" when nothing is left; asked again until it does (promise 13).
+// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false,
+// serve again). Answered by StatusReply, whose field "drained" says "yes" when nothing is left; asked again
+// until it does (promise 13).
 struct Drain {
   RequestId id = 0;
   bool on = true;
@@ -462,23 +487,24 @@ struct StatusReply {
   RequestId id = 0;
   NodeId node = 0;
   Role role = Role::door;
-  bool ready = false;                    // this actor can serve
+  bool ready = false;  // this actor can serve
   std::vector<StatusField> fields;
   bool operator==(const StatusReply&) const = default;
 };
 
-using AnyMessage =
-    std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser, PutItem, DeleteItem, Reload,
-                 Stored, Refused, Execute, Executed, LookupBlocks, BlocksFound, AcquireBlocks, BlocksAcquired,
-                 ReleaseBlocks, CacheChanges, InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
-                 Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply>;
+using AnyMessage = std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser,
+                                PutItem, DeleteItem, Reload, Stored, Refused, Execute, Executed, LookupBlocks,
+                                BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks, CacheChanges,
+                                InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
+                                Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply>;
 
-// A type of its own and not another name of the variant: what copies, moves, compares and destroys so many kinds is
-// compiled once, in messages.cc, and not in every file that hands a message on.
+// A type of its own and not another name of the variant: what copies, moves, compares and destroys so many
+// kinds is compiled once, in messages.cc, and not in every file that hands a message on.
 struct Message : AnyMessage {
   template <class Kind>
-    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyMessage> && std::constructible_from<AnyMessage, Kind>)
-  Message(Kind&& kind) : AnyMessage(std::forward<Kind>(kind)) {}
+  requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyMessage> &&
+           std::constructible_from<AnyMessage, Kind>) Message(Kind&& kind)
+      : AnyMessage(std::forward<Kind>(kind)) {}
   Message();
   Message(const Message&);
   Message(Message&&) noexcept;

@@ -32,18 +32,6 @@ PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
   return sizes;
 }
 
-std::size_t PagePool::NameHash::operator()(const BlockName& name) const {
-  // Names are cryptographic hashes: any bytes of them are as good as all. Equal names have equal hashes.
-  std::size_t head = 0;
-#ifdef TROUPE_PLANTED
-  const std::size_t size = std::min<std::size_t>(sizeof head, planting::name_bits / 8);
-#else
-  constexpr std::size_t size = sizeof head;
-#endif
-  std::memcpy(&head, name.bytes.data(), size);
-  return head;
-}
-
 PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
     : sizes_(sizes),
       areas_(sizes.areas.size()),

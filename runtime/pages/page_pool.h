@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/actor/block_name.h"
 #include "runtime/actor/messages.h"
 #include "runtime/pages/pool_areas.h"
 
@@ -165,9 +166,6 @@ class PagePool {
   std::string check_invariants() const;
 
  private:
-  struct NameHash {
-    std::size_t operator()(const BlockName& name) const;
-  };
   struct Entry;
   using Owners = std::unordered_map<std::string, Entry*>;  // owner → the newest of its blocks
   struct Entry : PoolBlock {
@@ -221,7 +219,7 @@ class PagePool {
   std::vector<PoolArea> area_of_kind_;
   std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held
   // Hash tables are looked up only, never walked.
-  std::unordered_map<BlockName, Entry*, NameHash> by_name_;
+  std::unordered_map<BlockName, Entry*, BlockNameHash> by_name_;
   std::vector<Owners> owners_;  // by kind
   std::vector<BlockGone> gone_;
   std::uint64_t last_generation_;
