@@ -50,13 +50,15 @@ std::size_t RequestBody::take_data(std::string_view bytes) {
   return size;
 }
 
-// At most twice of what came, and little more than may come.
+// At most twice of what came, and little more than may come. A body that is not small gets a large block,
+// which the allocator gives back to the system when it ends.
 void RequestBody::make_room(std::size_t bytes) {
+  constexpr std::size_t small = 16 << 10, large = 128 << 10;
   const std::size_t wanted = text_.size() + bytes;
   if (wanted <= text_.capacity()) return;
   const std::uint64_t most = at_ == At::length ? text_.size() + left_ : limits_.body_bytes_max;
-  text_.reserve(
-      static_cast<std::size_t>(std::min<std::uint64_t>(std::max(2 * text_.capacity(), wanted), most)));
+  const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
+  text_.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
 }
 
 void RequestBody::take_byte(char c) {
