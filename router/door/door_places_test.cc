@@ -32,6 +32,7 @@ TEST_SUITE("door places") {
     places.leave(2);
     CHECK(places.has_room(elsewhere));
     CHECK(places.goes_for(there) == Guest{3});
+    CHECK(with({{1, there}, {2, here}}).goes() == Guest{1});
   }
 
   TEST_CASE("whose request is under way does not go") {
@@ -72,6 +73,9 @@ TEST_SUITE("door places") {
     CHECK(places.goes_for_bytes() == Guest{2});
     places.keeps(2, 5);
     CHECK(places.goes_for_bytes() == std::nullopt);
+    places.waits(3);
+    places.keeps(1, 70);
+    CHECK(places.goes_for_bytes() == Guest{1});
     places.leave(1);
     places.leave(1);
     CHECK(places.bytes() == 45);
