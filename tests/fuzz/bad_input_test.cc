@@ -160,7 +160,7 @@ TEST_SUITE("bad input over HTTP") {
         {"PUT",
          "/v1/users/ana",
          R"({"history":)" + list_of("\"i\"", 16'000) + "}",
-         {422, "too_many_events", "history", "10000"}},
+         {413, "too_many_events", "history", "10000 (router.history_events_max)"}},
         {"POST",
          "/v1/score",
          R"({"query":[1],"items":[{"tokens":[64]}],"label_tokens":[1]})",
