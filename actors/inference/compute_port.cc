@@ -33,7 +33,7 @@ Refusal no_room(const PassBlocks& blocks) {
 }
 
 Refusal too_large(std::string what) {
-  return {422, "too_large", std::move(what), "inference worker's device", "a plan that fits into one pass"};
+  return {422, "too_large", std::move(what), "inference worker's device", "a plan that fits into one pass (on a CPU: inference.memory_max)"};
 }
 
 // Gives the pages of a pass back, however it ends.

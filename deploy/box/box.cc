@@ -217,7 +217,14 @@ std::unique_ptr<Core> Box::make_router() const {
   c.form = prompt_;
   c.names = names_;
   c.policy = serving_policy(config_.text("router.policy"));
-  c.limits.candidates_max = static_cast<std::uint32_t>(config_.integer("router.candidates_max"));
+  const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config_.integer(knob)); };
+  c.limits.candidates_max = number("router.candidates_max");
+  c.limits.score_items_max = number("router.score_items_max");
+  c.limits.score_labels_max = number("router.score_labels_max");
+  c.limits.request_tokens_max = number("router.request_tokens_max");
+  c.limits.history_max = number("router.history_events_max");
+  c.limits.pass_tokens_max = model_.pass_tokens_max;
+  c.limits.token_bytes = model_.token_bytes;
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};

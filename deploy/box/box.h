@@ -65,6 +65,7 @@ class Box {
   FeatureStore& features() { return *features_; }  // of a node with a router
   const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
   const router::PromptForm& prompt() const { return prompt_; }
+  const ModelFacts& model() const { return model_; }
   std::uint32_t executors() const { return executors_; }
   std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
 

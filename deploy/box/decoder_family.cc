@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "deploy/box/cost_shape.h"
+#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/decoder/decoder.h"
 
 namespace troupe::deploy {
@@ -12,7 +13,13 @@ namespace {
 ModelFacts describe_decoder(const std::filesystem::path& directory, const Config& config) {
   const kernels::DecoderConfig model = kernels::read_decoder_config(directory);
   const kernels::DecoderOptions options = decoder_options(config);
-  return {plan_limits(model), page_layout(model, options), cost_shape(model, options.weights, options.kv, 1)};
+  ModelFacts facts{plan_limits(model), page_layout(model, options),
+                   cost_shape(model, options.weights, options.kv, 1)};
+  if (!device_choice(config).on_cpu()) return facts;
+  const kernels::PassMemory memory = pass_memory(model, options);
+  facts.pass_tokens_max = memory.tokens_max;
+  facts.token_bytes = memory.row_bytes;
+  return facts;
 }
 
 OpenedModel open_decoder(const std::filesystem::path& directory, const Config& config) {

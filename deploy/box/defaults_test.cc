@@ -50,6 +50,10 @@ std::vector<Default> defaults_of_actors() {
           {"router.policy", router.policy.name()},
           {"router.requests_in_flight_max", router.in_flight_max},
           {"router.candidates_max", router.limits.candidates_max},
+          {"router.score_items_max", router.limits.score_items_max},
+          {"router.score_labels_max", router.limits.score_labels_max},
+          {"router.request_tokens_max", router.limits.request_tokens_max},
+          {"router.history_events_max", router.limits.history_max},
           {"router.deadline", router.budget.us},
           {"router.deadline_max", router.budget_max.us},
           {"router.pull_share", router.pull_share},
@@ -73,9 +77,16 @@ std::vector<Default> defaults_of_edges() {
   const kernels::DecoderOptions decoder;
   CHECK(door.answer_us_max == router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
   return {{"router.candidates_max", door.limits.candidates_max},
+          {"router.score_items_max", door.limits.score_items_max},
+          {"router.score_labels_max", door.limits.score_labels_max},
+          {"router.request_tokens_max", door.limits.request_tokens_max},
+          {"router.history_events_max", door.limits.history_events_max},
           {"http.address", door.address},
           {"http.port", door.port},
           {"http.connections_max", door.connections_max},
+          {"http.connections_per_address_max", door.connections_per_address_max},
+          {"http.memory_max", door.memory_bytes_max},
+          {"http.catalog_tenant", door.limits.catalog_tenant},
           {"http.header_bytes_max", door.header_bytes_max},
           {"http.body_bytes_max", door.body_bytes_max},
           {"http.timeout", door.timeout_us},
@@ -114,8 +125,9 @@ const std::set<std::string_view> of_the_box{
     "model.prompt",      "model.versions",       "model.device",         "model.device_format",       "pool.memory",
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
-    "features.store",    "router.device",        "router.history_events_max", "inference.executors",
-    "inference.cores"};
+    "features.store",    "router.device",        "inference.executors",
+    "inference.cores",
+    "inference.memory_max"};
 
 std::string shown(const Config& config, const Knob& knob) {
   const std::string_view name = knob.name;

@@ -40,7 +40,9 @@ kernels::DecoderOptions decoder_options(const Config& config) {
           .kv = kernels::find_kv_format(config.text("pool.kv_format")).value(),
           .weights = kernels::find_weight_format(config.text("model.weights")).value(),
           .cores = count_or_cores(config, "inference.cores"),
-          .executors = executors_of(config)};
+          .executors = executors_of(config),
+          .memory_bytes = static_cast<std::size_t>(config.size_bytes("inference.memory_max")),
+          .batch_tokens = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max"))};
 }
 
 std::string layout_version(const Config& config) {

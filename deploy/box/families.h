@@ -20,6 +20,8 @@ struct ModelFacts {
   kernels::PlanLimits limits;
   kernels::PageLayout layout;
   placement::ModelShape shape;  // what a pass takes; a readout scores one row
+  // Of a pass: computed tokens at most, and working memory of each; 0: nobody says before it is tried.
+  std::size_t pass_tokens_max = 0, token_bytes = 0;
 };
 
 struct OpenedModel {

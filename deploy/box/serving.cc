@@ -1,5 +1,6 @@
 #include "deploy/box/serving.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -35,18 +36,37 @@ std::string role_words(const Place& place) {
 // The one of this process, or else the first: then the door passes requests on.
 NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
 
+router::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
+  const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config.integer(knob)); };
+  router::DoorLimits limits;
+  limits.candidates_max = number("router.candidates_max");
+  limits.score_items_max = number("router.score_items_max");
+  limits.score_labels_max = number("router.score_labels_max");
+  limits.request_tokens_max = number("router.request_tokens_max");
+  limits.history_events_max = number("router.history_events_max");
+  limits.prompt_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
+  if (model.pass_tokens_max > 0)
+    limits.pass_tokens_max =
+        static_cast<std::uint32_t>(std::min<std::size_t>(model.pass_tokens_max, UINT32_MAX));
+  limits.admin_routes = config.boolean("http.admin_routes");
+  limits.catalog_tenant = config.text("http.catalog_tenant");
+  return limits;
+}
+
 router::DoorConfig door_config(const Config& config, const Place& place, const Box& box) {
   router::DoorConfig door;
   door.address = config.text("http.address");
   door.port = static_cast<std::uint16_t>(config.integer("http.port"));
   door.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
+  door.connections_per_address_max =
+      static_cast<std::uint32_t>(config.integer("http.connections_per_address_max"));
+  door.memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max"));
   door.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
   door.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
   door.timeout_us = config.duration_us("http.timeout");
   door.answer_us_max =
       config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
-  door.limits.candidates_max = static_cast<std::uint32_t>(config.integer("router.candidates_max"));
-  door.limits.admin_routes = config.boolean("http.admin_routes");
+  door.limits = door_limits(config, box.model());
   door.actors = box.actors();
   std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
                        [&](Address actor) { return actor.node == place.node; });
@@ -127,7 +147,7 @@ class Running {
         door_(
             door_config(serving_.config, serving_.place, box_),
             [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
-            metrics_) {
+            metrics_, log_) {
     tell_of_damage(log_, metrics_, box_.store_damage());
     if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
     if (serving_.cluster) join();
@@ -219,7 +239,13 @@ class Running {
 
 }  // namespace
 
+// Large blocks are pages of their own, which go back to the system when they are freed. Otherwise the
+// allocator learns from a few large requests to keep what it was given, and a process stays as large as its
+// largest moment.
+constexpr int large_block_bytes = 128 << 10;
+
 int serve_until_signal(Serving serving) {
+  mallopt(M_MMAP_THRESHOLD, large_block_bytes);
   const Signals signals;
   Running(std::move(serving), signals).run();
   return 0;

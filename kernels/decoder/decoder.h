@@ -23,6 +23,10 @@ struct DecoderOptions {
   // the machine has memory nodes, each stays on one, with the threads that run its passes: a thread that
   // calls `run` is kept on the node's CPUs from then on.
   std::uint32_t executors = 1;
+  // Working memory of passes on the CPU, and computed tokens of a batch that fits whatever it is
+  // (cpu/engine/pass_memory.h). 0: passes have no bound.
+  std::size_t memory_bytes = 0;
+  std::uint32_t batch_tokens = 0;
 };
 
 // What else int8 weights mean on this CPU, for the names of blocks: they have 7 bits where its products of
@@ -35,8 +39,7 @@ inline PageLayout page_layout(const DecoderConfig& config, const DecoderOptions&
   return page_layout(kv_layout(config, options.page_tokens, options.kv));
 }
 
-// CPU backend. Takes the weights (packs them once, keeps no second copy). It has no bounds: no request is too
-// large.
+// CPU backend. Takes the weights (packs them once, keeps no second copy).
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options);
 
 }  // namespace troupe::kernels

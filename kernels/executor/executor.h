@@ -64,7 +64,7 @@ class Executor {
   virtual const PageLayout& layout() const = 0;
   // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is used again. The
   // answer to each does not depend on the others (up to rounding). It may take as many passes as the
-  // executor's bounds ask for; its working memory is its own and grows to the largest pass. Not safe to call
+  // executor's bounds ask for; its working memory is its own, and within those. Not safe to call
   // from two threads at once; make one executor per lane with `share`.
   virtual void run(std::span<const Request> batch, std::vector<Reply>& replies) = 0;
   std::vector<Reply> run(std::span<const Request> batch) {

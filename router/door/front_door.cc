@@ -1,174 +1,67 @@
 #include "router/door/front_door.h"
 
 #include <algorithm>
-#include <boost/asio.hpp>
-#include <boost/beast.hpp>
 #include <chrono>
-#include <map>
-#include <optional>
-#include <set>
-#include <thread>
 #include <utility>
 
+#include "router/door/front_door_server.h"
 #include "runtime/actor/message_id.h"
-#include "runtime/host/host.h"
 #include "runtime/wire/json.h"
 
 namespace troupe::router {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
-using Tcp = asio::ip::tcp;
 using std::chrono::microseconds;
 
 namespace {
 
-constexpr std::int64_t drain_us_max = 500'000;
-constexpr std::size_t drain_bytes = 16 << 10;
-constexpr std::int64_t status_us_max = 1'000'000;  // how long the actors have to say how they are
-constexpr std::int64_t accept_pause_us = 100'000;  // after the system had no socket to give
-constexpr std::int64_t farewell_us_max = 300'000;  // for the last responses when the door closes
-constexpr std::uint32_t turned_away_max = 64;      // who are told that the door is full, at a time
-constexpr const char* tenant_header = "x-troupe-tenant";
-constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::int64_t status_us_max = 1'000'000;   // how long the actors have to say how they are
+constexpr std::int64_t accept_pause_us = 100'000;   // after the system had no socket to give
+constexpr std::int64_t accept_log_us = 10'000'000;  // between lines about that
+constexpr std::int64_t farewell_us_max = 300'000;   // for the last responses when the door closes
+constexpr PlaceLimits lane_limits{.guests_max = 64, .guests_of_one_max = 16, .bytes_max = 4 << 20};
 
-struct Answer {
-  unsigned status = 200;
-  std::string body;
-  std::string type = "application/json";
-  std::string allow;  // with 405: the methods that are served
-};
-
-Answer answer_of(const Refusal& refusal) {
-  return {refusal.status, to_json(refusal), "application/json",
-          refusal.status == 405 ? refusal.expected : ""};
+PlaceLimits place_limits(const DoorConfig& config) {
+  const std::size_t one_request =
+      std::size_t{2} * (config.header_bytes_max + config.body_bytes_max) + (64 << 10);
+  return {config.connections_max, config.connections_per_address_max,
+          std::max<std::size_t>(config.memory_bytes_max, one_request)};
 }
 
-Answer answer_of(const Message& message) {
-  if (const auto* m = std::get_if<RankReply>(&message)) return {200, to_json(*m)};
-  if (const auto* m = std::get_if<ScoreReply>(&message)) return {200, to_json(*m)};
-  if (const auto* m = std::get_if<Stored>(&message)) return {200, to_json(*m)};
-  if (const auto* m = std::get_if<Refused>(&message)) return answer_of(m->refusal);
-  return answer_of(
-      Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
-}
-
-Refusal refusal_of(const beast::error_code& error, const DoorConfig& config) {
-  if (error == http::error::header_limit)
-    return {431, "header_too_long", "the header is too long", "header",
-            "at most " + std::to_string(config.header_bytes_max) + " bytes"};
-  if (error == http::error::body_limit)
-    return {413, "body_too_long", "the body is too long", "body",
-            "at most " + std::to_string(config.body_bytes_max) + " bytes"};
-  return {400, "bad_http", error.message(), "request", "HTTP/1.1"};
-}
-
-// What the parser lets pass and we do not. A coding that we cannot read would leave the body's end unknown,
-// and the bytes behind it would be taken for the next request.
-std::optional<Refusal> header_fault(const http::request_parser<http::string_body>& parser) {
-  const auto& header = parser.get();
-  const bool coded = header.count(http::field::transfer_encoding) > 0;
-  if (coded && (!parser.chunked() || header.version() == 10))
-    return Refusal{501, "transfer_encoding", "the body has a coding that is not supported",
-                   "transfer-encoding", "chunked in HTTP/1.1, or content-length"};
-  if (header.count(tenant_header) > 1)
-    return Refusal{400, "repeated_tenant", "the request names several tenants", tenant_header, "one at most"};
-  return std::nullopt;
+Origin origin_of(const asio::ip::address& address) {
+  if (address.is_v4()) return router::origin_of(address.to_v4().to_bytes());
+  return router::origin_of(address.to_v6().to_bytes());
 }
 
 Refusal stopping() {
   return {503, "stopping", "the server is being stopped", "server", "a server that stays"};
 }
 
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
 }  // namespace
 
-struct FrontDoor::Server {
-  using OnAnswer = std::function<void(Answer)>;
-  using OnStatus = std::function<void(std::vector<StatusReply>)>;
+FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
+  return {refusal.status, to_json(refusal), "application/json",
+          refusal.status == 405 ? refusal.expected : ""};
+}
 
-  // A question to the actors that is not answered yet.
-  struct Waiting {
-    OnAnswer on_answer;  // of the router
-    OnStatus on_status;  // of all actors
-    std::vector<StatusReply> statuses;
-    std::size_t asked = 0;  // for their status
-    std::int64_t us = 0;    // how long it waits
-    std::unique_ptr<asio::steady_timer> timer;
-  };
+FrontDoor::Answer FrontDoor::Answer::of(const Message& message) {
+  if (const auto* m = std::get_if<RankReply>(&message)) return {200, to_json(*m)};
+  if (const auto* m = std::get_if<ScoreReply>(&message)) return {200, to_json(*m)};
+  if (const auto* m = std::get_if<Stored>(&message)) return {200, to_json(*m)};
+  if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
+  return of(
+      Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
+}
 
-  Server(DoorConfig c, Post p, MetricRegistry& m)
-      : config(std::move(c)),
-        post(std::move(p)),
-        metrics(m),
-        last_id(config.last_id),
-        acceptor(io),
-        pause(io) {}
-
-  void bind();
-  void accept();
-  void take(Tcp::socket socket);
-  void stop();
-  Waiting& wait(std::int64_t us);
-  void ask_router(Message message, OnAnswer then);
-  void ask_status(const std::vector<Address>& actors, OnStatus then);
-  void deliver(const Message& answer);
-  void expire(RequestId id);
-  void finish_status(RequestId id);
-  void answer_question(DoorQuestion question, OnAnswer then);
-
-  DoorConfig config;
-  Post post;
-  MetricRegistry& metrics;
-  std::uint32_t connections = 0, turned_away = 0;
-  std::set<Session*> sessions;  // of both kinds
-  bool closing = false, retired = false;
-  RequestId last_id;
-  asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
-  Tcp::acceptor acceptor;
-  asio::steady_timer pause;              // between attempts to accept; then, of the farewell
-  std::map<RequestId, Waiting> waiting;  // at most one per connection
-  std::thread thread;
-};
-
-// Requests on a connection are served one after the other; a pipelined one waits in the socket.
-struct FrontDoor::Session : std::enable_shared_from_this<Session> {
-  using Parser = http::request_parser<http::string_body>;
-
-  // `count` is of the sessions of its kind: those that are served, or those that are turned away.
-  Session(Server& s, Tcp::socket socket, std::uint32_t& count)
-      : server(s), counted_in(count), stream(std::move(socket)) {
-    ++counted_in;
-    server.sessions.insert(this);
-    server.metrics.record(Metric::http_connections, server.connections);
-  }
-  ~Session() {
-    --counted_in;
-    server.sessions.erase(this);
-    server.metrics.record(Metric::http_connections, server.connections);
-    if (server.closing && server.sessions.empty()) server.pause.cancel();
-  }
-
-  void read();
-  void read_body();
-  void header_is_read();
-  void read_failed(const beast::error_code& error);
-  void handle();
-  void refuse_and_close(const Refusal& refusal);
-  void write(Answer answer, bool keep_alive);
-  void close();
-  void drain();
-
-  Server& server;  // outlives every session: it owns the loop that holds them
-  std::uint32_t& counted_in;
-  beast::tcp_stream stream;
-  beast::flat_buffer buffer;
-  std::optional<Parser> parser;
-  http::response<http::string_body> response;
-  bool writing = false;
-};
+FrontDoor::Server::Server(DoorConfig c, Post p, MetricRegistry& m, LogSink l)
+    : config(std::move(c)),
+      post(std::move(p)),
+      metrics(m),
+      log(std::move(l)),
+      places(place_limits(config)),
+      lane(lane_limits),
+      last_id(config.last_id),
+      acceptor(io),
+      pause(io) {}
 
 void FrontDoor::Server::bind() {
   const std::string where = config.address + ":" + std::to_string(config.port);
@@ -189,26 +82,61 @@ void FrontDoor::Server::bind() {
 void FrontDoor::Server::accept() {
   acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
     if (!acceptor.is_open()) return;
-    if (!error) {
-      take(std::move(socket));
-      return accept();
-    }
-    pause.expires_after(microseconds(accept_pause_us));  // no file descriptors are left, most likely
-    pause.async_wait([this](beast::error_code) {
-      if (acceptor.is_open()) accept();
-    });
+    if (error) return accept_failed(error);
+    accepted_since = true;
+    take(std::move(socket));
+    accept();
+  });
+}
+
+// No file descriptors are left, most likely: then the door is as full as it gets, and who waits longest gives
+// his. If that did not help, somebody else took it; the next attempt is after a pause.
+void FrontDoor::Server::accept_failed(const beast::error_code& error) {
+  metrics.record(Metric::http_accept_failed, 1);
+  ++accepts_failed;
+  const auto now = std::chrono::steady_clock::now();
+  if (log && now - failure_logged >= microseconds(accept_log_us)) {
+    const std::vector<LogField> fields{{"why", error.message()},
+                                       {"times", std::to_string(std::exchange(accepts_failed, 0))},
+                                       {"connections", std::to_string(sessions.size())},
+                                       {"expected", "more open files than connections (LimitNOFILE)"}};
+    log(LogLevel::error, "door", "accept_failed", fields);
+    failure_logged = now;
+  }
+  const auto goes = places.goes();
+  if (goes) send_away(*goes);
+  if (goes && std::exchange(accepted_since, false)) return accept();
+  pause.expires_after(microseconds(accept_pause_us));
+  pause.async_wait([this](beast::error_code) {
+    if (acceptor.is_open()) accept();
   });
 }
 
 void FrontDoor::Server::take(Tcp::socket socket) {
-  beast::error_code ignored;
-  socket.set_option(Tcp::no_delay(true), ignored);
-  if (connections < config.connections_max)
-    return std::make_shared<Session>(*this, std::move(socket), connections)->read();
-  if (turned_away == turned_away_max) return;  // the socket closes
-  std::make_shared<Session>(*this, std::move(socket), turned_away)
-      ->refuse_and_close({503, "too_many_connections", "the door is full", "connection",
-                          "at most " + std::to_string(config.connections_max) + " connections"});
+  beast::error_code error;
+  const Tcp::endpoint client = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  socket.set_option(Tcp::no_delay(true), error);
+  const Origin from = origin_of(client.address());
+  DoorPlaces& among = make_room(places, from) ? places : lane;
+  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1);  // the socket closes
+  const DoorPlaces::Guest guest = ++last_guest;
+  among.enter(guest, from);
+  std::make_shared<Session>(*this, std::move(socket), among, guest)->read();
+}
+
+bool FrontDoor::Server::make_room(DoorPlaces& among, Origin from) {
+  while (!among.has_room(from)) {
+    const auto goes = among.goes_for(from);
+    if (!goes) return false;
+    send_away(*goes);
+  }
+  return true;
+}
+
+void FrontDoor::Server::send_away(DoorPlaces::Guest guest) {
+  metrics.record(Metric::http_made_room, 1);
+  sessions.at(guest)->end();
 }
 
 // Who waits for the actors is told that they wait in vain. The loop ends with the last session.
@@ -217,13 +145,13 @@ void FrontDoor::Server::stop() {
   acceptor.close();
   pause.expires_after(microseconds(farewell_us_max));
   pause.async_wait([this](beast::error_code) {
-    for (Session* session : sessions) session->stream.close();
+    for (const auto& [guest, session] : sessions) session->stream.close();
   });
   for (auto& [id, left] : std::exchange(waiting, {})) {
     if (left.on_status) left.on_status(std::move(left.statuses));
-    if (left.on_answer) left.on_answer(answer_of(stopping()));
+    if (left.on_answer) left.on_answer(Answer::of(stopping()));
   }
-  for (Session* session : sessions)
+  for (const auto& [guest, session] : sessions)
     if (!session->writing) session->stream.close();
   if (sessions.empty()) pause.cancel();
 }
@@ -268,7 +196,7 @@ void FrontDoor::Server::deliver(const Message& answer) {
   if (!found->second.on_answer) return;
   const OnAnswer then = std::move(found->second.on_answer);
   waiting.erase(found);
-  then(answer_of(answer));
+  then(Answer::of(answer));
 }
 
 void FrontDoor::Server::expire(RequestId id) {
@@ -278,8 +206,8 @@ void FrontDoor::Server::expire(RequestId id) {
   const OnAnswer then = std::move(found->second.on_answer);
   const std::int64_t us = found->second.us;
   waiting.erase(found);
-  then(answer_of(Refusal{504, "no_answer", "the router did not answer in time", "router",
-                         "an answer within " + std::to_string(us / 1000) + " ms"}));
+  then(Answer::of(Refusal{504, "no_answer", "the router did not answer in time", "router",
+                          "an answer within " + std::to_string(us / 1000) + " ms"}));
 }
 
 void FrontDoor::Server::finish_status(RequestId id) {
@@ -299,117 +227,20 @@ void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
       then({200, to_json(replies)});
     });
   if (retired)
-    return then(answer_of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
+    return then(
+        Answer::of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
   ask_status(asked, [count = asked.size(), then = std::move(then)](std::vector<StatusReply> replies) {
     std::string missing = replies.size() < count ? "an actor does not answer" : "";
     for (const StatusReply& r : replies)
       if (!r.ready) missing = name_of(Address{r.node, r.role}) + " is not ready";
     if (missing.empty()) return then({200, "{\"ready\":true}"});
-    then(answer_of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
+    then(Answer::of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
   });
 }
 
-void FrontDoor::Session::read() {
-  parser.emplace();
-  parser->header_limit(server.config.header_bytes_max);
-  parser->body_limit(server.config.body_bytes_max);
-  stream.expires_after(microseconds(server.config.timeout_us));  // for header and body together
-  http::async_read_header(stream, buffer, *parser,
-                          [self = shared_from_this()](beast::error_code error, std::size_t) {
-                            if (error) return self->read_failed(error);
-                            self->header_is_read();
-                          });
-}
-
-void FrontDoor::Session::header_is_read() {
-  if (const std::optional<Refusal> fault = header_fault(*parser)) return refuse_and_close(*fault);
-  const auto& header = parser->get();
-  const bool waits = header.version() == 11 && beast::iequals(header[http::field::expect], "100-continue");
-  if (!waits) return read_body();
-  asio::async_write(stream, asio::buffer(go_on),
-                    [self = shared_from_this()](beast::error_code error, std::size_t) {
-                      if (error) return self->close();
-                      self->read_body();
-                    });
-}
-
-void FrontDoor::Session::read_body() {
-  http::async_read(stream, buffer, *parser,
-                   [self = shared_from_this()](beast::error_code error, std::size_t) {
-                     if (error) return self->read_failed(error);
-                     self->handle();
-                   });
-}
-
-void FrontDoor::Session::read_failed(const beast::error_code& error) {
-  const bool malformed = error.category() == make_error_code(http::error::bad_method).category();
-  if (!malformed || error == http::error::end_of_stream) return close();  // gone, silent or too slow
-  refuse_and_close(refusal_of(error, server.config));
-}
-
-void FrontDoor::Session::handle() {
-  server.metrics.record(Metric::http_requests, 1);
-  if (server.closing) return refuse_and_close(stopping());
-  const auto& request = parser->get();
-  stream.expires_never();  // the wait is bounded by the door's own timer
-  DoorRoute routed = route(
-      {view(request.method_string()), view(request.target()), request.body(), view(request[tenant_header])},
-      server.config.limits);
-  auto then = [self = shared_from_this(), keep_alive = request.keep_alive()](Answer answer) {
-    self->write(std::move(answer), keep_alive);
-  };
-  if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(answer_of(*refusal));
-  if (const auto* question = std::get_if<DoorQuestion>(&routed))
-    return server.answer_question(*question, then);
-  server.ask_router(std::get<Message>(std::move(routed)), then);
-}
-
-void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(answer_of(refusal), false); }
-
-void FrontDoor::Session::write(Answer answer, bool keep_alive) {
-  if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
-  const bool header_known = parser && parser->is_header_done();
-  response = {};
-  response.version(header_known && parser->get().version() == 10 ? 10 : 11);
-  response.result(answer.status);
-  response.set(http::field::server, "troupe");
-  response.set(http::field::content_type, answer.type);
-  if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
-  keep_alive = keep_alive && !server.closing;
-  response.keep_alive(keep_alive);
-  response.content_length(answer.body.size());
-  if (!header_known || parser->get().method() != http::verb::head) response.body() = std::move(answer.body);
-  stream.expires_after(microseconds(server.config.timeout_us));
-  writing = true;
-  http::async_write(stream, response,
-                    [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
-                      self->writing = false;
-                      if (error || !keep_alive || self->server.closing) return self->close();
-                      self->read();
-                    });
-}
-
-// What the client still sends is read and dropped for a moment: closing on unread bytes would reset the
-// connection, and the response that explains why would be lost.
-void FrontDoor::Session::close() {
-  if (server.closing) return stream.close();
-  beast::error_code ignored;
-  stream.socket().shutdown(Tcp::socket::shutdown_send, ignored);
-  stream.expires_after(microseconds(drain_us_max));
-  drain();
-}
-
-void FrontDoor::Session::drain() {
-  buffer.clear();
-  stream.async_read_some(buffer.prepare(drain_bytes),
-                         [self = shared_from_this()](beast::error_code error, std::size_t) {
-                           if (!error) self->drain();
-                         });
-}
-
-FrontDoor::FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics)
-    : server_(std::make_unique<Server>(std::move(config), std::move(post), metrics)) {
+FrontDoor::FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log)
+    : server_(std::make_unique<Server>(std::move(config), std::move(post), metrics, std::move(log))) {
   server_->bind();
 }
 

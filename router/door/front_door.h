@@ -1,8 +1,13 @@
 #pragma once
 // The HTTP front door (Boost.Beast): turns requests into messages for the router and its answers into
-// responses. One thread owns every socket; answers from the actors are posted to it. Header, body, time and
-// connection limits hold before anything is allocated for a request. Every request gets exactly one response,
-// at the latest `answer_us_max` after its last byte, a reload `reload_us_max`.
+// responses. One thread owns every socket; answers from the actors are posted to it. No byte from outside is
+// kept before something says how many may come: header, body and what lies between chunks each have a limit,
+// and so has all that is kept for all connections together. Every request gets exactly one response, at the
+// latest `answer_us_max` after its last byte, a reload `reload_us_max`.
+//
+// Connections are bounded in all and from one address. When there is no room, who has waited longest makes
+// room, of the address with the most (door_places.h): a newcomer is turned away only if the actors have a
+// request of everybody. Even then there are places for questions of health and metrics.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +19,7 @@
 #include "router/door/front_door_routes.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
+#include "runtime/host/host.h"
 
 namespace troupe::router {
 
@@ -26,6 +32,8 @@ struct DoorConfig {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free one
   std::uint32_t connections_max = 1024;
+  std::uint32_t connections_per_address_max = 256;
+  std::uint64_t memory_bytes_max = 8 << 20;  // of requests and responses on their way, one of each at least
   std::uint32_t header_bytes_max = 8 << 10;
   std::uint32_t body_bytes_max = 1 << 20;
   std::int64_t timeout_us = 10'000'000;      // for a client to send a request or take a response
@@ -43,7 +51,7 @@ class FrontDoor {
   using Post = std::function<void(Address to, Message)>;  // into the actors; safe from the door's thread
 
   // Binds (throws DoorError); connections wait until `open`.
-  FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics);
+  FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log = {});
   ~FrontDoor();
 
   void open();    // serves from a thread of its own
@@ -56,6 +64,7 @@ class FrontDoor {
   void deliver(Message answer);  // from any thread: an actor's answer to a message that the door posted
 
  private:
+  struct Answer;   // what a response is made of
   struct Server;   // the state of the door's one thread
   struct Session;  // one connection
   std::unique_ptr<Server> server_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <concepts>
 #include <optional>
 #include <vector>
 
@@ -23,6 +25,19 @@ Refusal not_found(std::string_view target) {
 Refusal wrong_method(std::string_view method, std::string_view expected) {
   return {405, "wrong_method", "method is " + std::string(method.substr(0, 20)), "method",
           std::string(expected)};
+}
+
+// A client that takes us for a proxy sends the whole address (RFC 9112 §3.2.2): what stands behind the host
+// is asked for.
+std::string_view origin_form(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    const bool same = std::ranges::equal(target.substr(0, scheme.size()), scheme, {},
+                                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (!same) continue;
+    const std::size_t end = std::min(target.find_first_of("/?", scheme.size()), target.size());
+    return end == scheme.size() ? target : end == target.size() ? "/" : target.substr(end);
+  }
+  return target;
 }
 
 int hex_digit(char c) {
@@ -57,18 +72,32 @@ std::variant<std::string, Refusal> id_in_path(std::string_view text, const DoorL
   return *std::move(id);
 }
 
-std::optional<Refusal> too_many(const DoorRequest& request, const DoorLimits& limits) {
-  const std::size_t longest = longest_array(request.body);
-  if (longest <= limits.candidates_max) return std::nullopt;
-  return Refusal{413, "too_many_candidates",
-                 "the body has an array of " + std::to_string(longest) + " elements", "body",
-                 "at most " + std::to_string(limits.candidates_max)};
+// The lists of each body. Of a message that is not named here, none is too long.
+template <class M>
+std::vector<ListLimit> list_limits(const DoorLimits& limits) {
+  const ListLimit of_prompt{"tokens", limits.prompt_tokens_max, "the model's positions", "tokens"};
+  if constexpr (std::same_as<M, RankRequest>)
+    return {{"candidates", limits.candidates_max, "router.candidates_max", "candidates"}};
+  if constexpr (std::same_as<M, ScoreRequest>) {
+    const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
+    return {{"items", limits.score_items_max, "router.score_items_max", "items"},
+            {"label_tokens", limits.score_labels_max, "router.score_labels_max", "labels"},
+            {"query", of_prompt.max, of_prompt.knob, of_prompt.things},
+            {"tokens", by_memory ? limits.pass_tokens_max : limits.request_tokens_max,
+             by_memory ? "inference.memory_max" : "router.request_tokens_max", "tokens"}};
+  }
+  if constexpr (std::same_as<M, PutUser>)
+    return {{"history", limits.history_events_max, "router.history_events_max", "events"},
+            {"tokens", limits.history_events_max, "router.history_events_max", "events"}};
+  if constexpr (std::same_as<M, PutItem>) return {of_prompt};
+  return {};
 }
 
 template <class M>
-DoorRoute parsed(const DoorRequest& request) {
+DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits) {
   M message;
-  if (std::optional<Refusal> refusal = from_json(request.body, message)) return *refusal;
+  if (std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits)))
+    return *refusal;
   if constexpr (requires { message.tenant; }) {
     if (!message.tenant.empty())
       return Refusal{400, "tenant_in_body", "the body names a tenant", "tenant",
@@ -92,7 +121,7 @@ DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, cons
     return Message{std::move(gone)};
   }
   if (request.method != "PUT") return wrong_method(request.method, "PUT, DELETE");
-  DoorRoute routed = parsed<Put>(request);
+  DoorRoute routed = parsed<Put>(request, limits);
   if (auto* message = std::get_if<Message>(&routed)) {
     std::string& in_body = std::get<Put>(*message).*put_id;
     if (!in_body.empty() && in_body != id)
@@ -110,12 +139,17 @@ DoorRoute route_reload(const DoorRequest& request, const DoorLimits& limits, std
     return Refusal{403, "admin_routes_off", "this door changes no models and catalogs", "path",
                    "http.admin_routes: true"};
   if (request.method != "POST") return wrong_method(request.method, "POST");
-  DoorRoute routed = parsed<Reload>(request);
+  DoorRoute routed = parsed<Reload>(request, limits);
   const auto* message = std::get_if<Message>(&routed);
   if (message && (std::get<Reload>(*message).*named).empty())
     return Refusal{400, "empty_reload", "the body does not name what this path changes", field,
                    "the version to be served from now on"};
   return routed;
+}
+
+bool may_change_items(const DoorRequest& request, const DoorLimits& limits) {
+  const bool changes = request.method == "PUT" || request.method == "DELETE";
+  return !changes || limits.admin_routes || request.tenant == limits.catalog_tenant;
 }
 
 struct QuestionPath {
@@ -129,32 +163,9 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
 
 }  // namespace
 
-std::size_t longest_array(std::string_view json) {
-  std::vector<std::size_t>
-      open;  // commas seen in each array or object that is open; bounded by the depth limit
-  std::size_t longest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (open.size() == 64) return longest;  // the parser refuses such depth
-      open.push_back(0);
-    } else if (c == ',' && !open.empty()) {
-      longest = std::max(longest, ++open.back() + 1);
-    } else if ((c == ']' || c == '}') && !open.empty()) {
-      open.pop_back();
-    }
-  }
-  return longest;
-}
-
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
-  const std::string_view path = request.target.substr(0, request.target.find('?'));
+  const std::string_view target = origin_form(request.target);
+  const std::string_view path = target.substr(0, target.find('?'));
   for (const QuestionPath& q : question_paths)
     if (path == q.path)
       return request.method == "GET" || request.method == "HEAD"
@@ -162,14 +173,16 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
                  : DoorRoute{wrong_method(request.method, "GET, HEAD")};
   if (path == "/v1/rank" || path == "/v1/score") {
     if (request.method != "POST") return wrong_method(request.method, "POST");
-    if (path == "/v1/score") return parsed<ScoreRequest>(request);
-    if (std::optional<Refusal> refusal = too_many(request, limits)) return *refusal;
-    return parsed<RankRequest>(request);
+    if (path == "/v1/score") return parsed<ScoreRequest>(request, limits);
+    return parsed<RankRequest>(request, limits);
   }
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
   if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
   if (path.starts_with(users_path))
     return route_entry(request, path.substr(users_path.size()), limits, &PutUser::user, &DeleteUser::user);
+  if (path.starts_with(items_path) && !may_change_items(request, limits))
+    return Refusal{403, "not_your_catalog", "this tenant may not change items, which all tenants share",
+                   "tenant", "the tenant of http.catalog_tenant, or http.admin_routes: true"};
   if (path.starts_with(items_path))
     return route_entry(request, path.substr(items_path.size()), limits, &PutItem::item, &DeleteItem::item);
   return not_found(path);

@@ -18,18 +18,21 @@ struct DoorRequest {
 };
 
 struct DoorLimits {
-  std::uint32_t candidates_max = 1000;  // checked before the body is turned into a message
+  std::uint32_t candidates_max = 1000;  // these are of lists, and hold while the body is parsed
+  std::uint32_t history_events_max = 10'000;
+  std::uint32_t score_items_max = 1024;
+  std::uint32_t score_labels_max = 256;
+  std::uint32_t request_tokens_max = 262'144;
+  std::uint32_t prompt_tokens_max = 262'144;  // that a model has positions for
+  std::uint32_t pass_tokens_max = 262'144;    // that a worker has memory for
   std::uint32_t id_bytes_max = 256;
-  bool admin_routes = false;  // whether models and catalogs can be changed through this door
+  bool admin_routes = false;   // whether models and catalogs can be changed through this door
+  std::string catalog_tenant;  // who may change items even without; "": the default tenant
 };
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;
 
 // The message's id is 0; the door gives it one.
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits);
-
-// Elements of the JSON body's longest array, counted without building anything: a cheap upper bound that
-// refuses a body of a million candidates before memory is spent on it.
-std::size_t longest_array(std::string_view json);
 
 }  // namespace troupe::router

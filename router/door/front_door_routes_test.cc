@@ -9,8 +9,16 @@ namespace {
 
 DoorRoute ask(std::string_view method, std::string_view target, std::string_view body = "",
               std::string_view tenant = "", bool admin = false) {
-  return route({method, target, body, tenant},
-               {.candidates_max = 3, .id_bytes_max = 16, .admin_routes = admin});
+  DoorLimits limits;
+  limits.candidates_max = 3;
+  limits.history_events_max = 7;
+  limits.score_items_max = 4;
+  limits.score_labels_max = 5;
+  limits.request_tokens_max = 6;
+  limits.prompt_tokens_max = 8;
+  limits.id_bytes_max = 16;
+  limits.admin_routes = admin;
+  return route({method, target, body, tenant}, limits);
 }
 template <class M>
 M message_of(const DoorRoute& routed) {
@@ -92,13 +100,59 @@ TEST_SUITE("front door routes") {
       CHECK(refusal_of(ask("POST", "/v1/rank", bad)).status == 400);
   }
 
-  TEST_CASE("the longest array is counted without parsing") {
-    CHECK(longest_array("[]") == 0);
-    CHECK(longest_array("[1]") == 0);
-    CHECK(longest_array("[1,2,3]") == 3);
-    CHECK(longest_array(R"(["a,b","c]"])") == 2);
-    CHECK(longest_array(R"({"a":[1,2],"b":[1,2,3,4]})") == 4);
-    CHECK(longest_array(std::string(100'000, '[')) == 0);
-    CHECK(longest_array("\"\\") == 0);
+  TEST_CASE(
+      "every list of every body has a limit that holds while it is parsed, and is named with its knob") {
+    struct Long {
+      const char *method, *target, *before, *element, *where, *knob;
+    };
+    const Long bodies[] = {
+        {"POST", "/v1/rank", R"({"candidates":[)", "\"\",", "candidates", "router.candidates_max"},
+        {"POST", "/v1/score", R"({"items":[)", "{},", "items", "router.score_items_max"},
+        {"POST", "/v1/score", R"({"query":[)", "1,", "query", "positions"},
+        {"POST", "/v1/score", R"({"label_tokens":[)", "1,", "label_tokens", "router.score_labels_max"},
+        {"POST", "/v1/score", R"({"items":[{"tokens":[)", "1,", "tokens", "router.request_tokens_max"},
+        {"PUT", "/v1/users/a", R"({"history":[)", "\"\",", "history", "router.history_events_max"},
+        {"PUT", "/v1/users/a", R"({"tokens":[)", "1,", "tokens", "router.history_events_max"},
+        {"PUT", "/v1/items/a", R"({"tokens":[)", "1,", "tokens", "positions"}};
+    for (const Long& list : bodies) {
+      CAPTURE(list.before);
+      std::string body = list.before;
+      while (body.size() < 900'000) body += list.element;  // and it does not end, which nobody notices
+      const Refusal r = refusal_of(ask(list.method, list.target, body));
+      CHECK(r.status == 413);
+      CHECK(r.where == list.where);
+      CHECK(r.expected.find(list.knob) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("tokens that a worker has no memory for end as early, and name its knob") {
+    const DoorRequest request{"POST", "/v1/score", R"({"items":[{"tokens":[1,2,3]},{"tokens":[4)", ""};
+    const Refusal r = refusal_of(route(request, {.request_tokens_max = 9, .pass_tokens_max = 3}));
+    CHECK(r.expected == "at most 3 (inference.memory_max)");
+  }
+
+  TEST_CASE("the whole address is taken for its path") {
+    CHECK(std::get<DoorQuestion>(ask("GET", "http://x:8080/v2/health/live")) == DoorQuestion::live);
+    CHECK(message_of<DeleteUser>(ask("DELETE", "HTTPS://x/v1/users/a%20b?y=http://z/")).user == "a b");
+    for (const char* target :
+         {"http://", "http:///v1/rank", "http://x", "http://x?/metrics", "ftp://x/metrics"})
+      CHECK(refusal_of(ask("GET", target)).status == 404);
+  }
+
+  TEST_CASE(
+      "items, which all tenants share, are changed by the catalog's tenant or where admin routes are on") {
+    const auto status = [](std::string_view tenant, std::string_view owner, bool admin) {
+      const DoorRequest request{"DELETE", "/v1/items/i", "", tenant};
+      const DoorRoute routed = route(request, {.admin_routes = admin, .catalog_tenant = std::string(owner)});
+      const auto* refusal = std::get_if<Refusal>(&routed);
+      return refusal ? refusal->code : "";
+    };
+    CHECK(status("", "", false) == "");
+    CHECK(status("acme", "", false) == "not_your_catalog");
+    CHECK(status("acme", "acme", false) == "");
+    CHECK(status("", "acme", false) == "not_your_catalog");
+    CHECK(status("other", "acme", true) == "");
+    CHECK(refusal_of(ask("PUT", "/v1/items/i", R"({"tokens":[1],"identifier":1})", "acme")).status == 403);
+    CHECK(refusal_of(ask("GET", "/v1/items/i", "", "acme")).status == 405);
   }
 }

@@ -2,8 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <boost/asio.hpp>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "router/door/front_door_client.h"
@@ -26,14 +32,27 @@ std::string post_rank(const std::string& headers, const std::string& version = "
          "content-length: " + std::to_string(rank_body.size()) + "\r\n\r\n";
 }
 
+std::string post_chunked(const std::string& headers) {
+  return "POST /v1/rank HTTP/1.1\r\nhost: x\r\n" + headers + "transfer-encoding: chunked\r\n\r\n";
+}
+
+std::string many(const std::string& part, int times) {
+  std::string out;
+  while (times-- > 0) out += part;
+  return out;
+}
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A client that decides itself which bytes it sends when.
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port) {
-    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
+  explicit RawClient(std::uint16_t port, const char* from = "127.0.0.1") : RawClient(from) { connect(port); }
+  explicit RawClient(const char* from) {  // has its socket, and is not connected
+    socket_.open(Tcp::v4());
+    socket_.bind({boost::asio::ip::make_address(from), 0});
   }
+  void connect(std::uint16_t port) { socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port}); }
   void send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes), error_); }
   void send_no_more() { socket_.shutdown(Tcp::socket::shutdown_send, error_); }
   // All that came until `text` did, or until the server closed.
@@ -64,6 +83,8 @@ struct Fixture {
   MetricRegistry metrics;
   std::atomic<bool> silent = false;
   std::atomic<int> asked = 0;
+  std::mutex logging;
+  std::vector<std::string> logged;
   std::unique_ptr<FrontDoor> door;
 
   explicit Fixture(DoorConfig config = {}) {
@@ -71,7 +92,11 @@ struct Fixture {
     config.router = router_address;
     config.actors = {router_address, meta_address};
     door = std::make_unique<FrontDoor>(
-        config, [this](Address to, Message m) { act(to, m); }, metrics);
+        config, [this](Address to, Message m) { act(to, m); }, metrics,
+        [this](LogLevel, std::string_view, std::string_view event, std::span<const LogField>) {
+          const std::lock_guard lock(logging);
+          logged.emplace_back(event);
+        });
     door->open();
   }
   void act(Address to, const Message& message) {
@@ -84,6 +109,7 @@ struct Fixture {
       RankReply reply;
       reply.id = m->id;
       reply.user = m->user;
+      reply.policy = m->tenant;  // so that tests see it
       door->deliver(reply);
     } else if (auto* r = std::get_if<Reload>(&message)) {
       door->deliver(Stored{r->id, 9});
@@ -99,8 +125,8 @@ struct Fixture {
     c.body = std::move(body);
     return http_call(c);
   }
-  std::string raw(const std::string& bytes) {  // all that comes back until the server closes
-    RawClient client(door->port());
+  std::string raw(const std::string& bytes, const char* from = "127.0.0.1") {  // all until the server closes
+    RawClient client(door->port(), from);
     client.send(bytes);
     client.send_no_more();
     return client.read_all();
@@ -177,8 +203,9 @@ TEST_SUITE("front door") {
     config.header_bytes_max = 1024;
     config.body_bytes_max = 2048;
     Fixture f(config);
-    const std::string post = "POST /v1/rank HTTP/1.1\r\n", long_header(5000, 'h'), long_body(5000, 'b');
-    CHECK(has(f.raw("GET / HTTP/1.1\r\nx: " + long_header + "\r\n\r\n"), " 431 "));
+    const std::string post = "POST /v1/rank HTTP/1.1\r\nhost: x\r\n", long_header(5000, 'h'),
+                      long_body(5000, 'b');
+    CHECK(has(f.raw("GET / HTTP/1.1\r\nhost: x\r\nx: " + long_header + "\r\n\r\n"), " 431 "));
     CHECK(has(f.raw(post + "content-length: 5000\r\n\r\n" + long_body), " 413 "));
     CHECK(has(f.raw(post + "transfer-encoding: chunked\r\n\r\n1388\r\n" + long_body), " 413 "));
     CHECK(has(f.raw(post + "content-length: 99999999999999999999\r\n\r\n"), " 400 "));
@@ -196,8 +223,8 @@ TEST_SUITE("front door") {
                                 "transfer-encoding: gzip\r\n", "transfer-encoding: chunked, gzip\r\n",
                                 "content-length: 3\r\ncontent-length: 4\r\n", "content-length: -1\r\n"}) {
       CAPTURE(headers);
-      const std::string reply =
-          f.raw(std::string("POST /v1/rank HTTP/1.1\r\n") + headers + "\r\n0\r\n\r\n" + live + end);
+      const std::string reply = f.raw(std::string("POST /v1/rank HTTP/1.1\r\nhost: x\r\n") + headers +
+                                      "\r\n0\r\n\r\n" + live + end);
       CHECK((has(reply, " 400 ") || has(reply, " 501 ")));
       CHECK(has(reply, "Connection: close"));
       CHECK_FALSE(has(reply, " 200 "));
@@ -258,7 +285,7 @@ TEST_SUITE("front door") {
     client.send(rank_body);
     CHECK(has(client.read_until("\r\n\r\n"), " 200 "));
     RawClient large(f.door->port());
-    large.send("POST /v1/rank HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 5000\r\n\r\n");
+    large.send("POST /v1/rank HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 5000\r\n\r\n");
     CHECK(has(large.read_until("\r\n\r\n"), " 413 "));
   }
 
@@ -266,7 +293,8 @@ TEST_SUITE("front door") {
     DoorConfig config;
     config.timeout_us = 20'000;
     Fixture f(config);
-    for (const char* part : {"", "GET /v2/health", "POST /v1/rank HTTP/1.1\r\ncontent-length: 9\r\n\r\n{"}) {
+    for (const char* part :
+         {"", "GET /v2/health", "POST /v1/rank HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"}) {
       RawClient client(f.door->port());
       client.send(part);
       CHECK(client.read_all() == "");
@@ -297,18 +325,140 @@ TEST_SUITE("front door") {
                     DoorError);
   }
 
-  TEST_CASE("more connections than allowed are turned away, and let in when there is room") {
+  TEST_CASE("bytes that would never end are refused before they are kept") {
+    Fixture f;
+    const std::string endless(8 << 20, 'x'), chunked = post_chunked("");
+    CHECK(has(f.raw("GET /v2/health/live HTTP/1.1\r\nhost: x\r\ny: " + endless), "header_too_long"));
+    CHECK(has(f.raw(chunked + "1;a=\"" + endless), "extension_too_long"));
+    CHECK(has(f.raw(chunked + "0\r\ny: " + endless), "trailer_too_long"));
+    CHECK(has(f.raw(chunked + "0\r\n" + many("y: z\r\n", 100'000)), "trailer_too_long"));
+    CHECK(has(f.raw(chunked + many("1;a=bcdefghijkl\r\n \r\n", 100'000)), "extension_too_long"));
+    CHECK(has(f.raw("GET /v2/health/live HTTP/1.1\r\nhost: x\r\n" + many("y:\r\n", 200) + end),
+              "header_too_long"));
+    CHECK(f.asked == 0);
+    CHECK(f.call("GET", "/v2/health/live").status == 200);
+  }
+
+  TEST_CASE("the tenant is the header's, whatever comes behind the body") {
+    Fixture f;
+    const std::string body = "21\r\n" + rank_body + "\r\n0\r\nx-troupe-tenant: evil\r\n\r\n";
+    REQUIRE(rank_body.size() == 0x21);
+    RawClient client(f.door->port());
+    for (const char* tenant : {"", "acme"}) {
+      client.send(post_chunked(*tenant ? "x-troupe-tenant: acme\r\n" : "") + body);
+      client.read_until("\r\n\r\n");
+      CHECK(has(client.read_until("}}"), "\"policy\":\"" + std::string(tenant) + "\""));
+    }
+  }
+
+  TEST_CASE("a request has one host, or none in HTTP/1.0") {
+    Fixture f;
+    const std::string ask = "GET /v2/health/live HTTP/1.1\r\n";
+    CHECK(has(f.raw(ask + end), "bad_host"));
+    CHECK(has(f.raw(ask + "host: a\r\nHost: b\r\n" + end), "bad_host"));
+    CHECK(has(f.raw(ask + "host:\r\n" + end), " 200 "));
+    CHECK(has(f.raw("GET http://y/v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"), " 200 "));
+  }
+
+  TEST_CASE("an empty line before a request is skipped, once") {
+    Fixture f;
+    RawClient client(f.door->port());
+    for (int i = 0; i < 2; ++i) {
+      client.send("\r");
+      client.send("\n" + live + end);
+      CHECK(has(client.read_until("true}"), " 200 "));
+    }
+    CHECK(has(f.raw(end + end + live + end), " 400 "));
+    CHECK(has(f.raw("\r"), " 400 "));
+  }
+
+  TEST_CASE("a newcomer has the place of who waits longest, of the address with the most") {
+    DoorConfig config;
+    config.connections_max = 4;
+    config.connections_per_address_max = 3;
+    Fixture f(config);
+    RawClient lonely(f.door->port(), "127.0.0.3");
+    std::deque<RawClient> idle;
+    for (int i = 0; i < 20; ++i) {
+      idle.emplace_back(f.door->port(), "127.0.0.2");
+      idle.back().send(live + end);
+      CHECK(has(idle.back().read_until("true}"), " 200 "));
+    }
+    CHECK(f.metrics.value(Metric::http_connections) == 4);
+    CHECK(f.metrics.value(Metric::http_made_room) == 17);
+    CHECK(idle.front().read_all() == "");
+    CHECK(has(f.raw(live + end, "127.0.0.4"), " 200 "));
+    lonely.send(live + end);
+    CHECK(has(lonely.read_until("true}"), " 200 "));
+  }
+
+  TEST_CASE(
+      "where the actors have a request of everybody, others hear when to come again, and health is "
+      "answered") {
     DoorConfig config;
     config.connections_max = 1;
     Fixture f(config);
-    {
-      RawClient held(f.door->port());
-      held.send(live + end);
-      CHECK(has(held.read_until("true}"), " 200 "));
-      CHECK(has(f.raw(live + end), "too_many_connections"));
+    f.silent = true;
+    std::optional<RawClient> held(f.door->port());
+    held->send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    const std::string refused = f.raw(post_rank("") + rank_body);
+    CHECK(has(refused, "too_many_connections"));
+    CHECK(has(refused, "Retry-After: 1\r\n"));
+    CHECK(f.asked == 1);
+    f.silent = false;
+    RawClient idle(f.door->port());
+    for (int i = 0; i < 100; ++i) CHECK(has(f.raw(live + end), " 200 "));
+    CHECK(has(f.raw("GET /v2/health/ready HTTP/1.1\r\nhost: x\r\n\r\n"), " 200 "));
+    CHECK(has(f.raw("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"), "troupe_http"));
+    CHECK(has(f.raw("GET /v1/cluster HTTP/1.1\r\nhost: x\r\n\r\n"), "too_many_connections"));
+    f.door->deliver(RankReply{1});
+    CHECK(has(held->read_until("\r\n\r\n"), " 200 "));
+    std::string reply;  // until the door has noticed that the first client may make room
+    while (!has(reply, " 200 ")) reply = f.raw(post_rank("") + rank_body);
+  }
+
+  TEST_CASE("bodies that do not end take memory from who sends them, and from nobody else") {
+    DoorConfig config;
+    config.body_bytes_max = 64 << 10;
+    config.memory_bytes_max = 1 << 20;
+    Fixture f(config);
+    const std::string half = "POST /v1/rank HTTP/1.1\r\nhost: x\r\ncontent-length: 65000\r\n\r\n";
+    RawClient honest(f.door->port());
+    honest.send(post_rank("") + rank_body.substr(0, 20));
+    std::deque<RawClient> hungry;
+    for (int i = 0; i < 60; ++i) {
+      hungry.emplace_back(f.door->port(), "127.0.0.2");
+      hungry.back().send(half + std::string(50'000, ' '));
+      CHECK(has(f.raw(live + end), " 200 "));
     }
-    std::string reply;  // until the door has noticed that the first client left
-    while (!has(reply, " 200 ")) reply = f.raw(live + end);
+    CHECK(f.metrics.value(Metric::http_made_room) > 20);
+    honest.send(rank_body.substr(20));
+    CHECK(has(honest.read_until("\r\n\r\n"), " 200 "));
+  }
+
+  TEST_CASE("a door that cannot accept says so, and gives the files of who waits longest to who comes") {
+    Fixture f;
+    std::deque<RawClient> idle;
+    for (int i = 0; i < 4; ++i) {
+      idle.emplace_back(f.door->port(), "127.0.0.2");
+      idle.back().send(live + end);
+      CHECK(has(idle.back().read_until("true}"), " 200 "));
+    }
+    RawClient late("127.0.0.3");  // has its own file already
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit none{3, before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    late.connect(f.door->port());
+    late.send(live + end);
+    while (f.metrics.value(Metric::http_made_room) < 1) std::this_thread::yield();
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(has(late.read_until("true}"), " 200 "));
+    CHECK(f.metrics.value(Metric::http_accept_failed) >= 1);
+    CHECK(f.metrics.value(Metric::http_accept_failed) < 20);
+    const std::lock_guard lock(f.logging);
+    CHECK(f.logged == std::vector<std::string>{"accept_failed"});
   }
 
   TEST_CASE("an answer that nobody waits for, or of another kind, harms nobody") {

@@ -100,7 +100,8 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   const std::uint64_t total = sum_of(items_) + user_tokens_;
   if (total > limits.request_tokens_max)
     return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
-                   "candidates", "at most " + std::to_string(limits.request_tokens_max)};
+                   "candidates",
+                   "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
   profile_version_ = features.user->version;
   return std::nullopt;
 }

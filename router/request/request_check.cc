@@ -27,13 +27,26 @@ Fault bad_user(const std::string& tenant, const std::string& user, const Request
   return bad_id(user, "user", limits, false);
 }
 
-Fault bad_count(std::size_t count, std::size_t max, const char* what, std::string where) {
+Fault bad_count(std::size_t count, std::size_t max, const char* knob, const char* what, std::string where) {
   if (count >= 1 && count <= max) return std::nullopt;
-  const std::string expected = "1.." + std::to_string(max);
+  const std::string expected = "1.." + std::to_string(max) + " (" + knob + ")";
   if (count == 0)
     return Refusal{400, std::string("no_") + what, "the list is empty", std::move(where), expected};
   return Refusal{413, std::string("too_many_") + what, "there are " + std::to_string(count), std::move(where),
                  expected};
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
+
+// Of tokens none of which can be in a cache: all of them are computed in one pass.
+Fault too_much_memory(std::uint64_t tokens, const RequestLimits& limits) {
+  if (limits.pass_tokens_max == 0 || tokens <= limits.pass_tokens_max) return std::nullopt;
+  return Refusal{
+      413, "too_much_memory",
+      std::to_string(tokens) + " tokens take " + mebibytes(tokens * limits.token_bytes) +
+          " of working memory",
+      "query and items",
+      "at most " + std::to_string(limits.pass_tokens_max) + " tokens with this model (inference.memory_max)"};
 }
 
 Fault bad_tokens(std::span<const Token> tokens, std::uint32_t vocabulary, const std::string& where) {
@@ -69,7 +82,8 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
-  if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "candidates", "candidates"))
+  if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
+                              "candidates", "candidates"))
     return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (!request.policy.empty() && !find_policy(request.policy))
@@ -79,8 +93,11 @@ Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
 
 Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_budget(request.budget_us)) return fault;
-  if (Fault fault = bad_count(request.items.size(), limits.score_items_max, "items", "items")) return fault;
-  if (Fault fault = bad_count(request.label_tokens.size(), limits.score_labels_max, "labels", "label_tokens"))
+  if (Fault fault =
+          bad_count(request.items.size(), limits.score_items_max, "router.score_items_max", "items", "items"))
+    return fault;
+  if (Fault fault = bad_count(request.label_tokens.size(), limits.score_labels_max, "router.score_labels_max",
+                              "labels", "label_tokens"))
     return fault;
   if (Fault fault = bad_tokens(request.query, form.vocabulary, "query")) return fault;
   if (Fault fault = bad_tokens(request.label_tokens, form.vocabulary, "label_tokens")) return fault;
@@ -96,7 +113,10 @@ Fault find_fault(const ScoreRequest& request, const PromptForm& form, const Requ
   }
   if (Fault fault = bad_length(request.query.size() + longest, form, "query and the longest item"))
     return fault;
-  return bad_count(total, limits.request_tokens_max, "tokens", "query and items");
+  if (Fault fault = bad_count(total, limits.request_tokens_max, "router.request_tokens_max", "tokens",
+                              "query and items"))
+    return fault;
+  return too_much_memory(total, limits);
 }
 
 Fault find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits) {
@@ -105,7 +125,9 @@ Fault find_fault(const PutUser& put, const PromptForm& form, const RequestLimits
     return Refusal{400, "ambiguous_history", "both history and tokens are given", "history",
                    "one of the two"};
   const std::size_t events = std::max(put.history.size(), put.tokens.size());
-  if (events > limits.history_max) return bad_count(events, limits.history_max, "events", "history");
+  if (events > limits.history_max)
+    return bad_count(events, limits.history_max, "router.history_events_max", "events",
+                     put.tokens.empty() ? "history" : "tokens");
   return bad_tokens(put.tokens, form.vocabulary, "tokens");
 }
 

@@ -15,8 +15,11 @@ struct RequestLimits {
   std::uint32_t score_items_max = 1'024;
   std::uint32_t score_labels_max = 256;
   std::uint32_t request_tokens_max = 262'144;  // of a plan, all segments together
-  std::uint32_t history_max = 16'384;          // events, or tokens, of a profile
+  std::uint32_t history_max = 10'000;          // events, or tokens, of a profile
   std::uint32_t id_bytes_max = 512;            // of a tenant, user or item id
+  // Of one forward pass on a worker, as it counts itself: computed tokens, and bytes for each. 0: not known
+  // here.
+  std::uint64_t pass_tokens_max = 0, token_bytes = 0;
 };
 
 std::optional<Refusal> find_fault(const RankRequest& request, const RequestLimits& limits);

@@ -55,6 +55,20 @@ TEST_CASE("a score request keeps to the vocabulary, the positions and the counts
   CHECK(check([](auto& r) { r.items[0].tokens.assign(19, 1); }) == "422 too_long");
 }
 
+TEST_CASE("a score request that no pass has the memory for is refused, with the knob") {
+  RequestLimits small = limits;
+  small.pass_tokens_max = 5, small.token_bytes = 1 << 20;
+  CHECK(find_fault(score(), form, small) == std::nullopt);
+  ScoreRequest request = score();
+  request.query.push_back(1);
+  const auto fault = find_fault(request, form, small);
+  REQUIRE(fault);
+  CHECK(fault->code == "too_much_memory");
+  CHECK(fault->what == "6 tokens take 7 MiB of working memory");
+  CHECK(fault->expected.find("at most 5 tokens") == 0);
+  CHECK(fault->expected.find("inference.memory_max") != std::string::npos);
+}
+
 TEST_CASE("what is wrong is said with its place and what was expected") {
   ScoreRequest request = score();
   request.items[1].tokens[1] = 100;

@@ -102,6 +102,10 @@ constexpr MetricRow rows[] = {
     {http_refused, counter, "troupe_http_refused_total", "",
      "HTTP requests and connections turned away at the door."},
     {http_connections, gauge, "troupe_http_connections", "", "Open HTTP connections."},
+    {http_made_room, counter, "troupe_http_made_room_total", "",
+     "HTTP connections that were closed because others needed their place or memory."},
+    {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
+     "HTTP connections that could not be accepted: no open files are left, most likely."},
 };
 
 constexpr std::size_t metric_count = static_cast<std::size_t>(Metric::count_);

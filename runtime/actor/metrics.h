@@ -25,7 +25,7 @@ enum class Metric : std::uint16_t {
   device_pages, device_pages_used,
   index_blocks, index_users,
   protocol_errors, messages_undelivered,
-  http_requests, http_refused, http_connections,
+  http_requests, http_refused, http_connections, http_made_room, http_accept_failed,
   count_
 };
 

@@ -116,6 +116,10 @@ constexpr Knob knobs[] = {
     {"router.candidates_max", integer, "1000", "1..100000", "candidates", "Most candidates of one request."},
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
      "Most history events of a profile."},
+    {"router.score_items_max", integer, "1024", "1..100000", "items", "Most items of one /v1/score."},
+    {"router.score_labels_max", integer, "256", "1..100000", "tokens", "Most label tokens of one /v1/score."},
+    {"router.request_tokens_max", integer, "262144", "1..16777216", "tokens",
+     "Most tokens of one request, all its parts together."},
     {"router.deadline", duration, "2s", "1ms..10min", "",
      "From receipt to answer, when a request does not say."},
     {"router.deadline_max", duration, "10s", "1ms..10min", "",
@@ -138,19 +142,33 @@ constexpr Knob knobs[] = {
      "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
      "Computed tokens that are put into one batch; a larger request runs alone."},
+    {"inference.memory_max", size, "8MiB", "1MiB..16TiB", "",
+     "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one pass at a "
+     "time may take all, at least for the longest prompt of the model. A request beyond that is computed in several "
+     "passes, or refused if it cannot be cut: raise it for large /v1/score requests."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",
      "Requests that wait for an executor; more are refused."},
 
     {"http.address", text, "127.0.0.1", "", "",
      "Address to listen on; 0.0.0.0 opens the door to other machines."},
     {"http.port", integer, "8080", "0..65535", "", "0: any free one."},
-    {"http.connections_max", integer, "1024", "1..1000000", "connections", "More are turned away."},
+    {"http.connections_max", integer, "1024", "1..1000000", "connections",
+     "When so many are open, who waits longest of the address with the most is closed for a new one. Needs as many "
+     "open files."},
+    {"http.connections_per_address_max", integer, "256", "1..1000000", "connections",
+     "The same for those from one IPv4 address, or one /64 of IPv6: a proxy's too."},
+    {"http.memory_max", size, "8MiB", "64KiB..16GiB", "",
+     "Memory for requests and responses on their way through the door; when it is full, the largest request of the "
+     "address with the most bytes goes. At least two of http.body_bytes_max are taken."},
     {"http.header_bytes_max", size, "8KiB", "1KiB..1MiB", "", "Longest header of a request."},
     {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
     {"http.timeout", duration, "10s", "10ms..10min", "",
      "For a client to send a request or to take its response."},
     {"http.admin_routes", boolean, "false", "", "",
-     "Serve /v1/models/reload and /v1/catalog/reload: whoever reaches the door may change what is served."},
+     "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: whoever reaches "
+     "the door may change what is served."},
+    {"http.catalog_tenant", text, "", "", "",
+     "The tenant that may put and delete items, which all tenants share; empty: requests without a tenant."},
 };
 
 struct Unit {

@@ -10,11 +10,11 @@ namespace troupe {
 namespace {
 
 template <class Wire, class M>
-std::optional<Refusal> read_body(std::string_view body, M& out) {
+std::optional<Refusal> read_body(std::string_view body, M& out, ListLimits limits) {
   capnp::MallocMessageBuilder builder;
   auto root = builder.initRoot<Wire>();
   try {
-    json::read(body, root);
+    json::read(body, root, limits);
   } catch (const Refusal& refusal) {
     return refusal;
   }
@@ -41,20 +41,20 @@ std::string body_of(const M& message) {
 
 }  // namespace
 
-std::optional<Refusal> from_json(std::string_view body, RankRequest& out) {
-  return read_body<schema::RankRequest>(body, out);
+std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits) {
+  return read_body<schema::RankRequest>(body, out, limits);
 }
-std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out) {
-  return read_body<schema::ScoreRequest>(body, out);
+std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits) {
+  return read_body<schema::ScoreRequest>(body, out, limits);
 }
-std::optional<Refusal> from_json(std::string_view body, PutUser& out) {
-  return read_body<schema::PutUser>(body, out);
+std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits) {
+  return read_body<schema::PutUser>(body, out, limits);
 }
-std::optional<Refusal> from_json(std::string_view body, PutItem& out) {
-  return read_body<schema::PutItem>(body, out);
+std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits limits) {
+  return read_body<schema::PutItem>(body, out, limits);
 }
-std::optional<Refusal> from_json(std::string_view body, Reload& out) {
-  return read_body<schema::Reload>(body, out);
+std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits) {
+  return read_body<schema::Reload>(body, out, limits);
 }
 
 std::string to_json(const RankReply& reply) { return body_of<schema::RankReply>(reply); }

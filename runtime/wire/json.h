@@ -7,9 +7,12 @@
 //
 // Integers are plain JSON numbers, exact up to 64 bits; a reader that keeps numbers as doubles loses digits
 // above 2^53. A score that is not finite is null. Refusals (status 400) are:
-//   malformed_json   no JSON, not UTF-8, nested deeper than 16, a key twice; where: "byte 17"
+//   malformed_json   no JSON, not UTF-8, a key twice; where: "byte 17"
 //   unknown_field    where: "items[3].colour"
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
+// and, with status 413, too_many_THINGS of a list that has more elements than its limit. What a message
+// cannot hold is refused where it begins: no more of it is read, and none of it is kept.
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,12 +22,21 @@
 
 namespace troupe {
 
+// Of all lists of a name in one body together: items[0].tokens and items[1].tokens share theirs.
+struct ListLimit {
+  std::string_view list;    // the member: "candidates"
+  std::uint32_t max = 0;    // elements
+  std::string_view knob;    // that sets it: "router.candidates_max"
+  std::string_view things;  // in the refusal's code: too_many_candidates
+};
+using ListLimits = std::span<const ListLimit>;
+
 // On a refusal `out` is as it was. Members that the body leaves out have their defaults.
-std::optional<Refusal> from_json(std::string_view body, RankRequest& out);
-std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out);
-std::optional<Refusal> from_json(std::string_view body, PutUser& out);
-std::optional<Refusal> from_json(std::string_view body, PutItem& out);
-std::optional<Refusal> from_json(std::string_view body, Reload& out);
+std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits = {});
 
 std::string to_json(const RankReply& reply);
 std::string to_json(const ScoreReply& reply);

@@ -1,5 +1,6 @@
 #include "runtime/wire/json_schema.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -21,7 +22,6 @@ using capnp::StructSchema;
 using capnp::Type;
 using Value = nlohmann::json;
 
-constexpr std::size_t depth_max = 16;
 constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
 
 // Ids of annotations: $Json.name of Cap'n Proto's json.capnp, and $internal of schema/serving.capnp.
@@ -43,82 +43,7 @@ std::string_view name_of(Declaration declaration) {
   return proto.getName().cStr();
 }
 
-// ---- Text to values
-// ----------------------------------------------------------------------------------------
-
-[[noreturn]] void malformed(std::string what, std::size_t byte) {
-  throw Refusal{400, "malformed_json", std::move(what), "byte " + std::to_string(byte), "a JSON object"};
-}
-
-// Builds a value from the parser's events, and refuses what the parser itself would let pass: depth, keys
-// twice. The library's own callback parser takes time quadratic in the length of an array.
-class TreeBuilder {
- public:
-  Value root;
-
-  bool null() { return put(nullptr); }
-  bool boolean(bool value) { return put(value); }
-  bool number_integer(std::int64_t value) { return put(value); }
-  bool number_unsigned(std::uint64_t value) { return put(value); }
-  bool number_float(double value, const std::string&) { return put(value); }
-  bool string(std::string& value) { return put(std::move(value)); }
-  bool binary(Value::binary_t&) { return false; }
-  bool start_object(std::size_t) { return open(Value::object()); }
-  bool start_array(std::size_t) { return open(Value::array()); }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-  bool key(std::string& name) {
-    const auto [slot, is_new] = open_.back()->get_ref<Value::object_t&>().emplace(name, nullptr);
-    if (!is_new)
-      throw Refusal{400, "malformed_json", "a key is given twice", name.substr(0, quoted_bytes_max),
-                    "it once"};
-    slot_ = &slot->second;
-    return true;
-  }
-  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) {
-    // "[json.exception.…] parse error at …: what; last read: '…'": the part between, which has a bounded
-    // length.
-    std::string_view what = error.what();
-    if (const auto end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
-    what = what.substr(0, what.find("; last read"));
-    malformed(std::string(what.substr(0, 2 * quoted_bytes_max)), byte);
-  }
-
- private:
-  bool put(Value value) {
-    place(std::move(value));
-    return true;
-  }
-  Value* place(Value value) {
-    if (open_.empty()) return &(root = std::move(value));
-    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
-    return &(*slot_ = std::move(value));
-  }
-  bool open(Value value) {
-    if (open_.size() == depth_max)
-      throw Refusal{400, "malformed_json", "the body is nested too deep", "body",
-                    "at most " + std::to_string(depth_max) + " levels"};
-    open_.push_back(place(std::move(value)));
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  std::vector<Value*> open_;  // from the root inwards; a parent does not grow while its child is open
-  Value* slot_ = nullptr;     // of the last key
-};
-
-Value parse(std::string_view body) {
-  // The library takes a NUL for the end of the text and would not look at what follows.
-  if (const auto nul = body.find('\0'); nul != body.npos) malformed("the body has a NUL byte", nul + 1);
-  TreeBuilder builder;
-  Value::sax_parse(body.begin(), body.end(), &builder);
-  return std::move(builder.root);
-}
-
-// ---- Values to messages
+// ---- What a value is, and where
 // ------------------------------------------------------------------------------------
 
 // Where we are in the body; written out only for an error.
@@ -184,6 +109,161 @@ DynamicValue::Reader scalar(const Value& value, Type type, const Path& path) {
   return {};
 }
 
+StructSchema::Field field_named(std::string_view name, StructSchema schema, const Path& path) {
+  std::string known;
+  for (auto field : schema.getFields()) {
+    if (is_internal(field)) continue;
+    if (name_of(field) == name) return field;
+    known += (known.empty() ? "one of " : ", ") + std::string(name_of(field));
+  }
+  throw Refusal{400, "unknown_field", "there is no such field", path.text(), known};
+}
+
+// For a value that the type has no room for.
+[[noreturn]] void refuse_type(const Value& value, Type type, const Path& path) {
+  if (type.isStruct()) wrong_type(value, path, "an object");
+  if (type.isList()) wrong_type(value, path, "an array");
+  scalar(value, type, path);
+  wrong_type(value, path, "another value");
+}
+
+std::string_view shown(std::string_view key) { return key.empty() ? "\"\"" : key; }
+
+// ---- Text to values
+// ----------------------------------------------------------------------------------------
+
+[[noreturn]] void malformed(std::string what, std::size_t byte) {
+  throw Refusal{400, "malformed_json", std::move(what), "byte " + std::to_string(byte), "a JSON object"};
+}
+
+// Builds a value from the parser's events. Along the schema, and within the limits of lists: what a message
+// cannot hold is refused where it begins, before more of it is read and kept, so the schema bounds the depth
+// too. The library's own callback parser takes time quadratic in the length of an array.
+class TreeBuilder {
+ public:
+  TreeBuilder(StructSchema root_schema, std::span<const ListLimit> limits)
+      : schema_(root_schema), limits_(limits), elements_(limits.size()) {}
+
+  Value root;
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(std::int64_t value) { return put(value); }
+  bool number_unsigned(std::uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(Value::binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(Value::object()); }
+  bool start_array(std::size_t) { return open(Value::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
+    Open& object = open_.back();
+    const auto [slot, is_new] = object.value->get_ref<Value::object_t&>().emplace(name, nullptr);
+    if (!is_new)
+      throw Refusal{400, "malformed_json", "a key is given twice", name.substr(0, quoted_bytes_max),
+                    "it once"};
+    object.member = slot;
+    at_path([&](const Path& path) { object.field = field_named(name, object.type.asStruct(), path); });
+    return true;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) {
+    // "[json.exception.…] parse error at …: what; last read: '…'": the part between, which has a bounded
+    // length.
+    std::string_view what = error.what();
+    if (const auto end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
+    what = what.substr(0, what.find("; last read"));
+    malformed(std::string(what.substr(0, 2 * quoted_bytes_max)), byte);
+  }
+
+ private:
+  struct Open {  // an object or array
+    Value* value;
+    Type type;                           // what it should become: a struct or a list
+    Value::object_t::iterator member{};  // of the last key
+    StructSchema::Field field{};         // that it names
+    std::size_t limit = SIZE_MAX;        // of the array, in limits_
+  };
+
+  bool put(Value value) {
+    place(std::move(value));
+    return true;
+  }
+  Value* place(Value value) {
+    if (open_.empty()) return &(root = std::move(value));
+    Open& parent = open_.back();
+    if (!parent.value->is_array()) return &(parent.member->second = std::move(value));
+    count_element(parent);
+    return &parent.value->emplace_back(std::move(value));
+  }
+  void count_element(const Open& array) {
+    if (array.limit == SIZE_MAX) return;
+    const ListLimit& limit = limits_[array.limit];
+    if (++elements_[array.limit] <= limit.max) return;
+    const std::string most = std::to_string(limit.max);
+    throw Refusal{413, "too_many_" + std::string(limit.things),
+                  std::string(limit.list) + " has more than " + most + " elements", std::string(limit.list),
+                  "at most " + most + " (" + std::string(limit.knob) + ")"};
+  }
+
+  bool open(Value value) {
+    const Type type = type_here();
+    const bool is_array = value.is_array();
+    Open opened{place(std::move(value)), type};
+    if (is_array ? !type.isList() : !type.isStruct())
+      at_path([&](const Path& path) { refuse_type(*opened.value, type, path); });
+    if (is_array) opened.limit = limit_here();
+    open_.push_back(opened);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  // Of the value that comes next.
+  Type type_here() const {
+    if (open_.empty()) return schema_;
+    const Open& parent = open_.back();
+    return parent.value->is_array() ? parent.type.asList().getElementType() : parent.field.getType();
+  }
+  std::size_t limit_here() const {
+    if (open_.empty() || !open_.back().value->is_object()) return SIZE_MAX;
+    const auto found = std::ranges::find(limits_, name_of(open_.back().field), &ListLimit::list);
+    return found == limits_.end() ? SIZE_MAX : static_cast<std::size_t>(found - limits_.begin());
+  }
+  // Where the builder is.
+  template <class Use>
+  void at_path(const Use& use) const {
+    std::vector<Path> path(1);
+    path.reserve(open_.size() + 1);  // each points at the one before
+    for (const Open& open : open_) {
+      const Path* parent = &path.back();
+      if (open.value->is_array())
+        path.push_back({parent, {}, open.value->size() - 1});
+      else
+        path.push_back({parent, shown(open.member->first)});
+    }
+    use(path.back());
+  }
+
+  Type schema_;
+  std::span<const ListLimit> limits_;
+  std::vector<std::size_t> elements_;  // of all lists that a limit is for
+  std::vector<Open> open_;  // from the root inwards; a parent does not grow while its child is open
+};
+
+Value parse(std::string_view body, StructSchema schema, std::span<const ListLimit> limits) {
+  // The library takes a NUL for the end of the text and would not look at what follows.
+  if (const auto nul = body.find('\0'); nul != body.npos) malformed("the body has a NUL byte", nul + 1);
+  TreeBuilder builder(schema, limits);
+  Value::sax_parse(body.begin(), body.end(), &builder);
+  return std::move(builder.root);
+}
+
+// ---- Values to messages
+// ------------------------------------------------------------------------------------
+
 void read_struct(const Value& value, DynamicStruct::Builder out, const Path& path);
 
 void read_list(const Value& value, DynamicList::Builder out, const Path& path) {
@@ -197,20 +277,10 @@ void read_list(const Value& value, DynamicList::Builder out, const Path& path) {
   }
 }
 
-StructSchema::Field field_named(std::string_view name, StructSchema schema, const Path& path) {
-  std::string known;
-  for (auto field : schema.getFields()) {
-    if (is_internal(field)) continue;
-    if (name_of(field) == name) return field;
-    known += (known.empty() ? "one of " : ", ") + std::string(name_of(field));
-  }
-  throw Refusal{400, "unknown_field", "there is no such field", path.text(), known};
-}
-
 void read_struct(const Value& value, DynamicStruct::Builder out, const Path& path) {
   if (!value.is_object()) wrong_type(value, path, "an object");
   for (const auto& [key, member] : value.get_ref<const Value::object_t&>()) {
-    const Path here{&path, key.empty() ? std::string_view("\"\"") : key};
+    const Path here{&path, shown(key)};
     const auto field = field_named(key, out.getSchema(), here);
     if (field.getType().isList()) {
       if (!member.is_array()) wrong_type(member, here, "an array");
@@ -233,8 +303,8 @@ void write_double(double value, std::string& out) {
   out.append(buffer, std::to_chars(buffer, std::end(buffer), value).ptr);
 }
 
-// Writes one message. What a struct's members are called is read from the schema once, for a reply has a thousand
-// structs of one kind.
+// Writes one message. What a struct's members are called is read from the schema once, for a reply has a
+// thousand structs of one kind.
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
@@ -324,7 +394,9 @@ class Writer {
 
 }  // namespace
 
-void read(std::string_view body, DynamicStruct::Builder out) { read_struct(parse(body), out, Path{}); }
+void read(std::string_view body, DynamicStruct::Builder out, std::span<const ListLimit> limits) {
+  read_struct(parse(body, out.getSchema(), limits), out, Path{});
+}
 
 void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }
 

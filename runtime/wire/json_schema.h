@@ -4,15 +4,16 @@
 // no positions in its errors. Included only by json*.cc.
 #include <capnp/dynamic.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "runtime/actor/messages.h"
+#include "runtime/wire/json.h"
 
 namespace troupe::json {
 
 // Throws Refusal. What the body does not name stays as it is in `out`.
-void read(std::string_view body, capnp::DynamicStruct::Builder out);
+void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<const ListLimit> limits);
 
 void write(capnp::DynamicStruct::Reader from, std::string& out);
 

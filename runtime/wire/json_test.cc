@@ -83,8 +83,11 @@ TEST_CASE("what is no JSON is refused at its byte") {
 }
 
 TEST_CASE("a hundred thousand brackets do not use up the stack") {
-  CHECK(refusal_of(repeated("[", 100000)) == "malformed_json body");
-  CHECK(refusal_of(repeated("{\"a\":", 100000)) == "malformed_json body");
+  CHECK(refusal_of(repeated("[", 100000)) == "wrong_type body");
+  CHECK(refusal_of(repeated("{\"a\":", 100000)) == "unknown_field a");
+  CHECK(refusal_of("{\"candidates\":" + repeated("[", 100000)) == "wrong_type candidates[0]");
+  CHECK(refusal_of<ScoreRequest>("{\"items\":[" + repeated("{\"tokens\":[", 100000)) ==
+        "wrong_type items[0].tokens[0]");
   CHECK(refusal_of("{\"user\":\"" + repeated("[", 100000) + "\"}") == "");
 }
 
@@ -120,6 +123,29 @@ TEST_CASE("a value of another type or out of range is refused where it stands") 
   const auto refusal = from_json(R"({"top_k":-1})", request);
   CHECK(refusal->what == "top_k is -1");
   CHECK(refusal->expected == "an integer from 0 to 4294967295");
+}
+
+TEST_CASE("what a message cannot hold is refused where it begins, whatever would follow") {
+  CHECK(refusal_of("{\"junk\":[[],[],") == "unknown_field junk");
+  CHECK(refusal_of("{\"user\":[[],[],") == "wrong_type user");
+  CHECK(refusal_of("{\"candidates\":{\"a\":1,") == "wrong_type candidates");
+  CHECK(refusal_of<ScoreRequest>("{\"items\":[{},[[],") == "wrong_type items[1]");
+}
+
+TEST_CASE("a list ends at its limit, which the refusal names with its knob") {
+  const ListLimit limits[] = {{"items", 3, "router.score_items_max", "items"},
+                              {"tokens", 4, "router.request_tokens_max", "tokens"}};
+  const auto refusal_of = [&](const std::string& body) {
+    ScoreRequest score;
+    return from_json(body, score, limits);
+  };
+  CHECK(refusal_of(R"({"items":[{},{},{}],"query":[1,2,3,4,5]})") == std::nullopt);
+  CHECK(refusal_of("{\"items\":[" + repeated("{},", 300'000)) ==
+        Refusal{413, "too_many_items", "items has more than 3 elements", "items",
+                "at most 3 (router.score_items_max)"});
+  CHECK(refusal_of(R"({"items":[{"tokens":[1,2]},{"tokens":[3,4]}]})") == std::nullopt);
+  CHECK(refusal_of(R"({"items":[{"tokens":[1,2]},{"tokens":[3,4,5)")->code == "too_many_tokens");
+  CHECK(refusal_of(R"({"items":[{"tokens":[[1,2]]}]})")->where == "items[0].tokens[0]");
 }
 
 TEST_CASE("damaged bodies are taken or refused, never more") {

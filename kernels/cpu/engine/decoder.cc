@@ -7,6 +7,8 @@
 // keys and values: a ranking request has one.
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "kernels/cpu/engine/cpu_decoder.h"
@@ -16,9 +18,11 @@
 #include "kernels/cpu/engine/decoder_rope.h"
 #include "kernels/cpu/engine/decoder_weights.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
+#include "kernels/cpu/engine/pass_memory.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/cpu/products/byte_product.h"
 #include "kernels/decoder/decoder_batch.h"
+#include "kernels/executor/passes.h"
 
 namespace troupe::kernels {
 namespace {
@@ -45,12 +49,15 @@ struct Rows {
 class CpuDecoder final : public Executor {
  public:
   CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::shared_ptr<const Teams> teams,
-             std::uint32_t executor, const DecoderOptions& options, const VectorKernels& vector_kernels)
+             std::shared_ptr<std::mutex> large, std::uint32_t executor, const DecoderOptions& options,
+             const VectorKernels& vector_kernels)
       : weights_(std::move(weights)),
         teams_(std::move(teams)),
+        large_(std::move(large)),
         team_(*(*teams_)[executor % teams_->size()]),
         c_(weights_->config),
         options_(options),
+        memory_(pass_memory(c_, options)),
         layout_(kv_layout(c_, options.page_tokens, options.kv)),
         pages_(page_layout(layout_)),
         vector_kernels_(vector_kernels),
@@ -66,10 +73,13 @@ class CpuDecoder final : public Executor {
   void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
   void measure(PassTimes* times) override { times_ = times; }
   std::unique_ptr<Executor> share(std::uint32_t executor) const override {
-    return std::make_unique<CpuDecoder>(weights_, teams_, executor, options_, vector_kernels_);
+    return std::make_unique<CpuDecoder>(weights_, teams_, large_, executor, options_, vector_kernels_);
   }
 
  private:
+  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
+  void compute(std::span<const Request> requests, std::span<Reply> replies);
+  void give_back();
   void stay_on_node();
   void start(std::span<const Request> requests, std::uint32_t workers);
   template <class Work>
@@ -85,13 +95,13 @@ class CpuDecoder final : public Executor {
   void add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w);
   void keep_read_rows();
   void norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out);
-  void read(Team::Pass& pass, std::span<const Request> requests, std::vector<Reply>& replies);
+  void read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies);
   void read_rows(Team::Pass& pass, std::span<const Token> rows);
   void collect_times();
 
-  std::size_t q_width() const { return std::size_t{c_.heads} * c_.head_dim; }
-  std::size_t kv_width() const { return std::size_t{c_.kv_heads} * c_.head_dim; }
-  std::size_t qkv_width() const { return q_width() + 2 * kv_width(); }
+  std::size_t q_width() const { return widths_.mixed; }
+  std::size_t kv_width() const { return (widths_.qkv - widths_.mixed) / 2; }
+  std::size_t qkv_width() const { return widths_.qkv; }
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
   double row_operations() const;  // of the linear layers of one layer, per row
   double* timed(Workspace& w, double PassTimes::*part) const {
@@ -100,9 +110,12 @@ class CpuDecoder final : public Executor {
 
   const std::shared_ptr<const PackedDecoder> weights_;
   const std::shared_ptr<const Teams> teams_;  // one for each memory node
+  const std::shared_ptr<std::mutex> large_;   // held by the one pass whose memory is given back after it
   Team& team_;
   const DecoderConfig& c_;
+  const RowWidths widths_ = row_widths(c_);
   const DecoderOptions options_;
+  const PassMemory memory_;
   const KvLayout layout_;
   const PageLayout pages_;
   const VectorKernels vector_kernels_;
@@ -125,6 +138,40 @@ class CpuDecoder final : public Executor {
 };
 
 void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
+  replies.resize(requests.size());
+  run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
+}
+
+std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
+  const std::size_t tokens =
+      std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
+  if (tokens > memory_.tokens_max)
+    return std::to_string(tokens) + " computed tokens; expected at most " +
+           std::to_string(memory_.tokens_max) + " in one pass";
+  if (tokens <= memory_.tokens_kept) {
+    compute(requests, replies);
+    return "";
+  }
+  const std::lock_guard one_at_a_time(*large_);
+  compute(requests, replies);
+  give_back();
+  return "";
+}
+
+// The next large pass may be anybody's.
+void CpuDecoder::give_back() {
+  const std::size_t rows = memory_.tokens_kept;
+  state_.shrink(rows * widths_.state);
+  qkv_.shrink(rows * widths_.qkv);
+  mixed_.shrink(rows * widths_.mixed);
+  kv_.shrink(rows);
+  rope_.shrink(rows);
+  for (Workspace& w : workspaces_) w.attend = {};
+  planner_ = BatchPlanner(c_, layout_);
+  batch_ = nullptr;
+}
+
+void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> replies) {
   stay_on_node();
   Team::Pass pass(team_);
   start(requests, pass.workers());
@@ -153,9 +200,9 @@ void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers)
       rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
   cut_attention(*batch_, AttendingRows::all, c_.heads, c_.kv_heads, workers, all_rows_);
   cut_attention(*batch_, AttendingRows::read, c_.heads, c_.kv_heads, workers, read_rows_);
-  state_.reserve(rows_ * c_.hidden);
-  qkv_.reserve(rows_ * qkv_width());
-  mixed_.reserve(rows_ * q_width());
+  state_.reserve(rows_ * widths_.state);
+  qkv_.reserve(rows_ * widths_.qkv);
+  mixed_.reserve(rows_ * widths_.mixed);
   // Whoever may take a chunk has room for it before it comes; what is never touched is never backed.
   const std::uint32_t working = workers > 1 ? team_.cores() : 1;
   for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
@@ -352,7 +399,7 @@ void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::si
 }
 
 // The rest of the last layer for the rows with a readout, then their logits.
-void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::vector<Reply>& replies) {
+void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies) {
   for_rows(pass, [&](Rows rows, Workspace& w) {
     add_attention(weights_->layers.back(), rows, w);
     add_feed_forward(weights_->layers.back(), rows, w);
@@ -360,7 +407,6 @@ void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::
     float* const state = state_.data() + rows.begin * c_.hidden;
     norm(state, weights_->final_norm, rows.count, state);
   });
-  replies.resize(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i)
     replies[i].readouts.resize(requests[i].plan->readouts.size());
   const std::span<const BatchReadout> all = batch_->readouts;
@@ -417,13 +463,13 @@ std::string weight_variant(WeightFormat format) {
 }
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
-                                          const VectorKernels& vector_kernels, Teams teams) {
+                                           const VectorKernels& vector_kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
   TROUPE_CHECK(!teams.empty(), "a decoder has at least one team");
   return std::make_unique<CpuDecoder>(std::make_shared<const PackedDecoder>(pack_decoder(
                                           std::move(model), {options.weights, *vector_kernels.product})),
-                                      std::make_shared<const Teams>(std::move(teams)), 0, options,
-                                      vector_kernels);
+                                      std::make_shared<const Teams>(std::move(teams)),
+                                      std::make_shared<std::mutex>(), 0, options, vector_kernels);
 }
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {

@@ -1,6 +1,6 @@
 #pragma once
-// A block of floats, aligned to a cache line, that only ever grows: the working memory of a forward pass,
-// sized by the largest batch seen. Growing loses the content.
+// A block of floats, aligned to a cache line: the working memory of a forward pass, sized by the largest
+// batch seen until it is told to shrink. Growing loses the content, so does shrinking.
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -17,6 +17,12 @@ class FloatBuffer {
     data_.reset(static_cast<float*>(std::aligned_alloc(64, lines * 64)));
     TROUPE_CHECK(data_ != nullptr, "out of memory for the activations of a batch");
     count_ = count;
+  }
+  // Gives all of it back if it is more than that.
+  void shrink(std::size_t count) {
+    if (count_ <= count) return;
+    data_.reset();
+    count_ = 0;
   }
   float* data() const { return data_.get(); }
 

@@ -29,8 +29,14 @@ void round_rows(KvFormat format, const float* from, std::size_t stride, std::byt
 
 void LayerKv::reserve(std::uint32_t rows) {
   rows_ = rows;
-  const std::size_t bytes = std::size_t{rows} * layout_.kv_heads * 2 * layout_.vector_bytes();
-  buffer_.reserve((bytes + sizeof(float) - 1) / sizeof(float));
+  buffer_.reserve(floats(rows));
+}
+
+void LayerKv::shrink(std::size_t rows) { buffer_.shrink(floats(rows)); }
+
+std::size_t LayerKv::floats(std::size_t rows) const {
+  const std::size_t bytes = rows * layout_.kv_heads * 2 * layout_.vector_bytes();
+  return (bytes + sizeof(float) - 1) / sizeof(float);
 }
 
 std::byte* LayerKv::keys_of(std::uint32_t head) const {

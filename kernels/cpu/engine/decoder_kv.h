@@ -19,6 +19,7 @@ class LayerKv {
   explicit LayerKv(const KvLayout& layout) : layout_(layout) {}
 
   void reserve(std::uint32_t rows);
+  void shrink(std::size_t rows);  // gives memory for more than these back
   // Takes rows [first_row, first_row + rows): row r's keys, all heads side by side, are at
   // keys + (r - first_row)*stride, its values likewise. Safe from several threads for rows of their own.
   void store(std::uint32_t first_row, std::uint32_t rows, const float* keys, const float* values,
@@ -34,6 +35,7 @@ class LayerKv {
                std::uint32_t head, std::vector<KvRun>& runs) const;
 
  private:
+  std::size_t floats(std::size_t rows) const;
   // Where the first of a head's keys, or of its values, is.
   std::byte* keys_of(std::uint32_t head) const;
   std::byte* values_of(std::uint32_t head) const;

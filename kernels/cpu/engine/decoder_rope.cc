@@ -18,6 +18,11 @@ void RopeTable::gather(std::span<const std::uint32_t> positions) {
   }
 }
 
+void RopeTable::shrink(std::size_t rows) {
+  cosines_.shrink(rows * frequencies_.size());
+  sines_.shrink(rows * frequencies_.size());
+}
+
 void RopeTable::gather_turns(std::span<const std::int32_t> distances) {
   if (distances.empty()) return;
   const std::size_t width = frequencies_.size();

@@ -18,6 +18,7 @@ class RopeTable {
   // either sign, by which keys turn.
   void gather(std::span<const std::uint32_t> positions);
   void gather_turns(std::span<const std::int32_t> distances);
+  void shrink(std::size_t rows);  // gives memory for more than these back
   const float* cosines() const { return cosines_.data(); }
   const float* sines() const { return sines_.data(); }
 

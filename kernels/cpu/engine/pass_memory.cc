@@ -1,0 +1,35 @@
+#include "kernels/cpu/engine/pass_memory.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace troupe::kernels {
+
+RowWidths row_widths(const DecoderConfig& config) {
+  const std::size_t queries = std::size_t{config.heads} * config.head_dim;
+  const std::size_t keys_values = std::size_t{2} * config.kv_heads * config.head_dim;
+  return {config.hidden, queries + keys_values, queries};
+}
+
+PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& options) {
+  const RowWidths widths = row_widths(config);
+  // Who attends packs the keys that it sees, of one head at a time.
+  const std::size_t packed = std::size_t{2} * config.head_dim * std::min(options.cores, config.kv_heads);
+  const std::size_t angles = config.head_dim;             // cosines and sines of its position
+  const std::size_t planned = 8 * sizeof(std::uint32_t);  // what the planner notes of a row, with growth
+  const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
+  PassMemory memory;
+  memory.row_bytes = (widths.state + widths.qkv + widths.mixed + angles + packed) * sizeof(float) + planned +
+                     2 * layout.kv_heads * layout.vector_bytes();
+  if (options.memory_bytes == 0) {
+    memory.tokens_max = memory.tokens_kept = SIZE_MAX;
+    return memory;
+  }
+  const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
+  const std::size_t batch = std::max(1u, options.batch_tokens), longest = config.positions_max;
+  memory.tokens_kept = std::max(share / memory.row_bytes, batch);
+  memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
+  return memory;
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,27 @@
+#pragma once
+// What a forward pass on the CPU takes beside weights and pages, by computed tokens: the one place where that
+// is counted. The decoder makes its buffers by it, whoever admits requests asks it first, and what does not
+// fit into one pass is computed in several (executor/passes.h) or refused.
+#include <cstddef>
+
+#include "kernels/decoder/decoder.h"
+
+namespace troupe::kernels {
+
+// Floats of a row, while it passes through the layers.
+struct RowWidths {
+  std::size_t state = 0, qkv = 0, mixed = 0;
+};
+RowWidths row_widths(const DecoderConfig& config);
+
+struct PassMemory {
+  std::size_t row_bytes = 0;    // of a computed token
+  std::size_t tokens_max = 0;   // of one pass
+  std::size_t tokens_kept = 0;  // whose memory stays for the next pass
+};
+// Each executor has its share of options.memory_bytes, at least for options.batch_tokens; that stays. A pass
+// beyond it, one at a time, may have all of memory_bytes, at least for the longest prompt that the model
+// allows, and gives it back.
+PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& options);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,98 @@
+#include "kernels/cpu/engine/pass_memory.h"
+
+#include <doctest/doctest.h>
+#include <malloc.h>
+
+#include <cmath>
+
+namespace troupe::kernels {
+namespace {
+
+DecoderConfig small_config() {
+  DecoderConfig config;
+  config.layers = 2, config.hidden = 24, config.heads = 4, config.kv_heads = 2, config.head_dim = 8;
+  config.intermediate = 36, config.vocabulary = 50, config.positions_max = 300, config.qkv_bias = true;
+  return config;
+}
+
+std::unique_ptr<Executor> decoder_with(std::size_t memory_bytes, std::uint32_t executors = 1) {
+  return make_cpu_decoder(
+      random_decoder(small_config(), 7),
+      {.page_tokens = 4, .executors = executors, .memory_bytes = memory_bytes, .batch_tokens = 40});
+}
+
+// A query of 10 tokens and candidates of 4 behind it, each read at its end.
+Plan candidates(std::uint32_t count) {
+  Plan plan;
+  plan.segments.push_back({SegmentKind::user, Tokens(10, 3), 0, {}});
+  for (std::uint32_t i = 1; i <= count; ++i) {
+    plan.segments.push_back({SegmentKind::item, Tokens(4, Token(i % 50)), 10, {0}});
+    plan.readouts.push_back({i, 3, {1, 2, 3}});
+  }
+  return plan;
+}
+
+Reply answer(Executor& decoder, const Plan& plan) {
+  const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
+  return decoder.run({&request, 1})[0];
+}
+
+std::size_t bytes_in_use() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST_CASE("a row is counted with all that a pass keeps of it, and memory is shared by executors") {
+  DecoderOptions options{.executors = 4};
+  const DecoderConfig config = small_config();
+  const std::size_t row = pass_memory(config, options).row_bytes;
+  CHECK(row == (24 + 64 + 32 + 8 + 16 + 32) * 4 + 32);
+  CHECK(pass_memory(config, options).tokens_max == SIZE_MAX);
+  options.memory_bytes = 4000 * row;
+  options.batch_tokens = 100;
+  CHECK(pass_memory(config, options).tokens_max == 4000);
+  CHECK(pass_memory(config, options).tokens_kept == 1000);
+  options.memory_bytes = 40 * row;
+  CHECK(pass_memory(config, options).tokens_max == 300);  // the longest prompt
+  CHECK(pass_memory(config, options).tokens_kept == 100);
+  options.cores = 8;  // two heads, so two attend at a time
+  CHECK(pass_memory(config, options).row_bytes == row + 64);
+  options.cores = 1;
+  options.kv = KvFormat::bf16;
+  CHECK(pass_memory(config, options).row_bytes == row - 64);
+}
+
+TEST_CASE("a request beyond a pass is computed in several, with the numbers of one") {
+  const Plan plan = candidates(200);
+  const auto whole = decoder_with(0), bounded = decoder_with(1);
+  const Reply expected = answer(*whole, plan), reply = answer(*bounded, plan);
+  REQUIRE(reply.readouts.size() == 200);
+  CHECK(reply.too_large == "");
+  for (std::size_t i = 0; i < 200; ++i)
+    for (std::size_t k = 0; k < 3; ++k)
+      CHECK(std::abs(reply.readouts[i][k] - expected.readouts[i][k]) < 1e-4);
+}
+
+TEST_CASE("what cannot be cut is too large, and says by how much") {
+  Plan plan = candidates(100);
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t i = 0; i <= 100; ++i) all.push_back(i);
+  plan.segments.push_back({SegmentKind::user, Tokens(2, 1), 14, Sees(all)});
+  plan.readouts = {{101, 0, {1}}};
+  const auto bounded = decoder_with(1);
+  CHECK(answer(*bounded, plan).too_large == "412 computed tokens; expected at most 300 in one pass");
+  CHECK(answer(*bounded, candidates(3)).readouts.size() == 3);
+}
+
+TEST_CASE("the memory of a large pass is what was counted, and is given back") {
+  const std::size_t row = pass_memory(small_config(), {.page_tokens = 4}).row_bytes;
+  const auto decoder = decoder_with(40'000 * row, 40);
+  answer(*decoder, candidates(200));
+  const std::size_t before = bytes_in_use();
+  if (before == 0) return;  // an allocator that does not count, of a sanitizer
+  for (int i = 0; i < 2; ++i) answer(*decoder, candidates(9'000));
+  CHECK(bytes_in_use() < before + 1'500 * row);
+}
+
+}  // namespace
+}  // namespace troupe::kernels

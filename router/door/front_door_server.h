@@ -1,0 +1,125 @@
+#pragma once
+// The state of the door's one thread, and of one connection. Seen by front_door*.cc only.
+#include <boost/asio.hpp>
+#include <boost/beast.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "router/door/door_places.h"
+#include "router/door/front_door.h"
+#include "router/door/request_body.h"
+
+namespace troupe::router {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Tcp = asio::ip::tcp;
+
+struct FrontDoor::Answer {
+  unsigned status = 200;
+  std::string body;
+  std::string type = "application/json";
+  std::string allow;  // with 405: the methods that are served
+
+  static Answer of(const Refusal& refusal);
+  static Answer of(const Message& message);
+};
+
+struct FrontDoor::Server {
+  using OnAnswer = std::function<void(Answer)>;
+  using OnStatus = std::function<void(std::vector<StatusReply>)>;
+
+  // A question to the actors that is not answered yet.
+  struct Waiting {
+    OnAnswer on_answer;  // of the router
+    OnStatus on_status;  // of all actors
+    std::vector<StatusReply> statuses;
+    std::size_t asked = 0;  // for their status
+    std::int64_t us = 0;    // how long it waits
+    std::unique_ptr<asio::steady_timer> timer;
+  };
+
+  Server(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log);
+
+  void bind();
+  void accept();
+  void accept_failed(const beast::error_code& error);
+  void take(Tcp::socket socket);
+  bool make_room(DoorPlaces& places, Origin from);
+  void send_away(DoorPlaces::Guest guest);
+  void stop();
+  Waiting& wait(std::int64_t us);
+  void ask_router(Message message, OnAnswer then);
+  void ask_status(const std::vector<Address>& actors, OnStatus then);
+  void deliver(const Message& answer);
+  void expire(RequestId id);
+  void finish_status(RequestId id);
+  void answer_question(DoorQuestion question, OnAnswer then);
+
+  DoorConfig config;
+  Post post;
+  MetricRegistry& metrics;
+  LogSink log;
+  DoorPlaces places;  // for whatever is asked
+  DoorPlaces lane;    // for health and metrics, when nobody can leave the others
+  std::map<DoorPlaces::Guest, Session*> sessions;
+  DoorPlaces::Guest last_guest = 0;
+  bool closing = false, retired = false;
+  std::uint64_t accepts_failed = 0;  // since one was logged
+  bool accepted_since = true;        // the last failure to accept
+  std::chrono::steady_clock::time_point failure_logged;
+  RequestId last_id;
+  asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
+  Tcp::acceptor acceptor;
+  asio::steady_timer pause;              // between attempts to accept; then, of the farewell
+  std::map<RequestId, Waiting> waiting;  // at most one per connection
+  std::thread thread;
+};
+
+// Requests on a connection are served one after the other; a pipelined one waits in the socket.
+struct FrontDoor::Session : std::enable_shared_from_this<Session> {
+  using Parser = http::request_parser<http::empty_body>;  // of headers alone
+
+  // What the header says, fixed before the first byte of the body is read.
+  struct Asked {
+    std::string method, target, tenant;
+    unsigned version = 11;
+    bool keep_alive = false, waits = false;  // for "go on", before it sends its body
+  };
+
+  Session(Server& server, Tcp::socket socket, DoorPlaces& among, DoorPlaces::Guest guest);
+  ~Session();
+
+  void read();
+  void read_start();
+  void read_header();
+  void header_is_read();
+  void read_body();
+  void read_failed(const beast::error_code& error);
+  bool keep();
+  bool is_for_health() const;
+  void handle();
+  void refuse_and_close(const Refusal& refusal);
+  void write(Answer answer, bool keep_alive);
+  void close();
+  void drain();
+  void end();  // at once; its place is free
+
+  Server& server;  // outlives every session: it owns the loop that holds them
+  DoorPlaces& places;
+  const DoorPlaces::Guest guest;
+  beast::tcp_stream stream;
+  beast::flat_buffer buffer;
+  std::optional<Parser> parser;  // while a header is read
+  std::optional<RequestBody> body;
+  Asked asked;
+  http::response<http::string_body> response;
+  bool writing = false;
+};
+
+}  // namespace troupe::router
