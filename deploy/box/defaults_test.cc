@@ -20,6 +20,7 @@
 #include "runtime/redis/redis_features.h"
 #include "runtime/settings/config.h"
 #include "runtime/settings/log.h"
+#include "runtime/store/store.h"
 #include "runtime/transfer/ucx_transport.h"
 #include "sim/scenario/scenario.h"
 
@@ -72,6 +73,7 @@ std::vector<Default> defaults_of_edges() {
   const kernels::DecoderOptions decoder;
   CHECK(door.answer_us_max == router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
   return {{"router.candidates_max", door.limits.candidates_max},
+          {"store.on_damage", StoreOptions{}.on_damage == OnDamage::refuse ? "refuse" : "start"},
           {"http.address", door.address},
           {"http.port", door.port},
           {"http.connections_max", door.connections_max},

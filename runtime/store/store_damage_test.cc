@@ -9,6 +9,7 @@
 
 #include "runtime/store/store.h"
 #include "runtime/store/store_check.h"
+#include "runtime/store/store_log.h"
 #include "runtime/store/store_rows.h"
 #include "runtime/store/store_test_folder.h"
 
@@ -140,6 +141,17 @@ TEST_CASE_FIXTURE(Damaged, "zeros in the log, which RocksDB takes for its end, a
   CHECK(lost <= 4);
 }
 
+TEST_CASE_FIXTURE(Damaged, "writes that are missing between others, all sound, are found by their numbers") {
+  std::vector<std::uint64_t> offsets;
+  read_log(log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+  std::string bytes = bytes_of(log());
+  REQUIRE(bytes.size() < 32'768);  // one block: what is taken out leaves no trace
+  const std::size_t from = offsets[offsets.size() / 2], to = offsets[offsets.size() / 2 + 3];
+  overwrite_with(log(), bytes.erase(from, to - from));
+  CHECK(contains(refusal(), ".log at byte " + std::to_string(from) + ": writes before this one are missing"));
+  CHECK(start(3) == 3);
+}
+
 TEST_CASE_FIXTURE(Damaged, "an end of the log that is gone is found by the mark") {
   const std::string bytes = bytes_of(log());
   overwrite_with(log(), bytes.substr(0, bytes.size() / 2));
@@ -187,6 +199,16 @@ TEST_CASE_FIXTURE(Damaged, "without a sound manifest rows are taken from the tab
     std::string bytes = bytes_of(manifest);
     std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), bytes.end(), '\0');
     overwrite_with(manifest, bytes);
+  }
+  SUBCASE("zeros for one record, which RocksDB passes over") {
+    std::vector<std::uint64_t> offsets;
+    read_log(manifest, [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+    REQUIRE(offsets.size() > 2);
+    std::string bytes = bytes_of(manifest);
+    std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(offsets[offsets.size() - 2]),
+              bytes.begin() + static_cast<std::ptrdiff_t>(offsets.back()), '\0');
+    overwrite_with(manifest, bytes);
+    CHECK(contains(refusal(), " at byte " + std::to_string(offsets[offsets.size() - 2])));
   }
   refusal();
   CHECK(start(written) == 0);
