@@ -18,6 +18,9 @@ int main(int argc, char** argv) {
   add_rank(app);
   add_status(app);
   add_import(app);
+  add_check(app);
+  add_backup(app);
+  add_restore(app);
   add_bench(app);
   add_logits(app);
   add_config(app);

@@ -65,15 +65,24 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
   }
 }
 
-std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place) {
+// `damage`: of the file that was set aside, if one was.
+std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place, std::string& damage) {
   const std::string& urls = config.text("cluster.coordination");
   if (!urls.empty())
     return std::make_unique<EtcdCoordination>(
         EtcdOptions{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"});
   if (!place.is_alone())
     throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
-  return std::make_unique<FileCoordination>(std::filesystem::path(required_text(config, "node.data_dir")) /
-                                            "coordination");
+  const std::filesystem::path file = std::filesystem::path(required_text(config, "node.data_dir")) / "coordination";
+  try {
+    return std::make_unique<FileCoordination>(file);
+  } catch (const CoordinationDamage& error) {
+    if (config.text("store.on_damage") != "start")
+      throw CoordinationDamage(std::string(error.what()) + ", or set store.on_damage to start");
+    damage = error.what();
+    set_coordination_aside(file);
+    return std::make_unique<FileCoordination>(file);
+  }
 }
 
 // What routers assume of a worker that has computed nothing yet, where no device is named.
@@ -124,12 +133,11 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
                              model_.limits, vocabulary_);
   names_ = {opened.version, layout_version(config_)};
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
-  const bool keeps_features = place_.router && !features_in_redis(config_);
-  if (place_.routers.size() > 1 && keeps_features)
+  if (place_.routers.size() > 1 && keeps_features())
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
-  open_store(folder, keeps_features);
+  open_store(folder);
   if (place_.worker) open_worker(std::move(opened));
-  coordination_ = make_coordination(config_, place_);
+  coordination_ = make_coordination(config_, place_, coordination_damage_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
   if (place_.worker) open_transport();
   if (place_.router) open_router();
@@ -138,9 +146,9 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
 
 // Profiles and items are lost with a damaged store, and that is for its owner to decide; blocks are computed
 // again.
-void Box::open_store(const std::filesystem::path& folder, bool keeps_features) {
-  if (keeps_features) {
-    store_ = std::make_unique<Store>(folder);
+void Box::open_store(const std::filesystem::path& folder) {
+  if (keeps_features()) {
+    store_ = std::make_unique<Store>(folder, store_options(config_));
   } else if (place_.worker) {
     OpenedCache opened = open_cache(folder);
     store_ = std::move(opened.store);

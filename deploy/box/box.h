@@ -61,6 +61,10 @@ class Box {
 
   // Of the store that was set aside at the start; empty: none was.
   const std::string& store_damage() const { return store_damage_; }
+  // Of the coordination file that was set aside at the start (store.on_damage); empty: none was.
+  const std::string& coordination_damage() const { return coordination_damage_; }
+  Store* store() { return store_.get(); }  // null: neither a worker nor features in files
+  bool keeps_features() const { return place_.router && !features_in_redis(config_); }
   std::uint64_t items() const { return features_->items(); }
   FeatureStore& features() { return *features_; }  // of a node with a router
   const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
@@ -70,7 +74,7 @@ class Box {
   std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
 
  private:
-  void open_store(const std::filesystem::path& folder, bool keeps_features);
+  void open_store(const std::filesystem::path& folder);
   void open_worker(OpenedModel model);
   void open_transport();
   void open_router();
@@ -91,7 +95,7 @@ class Box {
   router::PromptForm prompt_;
   std::uint32_t executors_ = 1;
   std::unique_ptr<Store> store_;
-  std::string store_damage_;
+  std::string store_damage_, coordination_damage_;
   std::unique_ptr<PageArena> arena_;
   std::unique_ptr<FeatureStore> features_;
   std::unique_ptr<BlockStorePort> blocks_;

@@ -19,6 +19,7 @@
 #include "runtime/redis/redis_features.h"
 #include "runtime/settings/config.h"
 #include "runtime/settings/log.h"
+#include "runtime/store/store.h"
 #include "runtime/transfer/ucx_transport.h"
 #include "sim/scenario/scenario.h"
 
@@ -81,6 +82,7 @@ std::vector<Default> defaults_of_edges() {
           {"router.score_labels_max", door.limits.score_labels_max},
           {"router.request_tokens_max", door.limits.request_tokens_max},
           {"router.history_events_max", door.limits.history_events_max},
+          {"store.on_damage", StoreOptions{}.on_damage == OnDamage::refuse ? "refuse" : "start"},
           {"http.address", door.address},
           {"http.port", door.port},
           {"http.connections_max", door.connections_max},

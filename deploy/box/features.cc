@@ -18,6 +18,11 @@ FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& mo
   return limits;
 }
 
+StoreOptions store_options(const Config& config) {
+  const bool start = config.text("store.on_damage") == "start";
+  return {.on_damage = start ? OnDamage::start : OnDamage::refuse};
+}
+
 bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }
 
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,

@@ -14,6 +14,7 @@ namespace troupe::deploy {
 
 FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& model);
 bool features_in_redis(const Config& config);
+StoreOptions store_options(const Config& config);  // of a store that keeps them
 
 // `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. Throws
 // ConfigError if the Redis is not well named.

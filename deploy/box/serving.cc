@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 
+#include "deploy/box/control_socket.h"
 #include "deploy/data/text_file.h"
 #include "router/door/front_door.h"
 #include "runtime/process/caf_host.h"
@@ -18,6 +19,8 @@
 
 namespace troupe::deploy {
 namespace {
+
+using LogFields = std::vector<LogField>;
 
 constexpr RequestId own_ids = RequestId{1} << 63;  // beyond those of the door
 constexpr std::chrono::milliseconds drain_question{50};
@@ -135,6 +138,50 @@ void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& 
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
 }
 
+LogFields fields_of(const StoreDamage& damage) {
+  LogFields fields{{"file", damage.file}, {"why", damage.what}};
+  if (damage.offset) fields.push_back({"offset", std::to_string(*damage.offset)});
+  if (damage.column) fields.push_back({"of", std::string(name_of(*damage.column))});
+  return fields;
+}
+
+LogFields fields_of(const StoreLoss& loss) {
+  LogFields fields{{"of", std::string(name_of(loss.column))}, {"file", loss.file}, {"what", describe(loss)}};
+  if (loss.is_versions()) {
+    fields.push_back({"first_version", std::to_string(loss.first_version)});
+    fields.push_back({"last_version", std::to_string(loss.last_version)});
+  } else {
+    fields.push_back({"from", printable(loss.from)});
+    fields.push_back({"to", printable(loss.to)});
+    fields.push_back({"rows_max", std::to_string(loss.rows_max)});
+  }
+  return fields;
+}
+
+// What was found at the start, and from now on what is met: each in the log and in a metric.
+void tell_of_store(const Log& log, MetricRegistry& metrics, Store& store) {
+  const auto tell = [&log, &metrics](const StoreDamage& damage) {
+    metrics.record(Metric::store_damages, 1);
+    log(LogLevel::error, "main", "store_damaged", fields_of(damage));
+  };
+  store.on_damage(tell);
+  const StoreHealth health = store.health();
+  for (const StoreDamage& damage : health.found) tell(damage);
+  for (const StoreLoss& loss : health.lost) log(LogLevel::error, "main", "store_lost", fields_of(loss));
+  metrics.record(Metric::store_losses, static_cast<double>(health.lost.size()));
+  if (!health.aside.empty()) log(LogLevel::error, "main", "store_set_aside", LogFields{{"to", health.aside}});
+}
+
+// To what the router says of itself: it knows no store.
+void add_health(const StoreHealth& health, std::vector<StatusField>& fields) {
+  if (health.damages == 0) return;
+  fields.push_back({"store_damages", std::to_string(health.damages)});
+  fields.push_back({"store_damaged_reads", std::to_string(health.damaged_reads)});
+  if (!health.found.empty()) fields.push_back({"store_damaged", describe(health.found.front())});
+  for (const StoreLoss& loss : health.lost) fields.push_back({"store_lost", describe(loss)});
+  if (!health.aside.empty()) fields.push_back({"store_set_aside", health.aside});
+}
+
 class Running {
  public:
   Running(Serving serving, const Signals& signals)
@@ -149,10 +196,17 @@ class Running {
             [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
             metrics_, log_) {
     tell_of_damage(log_, metrics_, box_.store_damage());
+    if (!box_.coordination_damage().empty())
+      log_(LogLevel::error, "main", "coordination_set_aside", LogFields{{"why", box_.coordination_damage()}});
+    if (box_.store()) tell_of_store(log_, metrics_, *box_.store());
+    if (box_.keeps_features()) control_.emplace(serving_.config.text("node.data_dir"), *box_.store());
     if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
     if (serving_.cluster) join();
     box_.add_to(host_);
     host_.set_door(door_address(), [this](Address, Message answer) {
+      auto* status = std::get_if<StatusReply>(&answer);
+      if (status && status->role == Role::router && status->node == serving_.place.node && box_.store())
+        add_health(box_.store()->health(), status->fields);
       if (!reports_.take(answer)) door_.deliver(std::move(answer));
     });
   }
@@ -235,6 +289,7 @@ class Running {
   RequestId next_drain_ = own_ids;
   CafHost host_;
   router::FrontDoor door_;
+  std::optional<ControlSocket> control_;
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ int run_import(const ImportOptions& options) {
   const std::vector<PutUser> users = read_users(options.data, history_parts.at(options.history));
   const bool in_redis = features_in_redis(config);
   const std::string place = in_redis ? "the Redis of features.store" : required_text(config, "node.data_dir");
-  const std::unique_ptr<Store> folder = in_redis ? nullptr : std::make_unique<Store>(place);
+  const std::unique_ptr<Store> folder = in_redis ? nullptr : std::make_unique<Store>(place, store_options(config));
   const auto features = open_features(config, folder.get(), feature_limits(config, limits), 1,
                                       [](auto) { return BlockName{}; });  // nothing asks for names
   features->import_items(items);

@@ -24,6 +24,7 @@ enum class Metric : std::uint16_t {
   device_blocks_hit, device_blocks_missed, device_blocks_evicted, device_bytes_in, device_bytes_out,
   device_pages, device_pages_used,
   index_blocks, index_users,
+  store_damages, store_losses,
   protocol_errors, messages_undelivered,
   http_requests, http_refused, http_connections, http_made_room, http_accept_failed,
   count_

@@ -4,17 +4,24 @@
 #include <utility>
 
 #include "runtime/features/feature_rules.h"
+#include "runtime/store/store_check.h"
+#include "runtime/store/store_record.h"
 
 namespace troupe {
 namespace {
 
-constexpr std::string_view profiles_key = "profiles", catalog_key = "catalog";
+constexpr std::string_view profiles_key = counter_keys[0], catalog_key = counter_keys[1];
 constexpr std::size_t import_batch_rows = 1024;
 constexpr std::size_t items_now_max = 256;  // of a job that is answered without a lane
 constexpr std::uint64_t deletions_lost_max = 1'000'000;
 
 Refusal storage_failed(StoreFault fault) {
   return {503, "storage_failed", std::string(describe(fault)), "store", "a disk that works and has room"};
+}
+
+Refusal data_damaged(const char* what) {
+  return {503, "data_damaged", std::string("the record of this ") + what + " is damaged on the disk", what,
+          std::string("a sound record: put the ") + what + " again, or restore a backup"};
 }
 
 Change counter_change(std::string_view key, std::uint64_t value) {
@@ -55,6 +62,7 @@ std::optional<JobResult> FeaturePort::run_now(const Job& job) {
     if (!wanted->user.empty()) user = profiles_.find(user_key(wanted->tenant, wanted->user));
     if (!user) return std::nullopt;
     if (auto refusal = check_model(*wanted, model_version_)) return *refusal;
+    if (!unreadable_items_.empty()) return std::nullopt;
     return find_items(*wanted, user->profile, catalog());
   } catch (const std::exception&) {  // out of memory
     return std::nullopt;
@@ -65,10 +73,14 @@ std::optional<JobResult> FeaturePort::run_now(const Job& job) {
 
 std::uint64_t FeaturePort::load_catalog() {
   std::uint64_t newest = 0;
-  const bool whole = store_.scan(Column::items, "", "", [&](std::string_view key, std::string_view value) {
+  const auto use = [&](std::string_view key, std::string_view value) {
     auto stored = decode_item(key, value, limits_);
     if (!stored || writer_.size() >= limits_.items_max) {
       ++bad_records_;
+      if (!RecordReader::open(RecordType::item, key, value)) {
+        store_.report_damage(Column::items, key);
+        unreadable_items_.push_back({std::string(key), std::string(key) + '\0', "its sum is wrong"});
+      }
       return true;
     }
     stored->item.block = name_item_(stored->item.tokens);
@@ -76,9 +88,20 @@ std::uint64_t FeaturePort::load_catalog() {
     writer_.put(std::move(stored->item), stored->catalog);
     if (writer_.changes() >= import_batch_rows) writer_.publish(0);  // so that rows are in memory once
     return true;
-  });
-  if (!whole) ++bad_records_;  // the rest of the column cannot be read
+  };
+  const auto skip = [&](const Store::Gap& gap) {
+    ++bad_records_;
+    unreadable_items_.push_back(gap);
+  };
+  if (!store_.scan(Column::items, "", "", use, skip)) skip({"", "", "the disk failed"});
   return newest;
+}
+
+// Whether there may be such an item that cannot be read. One that was put since is in the catalog.
+bool FeaturePort::is_damaged(std::string_view item) const {
+  return std::ranges::any_of(unreadable_items_, [&](const Store::Gap& gap) {
+    return item >= gap.from && (gap.to.empty() || item < gap.to);
+  });
 }
 
 // A counter that is lost goes on above the newest row; deletions, which leave no row, are allowed for.
@@ -90,48 +113,60 @@ std::uint64_t FeaturePort::load_counter(std::string_view key,
   if (count) return *count;
   if (read == Store::Read::missing) return newest_row();
   ++bad_records_;
-  return newest_row() + deletions_lost_max;
+  const Numbered what = key == profiles_key ? Numbered::profiles : Numbered::catalog;
+  return std::max(newest_row() + deletions_lost_max, store_.mark().ceiling(what));
 }
 
 std::uint64_t FeaturePort::newest_profile() const {
   std::uint64_t newest = 0;
   store_.scan(Column::users, "", "", [&](std::string_view key, std::string_view value) {
-    if (const auto profile = decode_profile(key, value, limits_)) newest = std::max(newest, profile->version);
+    if (auto profile = RecordReader::open(RecordType::profile, key, value))
+      newest = std::max(newest, profile->u64());
     return true;
-  });
+  }, [](const Store::Gap&) {});
   return newest;
 }
 
 // ---- reads ----
 
-ProfilePointer FeaturePort::read_profile(const std::string& key, bool& failed) {
-  std::optional<Profile> profile;
-  Store::Read read = store_.read(
-      Column::users, key, [&](std::string_view value) { profile = decode_profile(key, value, limits_); });
-  if (read == Store::Read::found && !profile) read = Store::Read::corrupt;
-  if (read == Store::Read::corrupt) ++bad_records_;
-  failed = read == Store::Read::failed;
-  return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
+Store::Read FeaturePort::read_profile(const std::string& key, ProfilePointer& profile) {
+  std::optional<Profile> decoded;
+  bool sound = false;
+  const Store::Read read = store_.read(Column::users, key, [&](std::string_view value) {
+    decoded = decode_profile(key, value, limits_);
+    sound = RecordReader::open(RecordType::profile, key, value).has_value();
+  });
+  if (decoded) profile = std::make_shared<const Profile>(std::move(*decoded));
+  if (read == Store::Read::corrupt || (read == Store::Read::found && !profile)) ++bad_records_;
+  if (read != Store::Read::found || sound) return read;
+  store_.report_damage(Column::users, key);
+  return Store::Read::corrupt;
 }
 
-bool FeaturePort::find_profile(const std::string& key, ProfilePointer& profile) {
+Store::Read FeaturePort::find_profile(const std::string& key, ProfilePointer& profile) {
   if (auto known = profiles_.find(key)) {
     profile = std::move(known->profile);
-    return true;
+    return Store::Read::found;
   }
   const std::uint64_t since = profiles_.changes();
-  bool failed = false;
-  profile = read_profile(key, failed);
+  const Store::Read read = read_profile(key, profile);
   if (profile) profiles_.put_unless_changed(key, {profile, {}}, since);
-  return !failed;
+  return read;
 }
 
 JobResult FeaturePort::find(const FindFeatures& wanted) {
   if (auto refusal = check_model(wanted, model_version_)) return *refusal;
   ProfilePointer user;
-  if (!wanted.user.empty() && !find_profile(user_key(wanted.tenant, wanted.user), user))
-    return storage_failed(StoreFault::failed);
-  return find_items(wanted, std::move(user), catalog());
+  if (!wanted.user.empty()) {
+    const Store::Read read = find_profile(user_key(wanted.tenant, wanted.user), user);
+    if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
+    if (read == Store::Read::corrupt) return data_damaged("user");
+  }
+  JobResult found = find_items(wanted, std::move(user), catalog());
+  if (const auto* features = std::get_if<Features>(&found); features && !unreadable_items_.empty())
+    for (std::size_t i = 0; i < wanted.items.size(); ++i)
+      if (features->items[i] == no_item && is_damaged(wanted.items[i])) return data_damaged("item");
+  return found;
 }
 
 StoredCatalogPointer FeaturePort::catalog() const {
@@ -160,12 +195,21 @@ Change FeaturePort::change_of(const PutUser& put, const Profile& profile) const 
   return {Column::users, key, encode_profile(profile, key)};
 }
 
+// Durable before it is answered, and known to be: whatever becomes of the log, the mark says that it was.
+std::optional<StoreFailure> FeaturePort::store(Numbered what, std::uint64_t version,
+                                               std::span<const Change> changes) {
+  if (auto why = store_.mark().reserve(what, version)) return StoreFailure{StoreFault::failed, *std::move(why)};
+  if (auto failure = store_.write(changes, Durability::synced)) return failure;
+  store_.mark().acknowledge(what, version);
+  return {};
+}
+
 JobResult FeaturePort::write(const PutUser& put) {
   const std::lock_guard lock(writing_);
   Profile profile{profiles_written_ + 1};
   if (auto refusal = resolve(put, profile)) return *refusal;
   const Change changes[] = {change_of(put, profile), counter_change(profiles_key, profile.version)};
-  const auto failure = store_.write(changes, Durability::synced);
+  const auto failure = store(Numbered::profiles, profile.version, changes);
   profiles_.erase(changes[0].key);
   if (failure) return storage_failed(failure->fault);
   profiles_written_ = profile.version;
@@ -180,7 +224,7 @@ JobResult FeaturePort::write(const DeleteUser& gone) {
   if (read == Store::Read::missing) return unknown_user();
   const std::uint64_t version = profiles_written_ + 1;
   const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
-  const auto failure = store_.write(changes, Durability::synced);
+  const auto failure = store(Numbered::profiles, version, changes);
   profiles_.erase(key);
   if (failure) return storage_failed(failure->fault);
   profiles_written_ = version;
@@ -195,7 +239,7 @@ JobResult FeaturePort::write(const PutItem& put) {
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, put.item, encode_item(item, version, put.item)},
                             counter_change(catalog_key, version)};
-  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
   writer_.put(std::move(item), version);
   publish(version);
   return Written{version};
@@ -206,7 +250,7 @@ JobResult FeaturePort::write(const DeleteItem& gone) {
   if (!writer_.contains(gone.item)) return unknown_item();
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
-  if (const auto failure = store_.write(changes, Durability::synced)) return storage_failed(failure->fault);
+  if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
   writer_.erase(gone.item);
   publish(version);
   return Written{version};
@@ -227,6 +271,7 @@ void FeaturePort::import_items(std::span<const PutItem> rows) {
             import_item_batch(rows.subspan(done, std::min(import_batch_rows, rows.size() - done))))
       stop_import("item", done, *failure);
   if (const auto failure = store_.sync()) stop_import("item", rows.size(), *failure);
+  store_.mark().acknowledge(Numbered::catalog, writer_.last()->version_number());
 }
 
 // One catalog version per batch.
@@ -238,6 +283,7 @@ std::optional<StoreFailure> FeaturePort::import_item_batch(std::span<const PutIt
     items.push_back({row.item, row.title, row.tokens, row.identifier, name_item_(row.tokens)});
     changes.push_back({Column::items, row.item, encode_item(items.back(), version, row.item)});
   }
+  if (auto why = store_.mark().reserve(Numbered::catalog, version)) return StoreFailure{StoreFault::failed, *why};
   if (auto failure = store_.write(changes, Durability::buffered)) return failure;
   for (Item& item : items) writer_.put(std::move(item), version);
   publish(version);
@@ -255,6 +301,7 @@ void FeaturePort::import_users(std::span<const PutUser> rows) {
             import_user_batch(rows.subspan(done, std::min(import_batch_rows, rows.size() - done))))
       stop_import("user", done, *failure);
   if (const auto failure = store_.sync()) stop_import("user", rows.size(), *failure);
+  store_.mark().acknowledge(Numbered::profiles, profiles_written_);
 }
 
 std::optional<StoreFailure> FeaturePort::import_user_batch(std::span<const PutUser> rows) {
@@ -266,6 +313,7 @@ std::optional<StoreFailure> FeaturePort::import_user_batch(std::span<const PutUs
     changes.push_back(change_of(row, profile));
   }
   changes.push_back(counter_change(profiles_key, version));
+  if (auto why = store_.mark().reserve(Numbered::profiles, version)) return StoreFailure{StoreFault::failed, *why};
   auto failure = store_.write(changes, Durability::buffered);
   for (const PutUser& row : rows) profiles_.erase(user_key(row.tenant, row.user));
   if (failure) return failure;

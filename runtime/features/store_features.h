@@ -2,7 +2,8 @@
 // The router's features: profiles of users and the catalog of items, kept in a Store. The whole catalog is in
 // memory too, as snapshots (stored_catalog.h), each item with the name of its item-prefix block, and so are
 // the profiles that were read last: a request for them touches no disk, hashes nothing and copies nothing.
-// Writes are durable before they are answered.
+// Writes are durable before they are answered. What is damaged is refused (503 `data_damaged`), for nobody can tell
+// whether it is absent.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -48,9 +49,11 @@ class FeaturePort final : public FeatureStore {
   std::uint64_t load_catalog();  // the newest version that an item of it names
   std::uint64_t load_counter(std::string_view key, const std::function<std::uint64_t()>& newest_row);
   std::uint64_t newest_profile() const;
-  // False if the store cannot be read.
-  bool find_profile(const std::string& key, ProfilePointer& profile);
-  ProfilePointer read_profile(const std::string& key, bool& failed);
+  // Not `corrupt` if the row is sound, but does not fit the model: then there is no such user.
+  Store::Read find_profile(const std::string& key, ProfilePointer& profile);
+  Store::Read read_profile(const std::string& key, ProfilePointer& profile);
+  std::optional<StoreFailure> store(Numbered what, std::uint64_t version, std::span<const Change> changes);
+  bool is_damaged(std::string_view item) const;
   StoredCatalogPointer catalog() const;
   void publish(std::uint64_t version);
   std::optional<Refusal> resolve(const PutUser& put, Profile& profile) const;
@@ -63,6 +66,7 @@ class FeaturePort final : public FeatureStore {
   const NameItem name_item_;
   const std::string model_version_;
   std::atomic<std::uint64_t> bad_records_ = 0;
+  std::vector<Store::Gap> unreadable_items_;  // ranges of ids; written while it is made
 
   std::mutex writing_;                  // one writer at a time: versions rise in the order of the store
   std::uint64_t profiles_written_ = 0;  // these two are guarded by writing_

@@ -38,6 +38,11 @@ struct Shop {
     return std::get<Features>(
         port->run(FindFeatures{std::move(tenant), std::move(user), std::move(items)}, 1));
   }
+  std::string refusal(std::string tenant, std::string user, std::vector<std::string> items = {}) {
+    const JobResult result = port->run(FindFeatures{std::move(tenant), std::move(user), std::move(items)}, 1);
+    const auto* refusal = std::get_if<Refusal>(&result);
+    return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
+  }
   void put_raw(Column column, const std::string& key, const std::string& value) {
     const Change change{column, key, value};
     REQUIRE_FALSE(store->write({&change, 1}, Durability::buffered));
@@ -54,22 +59,25 @@ PutItem item(const std::string& id, std::vector<Token> tokens) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Shop, "bad, foreign and swapped records are misses and are counted; they can be replaced") {
+TEST_CASE_FIXTURE(Shop, "bad and swapped records are refused as damaged and counted, and can be replaced") {
   version(item("a", {1})), version(item("b", {2}));
   version(PutUser{0, "t", "ann", {}, {1}}), version(PutUser{0, "t", "bob", {}, {2}});
   std::string anns;
   store->read(Column::users, user_key("t", "ann"), [&](std::string_view value) { anns = value; });
   put_raw(Column::users, user_key("t", "bob"), anns);
-  CHECK_FALSE(find("t", "bob").user);
+  CHECK(refusal("t", "bob") == "503 data_damaged user");
   anns[anns.size() / 2] ^= 1;
   put_raw(Column::users, user_key("t", "ann"), anns);
-  CHECK_FALSE(find("t", "ann").user);
+  CHECK(refusal("t", "ann") == "503 data_damaged user");
   CHECK(port->bad_records() == 2);
+  CHECK(store->health().damages == 2);
 
   put_raw(Column::items, "a", "not a record");
   open(limits);
   CHECK(port->bad_records() == 1);
   CHECK(port->items() == 1);
+  CHECK(refusal("", "", {"b", "a"}) == "503 data_damaged item");
+  CHECK(find("", "", {"b", "c"}).items[1] == no_item);
   version(item("a", {7}));
   version(PutUser{0, "t", "ann", {}, {3}});
   CHECK(find("t", "ann", {"a"}).user->tokens == std::vector<Token>{3});
@@ -85,6 +93,24 @@ TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
   CHECK(port->bad_records() == 2);
   CHECK(version(item("a", {1})) > 4);
   CHECK(version(PutUser{0, "t", "ann"}) > 3);
+}
+
+TEST_CASE_FIXTURE(Shop, "a profile that is sound but does not fit the model is no damage: there is no such user") {
+  version(PutUser{0, "t", "ann", {}, {900}});
+  FeatureLimits smaller = limits;
+  smaller.vocabulary = 800;
+  open(smaller);
+  CHECK_FALSE(find("t", "ann").user);
+  CHECK(store->health().damages == 0);
+}
+
+TEST_CASE_FIXTURE(Shop, "what was answered is in the mark, what an import stored is when it is synced") {
+  version(PutUser{0, "t", "ann", {}, {1}}), version(item("a", {1}));
+  const PutUser rows[] = {{0, "t", "bob", {}, {3}}, {0, "t", "cleo", {}, {3}}};
+  port->import_users(rows);
+  const auto found = AcknowledgedMark::look(folder.path() / "acknowledged");
+  REQUIRE(found.state);
+  CHECK(found.state->last == std::array<std::uint64_t, 2>{3, 1});
 }
 
 TEST_CASE_FIXTURE(Shop, "readers on other lanes see an item and its catalog version change together") {

@@ -79,7 +79,7 @@ class Reader {
   std::string_view taken() const { return text_.substr(0, at_); }
 
   [[noreturn]] void fail(const std::string& expected) const {
-    throw std::runtime_error(path_.string() + ": the coordination file is damaged at byte " +
+    throw CoordinationDamage(path_.string() + ": the coordination file is damaged at byte " +
                              std::to_string(at_) + "; expected " + expected +
                              "; restore it, or delete it to start empty");
   }
@@ -93,7 +93,7 @@ class Reader {
 CoordinationState state_of(std::string_view text, const std::filesystem::path& path) {
   Reader reader(text, path);
   if (!reader.take_if(head))
-    throw std::runtime_error(path.string() +
+    throw CoordinationDamage(path.string() +
                              ": not a coordination file of this version; expected it to begin with \"" +
                              std::string(head.substr(0, head.size() - 1)) + "\"");
   reader.take("last ");
@@ -121,10 +121,19 @@ CoordinationState state_of(std::string_view text, const std::filesystem::path& p
   return CoordinationState(std::move(keys), last);
 }
 
+// The lock file is not empty once there was a file beside it.
+CoordinationState fresh_if_new(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto kept = std::filesystem::file_size(path.string() + ".lock", error);
+  if (error || kept == 0) return {};
+  throw CoordinationDamage(path.string() + ": the coordination file was here and is missing; expected it; restore it, "
+                           "or delete " + path.string() + ".lock, too, to start empty");
+}
+
 CoordinationState load(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    if (!std::filesystem::exists(path)) return {};
+    if (!std::filesystem::exists(path)) return fresh_if_new(path);
     throw std::runtime_error(path.string() + ": cannot be read; expected a coordination file");
   }
   std::string text(file_bytes_max + 1, '\0');
@@ -184,6 +193,14 @@ bool outlives(const CoordinationState& state, const Coordinate& question) {
 
 }  // namespace
 
+void check_coordination(const std::filesystem::path& path) { load(path); }
+
+void set_coordination_aside(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::rename(path, path.string() + ".damaged", error);  // it may be missing
+  std::filesystem::remove(path.string() + ".lock", error);
+}
+
 FileReplaced replace_file(const std::filesystem::path& path, std::string_view text) {
   using What = FileReplaced::What;
   const std::filesystem::path aside = path.string() + ".new";
@@ -199,6 +216,9 @@ FileCoordination::FileCoordination(std::filesystem::path path, Replace replace)
   try {
     if (const auto refusal = save(load(path_)))
       throw std::runtime_error(path_.string() + ": " + refusal->what +
+                               "; expected a file that can be written");
+    if (lseek(lock_, 0, SEEK_END) == 0 && (::write(lock_, "kept\n", 5) != 5 || fsync(lock_) != 0))
+      throw std::runtime_error(path_.string() + ".lock: " + std::strerror(errno) +
                                "; expected a file that can be written");
   } catch (...) {
     close(lock_);

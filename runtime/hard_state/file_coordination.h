@@ -16,6 +16,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,6 +32,17 @@ struct FileReplaced {
 // Puts `text` in the place of the file, so that a crash leaves one or the other.
 FileReplaced replace_file(const std::filesystem::path& path, std::string_view text);
 
+// `what()` says what is wrong, where and what was expected.
+struct CoordinationDamage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Throws CoordinationDamage if the file is not whole; looks only. One that never was is.
+void check_coordination(const std::filesystem::path& path);
+
+// So that an empty one is made at the next opening: renames what is there to <path>.damaged.
+void set_coordination_aside(const std::filesystem::path& path);
+
 // Thread-safe.
 class FileCoordination final : public Coordination {
  public:
@@ -38,7 +50,8 @@ class FileCoordination final : public Coordination {
   using Replace = std::function<FileReplaced(const std::filesystem::path&, std::string_view)>;
 
   // Throws std::runtime_error that says what is wrong, where and what was expected: the folder is missing or
-  // cannot be written, the file is open elsewhere, damaged, or not ours. A file that is missing is made.
+  // cannot be written, the file is open elsewhere; CoordinationDamage if it is damaged, not ours, or missing though
+  // there was one. Else a file that is missing is made.
   // `replace` is for tests.
   explicit FileCoordination(std::filesystem::path path, Replace replace = replace_file);
   ~FileCoordination() override;

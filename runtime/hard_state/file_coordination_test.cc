@@ -94,6 +94,21 @@ TEST_CASE("every flipped byte and every cut is noticed, and the message says whe
         std::string::npos);
 }
 
+TEST_CASE("a file that was there and is missing is damage; set aside, an empty one is made") {
+  Bench b;
+  { FileCoordination first(b.path); }
+  check_coordination(b.path);
+  std::filesystem::remove(b.path);
+  CHECK_THROWS_AS(check_coordination(b.path), CoordinationDamage);
+  CHECK_THROWS_WITH_AS(FileCoordination{b.path}, doctest::Contains("was here and is missing"), CoordinationDamage);
+  b.folder.write("coordination", "nonsense");
+  CHECK_THROWS_AS(FileCoordination{b.path}, CoordinationDamage);
+  set_coordination_aside(b.path);
+  CHECK(std::filesystem::exists(b.path.string() + ".damaged"));
+  { FileCoordination second(b.path); }
+  FileCoordination third(b.path);
+}
+
 TEST_CASE("a second opener is refused, in this process and in another") {
   Bench b;
   {

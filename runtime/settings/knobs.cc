@@ -81,6 +81,10 @@ constexpr Knob knobs[] = {
      "An item with this share of the item accesses belongs to all workers, wherever pool.placement has it, "
      "until it has less than half of that; 0: none does."},
 
+    {"store.on_damage", choice, "refuse", "refuse|start", "",
+     "When files of profiles or the catalog in node.data_dir are damaged at the start: refuse, and change nothing; or "
+     "start with what is whole, set the damaged store aside, and list what was lost."},
+
     {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
     {"cluster.coordination", text, "", "", "",
      "URLs of etcd, with commas between, such as http://10.0.0.9:2379; empty: a file in node.data_dir, "

@@ -1,8 +1,10 @@
 #include "runtime/settings/log.h"
 
+#include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -46,6 +48,8 @@ void append_member(std::string& line, std::string_view name, std::string_view va
 
 spdlog::sink_ptr open_sink(const std::string& file) {
   if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  // Its owner's alone, whatever the umask; if it cannot be made, spdlog says why.
+  if (const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); made >= 0) ::close(made);
   try {
     return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
   } catch (const spdlog::spdlog_ex& e) {

@@ -1,128 +1,35 @@
 #include "runtime/store/store.h"
 
-#include <fcntl.h>
-#include <rocksdb/db.h>
-#include <rocksdb/env.h>
-#include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
-#include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstdarg>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <system_error>
+#include <thread>
+
+#include "kernels/base/check.h"
+#include "runtime/store/store_check.h"
+#include "runtime/store/store_rocks.h"
+#include "runtime/store/store_rows.h"
+#include "runtime/store/store_salvage.h"
+#include "runtime/store/store_walk.h"
 
 namespace troupe {
 namespace {
-
-constexpr std::size_t mebibyte = 1 << 20;
-constexpr std::string_view format_key = "format";
-constexpr std::string_view format = "troupe store 1";
-constexpr std::array<const char*, 4> column_names = {"items", "users", "blocks", "meta"};
-
-rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
-
-std::string words_of(int error) { return std::generic_category().message(error); }
-
-// RocksDB has no code of its own for a lock that is taken; these are its words for it.
-bool says_locked(const std::string& text) {
-  return text.find("lock hold by current process") != std::string::npos ||
-         text.find("While lock file") != std::string::npos;
-}
-
-// RocksDB calls a store corrupt or foreign, too, of which the system does not let it read a file. A file that
-// is gone is the store's fault.
-bool says_out_of_reach(const std::string& text) {
-  return text.find("IO error") != std::string::npos && text.find(words_of(ENOENT)) == std::string::npos;
-}
-
-StoreFault fault_of(const rocksdb::Status& status) {
-  const std::string text = status.ToString();
-  if (status.IsNoSpace() || text.find(words_of(ENOSPC)) != std::string::npos) return StoreFault::disk_full;
-  if (text.find(words_of(EROFS)) != std::string::npos) return StoreFault::read_only;
-  if (says_locked(text)) return StoreFault::locked;
-  if (says_out_of_reach(text)) return StoreFault::failed;
-  if (status.IsCorruption() || status.IsPathNotFound()) return StoreFault::corrupt;
-  if (status.IsInvalidArgument()) return StoreFault::foreign_format;
-  return StoreFault::failed;
-}
-
-std::string_view expected_instead_of(StoreFault fault) {
-  switch (fault) {
-    case StoreFault::cannot_create:
-      return "a folder that this process may create and write to";
-    case StoreFault::read_only:
-      return "a folder that this process may write to";
-    case StoreFault::locked:
-      return "a data folder of its own: stop the other process or choose another folder";
-    case StoreFault::corrupt:
-      return "a sound store: restore a copy, or remove the folder and import again";
-    case StoreFault::disk_full:
-      return "free space: make room and start again";
-    case StoreFault::foreign_format:
-      return "a store in the format \"troupe store 1\"";
-    case StoreFault::bad_row:
-      return "rows that can be stored";
-    case StoreFault::failed:
-      return "a disk that works";
-  }
-  return "";
-}
-
-[[noreturn]] void fail(StoreFault fault, const std::filesystem::path& where, const std::string& detail) {
-  std::string text = where.string() + ": " + std::string(describe(fault));
-  if (!detail.empty()) text += " (" + detail + ")";
-  throw StoreError(fault, text + "; expected " + std::string(expected_instead_of(fault)));
-}
-
-void prepare_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error.value() == EROFS) fail(StoreFault::read_only, folder, error.message());
-  if (error) fail(StoreFault::cannot_create, folder, error.message());
-  if (!std::filesystem::is_directory(folder, error))
-    fail(StoreFault::cannot_create, folder, "it is no folder");
-  if (access(folder.c_str(), W_OK | X_OK) != 0) fail(StoreFault::read_only, folder, words_of(errno));
-}
 
 // For good, before anything is written that the file denies.
 void remove_only_blocks(const std::filesystem::path& folder) {
   std::error_code error;
   const bool was_there = std::filesystem::remove(folder / only_blocks_file, error);
   if (error) fail(StoreFault::failed, folder / only_blocks_file, error.message());
-  if (!was_there) return;
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool durable = descriptor >= 0 && fsync(descriptor) == 0;
-  const std::string why = words_of(errno);
-  if (descriptor >= 0) close(descriptor);
-  if (!durable) fail(StoreFault::failed, folder, why);
+  if (was_there) sync_folder(folder);
 }
-
-// RocksDB's own log is a file on the same disk, and some builds of it (Debian's 7.8, with assertions) stop
-// the process when that file cannot be written. So there is none: what matters comes back as a status.
-class NoLog final : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-  void Logv(const char*, va_list) override {}
-};
-
-// RocksDB would try to recover from a full disk in a thread of its own and answer "busy" meanwhile. Here the
-// next write opens it again (Rocks::go_on), so that the first one that finds room succeeds. DB::Resume would
-// do as well, but in 7.8 it now and then waits for a flush that nobody runs, forever.
-class RecoverOnWrite final : public rocksdb::EventListener {
- public:
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover_now) override {
-    *recover_now = false;
-  }
-};
 
 // Free bytes without which the database is not opened again after a failure: it first writes what is in
 // memory.
@@ -136,81 +43,87 @@ StoreFailure closed_failure() {
           std::string(describe(StoreFault::failed)) + ": the database could not be opened again"};
 }
 
-// Sized for a machine that has better uses for its memory: at most about 50 MiB in all.
-rocksdb::DBOptions database_options() {
-  rocksdb::DBOptions options;
-  options.create_if_missing = true;
-  options.create_missing_column_families = true;
-  options.max_background_jobs = 2;
-  options.max_open_files = 512;
-  options.db_write_buffer_size = 32 * mebibyte;
-  options.max_total_wal_size = 128 * mebibyte;
-  options.max_manifest_file_size = 16 * mebibyte;
-  options.info_log = std::make_shared<NoLog>();
-  options.listeners.push_back(std::make_shared<RecoverOnWrite>());
-  return options;
+std::string in_short(const StoreCheck& check) {
+  std::vector<std::string> words;
+  for (const StoreDamage& damage : check.damage) words.push_back(describe(damage));
+  for (const StoreLoss& loss : check.lost_tail) words.push_back("acknowledged and lost: " + describe(loss));
+  return words.front() + (words.size() > 1 ? ", and " + std::to_string(words.size() - 1) + " more" : "");
 }
 
-rocksdb::ColumnFamilyOptions rows_options(const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = cache;
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  rocksdb::ColumnFamilyOptions options;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.write_buffer_size = 8 * mebibyte;
-  options.compression = rocksdb::kLZ4Compression;
-  return options;
+std::array<std::uint64_t, 2> jumped(std::array<std::uint64_t, 2> counters) {
+  for (std::uint64_t& counter : counters)
+    if (counter > 0) counter += counter_jump;
+  return counters;
 }
 
-// Pages do not compress and are written once, so they lie in files of their own and compaction moves only
-// keys.
-rocksdb::ColumnFamilyOptions blocks_options(const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::ColumnFamilyOptions options = rows_options(cache);
-  options.write_buffer_size = 16 * mebibyte;
-  options.compression = rocksdb::kNoCompression;
-  options.enable_blob_files = true;
-  options.min_blob_size = 4096;
-  options.blob_file_size = 64 * mebibyte;
-  options.enable_blob_garbage_collection = true;
-  return options;
-}
+// Damage that was met, each place once, and who is told.
+class DamageBook {
+ public:
+  void tell(std::function<void(const StoreDamage&)> tell) {
+    const std::lock_guard lock(mutex_);
+    tell_ = std::move(tell);
+  }
+  void note(const StoreDamage& damage) {
+    const std::lock_guard lock(mutex_);
+    if (places_.size() >= places_max || !places_.insert(describe(damage)).second) return;
+    ++health_.damages;
+    if (health_.found.size() < shown_max) health_.found.push_back(damage);
+    if (tell_) tell_(damage);
+  }
+  void count_read() { ++reads_; }
+  void set_opening(std::vector<StoreLoss> lost, std::string aside) {
+    const std::lock_guard lock(mutex_);
+    health_.lost = std::move(lost);
+    health_.aside = std::move(aside);
+  }
+  StoreHealth health() const {
+    const std::lock_guard lock(mutex_);
+    StoreHealth health = health_;
+    health.damaged_reads = reads_;
+    return health;
+  }
+
+ private:
+  static constexpr std::size_t places_max = 1000, shown_max = 100;
+  mutable std::mutex mutex_;  // guards all but the next
+  std::atomic<std::uint64_t> reads_ = 0;
+  std::set<std::string> places_;
+  StoreHealth health_;
+  std::function<void(const StoreDamage&)> tell_;
+};
+
+// A compaction that meets damage ends all writes, and would again as soon as the store was opened again.
+class CompactionWatch final : public rocksdb::EventListener {
+ public:
+  CompactionWatch(DamageBook& book, std::atomic<bool>& stop, std::atomic<bool>& failed)
+      : book_(book), stop_(stop), failed_(failed) {}
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
+    if (!is_damage(*status)) return;
+    stop_.store(true);
+    failed_.store(true);
+    book_.note({"rocksdb", status->ToString()});
+  }
+
+ private:
+  DamageBook& book_;
+  std::atomic<bool>&stop_, &failed_;
+};
 
 }  // namespace
 
-std::string_view describe(StoreFault fault) {
-  switch (fault) {
-    case StoreFault::cannot_create:
-      return "the folder cannot be made";
-    case StoreFault::read_only:
-      return "the folder is read-only";
-    case StoreFault::locked:
-      return "the store is locked by another process";
-    case StoreFault::corrupt:
-      return "the store is corrupt";
-    case StoreFault::disk_full:
-      return "the disk is full";
-    case StoreFault::foreign_format:
-      return "the store has a foreign format";
-    case StoreFault::bad_row:
-      return "a row cannot be stored";
-    case StoreFault::failed:
-      return "the disk failed";
-  }
-  return "";
-}
+struct Store::Rocks : OpenedRocks {
+  std::filesystem::path data_dir, folder;
+  StoreOptions options;
+  std::shared_mutex opening;                         // held by all who use the database, and alone to open it again
+  std::atomic<bool> failed = false;                  // a write did since the database was opened
+  std::atomic<bool> tidies_no_more = false;          // tables stay as they are: a compaction met damage
+  std::chrono::steady_clock::time_point not_before;  // for the next attempt to open it again
+  DamageBook book;
+  std::unique_ptr<AcknowledgedMark> mark;
+  AcknowledgedMark::State mark_state;
+  std::jthread checks;  // tables that were not checked before it opened
 
-struct Store::Rocks {
-  std::filesystem::path folder;
-  std::uint64_t free_bytes_min = 0;
-  std::shared_mutex opening;  // held by all who use the database, and alone to open it again
-  std::unique_ptr<rocksdb::DB> database;
-  std::vector<rocksdb::ColumnFamilyHandle*> columns;  // by Column
-  std::atomic<bool> failed = false;                   // a write did since the database was opened
-  std::chrono::steady_clock::time_point not_before;   // for the next attempt to open it again
-
-  ~Rocks() { close(); }
-  rocksdb::ColumnFamilyHandle* column(Column c) const { return columns[static_cast<std::size_t>(c)]; }
-
+  ~Rocks() { close(); }  // while there is somebody to be told
   std::optional<StoreFailure> check_room(std::uint64_t bytes_min) const {
     std::error_code error;
     const auto space = std::filesystem::space(folder, error);
@@ -245,51 +158,41 @@ struct Store::Rocks {
   }
   rocksdb::Status open();
   void open_to_read();
-  void close();
   void check_format();
+  void make_whole();
+  void check_rest(const std::stop_token& stop, const std::vector<std::string>& tables);
+  void open_mark();
+  StoreDamage damage_of(Column column, const rocksdb::Status& status) const {
+    return {"rocksdb", status.ToString(), {}, column};
+  }
 
  private:
   std::vector<rocksdb::ColumnFamilyDescriptor> families() const;
-  void keep(rocksdb::DB* opened);
+  rocksdb::DBOptions database_options();
 };
 
 std::vector<rocksdb::ColumnFamilyDescriptor> Store::Rocks::families() const {
-  const auto cache = rocksdb::NewLRUCache(16 * mebibyte);
-  std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, {}}};
-  for (const char* name : column_names) {
-    const bool blocks = name == column_names[static_cast<std::size_t>(Column::blocks)];
-    families.emplace_back(name, blocks ? blocks_options(cache) : rows_options(cache));
-  }
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = column_families();
+  if (tidies_no_more.load())
+    for (rocksdb::ColumnFamilyDescriptor& family : families) {
+      family.options.disable_auto_compactions = true;
+      family.options.level0_slowdown_writes_trigger = family.options.level0_stop_writes_trigger = 1 << 20;
+    }
   return families;
 }
 
-void Store::Rocks::keep(rocksdb::DB* opened) {
-  database.reset(opened);
-  database->DestroyColumnFamilyHandle(columns.front());  // the default one, which holds nothing
-  columns.erase(columns.begin());
+rocksdb::DBOptions Store::Rocks::database_options() {
+  rocksdb::DBOptions all = troupe::database_options();
+  all.listeners.push_back(std::make_shared<CompactionWatch>(book, tidies_no_more, failed));
+  return all;
 }
 
 rocksdb::Status Store::Rocks::open() {
-  rocksdb::DB* opened = nullptr;
-  rocksdb::Status status =
-      rocksdb::DB::Open(database_options(), folder.string(), families(), &columns, &opened);
-  if (status.ok()) keep(opened);
-  return status;
+  return OpenedRocks::open(database_options(), folder, families(), false);
 }
 
 // Without a database everything fails, and the next write tries again.
-void Store::Rocks::open_to_read() {
-  rocksdb::DB* opened = nullptr;
-  const rocksdb::Status status =
-      rocksdb::DB::OpenForReadOnly(database_options(), folder.string(), families(), &columns, &opened);
-  if (status.ok()) keep(opened);
-}
-
-void Store::Rocks::close() {
-  for (rocksdb::ColumnFamilyHandle* column : columns) database->DestroyColumnFamilyHandle(column);
-  columns.clear();
-  database.reset();
-}
+void Store::Rocks::open_to_read() { OpenedRocks::open(database_options(), folder, families(), true); }
 
 void Store::Rocks::check_format() {
   std::string found;
@@ -302,15 +205,79 @@ void Store::Rocks::check_format() {
   if (found != format) fail(StoreFault::foreign_format, folder, "\"" + found.substr(0, 64) + "\"");
 }
 
-Store::Store(const std::filesystem::path& data_dir, std::uint64_t free_bytes_min)
+// ---- damage ----
+
+// So that what is opened afterwards has nothing damaged in it, as far as it was checked.
+void Store::Rocks::make_whole() {
+  const FolderLock lock(folder);
+  StoreCheck check = check_store(data_dir, options.check_bytes_max);
+  for (const StoreDamage& damage : check.damage) book.note(damage);
+  for (const StoreLoss& loss : check.lost_tail) book.note({"rocksdb", "acknowledged and lost: " + describe(loss)});
+  mark_state = check.mark;
+  if (check.exists && !check.is_whole() && !check.only_mark()) {
+    if (options.on_damage == OnDamage::refuse && !check.only_blocks())
+      fail(StoreFault::corrupt, data_dir, in_short(check));
+    Salvaged salvaged = salvage_store(data_dir, check);
+    mark_state.last = mark_state.ceiling = salvaged.counters;
+    book.set_opening(std::move(salvaged.lost), salvaged.aside.string());
+    check.unchecked.clear();  // all were read
+  }
+  if (check.only_mark() && check.mark_is_missed) mark_state.last = mark_state.ceiling = jumped(check.counters);
+  if (!check.unchecked.empty())
+    checks = std::jthread([this, tables = std::move(check.unchecked)](const std::stop_token& stop) {
+      check_rest(stop, tables);
+    });
+}
+
+void Store::Rocks::check_rest(const std::stop_token& stop, const std::vector<std::string>& tables) {
+  for (const std::string& table : tables) {
+    if (stop.stop_requested()) return;
+    std::error_code error;
+    try {
+      const std::string fault = check_table(table);
+      if (!fault.empty() && std::filesystem::exists(table, error)) book.note({table, fault, {}, {}});
+    } catch (const StoreError& failure) {  // the disk's: whoever reads the table will hear of it
+    }
+  }
+}
+
+void Store::Rocks::open_mark() {
+  try {
+    mark = std::make_unique<AcknowledgedMark>(data_dir / mark_file, mark_state);
+  } catch (const std::system_error& error) {
+    fail(error.code().value() == ENOSPC ? StoreFault::disk_full : StoreFault::failed, data_dir / mark_file,
+         error.code().message());
+  }
+  sync_folder(data_dir);
+  rocksdb::WriteBatch batch;
+  batch.Put(column(Column::meta), slice(marked_key), "yes");
+  for (std::size_t i = 0; i < std::size(counter_keys); ++i) {
+    std::string value;
+    const bool there = database->Get({}, column(Column::meta), slice(counter_keys[i]), &value).ok();
+    const std::uint64_t counter = there ? decode_counter(counter_keys[i], value).value_or(0) : 0;
+    if (counter > 0 && counter < mark_state.last[i])
+      batch.Put(column(Column::meta), slice(counter_keys[i]), encode_counter(mark_state.last[i], counter_keys[i]));
+  }
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  const rocksdb::Status status = database->Write(synced, &batch);
+  if (!status.ok()) fail(fault_of(status), folder, status.ToString());
+}
+
+Store::Store(const std::filesystem::path& data_dir, const StoreOptions& options)
     : rocks_(std::make_unique<Rocks>()) {
+  rocks_->data_dir = data_dir;
   rocks_->folder = data_dir / "rocksdb";
-  rocks_->free_bytes_min = free_bytes_min;
+  rocks_->options = options;
+  finish_salvage(data_dir);
+  prepare_folder(rocks_->folder);
+  if (!options.is_cache) rocks_->make_whole();
   prepare_folder(rocks_->folder);
   const rocksdb::Status status = rocks_->open();
   if (!status.ok()) fail(fault_of(status), rocks_->folder, status.ToString());
   rocks_->check_format();
   remove_only_blocks(rocks_->folder);
+  if (!options.is_cache) rocks_->open_mark();
 }
 
 Store::~Store() = default;
@@ -321,29 +288,38 @@ Store::Read Store::read(Column column, std::string_view key, const UseValue& use
   rocksdb::PinnableSlice value;
   const rocksdb::Status status = rocks_->database->Get({}, rocks_->column(column), slice(key), &value);
   if (status.IsNotFound()) return Read::missing;
-  if (status.IsCorruption()) return Read::corrupt;
+  if (is_damage(status)) {
+    rocks_->book.count_read();
+    rocks_->book.note(rocks_->damage_of(column, status));
+    return Read::corrupt;
+  }
   if (!status.ok()) return Read::failed;
   use(view(value));
   return Read::found;
 }
 
-bool Store::scan(Column column, std::string_view from, std::string_view to, const UseEntry& use) const {
+bool Store::scan(Column column, std::string_view from, std::string_view to, const UseEntry& use,
+                 const UseGap& skip) const {
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return false;
   const rocksdb::Slice end = slice(to);
   rocksdb::ReadOptions options;
   options.fill_cache = false;
   if (!to.empty()) options.iterate_upper_bound = &end;
-  const std::unique_ptr<rocksdb::Iterator> at(rocks_->database->NewIterator(options, rocks_->column(column)));
-  for (at->Seek(slice(from)); at->Valid(); at->Next())
-    if (!use(view(at->key()), view(at->value()))) return true;
-  return at->status().ok();
+  const auto make = [&] {
+    return std::unique_ptr<rocksdb::Iterator>(rocks_->database->NewIterator(options, rocks_->column(column)));
+  };
+  const UseGap note = [&](const Gap& gap) {
+    rocks_->book.note({"rocksdb", gap.why, {}, column});
+    skip(gap);
+  };
+  return walk(make, from, to, use, skip ? note : UseGap{}).ok();
 }
 
 std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durability durability) {
   const auto adds = [](const Change& change) { return change.value.has_value(); };
   if (std::ranges::any_of(changes, adds))
-    if (auto failure = rocks_->check_room(rocks_->free_bytes_min)) return failure;
+    if (auto failure = rocks_->check_room(rocks_->options.free_bytes_min)) return failure;
   if (auto failure = rocks_->go_on()) return failure;
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return closed_failure();
@@ -378,6 +354,33 @@ std::optional<StoreFailure> Store::sync() {
   const std::shared_lock open(rocks_->opening);
   if (!rocks_->database) return closed_failure();
   return rocks_->outcome(rocks_->database->SyncWAL());
+}
+
+// ---- for who asks ----
+
+std::optional<StoreFailure> Store::copy_to(const std::filesystem::path& target) {
+  const std::shared_lock open(rocks_->opening);
+  if (!rocks_->database) return closed_failure();
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(rocks_->database.get(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
+  if (status.ok()) return {};
+  return StoreFailure{fault_of(status), std::string(describe(fault_of(status))) + ": " + status.ToString()};
+}
+
+AcknowledgedMark& Store::mark() {
+  TROUPE_CHECK(rocks_->mark, "a cache acknowledges nothing");
+  return *rocks_->mark;
+}
+
+StoreHealth Store::health() const { return rocks_->book.health(); }
+
+void Store::on_damage(std::function<void(const StoreDamage&)> tell) { rocks_->book.tell(std::move(tell)); }
+
+void Store::report_damage(Column column, std::string_view key) const {
+  rocks_->book.count_read();
+  rocks_->book.note({"rocksdb", "the row of \"" + printable(key) + "\" does not match its sum", {}, column});
 }
 
 }  // namespace troupe

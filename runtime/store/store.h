@@ -14,6 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/store/store_damage.h"
+#include "runtime/store/store_mark.h"
+
 namespace troupe {
 
 enum class StoreFault : std::uint8_t {
@@ -39,8 +42,6 @@ struct StoreFailure {
   std::string why;  // for logs: names files
 };
 
-enum class Column : std::uint8_t { items, users, blocks, meta };
-
 struct Change {
   Column column = Column::meta;
   std::string key;
@@ -55,32 +56,73 @@ enum class Durability : std::uint8_t { buffered, synced };  // lost with the mac
 // (store_cache.h) writes it; every Store that opens takes it away, for profiles may be written to it.
 inline constexpr const char* only_blocks_file = "only_blocks";
 
+enum class OnDamage : std::uint8_t {
+  refuse,  // an error that says what is damaged; nothing is changed
+  start    // what is whole is served; the damaged store is set aside, and what was lost is listed
+};
+
+struct StoreOptions {
+  // While fewer are free on the disk, only erasures are written: the store needs some room to tidy itself, and a
+  // full disk harms its neighbours.
+  std::uint64_t free_bytes_min = 64 << 20;
+  OnDamage on_damage = OnDamage::refuse;
+  // Tables up to so many bytes are read and checked before it opens, those of users last; others afterwards, in a
+  // thread.
+  std::uint64_t check_bytes_max = std::uint64_t{4} << 30;
+  bool is_cache = false;  // nothing in it was acknowledged: it is not checked ahead, and has no mark
+};
+
+// What was found and lost at the opening, and since.
+struct StoreHealth {
+  std::uint64_t damages = 0;        // distinct ones
+  std::uint64_t damaged_reads = 0;  // that were answered so
+  std::vector<StoreDamage> found;   // the first of them
+  std::vector<StoreLoss> lost;      // at the opening
+  std::string aside;                // where the damaged store lies; empty: none was set aside
+};
+
 // Thread-safe.
 class Store {
  public:
-  // Opens or makes <data_dir>/rocksdb. Throws StoreError. While fewer than `free_bytes_min` are free on the
-  // disk, only erasures are written: the store needs some room to tidy itself, and a full disk harms its
-  // neighbours.
-  explicit Store(const std::filesystem::path& data_dir, std::uint64_t free_bytes_min = 64 << 20);
+  // Opens or makes <data_dir>/rocksdb, and checks it (store_check.h). Throws StoreError.
+  explicit Store(const std::filesystem::path& data_dir, const StoreOptions& options = {});
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
   enum class Read : std::uint8_t { found, missing, corrupt, failed };
-  // `use` must not call the store. Bytes are alive during the call.
+  // `use` must not call the store. Bytes are alive during the call. `corrupt`: what would say is damaged.
   using UseValue = std::function<void(std::string_view)>;
   Read read(Column column, std::string_view key, const UseValue& use) const;
 
   // Keys in [from, to) in order of bytes, until `use` (which must not call the store) returns false; `to`
-  // empty: to the end. False if the disk failed on the way.
+  // empty: to the end. What cannot be read for damage is told to `skip` and passed. False if the disk failed on
+  // the way, or something is damaged and there is no `skip`.
+  struct Gap {
+    std::string from, to;  // [from, to); `to` empty: to the end
+    std::string why;
+  };
   using UseEntry = std::function<bool(std::string_view key, std::string_view value)>;
-  bool scan(Column column, std::string_view from, std::string_view to, const UseEntry& use) const;
+  using UseGap = std::function<void(const Gap&)>;
+  bool scan(Column column, std::string_view from, std::string_view to, const UseEntry& use,
+            const UseGap& skip = {}) const;
 
   // All changes or none.
   std::optional<StoreFailure> write(std::span<const Change> changes, Durability durability);
   std::optional<StoreFailure> erase_range(Column column, std::string_view from,
                                           std::string_view to);  // [from, to)
   std::optional<StoreFailure> sync();                            // makes all buffered writes durable
+  // A consistent copy of what was written so far, as links where it is the same disk, in a folder that is not there
+  // yet. Reads and writes go on meanwhile.
+  std::optional<StoreFailure> copy_to(const std::filesystem::path& folder);
+
+  // Of what is not a cache. Its user is one writer at a time.
+  AcknowledgedMark& mark();
+  StoreHealth health() const;
+  // `tell` is called for each damage that is found from now on, from any thread.
+  void on_damage(std::function<void(const StoreDamage&)> tell);
+  // A row that does not match its own sum, found by who knows rows.
+  void report_damage(Column column, std::string_view key) const;
 
  private:
   struct Rocks;

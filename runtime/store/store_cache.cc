@@ -21,7 +21,7 @@ bool holds_only_blocks(const Store& store) {
 
 // Without the file it is not set aside, so one that cannot be written is no failure.
 std::unique_ptr<Store> open_and_mark(const fs::path& data_dir) {
-  auto store = std::make_unique<Store>(data_dir);
+  auto store = std::make_unique<Store>(data_dir, StoreOptions{.is_cache = true});
   if (holds_only_blocks(*store))
     std::ofstream(data_dir / "rocksdb" / only_blocks_file) << "Nothing was kept here but saved blocks.\n";
   return store;

@@ -201,7 +201,7 @@ TEST_CASE_FIXTURE(Cache, "while no other can be made, a damaged cache stays wher
 TEST_CASE_FIXTURE(Cache, "an end between the steps of setting aside is made up for by the next start") {
   fill("v");
   damage("mark");
-  { Store left(beginning); }
+  { Store left(beginning, {.is_cache = true}); }
   SUBCASE("the other was made") {
     CHECK_FALSE(open().damage.empty());
     CHECK_FALSE(fs::exists(beginning));

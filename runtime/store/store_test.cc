@@ -136,7 +136,7 @@ TEST_CASE("a damaged store is called corrupt") {
   overwrite(folder.path() / "rocksdb" / "CURRENT", "nonsense");
   const StoreError error = open_error(folder.path());
   CHECK(error.fault == StoreFault::corrupt);
-  CHECK(says(error, "restore a copy, or remove the folder"));
+  CHECK(says(error, "or remove the folder and import again"));
 }
 
 TEST_CASE("a store in a foreign format is refused") {
@@ -171,7 +171,7 @@ TEST_CASE("a full disk refuses to open, too") {
 TEST_CASE("a full disk is a value; what was stored is still read, and writes work again when there is room") {
   TestFolder folder("48m");
   if (no_disk(folder)) return;
-  auto opened = std::make_unique<Store>(folder.path(), 0);
+  auto opened = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = 0});
   Store& store = *opened;
   REQUIRE_FALSE(put(store, Column::users, "first", "kept"));
   const auto ballast = folder.path() / "ballast";
@@ -189,7 +189,7 @@ TEST_CASE("a full disk is a value; what was stored is still read, and writes wor
   CHECK_FALSE(failure);
   for (const bool again : {false, true}) {
     CAPTURE(again);
-    if (again) opened.reset(), opened = std::make_unique<Store>(folder.path(), 0);
+    if (again) opened.reset(), opened = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = 0});
     CHECK(get(*opened, Column::users, "third") == "kept");
     CHECK(get(*opened, Column::users, "first") == "kept");
     CHECK_FALSE(get(*opened, Column::users, "second"));
@@ -202,7 +202,7 @@ TEST_CASE("while too little is free, rows are refused and erasures are not") {
     Store store(folder.path());
     put(store, Column::users, "old", "row");
   }
-  Store store(folder.path(), ~std::uint64_t{0});
+  Store store(folder.path(), {.free_bytes_min = ~std::uint64_t{0}});
   const auto failure = put(store, Column::users, "new", "row");
   REQUIRE(failure);
   CHECK(failure->fault == StoreFault::disk_full);

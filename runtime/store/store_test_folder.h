@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,13 @@ class TestFolder {
     std::ofstream(path_ / name, std::ios::binary) << text;
   }
   bool mounted() const { return mounted_; }
+  // The newest file below `folder` with this extension, such as ".log".
+  std::filesystem::path newest(const std::string& folder, const std::string& extension) const {
+    std::filesystem::path found;
+    for (const auto& entry : std::filesystem::directory_iterator(path_ / folder))
+      if (entry.path().extension() == extension && entry.path() > found) found = entry.path();
+    return found;
+  }
   bool make_read_only() const {
     return mount("none", path_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr) == 0;
   }
@@ -42,5 +50,20 @@ class TestFolder {
   std::filesystem::path path_;
   bool mounted_ = false;
 };
+
+inline std::string bytes_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void overwrite_with(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+inline void flip_byte(const std::filesystem::path& file, std::size_t at) {
+  std::string bytes = bytes_of(file);
+  bytes.at(at) = static_cast<char>(bytes[at] ^ 0x10);
+  overwrite_with(file, bytes);
+}
 
 }  // namespace troupe

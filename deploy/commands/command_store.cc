@@ -1,0 +1,115 @@
+// `troupe check`, `backup` and `restore`: a data folder in the hands of its operator.
+#include <iostream>
+
+#include "deploy/box/control_socket.h"
+#include "deploy/commands/commands.h"
+#include "deploy/reports/table.h"
+#include "runtime/hard_state/file_coordination.h"
+#include "runtime/store/store_backup.h"
+#include "runtime/store/store_check.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_folder(const fs::path& folder) {
+  if (fs::is_directory(folder)) return;
+  throw std::runtime_error(folder.string() + ": there is no such folder; expected the data folder of a box or node");
+}
+
+// 1 if the file that says what is served is damaged.
+int tell_of_coordination(const fs::path& data_dir) {
+  try {
+    check_coordination(data_dir / "coordination");
+    return 0;
+  } catch (const CoordinationDamage& damage) {
+    std::cout << "damaged: " << damage.what() << "\n";
+    return 1;
+  }
+}
+
+int run_check(const fs::path& data_dir) {
+  require_folder(data_dir);
+  const StoreCheck check = check_data_folder(data_dir);
+  const int coordination = tell_of_coordination(data_dir);
+  if (!check.exists) {
+    std::cout << data_dir.string() << ": there is no store\n";
+    return coordination;
+  }
+  Table table({{"kind"},
+               {"files", Table::Align::right},
+               {"bytes", Table::Align::right},
+               {"damaged", Table::Align::right}});
+  for (const auto& [name, kind] : check.kinds)
+    table.row({name, std::to_string(kind.files), std::to_string(kind.bytes), std::to_string(kind.damaged)});
+  table.print(std::cout);
+  for (const StoreDamage& damage : check.damage) std::cout << "damaged: " << describe(damage) << "\n";
+  for (const StoreLoss& loss : check.lost_tail) std::cout << "acknowledged and lost: " << describe(loss) << "\n";
+  if (check.is_whole()) {
+    std::cout << data_dir.string() << ": the store is whole (pages of saved blocks are checked when they "
+              << "are read)\n";
+    return coordination;
+  }
+  std::cout << data_dir.string() << ": damaged; "
+            << (check.only_blocks() ? "a start leaves the saved blocks out, which are computed again\n"
+                : check.only_mark() ? "a start makes the mark of acknowledged writes anew\n"
+                                    : "`troupe restore` a backup into a new folder, or start with store.on_damage: "
+                                      "start to serve what is whole\n");
+  return 1;
+}
+
+int run_backup(const fs::path& data_dir, const fs::path& to) {
+  require_folder(data_dir);
+  std::uint64_t bytes = 0;
+  if (const AskedCopy copy(data_dir); copy.is_there()) {
+    bytes = make_backup(copy.folder(), data_dir, to);
+  } else {
+    const fs::path made = data_dir / "backup.copy";
+    fs::remove_all(made);
+    {
+      Store store(data_dir);
+      if (const auto failure = store.copy_to(made)) throw StoreError(failure->fault, failure->why);
+    }
+    bytes = make_backup(made, data_dir, to);
+    fs::remove_all(made);
+  }
+  std::cout << to.string() << ": a backup of " << data_dir.string() << ", " << bytes << " bytes\n";
+  return 0;
+}
+
+int run_restore(const fs::path& from, const fs::path& data_dir) {
+  require_folder(from);
+  restore_backup(from, data_dir);
+  std::cout << data_dir.string() << ": restored from " << from.string()
+            << "; version numbers go on far above those of the backup\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_check(Command app) {
+  auto data_dir = std::make_shared<std::string>();
+  Command command = app.add_command("check", "Say which files of a data folder are whole; it must not be served");
+  command.add_option("data-dir", *data_dir, "The data folder (node.data_dir)").required();
+  command.runs([data_dir] { return run_check(*data_dir); });
+}
+
+void add_backup(Command app) {
+  auto data_dir = std::make_shared<std::string>(), to = std::make_shared<std::string>();
+  Command command = app.add_command("backup", "Copy profiles and catalog of a data folder, also while it is served");
+  command.add_option("data-dir", *data_dir, "The data folder (node.data_dir)").required();
+  command.add_option("to", *to, "Folder of the backup, empty or not there yet; on another disk").required();
+  command.runs([data_dir, to] { return run_backup(*data_dir, *to); });
+}
+
+void add_restore(Command app) {
+  auto from = std::make_shared<std::string>(), data_dir = std::make_shared<std::string>();
+  Command command = app.add_command("restore", "Make a data folder from a backup");
+  command.add_option("from", *from, "Folder of the backup").required();
+  command.add_option("data-dir", *data_dir, "The data folder, empty or not there yet").required();
+  command.runs([from, data_dir] { return run_restore(*from, *data_dir); });
+}
+
+}  // namespace troupe::deploy

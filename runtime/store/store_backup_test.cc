@@ -1,0 +1,82 @@
+#include "runtime/store/store_backup.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/store/store.h"
+#include "runtime/store/store_check.h"
+#include "runtime/store/store_rows.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct BackedUp {
+  TestFolder folder;
+  const fs::path data = folder.path() / "data", backup = folder.path() / "backup", other = folder.path() / "other";
+
+  BackedUp() {
+    Store store(data);
+    const Change changes[] = {{Column::users, "ann", "row"},
+                              {Column::blocks, "b", std::string(100'000, 'b')},
+                              {Column::meta, "profiles", encode_counter(7, "profiles")}};
+    REQUIRE_FALSE(store.write(changes, Durability::synced));
+    folder.write("data/coordination", "who leads");
+    REQUIRE_FALSE(store.copy_to(folder.path() / "copy"));
+    const Change later{Column::users, "bob", "row"};
+    REQUIRE_FALSE(store.write({&later, 1}, Durability::synced));
+    CHECK(make_backup(folder.path() / "copy", data, backup) < 50'000);
+  }
+  static bool has(const Store& store, Column column, const char* key) {
+    return store.read(column, key, [](std::string_view) {}) == Store::Read::found;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(BackedUp, "a backup has rows and coordination of its time, no saved blocks, and is its owner's alone") {
+  CHECK(check_backup(backup).empty());
+  for (const auto& entry : fs::recursive_directory_iterator(backup))
+    CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none);
+  restore_backup(backup, other);
+  CHECK(bytes_of(other / "coordination") == "who leads");
+  CHECK(check_store(other, ~0ull).is_whole());
+  Store store(other);
+  CHECK(has(store, Column::users, "ann"));
+  CHECK_FALSE(has(store, Column::users, "bob"));
+  CHECK_FALSE(has(store, Column::blocks, "b"));
+}
+
+TEST_CASE_FIXTURE(BackedUp, "numbers that were given out after the backup are not given out again") {
+  restore_backup(backup, other);
+  Store store(other);
+  std::uint64_t counter = 0;
+  store.read(Column::meta, "profiles",
+             [&](std::string_view value) { counter = decode_counter("profiles", value).value_or(0); });
+  CHECK(counter > 1'000'000);
+  CHECK(store.health().damages == 0);
+}
+
+TEST_CASE_FIXTURE(BackedUp, "nothing is restored over what is there, and no backup made into it") {
+  CHECK_THROWS_WITH_AS(restore_backup(backup, data), doctest::Contains("it is not empty"), StoreError);
+  CHECK_THROWS_WITH_AS(make_backup(folder.path() / "copy", data, backup), doctest::Contains("it is not empty"),
+                       StoreError);
+}
+
+TEST_CASE_FIXTURE(BackedUp, "each file of a backup that is damaged or gone is named, and then it is not restored") {
+  for (const auto& entry : fs::recursive_directory_iterator(backup)) {
+    if (!entry.is_regular_file() || entry.file_size() == 0) continue;
+    CAPTURE(entry.path().string());
+    const std::string sound = bytes_of(entry.path());
+    flip_byte(entry.path(), sound.size() / 2);
+    REQUIRE(check_backup(backup).size() == 1);
+    CHECK(check_backup(backup)[0].find(entry.path().filename().string()) != std::string::npos);
+    CHECK_THROWS_AS(restore_backup(backup, other), StoreError);
+    CHECK_FALSE(fs::exists(other));
+    fs::remove(entry.path());
+    CHECK(check_backup(backup).size() == 1);
+    overwrite_with(entry.path(), sound);
+  }
+  CHECK(check_backup(backup).empty());
+}

@@ -1,0 +1,347 @@
+// Damage to a store's files, kind by kind: refused with its place, or served without it and named.
+#include "runtime/store/store_damage.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <set>
+#include <thread>
+
+#include "runtime/store/store.h"
+#include "runtime/store/store_check.h"
+#include "runtime/store/store_log.h"
+#include "runtime/store/store_rows.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string user(int i) { return user_key("", "user" + std::to_string(1000 + i)); }
+
+// A store of numbered users, some of them in tables and the rest in a log, as a killed process leaves it.
+struct Damaged {
+  TestFolder live, folder;
+  int written = 0;
+  fs::path rocks = folder.path() / "rocksdb";
+
+  void put(Store& store, int i) {
+    const auto version = static_cast<std::uint64_t>(++written);
+    const Change changes[] = {
+        {Column::users, user(i), encode_profile({version, std::vector<Token>(40, i), {40}}, user(i))},
+        {Column::meta, "profiles", encode_counter(version, "profiles")}};
+    REQUIRE_FALSE(store.mark().reserve(Numbered::profiles, version));
+    REQUIRE_FALSE(store.write(changes, Durability::synced));
+    store.mark().acknowledge(Numbered::profiles, version);
+  }
+  Damaged(int in_tables = 300, int in_log = 30) {
+    {
+      Store store(live.path());
+      for (int i = 0; i < in_tables; ++i) put(store, i);
+    }
+    Store store(live.path());
+    for (int i = in_tables; i < in_tables + in_log; ++i) put(store, i);
+    fs::copy(live.path(), folder.path(), fs::copy_options::recursive);
+  }
+  fs::path log() const { return folder.newest("rocksdb", ".log"); }
+  fs::path table_of_users() const {
+    fs::path largest;
+    for (const auto& entry : fs::directory_iterator(rocks))
+      if (entry.path().extension() == ".sst" && (largest.empty() || fs::file_size(entry) > fs::file_size(largest)))
+        largest = entry.path();
+    return largest;
+  }
+  std::string refusal() const {
+    try {
+      Store store(folder.path());
+    } catch (const StoreError& error) {
+      CHECK(error.fault == StoreFault::corrupt);
+      return error.what();
+    }
+    FAIL("it was opened");
+    return "";
+  }
+  static std::optional<std::uint64_t> version_of(const Store& store, int i) {
+    std::optional<std::uint64_t> version;
+    const FeatureLimits limits{.vocabulary = 10'000, .item_tokens_max = 100, .history_events_max = 100};
+    store.read(Column::users, user(i), [&](std::string_view value) {
+      if (const auto profile = decode_profile(user(i), value, limits)) version = profile->version;
+    });
+    return version;
+  }
+  static bool is_named(const StoreHealth& health, int i) {
+    for (const StoreLoss& loss : health.lost) {
+      const auto version = static_cast<std::uint64_t>(i + 1);
+      if (loss.column != Column::users) continue;
+      if (loss.is_versions() && loss.first_version <= version && version <= loss.last_version) return true;
+      if (!loss.is_versions() && loss.from <= user(i) && (loss.to.empty() || user(i) < loss.to)) return true;
+    }
+    return false;
+  }
+  // Starts in spite of damage: each user is there or named. How many are lost.
+  int start(int named_max) const {
+    Store store(folder.path(), {.on_damage = OnDamage::start});
+    const StoreHealth health = store.health();
+    int lost = 0, named = 0;
+    for (int i = 0; i < written; ++i) {
+      CAPTURE(i);
+      named += is_named(health, i);
+      if (version_of(store, i) == static_cast<std::uint64_t>(i + 1)) continue;
+      ++lost;
+      CHECK(is_named(health, i));
+    }
+    CHECK(named <= named_max);
+    CHECK(health.damages > 0);
+    std::uint64_t counter = 0;
+    store.read(Column::meta, "profiles",
+               [&](std::string_view value) { counter = decode_counter("profiles", value).value_or(0); });
+    CHECK(counter >= static_cast<std::uint64_t>(written));
+    if (!health.aside.empty()) CHECK(fs::exists(fs::path(health.aside) / "lost.txt"));
+    return lost;
+  }
+};
+
+bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Damaged, "a store whose process was killed is whole, and opens") {
+  CHECK(check_store(folder.path(), ~0ull).is_whole());
+  Store store(folder.path());
+  CHECK(store.health().damages == 0);
+  for (int i = 0; i < written; ++i) CHECK(version_of(store, i) == static_cast<std::uint64_t>(i + 1));
+}
+
+TEST_CASE_FIXTURE(Damaged, "a write that was cut off before it was acknowledged is an end and no damage") {
+  std::string bytes = bytes_of(log());
+  overwrite_with(log(), bytes + bytes.substr(bytes.size() - 60));
+  Store store(folder.path());
+  CHECK(store.health().damages == 0);
+  CHECK(version_of(store, written - 1) == static_cast<std::uint64_t>(written));
+}
+
+TEST_CASE_FIXTURE(Damaged, "one wrong byte in the log is refused with file and place; without it one write is lost") {
+  flip_byte(log(), bytes_of(log()).size() / 2);
+  const std::string words = refusal();
+  CHECK(contains(words, "rocksdb/" + log().filename().string() + " at byte "));
+  CHECK(contains(words, "troupe check"));
+  CHECK(contains(words, "store.on_damage"));
+  refusal();  // nothing was changed
+  CHECK(start(1) == 1);
+}
+
+TEST_CASE_FIXTURE(Damaged, "zeros in the log, which RocksDB takes for its end, are found") {
+  std::string bytes = bytes_of(log());
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 512, '\0');
+  overwrite_with(log(), bytes);
+  CHECK(contains(refusal(), ".log at byte "));
+  const int lost = start(4);
+  CHECK(lost >= 1);
+  CHECK(lost <= 4);
+}
+
+TEST_CASE_FIXTURE(Damaged, "writes that are missing between others, all sound, are found by their numbers") {
+  std::vector<std::uint64_t> offsets;
+  read_log(log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+  std::string bytes = bytes_of(log());
+  REQUIRE(bytes.size() < 32'768);  // one block: what is taken out leaves no trace
+  const std::size_t from = offsets[offsets.size() / 2], to = offsets[offsets.size() / 2 + 3];
+  overwrite_with(log(), bytes.erase(from, to - from));
+  CHECK(contains(refusal(), ".log at byte " + std::to_string(from) + ": writes before this one are missing"));
+  CHECK(start(3) == 3);
+}
+
+TEST_CASE_FIXTURE(Damaged, "an end of the log that is gone is found by the mark") {
+  const std::string bytes = bytes_of(log());
+  overwrite_with(log(), bytes.substr(0, bytes.size() / 2));
+  CHECK(contains(refusal(), "acknowledged and lost: writes of users with profile versions "));
+  const int lost = start(16);
+  CHECK(lost >= 14);
+}
+
+TEST_CASE_FIXTURE(Damaged, "a log that is gone is found by the mark") {
+  fs::remove(log());
+  refusal();
+  CHECK(start(30) == 30);
+}
+
+TEST_CASE_FIXTURE(Damaged, "a wrong byte in a table costs its block: rows before and behind it are served") {
+  const fs::path table = table_of_users();
+  flip_byte(table, bytes_of(table).size() / 2);
+  CHECK(contains(refusal(), "rocksdb/" + table.filename().string()));
+  const int lost = start(150);
+  CHECK(lost >= 1);
+  CHECK(lost <= 60);
+}
+
+TEST_CASE_FIXTURE(Damaged, "a table that is gone is refused, or named with its range of keys") {
+  const fs::path table = table_of_users();
+  fs::remove(table);
+  CHECK(contains(refusal(), table.filename().string() + ": it is missing (users)"));
+  CHECK(start(written) == 300);
+}
+
+TEST_CASE_FIXTURE(Damaged, "without the file that names the manifest all is found") {
+  SUBCASE("gone") { fs::remove(rocks / "CURRENT"); }
+  SUBCASE("nonsense") { overwrite_with(rocks / "CURRENT", "nonsense"); }
+  refusal();
+  CHECK(start(0) == 0);
+}
+
+TEST_CASE_FIXTURE(Damaged, "without a sound manifest rows are taken from the tables and the logs") {
+  fs::path manifest;
+  for (const auto& entry : fs::directory_iterator(rocks))
+    if (entry.path().filename().string().starts_with("MANIFEST")) manifest = entry.path();
+  SUBCASE("gone") { fs::remove(manifest); }
+  SUBCASE("a wrong byte") { flip_byte(manifest, bytes_of(manifest).size() / 2); }
+  SUBCASE("zeros") {
+    std::string bytes = bytes_of(manifest);
+    std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), bytes.end(), '\0');
+    overwrite_with(manifest, bytes);
+  }
+  SUBCASE("zeros for one record, which RocksDB passes over") {
+    std::vector<std::uint64_t> offsets;
+    read_log(manifest, [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+    REQUIRE(offsets.size() > 2);
+    std::string bytes = bytes_of(manifest);
+    std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(offsets[offsets.size() - 2]),
+              bytes.begin() + static_cast<std::ptrdiff_t>(offsets.back()), '\0');
+    overwrite_with(manifest, bytes);
+    CHECK(contains(refusal(), " at byte " + std::to_string(offsets[offsets.size() - 2])));
+  }
+  refusal();
+  CHECK(start(written) == 0);
+}
+
+TEST_CASE_FIXTURE(Damaged, "all that is gone is named, and its numbers are not given out again") {
+  fs::remove_all(rocks);
+  CHECK(contains(refusal(), "acknowledged and lost"));
+  CHECK(start(written) == written);
+}
+
+TEST_CASE_FIXTURE(Damaged, "a mark that is damaged keeps nobody from starting; without one numbers jump") {
+  const fs::path mark = folder.path() / mark_file;
+  std::uint64_t least = static_cast<std::uint64_t>(written);
+  SUBCASE("one slot") { flip_byte(mark, 20); }
+  SUBCASE("gone") {
+    fs::remove(mark);
+    least += 1'000'000;
+  }
+  CHECK_FALSE(check_store(folder.path(), ~0ull).is_whole());
+  Store store(folder.path());
+  CHECK(store.health().damages == 1);
+  CHECK(store.health().lost.empty());
+  std::uint64_t counter = 0;
+  store.read(Column::meta, "profiles",
+             [&](std::string_view value) { counter = decode_counter("profiles", value).value_or(0); });
+  CHECK(counter >= least);
+}
+
+TEST_CASE("saved blocks that are damaged are left out, and keep nobody from starting") {
+  Damaged damaged(50, 0);
+  {
+    Store store(damaged.folder.path());
+    const Change change{Column::blocks, "b", std::string(100, 'b')};
+    REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
+  }
+  { Store store(damaged.folder.path()); }
+  const StoreCheck before = check_store(damaged.folder.path(), ~0ull);
+  REQUIRE(before.is_whole());
+  for (const auto& entry : fs::directory_iterator(damaged.rocks))
+    if (contains(bytes_of(entry.path()), std::string(100, 'b')) && entry.path().extension() == ".sst")
+      flip_byte(entry.path(), 10);
+  CHECK(check_store(damaged.folder.path(), ~0ull).only_blocks());
+  Store store(damaged.folder.path());
+  CHECK(store.health().lost.empty());
+  CHECK(store.read(Column::blocks, "b", [](std::string_view) {}) == Store::Read::missing);
+  for (int i = 0; i < 50; ++i) CHECK(Damaged::version_of(store, i) == static_cast<std::uint64_t>(i + 1));
+}
+
+TEST_CASE("what is damaged while the store is open is an answer of its own, counted and told once; scans pass it") {
+  Damaged damaged(300, 0);
+  const fs::path table = damaged.table_of_users();
+  Store store(damaged.folder.path());
+  std::vector<std::string> told;
+  store.on_damage([&](const StoreDamage& damage) { told.push_back(describe(damage)); });
+  flip_byte(table, bytes_of(table).size() / 2);
+  int found = 0, corrupt = 0;
+  for (int i = 0; i < damaged.written; ++i) {
+    const Store::Read read = store.read(Column::users, user(i), [](std::string_view) {});
+    found += read == Store::Read::found;
+    corrupt += read == Store::Read::corrupt;
+  }
+  CHECK(found + corrupt == damaged.written);
+  CHECK(corrupt > 0);
+  CHECK(found > 150);
+  CHECK(told.size() == 1);
+  CHECK(store.health().damaged_reads == static_cast<std::uint64_t>(corrupt));
+
+  std::set<std::string> seen;
+  std::vector<Store::Gap> gaps;
+  const auto use = [&](std::string_view key, std::string_view) { return seen.emplace(key).second; };
+  CHECK(store.scan(Column::users, "", "", use, [&](const Store::Gap& gap) { gaps.push_back(gap); }));
+  CHECK(static_cast<int>(seen.size()) == found);
+  REQUIRE(gaps.size() == 1);
+  for (int i = 0; i < damaged.written; ++i)
+    CHECK(seen.contains(user(i)) != (gaps[0].from <= user(i) && user(i) < gaps[0].to));
+  CHECK_FALSE(store.scan(Column::users, "", "", [](auto, auto) { return true; }));
+}
+
+TEST_CASE("tables beyond the bound are checked while the store is open") {
+  Damaged damaged(300, 0);
+  flip_byte(damaged.table_of_users(), 100);
+  Store store(damaged.folder.path(), {.check_bytes_max = 0});
+  while (store.health().damages == 0) std::this_thread::yield();
+  CHECK(contains(describe(store.health().found[0]), damaged.table_of_users().filename().string()));
+}
+
+TEST_CASE("a third damaged store stays where it is until somebody has looked at the others") {
+  Damaged damaged(10, 0);
+  const auto start = [&] { Store store(damaged.folder.path(), {.on_damage = OnDamage::start}); };
+  for (int i = 0; i < 2; ++i) {
+    overwrite_with(damaged.rocks / "CURRENT", "nonsense");
+    start();
+  }
+  overwrite_with(damaged.rocks / "CURRENT", "nonsense");
+  CHECK_THROWS_AS(start(), StoreError);
+  fs::remove_all(damaged.folder.path() / "rocksdb.damaged");
+  start();
+}
+
+TEST_CASE("an end while the new store takes its place is made up for") {
+  Damaged damaged(10, 0);
+  fs::rename(damaged.rocks, damaged.folder.path() / "rocksdb.salvaged");
+  Store store(damaged.folder.path());
+  CHECK(Damaged::version_of(store, 3) == 4);
+}
+
+TEST_CASE("files are their owner's alone, whatever the umask") {
+  const mode_t before = umask(0);
+  {
+    TestFolder folder;
+    Store store(folder.path() / "new");
+    const Change change{Column::users, "k", "v"};
+    REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "new")) {
+      CAPTURE(entry.path().string());
+      CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none);
+    }
+    CHECK(fs::status(folder.path() / "new").permissions() == fs::perms::owner_all);
+  }
+  umask(before);
+}
+
+TEST_CASE("a store is copied while it is written to, and the copy is whole") {
+  Damaged damaged(100, 0);
+  Store store(damaged.live.path() / "other");
+  damaged.written = 0;
+  for (int i = 0; i < 50; ++i) damaged.put(store, i);
+  TestFolder target;
+  REQUIRE_FALSE(store.copy_to(target.path() / "rocksdb"));
+  damaged.put(store, 50);
+  CHECK(store.copy_to(target.path() / "rocksdb"));  // it is there already
+  Store copy(target.path());
+  CHECK(Damaged::version_of(copy, 49) == 50);
+  CHECK_FALSE(Damaged::version_of(copy, 50));
+}

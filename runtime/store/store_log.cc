@@ -1,0 +1,232 @@
+#include "runtime/store/store_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t block_bytes = 32'768, head_bytes = 7;
+enum Type : std::uint8_t { full = 1, first = 2, middle = 3, last = 4 };
+
+constexpr std::array<std::uint32_t, 256> make_crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82F6'3B78u : 0);
+    table[i] = value;
+  }
+  return table;
+}
+constexpr std::array<std::uint32_t, 256> crc_table = make_crc_table();
+
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t crc = ~0u;
+  for (const char byte : bytes) crc = crc >> 8 ^ crc_table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
+  return ~crc;
+}
+
+// As it is stored: a sum of bytes that contain sums would be weak.
+std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282'EAD8u; }
+
+template <class Integer>
+Integer little_endian(const char* bytes) {
+  Integer value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+// Integers of seven bits a byte.
+class Varints {
+ public:
+  explicit Varints(std::string_view bytes) : rest_(bytes) {}
+  bool sound() const { return sound_; }
+  std::uint64_t next() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(rest_.front());
+      rest_.remove_prefix(1);
+      value |= std::uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return value;
+    }
+    sound_ = false;
+    return 0;
+  }
+  void skip_bytes() {
+    const std::uint64_t count = next();
+    sound_ = sound_ && count <= rest_.size();
+    rest_.remove_prefix(sound_ ? count : rest_.size());
+  }
+
+ private:
+  std::string_view rest_;
+  bool sound_ = true;
+};
+
+struct Piece {
+  std::uint8_t type = 0;
+  std::string_view bytes;
+};
+
+// The piece that begins at `at`, if a sound one does.
+std::optional<Piece> piece_at(std::string_view block, std::size_t at) {
+  if (block.size() - at < head_bytes) return {};
+  const char* head = block.data() + at;
+  const std::size_t length = little_endian<std::uint16_t>(head + 4);
+  const auto type = static_cast<std::uint8_t>(head[6]);
+  if (type < full || type > last || block.size() - at - head_bytes < length) return {};
+  if (masked(crc32c(block.substr(at + 6, 1 + length))) != little_endian<std::uint32_t>(head)) return {};
+  return Piece{type, block.substr(at + head_bytes, length)};
+}
+
+const char* fault_at(std::string_view block, std::size_t at) {
+  if (block.size() - at < head_bytes) return "a record is cut off";
+  const char* head = block.data() + at;
+  if (std::all_of(head, head + head_bytes, [](char byte) { return byte == 0; })) return "zeros stand for a record";
+  if (block.size() - at - head_bytes < little_endian<std::uint16_t>(head + 4)) return "a record is cut off";
+  return "the sum of a record is wrong";
+}
+
+// Goes through a log's blocks and puts records together.
+class LogReader {
+ public:
+  explicit LogReader(const UseRecord& use) : use_(use) {}
+
+  void take_block(std::uint64_t offset, std::string_view block) {
+    for (std::size_t at = 0; at < block.size();) {
+      if (block.size() - at < head_bytes && is_padding(block, at)) return;
+      const auto piece = piece_at(block, at);
+      if (!piece) {
+        note(offset + at, fault_at(block, at));
+        ++at;  // the next sound piece may begin anywhere: a wrong length is not believed
+        while (at < block.size() && !piece_at(block, at)) ++at;
+        continue;
+      }
+      take_piece(offset + at, *piece);
+      at += head_bytes + piece->bytes.size();
+    }
+  }
+  void lose_block(std::uint64_t offset, const std::string& why) { note(offset, why); }
+  LogReading end(std::uint64_t bytes) {
+    if (in_record_) note(record_at_, "a record is cut off");
+    reading_.bytes = bytes;
+    reading_.torn = pending_;
+    return std::move(reading_);
+  }
+
+ private:
+  static bool is_padding(std::string_view block, std::size_t at) {
+    return block.size() == block_bytes &&
+           std::all_of(block.begin() + static_cast<std::ptrdiff_t>(at), block.end(), [](char b) { return b == 0; });
+  }
+  // What follows decides whether it is in the middle or at the end.
+  void note(std::uint64_t offset, const std::string& what) {
+    if (!pending_) pending_ = LogDamage{in_record_ ? record_at_ : offset, what};
+    in_record_ = false;
+  }
+  void take_piece(std::uint64_t offset, const Piece& piece) {
+    const bool begins = piece.type == full || piece.type == first;
+    if (begins && in_record_) note(offset, "a record has no end");
+    if (!begins && !in_record_) return note(offset, "a record has no beginning");
+    if (begins) record_.clear(), record_at_ = offset;
+    record_.append(piece.bytes);
+    in_record_ = piece.type == first || piece.type == middle;
+    if (!in_record_) finish();
+  }
+  void finish() {
+    if (pending_) reading_.damage.push_back(*std::move(pending_));
+    pending_.reset();
+    ++reading_.records;
+    use_(record_at_, record_);
+  }
+
+  const UseRecord& use_;
+  LogReading reading_;
+  std::optional<LogDamage> pending_;  // nothing sound was seen behind it yet
+  bool in_record_ = false;
+  std::uint64_t record_at_ = 0;
+  std::string record_;
+};
+
+// Bytes that were read; less than the block at the end of the file. -1 where the disk fails.
+ssize_t read_block(int file, std::uint64_t offset, char* into) {
+  std::size_t done = 0;
+  while (done < block_bytes) {
+    const ssize_t got = pread(file, into + done, block_bytes - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<ssize_t>(done);
+}
+
+}  // namespace
+
+LogReading read_log(const std::filesystem::path& path, const UseRecord& use) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    LogReading nothing;
+    nothing.error = errno;
+    return nothing;
+  }
+  LogReader reader(use);
+  std::string block(block_bytes, '\0');
+  int error = 0;
+  const off_t end = lseek(file, 0, SEEK_END);
+  std::uint64_t offset = 0;
+  for (const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(end, 0)); offset < bytes;) {
+    const ssize_t got = read_block(file, offset, block.data());
+    if (got < 0) error = errno, reader.lose_block(offset, std::generic_category().message(error));
+    if (got > 0) reader.take_block(offset, std::string_view(block).substr(0, static_cast<std::size_t>(got)));
+    offset = std::min(bytes, offset + block_bytes);
+  }
+  close(file);
+  LogReading reading = reader.end(offset);
+  reading.error = error;
+  return reading;
+}
+
+std::optional<BatchHead> batch_head(std::string_view record) {
+  constexpr std::size_t bytes = 12;
+  if (record.size() < bytes) return {};
+  return BatchHead{little_endian<std::uint64_t>(record.data()), little_endian<std::uint32_t>(record.data() + 8)};
+}
+
+// The fields that may stand before it, in the order in which RocksDB writes them; what comes later is not read.
+std::uint64_t manifest_sequence(std::string_view record) {
+  enum Tag : std::uint64_t {
+    comparator = 1,
+    log_number = 2,
+    next_file = 3,
+    last_sequence = 4,
+    previous_log = 9,
+    least_log = 10,
+    most_columns = 203,
+    skippable = 1 << 13  // a bit: what has it says how long it is
+  };
+  Varints fields(record);
+  for (std::uint64_t tag = fields.next(); fields.sound(); tag = fields.next()) {
+    if (tag == last_sequence) {
+      const std::uint64_t sequence = fields.next();
+      return fields.sound() ? sequence : 0;
+    }
+    if (tag == comparator || (tag & skippable)) {
+      fields.skip_bytes();
+    } else if (tag == log_number || tag == next_file || tag == previous_log || tag == least_log ||
+               tag == most_columns) {
+      fields.next();
+    } else {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+}  // namespace troupe

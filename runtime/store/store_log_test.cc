@@ -1,0 +1,113 @@
+#include "runtime/store/store_log.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/store/store.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+// A log as the store's process leaves it when it is killed: copied while it is open.
+struct Log {
+  TestFolder folder;
+  std::filesystem::path file = folder.path() / "log";
+  std::vector<std::uint64_t> offsets, sequences;
+
+  explicit Log(int writes, std::size_t value_bytes = 100) {
+    Store store(folder.path(), {.is_cache = true});
+    for (int i = 0; i < writes; ++i) {
+      const Change changes[] = {{Column::users, std::to_string(i), std::string(value_bytes, 'v')},
+                                {Column::meta, "counter", std::to_string(i)}};
+      REQUIRE_FALSE(store.write(changes, Durability::buffered));
+    }
+    std::filesystem::copy_file(folder.newest("rocksdb", ".log"), file);
+  }
+  LogReading read() {
+    offsets.clear(), sequences.clear();
+    return read_log(file, [&](std::uint64_t offset, std::string_view record) {
+      offsets.push_back(offset);
+      sequences.push_back(batch_head(record)->sequence);
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what RocksDB wrote is read, also records that span blocks, and numbers have no gap") {
+  for (const std::size_t value_bytes : {100, 90'000}) {
+    Log log(50, value_bytes);
+    const LogReading reading = log.read();
+    CHECK(reading.damage.empty());
+    CHECK_FALSE(reading.torn);
+    CHECK(reading.records == 51);  // and the store's format
+    for (std::size_t i = 1; i + 1 < log.sequences.size(); ++i)
+      CHECK(log.sequences[i + 1] == log.sequences[i] + 2);
+  }
+}
+
+TEST_CASE("one wrong byte costs one record, whichever byte it is, and is told with its place") {
+  Log log(20);
+  const LogReading whole = log.read();
+  const std::vector<std::uint64_t> offsets = log.offsets;
+  const std::string sound = bytes_of(log.file);
+  for (std::size_t at = offsets[5]; at < offsets[6]; ++at) {
+    CAPTURE(at);
+    flip_byte(log.file, at);
+    const LogReading reading = log.read();
+    CHECK(reading.records == whole.records - 1);
+    REQUIRE(reading.damage.size() == 1);
+    CHECK(reading.damage[0].offset == offsets[5]);
+    CHECK_FALSE(reading.torn);
+    overwrite_with(log.file, sound);
+  }
+}
+
+TEST_CASE("zeros are damage with something behind them, and an end without") {
+  Log log(20);
+  log.read();
+  const std::vector<std::uint64_t> offsets = log.offsets;
+  std::string bytes = bytes_of(log.file);
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(offsets[3]),
+            bytes.begin() + static_cast<std::ptrdiff_t>(offsets[6]), '\0');
+  overwrite_with(log.file, bytes);
+  LogReading reading = log.read();
+  REQUIRE(reading.damage.size() == 1);
+  CHECK(reading.damage[0].offset == offsets[3]);
+  CHECK(reading.damage[0].what == "zeros stand for a record");
+  CHECK(reading.records == 18);
+  bytes.resize(offsets[6]);
+  overwrite_with(log.file, bytes);
+  reading = log.read();
+  CHECK(reading.damage.empty());
+  REQUIRE(reading.torn);
+  CHECK(reading.torn->offset == offsets[3]);
+}
+
+TEST_CASE("a record that was cut off is an end, wherever the cut is") {
+  Log log(10, 70'000);
+  log.read();
+  const std::uint64_t last = log.offsets.back();
+  for (std::string bytes = bytes_of(log.file); bytes.size() > last + 9'000; bytes.resize(bytes.size() - 9'000)) {
+    overwrite_with(log.file, bytes.substr(0, bytes.size() - 1));
+    const LogReading reading = log.read();
+    CHECK(reading.records == 10);
+    REQUIRE(reading.torn);
+    CHECK(reading.torn->offset == last);
+  }
+}
+
+TEST_CASE("a file that is not there is an error of the system") {
+  TestFolder folder;
+  CHECK(read_log(folder.path() / "none", [](auto, auto) {}).error == ENOENT);
+}
+
+TEST_CASE("manifests say which number had been reached, behind fields of any kind, or do not") {
+  const auto record = [](std::initializer_list<int> bytes) { return std::string(bytes.begin(), bytes.end()); };
+  CHECK(manifest_sequence(record({1, 2, 'a', 'b', 2, 5, 3, 9, 4, 0xAC, 0x02, 7, 1})) == 300);
+  CHECK(manifest_sequence(record({2, 5})) == 0);
+  CHECK(manifest_sequence(record({100, 4, 7})) == 0);
+  CHECK(manifest_sequence(record({1, 200, 'a'})) == 0);
+  CHECK(manifest_sequence(record({4, 0x80})) == 0);
+}

@@ -1,0 +1,309 @@
+#include "runtime/store/store_salvage.h"
+
+#include <rocksdb/sst_file_reader.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "runtime/store/store_record.h"
+#include "runtime/store/store_replay.h"
+#include "runtime/store/store_rocks.h"
+#include "runtime/store/store_rows.h"
+#include "runtime/store/store_walk.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Column kept[] = {Column::items, Column::users, Column::meta};
+constexpr std::uint32_t batch_rows = 1024;
+
+void check(const rocksdb::Status& status, const fs::path& where) {
+  if (!status.ok()) fail(fault_of(status), where, status.ToString());
+}
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::ranges::sort(files, {}, [](const fs::path& file) { return std::pair(file.string().size(), file.string()); });
+  return files;
+}
+
+// Collects changes and writes them to the new store now and then.
+class NewStore {
+ public:
+  explicit NewStore(const fs::path& folder) : folder_(folder) {
+    prepare_folder(folder);
+    check(rocks_.open(database_options(), folder, column_families(), false), folder);
+  }
+  void put(Column column, std::string_view key, std::string_view value) {
+    batch_.Put(rocks_.column(column), slice(key), slice(value));
+    write_if(batch_.Count() >= batch_rows);
+  }
+  void erase(Column column, std::string_view key) {
+    batch_.Delete(rocks_.column(column), slice(key));
+    write_if(batch_.Count() >= batch_rows);
+  }
+  std::uint64_t counter(std::string_view key) {
+    write_if(true);
+    std::string value;
+    if (!rocks_.database->Get({}, rocks_.column(Column::meta), slice(key), &value).ok()) return 0;
+    return decode_counter(key, value).value_or(0);
+  }
+  void finish() {
+    write_if(true);
+    check(rocks_.database->Flush({}, rocks_.columns), folder_);
+    rocks_.close();
+    sync_folder(folder_);
+  }
+
+ private:
+  void write_if(bool now) {
+    if (!now) return;
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;  // it is flushed at the end
+    check(rocks_.database->Write(options, &batch_), folder_);
+    batch_.Clear();
+  }
+
+  const fs::path folder_;
+  OpenedRocks rocks_;
+  rocksdb::WriteBatch batch_;
+};
+
+class Salvage {
+ public:
+  Salvage(const fs::path& data_dir, const StoreCheck& found)
+      : data_dir_(data_dir),
+        damaged_(data_dir / "rocksdb"),
+        work_(data_dir / "rocksdb.work"),
+        result_(data_dir / "rocksdb.salvaged"),
+        found_(found) {}
+
+  Salvaged run() {
+    salvaged_.aside = free_place();
+    fs::remove_all(work_);
+    fs::remove_all(result_);
+    make_work();
+    open_work();
+    {
+      NewStore next(result_);
+      copy_rows(next);
+      replay_logs(next);
+      set_counters(next);
+      next.finish();
+    }
+    rocks_.close();
+    fs::remove_all(work_);
+    write_list();
+    change_places();
+    return std::move(salvaged_);
+  }
+
+ private:
+  fs::path free_place() const {
+    for (const char* const name : {"rocksdb.damaged", "rocksdb.damaged.2"})
+      if (!fs::exists(fs::symlink_status(data_dir_ / name))) return data_dir_ / name;
+    fail(StoreFault::corrupt, damaged_,
+         "two were set aside before: look at rocksdb.damaged and rocksdb.damaged.2, and remove them");
+  }
+
+  // Tables by link, for nobody changes them; the rest but the logs as copies, and a manifest named.
+  void make_work() const {
+    prepare_folder(work_);
+    std::string manifest;
+    for (const fs::path& file : files_of(damaged_)) {
+      const std::string name = file.filename(), extension = file.extension();
+      std::error_code error;
+      if (extension == ".sst" || extension == ".blob") {
+        fs::create_hard_link(file, work_ / name, error);
+        if (error) fs::copy_file(file, work_ / name);
+      } else if (name.starts_with("MANIFEST-")) {
+        fs::copy_file(file, work_ / name, error);
+        if (!error) manifest = name;  // the newest is last
+      }
+    }
+    std::string named;
+    std::ifstream(damaged_ / "CURRENT") >> named;
+    if (fs::exists(work_ / named) && named.starts_with("MANIFEST-")) manifest = named;
+    if (!manifest.empty()) std::ofstream(work_ / "CURRENT") << manifest << "\n";
+  }
+
+  static rocksdb::DBOptions work_options() {
+    rocksdb::DBOptions options = database_options();
+    options.create_if_missing = options.create_missing_column_families = false;
+    options.paranoid_checks = false;  // tables may be missing
+    options.track_and_verify_wals_in_manifest = false;
+    return options;
+  }
+
+  bool manifest_is_damaged() const {
+    return std::ranges::any_of(found_.damage, [](const StoreDamage& damage) {
+      return damage.file.starts_with("rocksdb/MANIFEST");
+    });
+  }
+
+  void open_work() {
+    rocksdb::Status status = rocksdb::Status::Corruption("the manifest is damaged");
+    if (!manifest_is_damaged()) status = rocks_.open(work_options(), work_, column_families(), true);
+    if (status.ok()) return;
+    check(rocksdb::RepairDB(work_.string(), database_options(), column_families()), work_);
+    rocksdb::DBOptions options = work_options();
+    options.create_missing_column_families = true;  // of those that have no table
+    check(rocks_.open(options, work_, column_families(), false), work_);
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(work_ / "lost", error))
+      for (const Column column : kept)
+        salvaged_.lost.push_back({"rocksdb/" + entry.path().filename().string(), column, "", "", 0});
+  }
+
+  // ---- rows of tables: keys from each table, their newest values from all of them ----
+
+  void copy_rows(NewStore& next) {
+    std::vector<rocksdb::LiveFileMetaData> tables;
+    rocks_.database->GetLiveFilesMetaData(&tables);
+    for (const rocksdb::LiveFileMetaData& table : tables)
+      for (const Column column : kept)
+        if (name_of(column) == table.column_family_name) {
+          replay_.flushed[column] = std::max<std::uint64_t>(replay_.flushed[column], table.largest_seqno);
+          copy_table(next, column, table);
+        }
+  }
+
+  void copy_table(NewStore& next, Column column, const rocksdb::LiveFileMetaData& table) {
+    const std::string name = table.name.substr(table.name.find_first_not_of('/'));
+    const std::string behind = table.largestkey + '\0';
+    rocksdb::SstFileReader reader(table_options());
+    const rocksdb::Status opened = reader.Open((work_ / name).string());
+    if (!opened.ok()) return lose(column, "rocksdb/" + name, table.smallestkey, behind, table.num_entries);
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    const auto make = [&] { return std::unique_ptr<rocksdb::Iterator>(reader.NewIterator(options)); };
+    std::uint64_t rows = 0;
+    std::vector<std::pair<std::string, std::string>> gaps;
+    const auto use = [&](std::string_view key, std::string_view) {
+      ++rows;
+      if (!copy_row(next, column, key)) lose(column, "rocksdb/" + name, key, std::string(key) + '\0', 1);
+      return true;
+    };
+    const auto skip = [&](const Store::Gap& gap) { gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to); };
+    check(walk(make, "", "", use, skip), work_ / name);
+    for (const auto& [from, to] : gaps)
+      lose(column, "rocksdb/" + name, from, to, table.num_entries - std::min(rows, table.num_entries));
+  }
+
+  // False if nobody can tell what its newest value is.
+  bool copy_row(NewStore& next, Column column, std::string_view key) {
+    rocksdb::PinnableSlice value;
+    const rocksdb::Status status = rocks_.database->Get({}, rocks_.column(column), slice(key), &value);
+    if (status.IsNotFound()) return true;
+    if (status.ok()) return keep(next, column, key, view(value)), true;
+    const std::unique_ptr<rocksdb::Iterator> all(rocks_.database->NewIterator({}, rocks_.column(column)));
+    all->Seek(slice(key));  // asks no filters, which may be what is damaged
+    if (!all->status().ok()) return false;
+    if (all->Valid() && view(all->key()) == key) keep(next, column, key, view(all->value()));
+    return true;
+  }
+
+  void keep(NewStore& next, Column column, std::string_view key, std::string_view value) {
+    next.put(column, key, value);
+    if (column == Column::meta) return;
+    const bool user = column == Column::users;
+    auto record = RecordReader::open(user ? RecordType::profile : RecordType::item, key, value);
+    std::uint64_t& newest = replay_.versions[user ? 0 : 1];
+    if (record) newest = std::max(newest, record->u64());
+  }
+
+  void lose(Column column, const std::string& file, std::string_view from, const std::string& to,
+            std::uint64_t rows) {
+    if (column == Column::meta) return;  // counters, which are made anew
+    salvaged_.lost.push_back({file, column, std::string(from), to, rows});
+  }
+
+  // ---- logs ----
+
+  bool logs_are_damaged() const {
+    return std::ranges::any_of(found_.damage, [](const StoreDamage& damage) {
+      return !damage.column && damage.file != mark_file && damage.file != "rocksdb/CURRENT";
+    });
+  }
+
+  void replay_logs(NewStore& next) {
+    for (const Column column : {Column::items, Column::users, Column::blocks, Column::meta})
+      replay_.columns[rocks_.column(column)->GetID()] = column;
+    table_counters_ = {next.counter(counter_keys[0]), next.counter(counter_keys[1])};
+    replay_.is_damaged = logs_are_damaged();
+    std::vector<fs::path> logs;
+    for (const fs::path& file : files_of(damaged_))
+      if (file.extension() == ".log") logs.push_back(file);
+    replay_.run(logs, [&](Column column, std::string_view key, std::optional<std::string_view> value) {
+      value ? next.put(column, key, *value) : next.erase(column, key);
+    });
+    salvaged_.lost.insert(salvaged_.lost.end(), replay_.lost.begin(), replay_.lost.end());
+    for (std::size_t i = 0; i < replay_.versions.size(); ++i) {
+      std::uint64_t reached = replay_.versions[i];
+      if (!replay_.is_damaged && found_.lost_tail.empty()) reached = std::max(reached, table_counters_[i]);
+      if (found_.mark.last[i] <= reached) continue;
+      salvaged_.lost.push_back({.column = i == 0 ? Column::users : Column::items,
+                                .first_version = reached + 1,
+                                .last_version = found_.mark.last[i]});
+    }
+  }
+
+  void set_counters(NewStore& next) {
+    for (std::size_t i = 0; i < replay_.versions.size(); ++i) {
+      const std::uint64_t known = std::max({replay_.versions[i], found_.counters[i], next.counter(counter_keys[i]),
+                                            found_.mark.last[i]});
+      std::uint64_t& counter = salvaged_.counters[i];
+      counter = found_.has_mark ? std::max(known, found_.mark.ceiling[i]) : known + counter_jump;
+      if (counter > 0) next.put(Column::meta, counter_keys[i], encode_counter(counter, counter_keys[i]));
+    }
+  }
+
+  // ---- the end ----
+
+  void write_list() const {
+    std::ofstream list(damaged_ / "lost.txt");
+    for (const StoreDamage& damage : found_.damage) list << "damaged: " << describe(damage) << "\n";
+    for (const StoreLoss& loss : salvaged_.lost) list << "lost: " << describe(loss) << "\n";
+  }
+
+  void change_places() const {
+    std::error_code error;
+    fs::rename(damaged_, salvaged_.aside, error);
+    if (error) fail(StoreFault::failed, damaged_, "it cannot be renamed: " + error.message());
+    finish_salvage(data_dir_);
+  }
+
+  const fs::path data_dir_, damaged_, work_, result_;
+  const StoreCheck& found_;
+  OpenedRocks rocks_;  // the damaged one's tables
+  LogReplay replay_;
+  std::array<std::uint64_t, 2> table_counters_{};
+  Salvaged salvaged_;
+};
+
+}  // namespace
+
+Salvaged salvage_store(const fs::path& data_dir, const StoreCheck& check) {
+  try {
+    return Salvage(data_dir, check).run();
+  } catch (const fs::filesystem_error& error) {
+    fail(StoreFault::failed, data_dir / "rocksdb", error.what());
+  }
+}
+
+void finish_salvage(const fs::path& data_dir) {
+  const fs::path now = data_dir / "rocksdb", made = data_dir / "rocksdb.salvaged";
+  std::error_code error;
+  if (fs::exists(now, error) || !fs::exists(made, error)) return;
+  fs::rename(made, now, error);
+  if (error) fail(StoreFault::failed, made, "it cannot be renamed: " + error.message());
+  sync_folder(data_dir);
+}
+
+}  // namespace troupe

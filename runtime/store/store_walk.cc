@@ -1,0 +1,71 @@
+#include "runtime/store/store_walk.h"
+
+#include <optional>
+
+#include "runtime/store/store_rocks.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t key_bytes_max = 1024;  // longer than any key that is written
+const std::string near_enough(16, '\xff');
+
+// Whether a search for this key ends with these words.
+bool meets(const MakeIterator& make, const std::string& key, const std::string& words) {
+  const auto at = make();
+  at->Seek(key);
+  return !at->Valid() && !at->status().ok() && at->status().ToString() == words;
+}
+
+// The least key beyond all that begin with this one; empty: there is none.
+std::string beyond(std::string key) {
+  while (!key.empty() && key.back() == '\xff') key.pop_back();
+  if (!key.empty()) key.back() = static_cast<char>(static_cast<unsigned char>(key.back()) + 1);
+  return key;
+}
+
+// Where searches no longer meet them, found byte by byte: the greatest key that does (`from` and all keys up to it
+// count as such) with one more byte; or, where keys that do come as near as one likes to one that does not, that one.
+// Absent if the keys have no end.
+std::optional<std::string> end_of_met(const MakeIterator& make, const std::string& from,
+                                      const std::string& words) {
+  const auto is_met = [&](const std::string& key) { return key <= from || meets(make, key, words); };
+  std::string last;
+  while (last.size() < key_bytes_max && !last.ends_with(near_enough)) {
+    int low = -1, high = 256;  // with `low` as the next byte it is met, with `high` it is not
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (is_met(last + static_cast<char>(middle)) ? low : high) = middle;
+    }
+    if (low < 0) return last + '\0';
+    last += static_cast<char>(low);
+  }
+  const std::string end = beyond(last);
+  if (end.empty()) return {};
+  return end;
+}
+
+}  // namespace
+
+rocksdb::Status walk(const MakeIterator& make, std::string_view from, std::string_view to,
+                     const Store::UseEntry& use, const Store::UseGap& skip) {
+  std::string next(from);
+  for (;;) {
+    const auto at = make();
+    for (at->Seek(next); at->Valid(); at->Next()) {
+      if (!to.empty() && view(at->key()) >= to) return {};
+      next.assign(view(at->key()));
+      if (!use(next, view(at->value()))) return {};
+      next += '\0';  // the least key behind it
+    }
+    const rocksdb::Status status = at->status();
+    if (status.ok() || !skip || !is_damage(status)) return status;
+    const std::string words = status.ToString();
+    const auto end = end_of_met(make, next, words);
+    skip({next, end ? *end : std::string(to), words});
+    if (!end || (!to.empty() && *end >= to)) return {};
+    next = *end;
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,85 @@
+"""A box on a data folder: started, asked, killed, checked."""
+import http.client
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import urllib.parse
+
+DEMO = pathlib.Path(__file__).resolve().parents[2] / "deploy/demo"
+SETTINGS = ["pool.memory=8MiB", "pool.precompute_items=false", "inference.executors=1", "router.policy=item"]
+
+
+class Refused(Exception):
+    """It did not start; the text is what it said."""
+
+
+class Box:
+    def __init__(self, troupe, folder):
+        self.troupe, self.data, self.log = troupe, folder / "data", folder / "log"
+        self.process = self.port = None
+
+    def command(self, *words, timeout=300):
+        return subprocess.run([self.troupe, *map(str, words)], capture_output=True, text=True, timeout=timeout)
+
+    def start(self, on_damage):
+        self.log.write_text("")
+        words = [self.troupe, "serve", "--model", DEMO / "model", "--data-dir", self.data, "--port", "0"]
+        for setting in [*SETTINGS, f"store.on_damage={on_damage}", f"node.log_file={self.log}"]:
+            words += ["--set", setting]
+        self.process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        hello = self.process.stdout.readline()
+        if "serves on" not in hello:
+            said = self.process.stderr.read()
+            self.process.wait()
+            self.process = None
+            raise Refused(said.strip())
+        self.port = int(hello.split("http://127.0.0.1:")[1].split()[0])
+        client = Client(self.port)
+        for _ in range(600):
+            if client.ask("GET", "/v2/health/ready")[0] == 200:
+                return self
+            time.sleep(0.01)
+        raise RuntimeError("it does not get ready")
+
+    def kill(self):
+        if not self.process:
+            return
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        self.process = None
+
+    def log_lines(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+
+class Client:
+    def __init__(self, port):
+        self.port, self.connection = port, None
+
+    def ask(self, method, target, body=None):
+        """Status and body; (0, None) if there was no answer."""
+        for _ in range(2):
+            try:
+                if not self.connection:
+                    self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+                self.connection.request(method, target, json.dumps(body) if body is not None else None)
+                reply = self.connection.getresponse()
+                text = reply.read()
+                return reply.status, (json.loads(text) if text[:1] == b"{" else {})
+            except (OSError, http.client.HTTPException):
+                self.connection = None
+                if method != "GET":
+                    break
+        return 0, None
+
+    def rank(self, user, items):
+        return self.ask("POST", "/v1/rank", {"user": user, "candidates": items})
+
+    def write(self, kind, name, body):
+        path = f"/v1/{kind}/{urllib.parse.quote(name, safe='')}"
+        return self.ask("DELETE", path) if body is None else self.ask("PUT", path, body)

@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""Rounds of kill -9 and damage on a real box with acknowledged writes; see README.md.
+  tests/disk/damage.py --rounds 1000 [--seed N] [--troupe build/deploy/troupe] [--folder FOLDER] [--json FILE]
+Ends with 1 if anything that was acknowledged is gone and was not named, or a version number was given out twice."""
+import argparse
+import collections
+import json
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+from box import DEMO, Box, Client, Refused
+from ledger import Ledger, Losses
+
+SECTOR = 512
+USERS, ITEMS = 150, 30  # that are written to
+SOMEBODY = "somebody"  # who asks for the items
+DAMAGES = ("byte", "sector", "cut", "remove")
+
+
+# ---- damage ----
+
+def kind_of(file):
+    name = file.name
+    for start, kind in (("MANIFEST", "manifest"), ("CURRENT", "current"), ("OPTIONS", "options"),
+                        ("IDENTITY", "identity"), ("LOCK", "lock"), ("acknowledged", "mark"),
+                        ("coordination.lock", "lock"), ("coordination", "coordination")):
+        if name.startswith(start):
+            return kind
+    return {".log": "log", ".sst": "table", ".blob": "blob"}.get(file.suffix)
+
+
+def choose_file(data, chance):
+    kinds = collections.defaultdict(list)
+    for file in sorted([*data.iterdir(), *(data / "rocksdb").iterdir()]):
+        if file.is_file() and kind_of(file):
+            kinds[kind_of(file)].append(file)
+    # What holds rows is hit more often than what holds none.
+    weights = {"log": 6, "table": 6, "manifest": 3, "mark": 2, "current": 1, "coordination": 1, "blob": 1}
+    names = sorted(kinds)
+    kind = chance.choices(names, [weights.get(name, 0.3) for name in names])[0]
+    return kind, chance.choice(kinds[kind])
+
+
+def damage(file, how, chance):
+    """What was done, in words; None if it would change nothing."""
+    if how == "remove":
+        file.unlink()
+        return "removed"
+    content = bytearray(file.read_bytes())
+    if not content:
+        return None
+    if how == "cut":
+        at = chance.randrange(len(content))
+        file.write_bytes(content[:at])
+        return f"cut at {at} of {len(content)}"
+    at = chance.randrange(len(content))
+    before = bytes(content)
+    if how == "byte":
+        content[at] ^= 1 << chance.randrange(8)
+    else:
+        at -= at % SECTOR
+        content[at:at + SECTOR] = bytes(min(SECTOR, len(content) - at))
+    file.write_bytes(content)
+    return f"{how} at {at} of {len(content)}" if bytes(content) != before else None
+
+
+# ---- writes until the box is killed ----
+
+class Writer(threading.Thread):
+    def __init__(self, rounds, number):
+        super().__init__()
+        self.rounds, self.number = rounds, number
+        self.chance = random.Random(f"{rounds.seed}/{rounds.round}/{number}")
+        self.acknowledged, self.faults = 0, []
+
+    def run(self):
+        client = Client(self.rounds.box.port)
+        while True:
+            kind = "items" if self.chance.random() < 0.2 else "users"
+            count = ITEMS if kind == "items" else USERS
+            name = f"{kind[:-1]}-{self.number}-{self.chance.randrange(count)}"
+            gone = self.chance.random() < 0.15
+            body = None if gone else self.body_of(kind)
+            content = None if gone else (body["title"] if kind == "items" else tuple(body["tokens"]))
+            with self.rounds.lock:
+                after = self.rounds.ledger.asked(kind, name, content)
+            status, answer = client.write(kind, name, body)
+            if status == 0:
+                return
+            with self.rounds.lock:
+                self.note(kind, name, status, answer, content, after)
+
+    def body_of(self, kind):
+        tokens = [self.chance.randrange(100) for _ in range(self.chance.randrange(4, 60))]
+        if kind == "users":
+            return {"tokens": tokens}
+        return {"title": f"title {self.chance.getrandbits(60)}", "tokens": tokens[:4], "identifier": 7}
+
+    def note(self, kind, name, status, answer, content, after):
+        if status == 200:
+            self.acknowledged += 1
+            fault = self.rounds.ledger.acknowledged(kind, name, answer["version"], content, after)
+            if fault:
+                self.faults.append(fault)
+        elif status == 404 and content is None:
+            self.rounds.ledger.rows[kind][name].open.clear()
+        else:
+            self.faults.append(f"{kind} {name}: {status} {answer}")
+
+
+# ---- rounds ----
+
+class Rounds:
+    def __init__(self, options, folder):
+        self.seed, self.round, self.lock = options.seed, 0, threading.Lock()
+        self.box, self.ledger = Box(options.troupe, folder), Ledger()
+        self.table = collections.defaultdict(collections.Counter)
+        self.faults, self.told = [], []
+        self.acknowledged = 0
+
+    def begin(self):
+        done = self.box.command("import", "--model", DEMO / "model", "--data-dir", self.box.data, "--data",
+                                DEMO / "world")
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        for line in (DEMO / "world/items.jsonl").read_text().splitlines():
+            item = json.loads(line)
+            self.ledger.imported("items", item["id"], 1 + len(self.ledger.rows["items"]) // 1024, item["title"])
+        for line in (DEMO / "world/users.jsonl").read_text().splitlines():
+            version = 1 + len(self.ledger.rows["users"])
+            self.ledger.imported("users", json.loads(line)["id"], version, ("imported", version))
+
+    def run_one(self, number):
+        self.round = number
+        chance = random.Random(f"{self.seed}/{number}")
+        if not self.box.process:
+            self.box.start("start")
+        writers = [Writer(self, i) for i in range(2)]
+        for writer in writers:
+            writer.start()
+        time.sleep(chance.uniform(0.05, 0.6))
+        self.box.kill()
+        for writer in writers:
+            writer.join()
+            self.acknowledged += writer.acknowledged
+            self.faults += [f"round {number}: {fault}" for fault in writer.faults]
+        kind, done = ("none", "nothing") if chance.random() < 0.05 else self.do_damage(chance)
+        self.judge(number, kind, done)
+
+    def do_damage(self, chance):
+        while True:
+            kind, file = choose_file(self.box.data, chance)
+            done = damage(file, chance.choice(DAMAGES), chance)
+            if done:
+                return kind, f"{file.name} {done}"
+
+    def judge(self, number, kind, done):
+        row = self.table[kind]
+        row["rounds"] += 1
+        check = self.box.command("check", self.box.data)
+        if check.returncode not in (0, 1):
+            self.faults.append(f"round {number}: {done}: check ended with {check.returncode}: {check.stderr}")
+        row["found"] += check.returncode == 1
+        try:
+            self.box.start("refuse")
+        except Refused as refusal:
+            row["refused"] += 1
+            if "store.on_damage" not in str(refusal):
+                self.faults.append(f"round {number}: {done}: refused with {refusal}")
+            self.start_anyway(number, done)
+        verdicts = self.ask_for_all(number, done)
+        row["named"] += verdicts["named"] > 0
+        row["writes_named"] += verdicts["named"]
+        row["silent"] += verdicts["silent"] > 0
+        row["masked"] += verdicts["named"] == verdicts["silent"] == 0 and check.returncode == 0
+        row["whole"] += verdicts["named"] == verdicts["silent"] == 0
+        self.told.append({"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts})
+        for aside in self.box.data.glob("rocksdb.damaged*"):
+            shutil.rmtree(aside)
+
+    def start_anyway(self, number, done):
+        try:
+            self.box.start("start")
+        except Refused as refusal:
+            self.faults.append(f"round {number}: {done}: cannot start: {refusal}")
+            raise
+
+    # ---- what is there ----
+
+    def ask_for_all(self, number, done):
+        losses = Losses(self.box.log_lines())
+        client = Client(self.box.port)
+        verdicts = collections.Counter()
+        self.ask_as_somebody_new(client, number, done)
+        held = self.items_there(client, SOMEBODY)
+        for name in self.ledger.rows["items"]:
+            self.count(number, done, "items", name, held.get(name), losses, verdicts)
+        any_item = next(iter(held), None)
+        for name in [name for name in self.ledger.rows["users"] if name != SOMEBODY]:
+            self.count(number, done, "users", name, self.user_there(client, name, any_item), losses, verdicts)
+        return {"kept": verdicts["kept"], "named": verdicts["named"], "silent": verdicts["silent"]}
+
+    def ask_as_somebody_new(self, client, number, done):
+        tokens = [1, 2, 3]
+        after = self.ledger.asked("users", SOMEBODY, tuple(tokens))
+        status, answer = client.write("users", SOMEBODY, {"tokens": tokens})
+        fault = answer
+        if status == 200:
+            fault = self.ledger.acknowledged("users", SOMEBODY, answer["version"], tuple(tokens), after)
+        if fault:
+            self.faults.append(f"round {number}: {done}: {fault}")
+
+    def count(self, number, done, kind, name, seen, losses, verdicts):
+        row = self.ledger.rows[kind][name]
+        if kind == "users" and seen is not None:
+            seen = self.content_at(row, seen)
+        verdict = self.ledger.judge(kind, name, seen, losses)
+        verdicts[verdict] += 1
+        if verdict == "silent":
+            self.faults.append(f"round {number}: {done}: {kind} {name} of version {row.version} is lost, unnamed")
+
+    @staticmethod
+    def content_at(row, version):
+        """A user is known by the version: that of the last acknowledged write, or a later one that nobody answered."""
+        if version == row.version:
+            return row.content
+        later = [content for content in row.open if content is not None]
+        if version > row.version and later:
+            row.version = version
+            return later[-1]
+        return ("of version", version)
+
+    @staticmethod
+    def user_there(client, name, item):
+        status, answer = client.rank(name, [item])
+        if status not in (200, 404):
+            raise RuntimeError(f"{name}: {status} {answer}")
+        return answer["profile_version"] if status == 200 else None
+
+    def items_there(self, client, user):
+        held, names = {}, sorted(self.ledger.rows["items"])
+        while names:
+            part, names = names[:100], names[100:]
+            while part:
+                status, answer = client.rank(user, part)
+                if status == 200:
+                    held.update({item["id"]: item["title"] for item in answer["items"]})
+                    break
+                if status != 404:
+                    raise RuntimeError(f"items: {status} {answer}")
+                where = answer["error"]["where"]  # candidates[3]
+                del part[int(where.split("[")[1].rstrip("]"))]
+        return held
+
+    def print_table(self):
+        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "silent")
+        print(f"{'file':14}" + "".join(f"{column:>13}" for column in columns))
+        total = collections.Counter()
+        for kind in sorted(self.table):
+            total.update(self.table[kind])
+            print(f"{kind:14}" + "".join(f"{self.table[kind][column]:13}" for column in columns))
+        print(f"{'all':14}" + "".join(f"{total[column]:13}" for column in columns))
+        print(f"{self.acknowledged} acknowledged writes under way, {sum(len(r) for r in self.ledger.rows.values())} "
+              f"users and items asked for after each round")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--troupe", default=str(DEMO.parents[1] / "build/deploy/troupe"))
+    parser.add_argument("--folder", help="where the data folder is made; kept at the end")
+    parser.add_argument("--json", help="write each round here")
+    options = parser.parse_args()
+    folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="troupe-damage-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}", flush=True)
+    rounds = Rounds(options, folder)
+    began = time.monotonic()
+    try:
+        rounds.begin()
+        for number in range(1, options.rounds + 1):
+            rounds.run_one(number)
+            if number % 50 == 0:
+                print(f"{number} rounds, {time.monotonic() - began:.0f} s, {len(rounds.faults)} faults", flush=True)
+    finally:
+        rounds.box.kill()
+        rounds.print_table()
+        for fault in rounds.faults[:40]:
+            print(fault)
+        if options.json:
+            pathlib.Path(options.json).write_text(json.dumps(rounds.told, indent=0))
+        if not options.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 1 if rounds.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

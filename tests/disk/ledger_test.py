@@ -1,0 +1,66 @@
+"""The judgement, judged: what is kept, named and silently lost is called so."""
+import unittest
+
+from ledger import Ledger, Losses
+
+
+def lost(**fields):
+    return Losses([{"event": "store_lost", "of": "users", **fields}])
+
+
+NOTHING = Losses([])
+
+
+class Judgement(unittest.TestCase):
+    def setUp(self):
+        self.ledger = Ledger()
+        for version, user in enumerate(["ann", "bob", "cleo"], 5):
+            self.ledger.acknowledged("users", user, version, f"v{version}", version - 1)
+
+    def test_what_is_there_is_kept(self):
+        self.assertEqual(self.ledger.judge("users", "ann", "v5", NOTHING), "kept")
+
+    def test_what_is_gone_or_older_is_a_silent_loss_unless_it_is_named(self):
+        for seen in (None, "v1"):
+            self.setUp()
+            self.assertEqual(self.ledger.judge("users", "bob", seen, NOTHING), "silent")
+            self.setUp()
+            self.assertEqual(self.ledger.judge("users", "bob", seen, lost(first_version="6", last_version="6")), "named")
+            self.setUp()
+            self.assertEqual(self.ledger.judge("users", "bob", seen, lost(first_version="7", last_version="9")), "silent")
+
+    def test_a_range_of_keys_names_those_in_it(self):
+        named = lost(**{"from": r"\x00\x00\x00\x00b", "to": r"\x00\x00\x00\x00c"})
+        self.assertEqual(self.ledger.judge("users", "bob", None, named), "named")
+        self.assertEqual(self.ledger.judge("users", "cleo", None, named), "silent")
+        to_the_end = lost(**{"from": r"\x00\x00\x00\x00b", "to": ""})
+        self.setUp()
+        self.assertEqual(self.ledger.judge("users", "cleo", None, to_the_end), "named")
+        self.assertEqual(self.ledger.judge("users", "ann", None, to_the_end), "silent")
+
+    def test_a_loss_of_items_names_no_users(self):
+        items = Losses([{"event": "store_lost", "of": "items", "first_version": "1", "last_version": "9"}])
+        self.assertEqual(self.ledger.judge("users", "bob", None, items), "silent")
+
+    def test_who_was_deleted_and_is_there_again_is_a_silent_loss(self):
+        self.ledger.acknowledged("users", "ann", 8, None, 7)
+        self.assertEqual(self.ledger.judge("users", "ann", "v5", NOTHING), "silent")
+
+    def test_a_write_that_nobody_answered_may_be_there_or_not(self):
+        self.ledger.asked("users", "ann", "new")
+        self.assertEqual(self.ledger.judge("users", "ann", "new", NOTHING), "kept")
+        self.ledger.asked("users", "bob", None)
+        self.assertEqual(self.ledger.judge("users", "bob", "v6", NOTHING), "kept")
+        self.assertEqual(self.ledger.judge("users", "bob", None, NOTHING), "silent")
+
+    def test_versions_that_go_back_or_are_given_twice_are_a_fault(self):
+        after = self.ledger.asked("users", "dora", "v8")
+        self.assertIsNone(self.ledger.acknowledged("users", "dora", 8, "v8", after))
+        self.assertIsNone(self.ledger.acknowledged("users", "finn", 10, "v10", 8))
+        self.assertIsNone(self.ledger.acknowledged("users", "gwen", 9, "v9", 8))  # answers overtake each other
+        self.assertIn("after 8", self.ledger.acknowledged("users", "eve", 8, "v8", 8))
+        self.assertIn("twice", self.ledger.acknowledged("users", "eve", 9, "v9", 8))
+
+
+if __name__ == "__main__":
+    unittest.main()
