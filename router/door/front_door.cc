@@ -77,6 +77,13 @@ std::optional<Refusal> header_fault(const http::request_parser<http::string_body
   return std::nullopt;
 }
 
+// "router@1 is not ready: the catalog has no items", if it says why.
+std::string why_not_ready(const StatusReply& reply) {
+  const std::string who = name_of(Address{reply.node, reply.role}) + " is not ready";
+  const auto why = std::ranges::find(reply.fields, "not_ready", &StatusField::name);
+  return why == reply.fields.end() ? who : who + ": " + why->value;
+}
+
 Refusal stopping() {
   return {503, "stopping", "the server is being stopped", "server", "a server that stays"};
 }
@@ -301,13 +308,15 @@ void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
   if (retired)
     return then(answer_of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
-  ask_status(asked, [count = asked.size(), then = std::move(then)](std::vector<StatusReply> replies) {
-    std::string missing = replies.size() < count ? "an actor does not answer" : "";
-    for (const StatusReply& r : replies)
-      if (!r.ready) missing = name_of(Address{r.node, r.role}) + " is not ready";
-    if (missing.empty()) return then({200, "{\"ready\":true}"});
-    then(answer_of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
-  });
+  const std::string obstacle = config.obstacle ? config.obstacle() : "";
+  ask_status(asked,
+             [count = asked.size(), obstacle, then = std::move(then)](std::vector<StatusReply> replies) {
+               std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
+               for (const StatusReply& r : replies)
+                 if (!r.ready) missing = why_not_ready(r);
+               if (missing.empty()) return then({200, "{\"ready\":true}"});
+               then(answer_of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
+             });
 }
 
 void FrontDoor::Session::read() {
