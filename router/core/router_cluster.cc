@@ -152,7 +152,7 @@ std::string RouterCore::find_reason_not_ready() const {
   if (draining_) return "it is about to end";
   if (!versions_.known()) return "it is not known yet which versions are served";
   if (!workers_.any_has(versions().model_version))
-    return "no worker has been heard of that serves model " + versions().model_version;
+    return "no worker is there that serves model " + versions().model_version;
   return features_.obstacle();
 }
 

@@ -33,31 +33,35 @@ class FeatureWatch {
   // Why no ranking can be answered; "": nothing is known against it.
   std::string obstacle() const {
     if (config_.every.us <= 0) return "";
-    return known_ ? obstacle_ : "the catalog was not read yet";
+    return known_ ? obstacle_.why : "the catalog was not read yet";
   }
 
  private:
-  std::string obstacle_in(const JobResult& result) const {
-    if (const auto* refusal = std::get_if<Refusal>(&result)) return refusal->what;
+  struct Obstacle {
+    std::string code, why;  // "": there is none
+  };
+  Obstacle obstacle_in(const JobResult& result) const {
+    if (const auto* refusal = std::get_if<Refusal>(&result)) return {refusal->code, refusal->what};
     const auto* list = std::get_if<ItemList>(&result);
-    const bool empty = list && list->items.empty() && list->last;
-    return empty && config_.needs_items ? "the catalog has no items" : "";
+    if (list && list->items.empty() && list->last && config_.needs_items)
+      return {"no_items", "the catalog has no items"};
+    return {};
   }
-  // Each change is told once.
-  void note(Turn turn, std::string obstacle) {
-    const bool is_news = known_ ? obstacle != obstacle_ : !obstacle.empty();
+  // Each change is told once, in whatever words it comes.
+  void note(Turn turn, Obstacle obstacle) {
+    const std::string before = known_ ? obstacle_.code : "";
     known_ = true;
     obstacle_ = std::move(obstacle);
-    if (!is_news) return;
-    if (obstacle_.empty()) return turn.effects.log(LogLevel::info, "features_are_back", {});
-    turn.effects.log(LogLevel::warning, "nothing_to_serve", {{"why", obstacle_}});
+    if (obstacle_.code == before) return;
+    if (obstacle_.code.empty()) return turn.effects.log(LogLevel::info, "features_are_back", {});
+    turn.effects.log(LogLevel::warning, "nothing_to_serve", {{"why", obstacle_.why}});
   }
 
   const FeatureWatchConfig config_;
   std::uint64_t job_ = 0;  // that runs; 0: none
   Instant next_;
   bool known_ = false;
-  std::string obstacle_;
+  Obstacle obstacle_;
 };
 
 }  // namespace troupe::router

@@ -67,7 +67,10 @@ TEST_CASE("each change is logged once") {
   Bench bench;
   for (std::int64_t us : {0, 1'000, 2'000}) REQUIRE(bench.hear(us, full));
   CHECK(bench.lines() == 0);
-  for (std::int64_t us : {3'000, 4'000}) REQUIRE(bench.hear(us, away));
+  const JobResult still_away = Refusal{503, "features_unavailable", "away in other words"};
+  REQUIRE(bench.hear(3'000, away));
+  REQUIRE(bench.hear(4'000, still_away));
+  CHECK(bench.watch.obstacle() == "away in other words");
   CHECK(bench.lines() == 1);
   for (std::int64_t us : {5'000, 6'000}) REQUIRE(bench.hear(us, full));
   CHECK(bench.lines() == 2);

@@ -144,6 +144,40 @@ answered mistyped-data-dir 503 'the catalog has no items' 'router' '"expected":'
 judge mistyped-data-dir-log "$(grep catalog_empty "$work/log")" 'catalog_empty' "$work/mistyped" 'expected'
 stop
 
+start "$work/with-redis" --set features.store=redis://127.0.0.1:1 || exit 1
+sleep 2.5
+answered redis-away 503 'the shared feature store is away' 'router@1 is not ready' '"expected":' "$at/v2/health/ready"
+stop
+
+# A worker whose routers do not run.
+if command -v etcd >/dev/null; then
+  etcd_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  etcd --data-dir "$work/etcd" --listen-client-urls "http://127.0.0.1:$etcd_port" \
+    --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls http://127.0.0.1:0 \
+    --initial-advertise-peer-urls http://127.0.0.1:0 --initial-cluster default=http://127.0.0.1:0 >"$work/etcd.log" 2>&1 &
+  etcd=$!
+  cat >"$work/cluster.yaml" <<END
+cluster: {coordination: "http://127.0.0.1:$etcd_port"}
+model: {directory: "$model"}
+nodes:
+  - {node: 1, name: front, host: 127.0.0.1, port: 1, roles: [router, cache_meta]}
+  - {node: 2, name: lonely, host: 127.0.0.1, port: $((etcd_port + 1)), roles: [worker],
+     settings: {node: {data_dir: "$work/lonely", log_file: "$work/log"}, http: {port: 0}}}
+END
+  until curl -s "http://127.0.0.1:$etcd_port/health" | grep -q true; do kill -0 $etcd || break; sleep 0.1; done
+  rm -f "$work/port"
+  "$troupe" node --config "$work/cluster.yaml" --name lonely --port-file "$work/port" >"$work/out" 2>&1 &
+  box=$!
+  for _ in $(seq 100); do [ -s "$work/port" ] && break; sleep 0.1; done
+  answered worker-alone 503 'no router is connected, of 1' 'peer_away and join_refused in the logs' '"expected":' \
+    "http://127.0.0.1:$(cat "$work/port")/v2/health/ready"
+  stop
+  kill $etcd
+  wait $etcd 2>/dev/null
+else
+  echo "skipped: no etcd, so no worker alone"
+fi
+
 start "$data" --set router.requests_in_flight_max=1 || exit 1
 ready_within 30 || { echo "the box is not ready:"; curl -s "$at/v2/health/ready"; exit 1; }
 answered put-nothing 400 'missing_field' 'history or tokens' 'item ids' -X PUT -d '{}' "$at/v1/users/bruno"
