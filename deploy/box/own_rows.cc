@@ -76,13 +76,11 @@ std::string why_foreign(std::string_view noted, const MadeFor& present, const Co
          (other == "vocabulary" ? "" : std::string(", or ") + adopting);
 }
 
-void claim_rows(FeatureStore& features, const MadeFor& present, const Config& config,
-                const std::function<void(const std::string& what)>& tell) {
+namespace {
+
+void claim(FeatureStore& features, const MadeFor& present, const Config& config,
+           const std::function<void(const std::string& what)>& tell) {
   const std::string place = features_place(config);
-  if (features.half_imported())
-    throw ConfigError(place +
-                      ": an import into it did not end, and some of its rows are missing; expected a "
-                      "whole one: run the same `troupe import` again");
   const auto noted = features.made_for();
   if (noted && !features.untouched()) {
     if (const std::string why = why_foreign(*noted, present, config); !why.empty()) throw ConfigError(why);
@@ -96,9 +94,21 @@ void claim_rows(FeatureStore& features, const MadeFor& present, const Config& co
         adopting);
   if (!features.untouched())
     tell(place + ": nothing says for which model its rows were imported; taken for this one's");
+  features.note_made_for(encode(present));
+}
+
+}  // namespace
+
+void claim_rows(FeatureStore& features, const MadeFor& present, const Config& config,
+                const std::function<void(const std::string& what)>& tell) {
+  if (features.half_imported())
+    throw ConfigError(
+        features_place(config) +
+        ": an import into it did not end, and some of its rows are missing; expected a whole one: run "
+        "the same `troupe import` again");
   try {
-    features.note_made_for(encode(present));
-  } catch (const StoreError&) {  // Redis is away: it is asked before each answer
+    claim(features, present, config, tell);
+  } catch (const StoreError&) {  // a Redis that is away is asked before each answer
     if (!features_in_redis(config)) throw;
   }
 }

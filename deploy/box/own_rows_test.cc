@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "runtime/features/store_features.h"
+#include "runtime/redis/redis_features.h"
+#include "runtime/redis/redis_test_server.h"
 #include "runtime/store/store_test_folder.h"
 
 using namespace troupe;
@@ -85,6 +87,32 @@ TEST_SUITE("own rows") {
     damaged.store->write({&change, 1}, Durability::buffered);
     damaged.open();
     CHECK(damaged.refused(ours, "1 rows do not fit this model"));
+  }
+
+  TEST_CASE("rows in a Redis are another model's, too, whoever asks before each answer") {
+    if (!RedisTestServer::is_installed()) return;
+    RedisTestServer server;
+    Config config;
+    config.set("features.store", "redis://127.0.0.1:1");
+    const FeatureLimits limits{.vocabulary = 10, .item_tokens_max = 4, .history_events_max = 4};
+    const auto open = [&](const MadeFor& present) {
+      RedisFeatureOptions options{.address = server.address(), .time_limit = std::chrono::seconds(2)};
+      options.refuses = [&config, present](const std::string& noted) {
+        return why_foreign(noted, present, config);
+      };
+      return std::make_unique<RedisFeaturePort>(options, limits, [](auto) { return BlockName{}; });
+    };
+    const MadeFor theirs{"m", "v", "p"};
+    const PutItem items[] = {{0, "a", "", {1}, 2}};
+    open(theirs)->import({.items = items, .made_for = encode(theirs)});
+    const auto claimed = [&](const MadeFor& present) {
+      claim_rows(*open(present), present, config, [](auto&) {});
+    };
+    CHECK_THROWS_WITH_AS(claimed(ours), doctest::Contains("another vocabulary"), ConfigError);
+    CHECK_THROWS_AS(claimed(ours), ConfigError);  // it was not taken meanwhile
+    CHECK_NOTHROW(claimed(theirs));
+    server.kill();
+    CHECK_NOTHROW(claimed(ours));
   }
 
   TEST_CASE("half an import is served by nobody") {

@@ -179,6 +179,7 @@ StatusReply RouterCore::status(RequestId id) const {
   field("suspects", std::to_string(suspects_.size()));
   if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
   field("precompute", std::string(precompute_.state()));
+  field("precompute_at_rest", precompute_.at_rest() ? "yes" : "no");
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));
   field("items_hot", std::to_string(precompute_.items_hot()));

@@ -27,6 +27,7 @@ class Strangers {
   std::string enter(const std::string& address, Leave leave, Ticket& ticket);
   void spoke(Ticket ticket, Leave leave);  // its first byte has come
   void go(Ticket ticket);                  // it has joined, or has gone
+  void clear() { here_.clear(); }          // nobody is told
   std::size_t size() const { return here_.size(); }
   bool has(Ticket ticket) const;
 

@@ -153,6 +153,7 @@ void Links::World::close() {
   io.stop();
   if (thread.joinable()) thread.join();
   acceptor.reset();
+  strangers.clear();  // their sockets belong to `io`, which goes before
   for (auto& [node, peer] : peers) peer.connection.reset();
 }
 

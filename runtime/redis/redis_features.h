@@ -118,6 +118,7 @@ class RedisFeaturePort final : public FeatureStore {
   Outcomes import_batch(const char* kind, std::vector<RedisCommand> commands, std::size_t done,
                         const std::string& run);
   void import_changed(const PutUser& row, std::size_t done);
+  RedisReply run_on_meta(RedisCommand command);  // throws StoreError
   void check_import(const Import& rows, const StoredCatalog& before) const;
   void send_items(std::span<const PutItem> rows);
   void drop_items(std::span<const PutItem> kept, const StoredCatalog& before);

@@ -87,20 +87,24 @@ void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& bef
   }
 }
 
+// Of whosever rows they are: ask() would take those of others for a Redis that is away.
+RedisReply RedisFeaturePort::run_on_meta(RedisCommand command) {
+  auto taken = lanes_.take(0);
+  if (const auto* away = std::get_if<RedisFailure>(&taken)) stop("made for", 0, away->why);
+  auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
+  if (const auto* failure = std::get_if<RedisFailure>(&answer)) stop("made for", 0, failure->why);
+  RedisReply& reply = std::get<std::vector<RedisReply>>(answer).front();
+  if (reply.is(RedisReply::Kind::error)) stop("made for", 0, "it answers with " + error_code(reply));
+  return std::move(reply);
+}
+
 std::optional<std::string> RedisFeaturePort::made_for() {
-  const auto asked = ask(0, "");
-  const auto* point = std::get_if<StorePoint>(&asked);
-  return point && !point->made_for.empty() ? std::optional(point->made_for) : std::nullopt;
+  RedisReply reply = run_on_meta({"HGET", keys_.meta(), "made_for"});
+  return reply.is(RedisReply::Kind::text) ? std::optional(std::move(reply.text)) : std::nullopt;
 }
 
 void RedisFeaturePort::note_made_for(const std::string& made_for) {
-  const RedisCommand command{"HSET", keys_.meta(), "made_for", made_for};
-  auto taken = lanes_.take(0);
-  if (const auto* away = std::get_if<RedisFailure>(&taken)) stop("made for", 0, away->why);
-  const auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
-  if (const auto* failure = std::get_if<RedisFailure>(&answer)) stop("made for", 0, failure->why);
-  const RedisReply& reply = std::get<std::vector<RedisReply>>(answer).front();
-  if (reply.is(RedisReply::Kind::error)) stop("made for", 0, "it answers with " + error_code(reply));
+  run_on_meta({"HSET", keys_.meta(), "made_for", made_for});
 }
 
 // Those of before that did not come again.

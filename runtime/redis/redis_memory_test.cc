@@ -71,6 +71,7 @@ TEST_CASE("a Redis that was imported for another model answers nothing") {
   };
   Router router(options);
   CHECK(router.find("", {"a"}) == away);
+  CHECK(router.port.made_for() == "theirs");
   importer.port.note_made_for("ours");
   CHECK(router.find("", {"a"}) == "c1 a=1");
 }

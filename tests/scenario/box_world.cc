@@ -135,10 +135,12 @@ RankReply RunningBox::rank(RequestId id, const std::string& user, const std::vec
 void RunningBox::wait_until_precomputed() {
   for (int round = 0; round < 100'000; ++round) {
     const Message message = ask(StatusRequest{++status_id_});
-    for (const StatusField& field : std::get<StatusReply>(message).fields)
-      if (field.name == "precompute" &&
-          (field.value == "done" || field.value == "full" || field.value == "off"))
-        return;
+    std::string stage, at_rest;
+    for (const StatusField& field : std::get<StatusReply>(message).fields) {
+      if (field.name == "precompute") stage = field.value;
+      if (field.name == "precompute_at_rest") at_rest = field.value;
+    }
+    if (stage == "full" || stage == "off" || (stage == "done" && at_rest == "yes")) return;
   }
   FAIL("the item blocks were not precomputed");
 }
