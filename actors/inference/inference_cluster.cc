@@ -91,6 +91,9 @@ StatusReply InferenceCore::status(Instant now, RequestId id) const {
   const auto field = [&](const char* name, std::uint64_t value) {
     reply.fields.push_back({name, std::to_string(value)});
   };
+  if (!reply.ready)
+    reply.fields.push_back(
+        {"not_ready", draining_ ? "it is about to end" : "the model that is served is not loaded"});
   field("incarnation", config_.incarnation);
   field("lanes", config_.lanes);
   field("lanes_busy", batches_.size());

@@ -13,6 +13,7 @@
 #include "deploy/box/engine.h"
 #include "deploy/box/item_places.h"
 #include "deploy/box/model_versions.h"
+#include "deploy/box/own_rows.h"
 #include "deploy/box/prompt_file.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
@@ -85,6 +86,9 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Plac
   }
 }
 
+// So soon a router hears that its profiles and items are away, gone or back.
+constexpr Duration features_asked_every{1'000'000};
+
 // What routers assume of a worker that has computed nothing yet, where no device is named.
 constexpr double first_us_per_token = 20;
 
@@ -114,11 +118,18 @@ std::string required_text(const Config& config, const char* knob) {
   return config.text(knob);
 }
 
-Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& families)
+void make_data_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (std::filesystem::create_directories(folder, ignored))
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
+}
+
+Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& families, LogSink log)
     : config_(std::move(config)),
       place_(std::move(place)),
       metrics_(metrics),
       families_(families),
+      log_(std::move(log)),
       executors_(executors_of(config_)) {
   if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
     throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
@@ -135,6 +146,7 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   if (place_.routers.size() > 1 && keeps_features())
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
+  make_data_folder(folder);
   open_store(folder);
   if (place_.worker) open_worker(std::move(opened));
   coordination_ = make_coordination(config_, place_, coordination_damage_);
@@ -177,10 +189,27 @@ void Box::open_transport() {
 }
 
 void Box::open_router() {
+  const MadeFor present = made_for(names_.model_version, vocabulary_, prompt_);
   features_ = open_features(
       config_, store_.get(), feature_limits(config_, model_.limits), router_lanes,
-      [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) { return names.item(tokens); });
+      [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) {
+        return names.item(tokens);
+      },
+      {[this, present](const std::string& noted) { return why_foreign(noted, present, config_); },
+       [this](const std::string& what) { tell_loss(what); }});
+  claim_rows(*features_, present, config_, [this](const std::string& what) {
+    const std::vector<LogField> fields{{"what", what}};
+    if (log_) log_(LogLevel::warning, "main", "rows_of_unknown_model", fields);
+  });
   router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
+}
+
+// What Redis had acknowledged is gone: nobody here can bring it back.
+void Box::tell_loss(const std::string& what) const {
+  if (metrics_) metrics_->record(Metric::features_lost, 1);
+  const std::vector<LogField> fields{{"why", what},
+                                     {"expected", "a Redis that keeps what it acknowledged; import again"}};
+  if (log_) log_(LogLevel::error, "main", "features_lost", fields);
 }
 
 Box::~Box() = default;
@@ -237,6 +266,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();
+  c.features = {.every = features_asked_every, .needs_items = config_.boolean("router.needs_items")};
   c.precompute.on = config_.boolean("pool.precompute_items");
   c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);

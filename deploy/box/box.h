@@ -33,6 +33,10 @@ namespace troupe::deploy {
 // A knob that has no default. Throws ConfigError if it is empty.
 std::string required_text(const Config& config, const char* knob);
 
+// The folder of users, items and saved blocks, made for its owner alone if it is not there. Whoever made it
+// before chose who may look into it. Says nothing if it cannot: the store that is opened there does.
+void make_data_folder(const std::filesystem::path& folder);
+
 // What a process is in its cluster, and who the others are.
 struct Place {
   NodeId node = 1;
@@ -45,9 +49,10 @@ class Box {
  public:
   // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
-  // `metrics` outlives it; only a node that pulls from others needs it.
+  // Throws ConfigError, too, if profiles and items are another model's (own_rows.h).
+  // `metrics` outlives it; only a node that pulls from others, or whose profiles are in a Redis, needs it.
   explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr,
-               const Families& families = all_families());
+               const Families& families = all_families(), LogSink log = {});
   ~Box();
 
   // Puts its actors on the host. Once. The box outlives the host's stop().
@@ -78,6 +83,7 @@ class Box {
   void open_worker(OpenedModel model);
   void open_transport();
   void open_router();
+  void tell_loss(const std::string& what) const;
   void add_worker_to(Host& host);
   std::unique_ptr<Core> make_router() const;
   std::unique_ptr<Core> make_cache_meta() const;
@@ -89,6 +95,7 @@ class Box {
   const Place place_;
   MetricRegistry* const metrics_;
   const Families families_;
+  const LogSink log_;
   ModelFacts model_;
   NameContext names_;
   kernels::Vocabulary vocabulary_;

@@ -61,6 +61,7 @@ std::vector<Default> defaults_of_actors() {
           {"router.measure_pulls", router.measures_pulls},
           {"router.frequency_window", cache_meta.user_popularity.window_us},
           {"router.frequency_window", cache_meta.item_popularity.window_us},
+          {"router.needs_items", router.features.needs_items},
           {"pool.precompute_items", router.precompute.on},
           {"pool.hot_share", router.precompute.refresh.hot_share},
           {"pool.hot_share", placement::HotItemsConfig{}.hot_share},

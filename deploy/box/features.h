@@ -1,6 +1,7 @@
 #pragma once
 // Where profiles and the catalog are kept: in the data folder of a box, or in a Redis that several routers
 // share (features.store).
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,9 +17,15 @@ FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& mo
 bool features_in_redis(const Config& config);
 StoreOptions store_options(const Config& config);  // of a store that keeps them
 
+// Of a Redis, while it is used: see RedisFeatureOptions.
+struct FeatureWatch {
+  std::function<std::string(const std::string& made_for)> refuses;
+  std::function<void(const std::string& what)> on_loss;
+};
+
 // `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. Throws
 // ConfigError if the Redis is not well named.
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item);
+                                            std::uint32_t lanes, NameItem name_item, FeatureWatch watch = {});
 
 }  // namespace troupe::deploy

@@ -39,7 +39,9 @@ std::vector<Token> token_list(const json& form, const char* key, const std::stri
       token = entry.get<Token>();
     if (!token)
       throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
-                      "; expected a token of vocab.json or an id below " + std::to_string(limits.vocabulary));
+                      ", which the model does not; " + "expected tokens of vocab.json or ids below " +
+                      std::to_string(limits.vocabulary) +
+                      ", in a file prompt.json beside the model or named by --prompt (model.prompt)");
     tokens.push_back(*token);
   }
   return tokens;
@@ -53,8 +55,9 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
                                     const kernels::Vocabulary& vocabulary) {
   const std::filesystem::path own = model_directory / "prompt.json";
   const bool from_file = file || std::filesystem::exists(own);
-  const std::string where =
-      from_file ? (file ? *file : own).string() : "default prompt form (no prompt.json)";
+  const std::string where = from_file ? (file ? *file : own).string()
+                                      : (model_directory / "prompt.json").string() +
+                                            " is not there, and the default prompt form does not fit";
   const json form = from_file ? read_json(file ? *file : own) : json::parse(default_form);
   const std::set<std::string> known{"system", "user", "instruction", "discriminant"};
   for (const auto& [key, value] : form.items())

@@ -68,7 +68,10 @@ TEST_SUITE("prompt file") {
   }
 
   TEST_CASE("without a file the default form needs its names in the vocabulary") {
-    CHECK(Directory("").error().find("default prompt form (no prompt.json): system has \"<sys_1>\"") !=
+    const std::string error = Directory("").error();
+    CHECK(error.find(
+              "prompt.json is not there, and the default prompt form does not fit: system has \"<sys_1>\"") !=
           std::string::npos);
+    CHECK(error.find("--prompt") != std::string::npos);
   }
 }

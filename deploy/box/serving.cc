@@ -1,6 +1,8 @@
 #include "deploy/box/serving.h"
 
 #include <malloc.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -12,6 +14,7 @@
 #include <set>
 
 #include "deploy/box/control_socket.h"
+#include "deploy/box/own_rows.h"
 #include "deploy/data/text_file.h"
 #include "router/door/front_door.h"
 #include "runtime/process/caf_host.h"
@@ -56,9 +59,26 @@ router::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
   return limits;
 }
 
-router::DoorConfig door_config(const Config& config, const Place& place, const Box& box) {
+// The address behind a name of this machine, such as localhost.
+std::string address_of(const std::string& name) {
+  const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0 || !found)
+    throw ConfigError(
+        "http.address is \"" + name +
+        "\", which is no IP address and no name that this machine can look up; expected an address of this "
+        "machine, such as 127.0.0.1, or 0.0.0.0 for all of them");
+  char text[NI_MAXHOST] = {};
+  getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  freeaddrinfo(found);
+  return text;
+}
+
+router::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
+                               std::function<std::string()> obstacle) {
   router::DoorConfig door;
-  door.address = config.text("http.address");
+  door.address = address_of(config.text("http.address"));
+  door.obstacle = std::move(obstacle);
   door.port = static_cast<std::uint16_t>(config.integer("http.port"));
   door.connections_max = static_cast<std::uint32_t>(config.integer("http.connections_max"));
   door.connections_per_address_max =
@@ -85,14 +105,19 @@ class Signals {
     sigemptyset(&set_);
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    sigset_t all = set_;
+    sigaddset(&all, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
   }
+  // Whatever comes, SIGHUP too.
   int wait() const {
+    sigset_t all = set_;
+    sigaddset(&all, SIGHUP);
     int signal = 0;
-    sigwait(&set_, &signal);
+    sigwait(&all, &signal);
     return signal;
   }
-  // Whether one came within that time.
+  // Whether one that ends the process came within that time.
   bool came_within(std::chrono::microseconds time) const {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
     const timespec limit{seconds.count(), std::chrono::nanoseconds(time - seconds).count()};
@@ -100,7 +125,33 @@ class Signals {
   }
 
  private:
-  sigset_t set_;
+  sigset_t set_;  // that end the process
+};
+
+// Which nodes are connected. A node that has no router of its own is of no use while none has let it in.
+class Peers {
+ public:
+  explicit Peers(const Place& place) : place_(place) {}
+  void meet(NodeId node) {
+    const std::lock_guard lock(mutex_);
+    met_.insert(node);
+  }
+  void lose(NodeId node) {
+    const std::lock_guard lock(mutex_);
+    met_.erase(node);
+  }
+  std::string obstacle() const {
+    if (place_.router) return "";  // it knows its workers
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::any_of(place_.routers, [this](NodeId node) { return met_.contains(node); })) return "";
+    return "no router is connected, of " + std::to_string(place_.routers.size()) +
+           "; peer_away and join_refused in the logs say why";
+  }
+
+ private:
+  const Place& place_;
+  mutable std::mutex mutex_;
+  std::set<NodeId> met_;
 };
 
 // Answers that are for this file, not for clients.
@@ -182,17 +233,25 @@ void add_health(const StoreHealth& health, std::vector<StatusField>& fields) {
   if (!health.aside.empty()) fields.push_back({"store_set_aside", health.aside});
 }
 
+void log_no_items(const Log& log, const Config& config) {
+  const std::vector<LogField> fields{
+      {"where", features_place(config)},
+      {"expected", "a catalog (troupe import, or PUT /v1/items), or another node.data_dir"}};
+  log(LogLevel::warning, "main", "catalog_empty", fields);
+}
+
 class Running {
  public:
   Running(Serving serving, const Signals& signals)
       : serving_(std::move(serving)),
         signals_(signals),
+        peers_(serving_.place),
         log_({log_level(serving_.config.text("node.log_level")), serving_.name,
               serving_.config.text("node.log_file")}),
-        box_(serving_.config, serving_.place, &metrics_),
+        box_(serving_.config, serving_.place, &metrics_, all_families(), log_),
         host_(metrics_, log_),
         door_(
-            door_config(serving_.config, serving_.place, box_),
+            door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); }),
             [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
             metrics_, log_) {
     tell_of_damage(log_, metrics_, box_.store_damage());
@@ -201,6 +260,7 @@ class Running {
     if (box_.store()) tell_of_store(log_, metrics_, *box_.store());
     if (box_.keeps_features()) control_.emplace(serving_.config.text("node.data_dir"), *box_.store());
     if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
+    if (serving_.place.router && box_.items() == 0) log_no_items(log_, serving_.config);
     if (serving_.cluster) join();
     box_.add_to(host_);
     host_.set_door(door_address(), [this](Address, Message answer) {
@@ -221,7 +281,8 @@ class Running {
     host_.start();
     door_.open();
     say_hello();
-    const int signal = signals_.wait();
+    int signal = signals_.wait();
+    for (; signal == SIGHUP; signal = signals_.wait()) read_again();
     log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", std::to_string(signal)}});
     end_in_order();
   }
@@ -232,16 +293,39 @@ class Running {
   void join() {
     ClusterPlace& cluster = *serving_.cluster;
     cluster.incarnation = box_.incarnation();
-    if (Transport* transport = box_.transport()) {
-      cluster.greeting = transport->address();
-      cluster.on_met = [transport](NodeId node, Incarnation incarnation, const Bytes& address) {
-        if (!address.empty()) transport->meet(node, incarnation, address);
-      };
-      cluster.on_lost = [transport](NodeId node, Incarnation incarnation) {
-        transport->lose(node, incarnation);
-      };
-    }
+    Transport* transport = box_.transport();
+    if (transport) cluster.greeting = transport->address();
+    cluster.on_met = [this, transport](NodeId node, Incarnation incarnation, const Bytes& address) {
+      peers_.meet(node);
+      if (transport && !address.empty()) transport->meet(node, incarnation, address);
+    };
+    cluster.on_lost = [this, transport](NodeId node, Incarnation incarnation) {
+      peers_.lose(node);
+      if (transport) transport->lose(node, incarnation);
+    };
     host_.join(cluster);
+  }
+
+  // What can change while it runs; all else waits for a restart.
+  void read_again() {
+    std::string level = serving_.config.text("node.log_level"), fault;
+    try {
+      if (serving_.read_again) level = serving_.read_again().text("node.log_level");
+    } catch (const std::exception& error) {
+      fault = error.what();
+    }
+    const std::string bad_certificates = host_.renew_certificates();
+    serving_.config.set("node.log_level", level);
+    log_.set_least(log_level(level));
+    for (const std::string& why : {fault, bad_certificates})
+      if (!why.empty()) log_(LogLevel::error, "main", "reload_failed", std::vector<LogField>{{"why", why}});
+    const bool has_certificates = serving_.cluster && serving_.cluster->tls;
+    log_(LogLevel::warning, "main", "reloaded",
+         std::vector<LogField>{{"log_level", level},
+                               {"certificates", !has_certificates          ? "none"
+                                                : bad_certificates.empty() ? "read again, for new connections"
+                                                                           : "as before"},
+                               {"other_knobs", "with the next start"}});
   }
 
   void say_hello() const {
@@ -282,6 +366,7 @@ class Running {
 
   Serving serving_;
   const Signals& signals_;
+  Peers peers_;
   Log log_;
   MetricRegistry metrics_;
   Box box_;

@@ -4,7 +4,8 @@
 //
 // SIGTERM and SIGINT end it in order: the door says that it is not ready for as long as the operator wants
 // load balancers to have; then its actors take nothing new and end what they have, within a limit. A second
-// signal ends it at once.
+// signal ends it at once. SIGHUP ends nothing: log level and certificates are read again.
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,7 @@ struct Serving {
   Place place;
   std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
   std::string name = "1";               // in log lines
+  std::function<Config()> read_again;   // of the same files and flags, for SIGHUP; throws ConfigError
   std::string port_file;                // the HTTP port goes here once the door is open; "": nowhere
 };
 

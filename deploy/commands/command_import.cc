@@ -1,12 +1,15 @@
-// `troupe import`: catalogs and histories into the store of a data folder.
+// `troupe import`: catalogs and histories into the store of a data folder, all of them or nothing.
 #include <iostream>
 #include <map>
+#include <unordered_set>
 
 #include "deploy/box/box.h"
 #include "deploy/box/cluster_file.h"
+#include "deploy/box/own_rows.h"
 #include "deploy/box/prompt_file.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/dataset.h"
+#include "deploy/data/import_check.h"
 
 namespace troupe::deploy {
 
@@ -15,6 +18,7 @@ namespace {
 struct ImportOptions {
   BoxOptions box;
   std::string data, node, history = "all";
+  bool replace = false, skip_unknown = false, adopt = false;
 };
 
 const std::map<std::string, HistoryPart> history_parts{
@@ -30,21 +34,131 @@ Config config_of(const ImportOptions& options) {
   return config;
 }
 
+// What of a model is needed to read rows for it.
+struct ImportModel {
+  kernels::PlanLimits limits;
+  kernels::Vocabulary vocabulary;
+  MadeFor made_for;
+};
+
+ImportModel read_model(const Config& config) {
+  const std::string directory = required_text(config, "model.directory");
+  const Family& family = family_of(all_families(), directory);
+  ImportModel model{family.describe(directory, config).limits, {}, {}};
+  model.vocabulary = read_vocabulary_if_any(directory, model.limits);
+  const std::string& prompt = config.text("model.prompt");
+  const router::PromptForm form = read_prompt_form(
+      directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.limits,
+      model.vocabulary);
+  model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
+  return model;
+}
+
+// None if profiles and items are in a Redis.
+std::unique_ptr<Store> open_folder(const Config& config) {
+  if (features_in_redis(config)) return nullptr;
+  const std::string folder = required_text(config, "node.data_dir");
+  make_data_folder(folder);
+  return std::make_unique<Store>(folder, store_options(config));
+}
+
+bool has_item(FeatureStore& features, const std::string& item) {
+  const JobResult found = features.run(FindFeatures{"", "", {item}}, 0);
+  const auto* catalog = std::get_if<Features>(&found);
+  return catalog && catalog->items.at(0) != no_item;
+}
+
+std::uint64_t count_known(const DataRows<PutItem>& items, FeatureStore& features) {
+  std::uint64_t known = 0;
+  for (const PutItem& item : items.rows) known += has_item(features, item.item);
+  return known;
+}
+
+// The items of the files, and those of the catalog, if they stay.
+KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bool replace) {
+  auto ids = std::make_shared<std::unordered_set<std::string>>();
+  for (const PutItem& item : items.rows) ids->insert(item.item);
+  return [ids, &features, replace](const std::string& item) {
+    if (ids->contains(item)) return true;
+    return !replace && has_item(features, item);
+  };
+}
+
+// Rows of another model go, or stop the import.
+bool forgets_users(FeatureStore& features, const MadeFor& present, const Config& config, bool replace) {
+  const auto noted = features.made_for();
+  if (!noted || features.untouched()) return false;
+  const std::string why = why_foreign(*noted, present, config);
+  if (!why.empty() && !replace) throw ConfigError(why);
+  return !why.empty();
+}
+
+int adopt(FeatureStore& features, const MadeFor& present, const Config& config) {
+  const auto noted = features.made_for();
+  const auto kept = noted ? decode_made_for(*noted) : std::nullopt;
+  if (kept && kept->vocabulary != present.vocabulary)
+    throw ConfigError(why_foreign(*noted, present, config) + ". Nothing was changed");
+  features.note_made_for(encode(present));
+  std::cout << features_place(config) << ": its " << features.items() << " items and its users are those of "
+            << config.text("model.directory") << " from now on\n";
+  return 0;
+}
+
+struct Rows {
+  DataRows<PutItem> items;
+  DataRows<PutUser> users;
+};
+
+Rows read_rows(const ImportOptions& options, const ImportModel& model) {
+  Rows rows{read_item_rows(options.data, model.vocabulary),
+            read_user_rows(options.data, history_parts.at(options.history))};
+  refuse_twice(rows.items);
+  refuse_twice(rows.users);
+  return rows;
+}
+
+// What was left out; nothing of it, unless it may be.
+UnknownEvents leave_out(Rows& rows, const KnowsItem& knows, bool skip_unknown) {
+  UnknownEvents unknown = find_unknown(rows.users, knows);
+  if (!skip_unknown) refuse_unknown(unknown);
+  if (unknown.events > 0) drop_unknown(rows.users, knows);
+  return unknown;
+}
+
+void tell(const Rows& rows, const UnknownEvents& unknown, FeatureStore& features, const Config& config,
+          std::uint64_t items_gone, bool users_gone) {
+  std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size()
+            << " users into " << features_place(config) << "; catalog " << features.catalog_version()
+            << " has " << features.items() << " items\n";
+  if (items_gone > 0) std::cout << items_gone << " items of the former catalog are gone\n";
+  if (users_gone) std::cout << "all former users are gone: they were of another model\n";
+  if (unknown.events > 0) std::cout << tell_left_out(unknown) << "\n";
+  if (const std::string warning = tell_shared_identifiers(rows.items); !warning.empty())
+    std::cout << warning << "\n";
+}
+
 int run_import(const ImportOptions& options) {
   const Config config = config_of(options);
-  const std::string model = required_text(config, "model.directory");
-  const kernels::PlanLimits limits = family_of(all_families(), model).describe(model, config).limits;
-  const std::vector<PutItem> items = read_items(options.data, read_vocabulary_if_any(model, limits));
-  const std::vector<PutUser> users = read_users(options.data, history_parts.at(options.history));
-  const bool in_redis = features_in_redis(config);
-  const std::string place = in_redis ? "the Redis of features.store" : required_text(config, "node.data_dir");
-  const std::unique_ptr<Store> folder = in_redis ? nullptr : std::make_unique<Store>(place, store_options(config));
-  const auto features = open_features(config, folder.get(), feature_limits(config, limits), 1,
+  const ImportModel model = read_model(config);
+  Rows rows = options.adopt ? Rows{} : read_rows(options, model);
+  const std::unique_ptr<Store> folder = open_folder(config);
+  const auto features = open_features(config, folder.get(), feature_limits(config, model.limits), 1,
                                       [](auto) { return BlockName{}; });  // nothing asks for names
-  features->import_items(items);
-  features->import_users(users);
-  std::cout << "imported " << items.size() << " items and " << users.size() << " users into " << place
-            << "; catalog " << features->catalog_version() << " has " << features->items() << " items\n";
+  if (options.adopt) return adopt(*features, model.made_for, config);
+  const bool users_gone = forgets_users(*features, model.made_for, config, options.replace);
+  const UnknownEvents unknown =
+      leave_out(rows, items_known(rows.items, *features, options.replace), options.skip_unknown);
+  const std::uint64_t before = features->items();
+  const std::uint64_t stay = count_known(rows.items, *features);
+  features->import({.items = rows.items.rows,
+                    .users = rows.users.rows,
+                    .replace = options.replace,
+                    .forget_users = users_gone,
+                    .made_for = encode(model.made_for),
+                    .where = [&rows](std::string_view kind, std::size_t row) {
+                      return kind == "item" ? rows.items.where(row) : rows.users.where(row);
+                    }});
+  tell(rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone);
   return 0;
 }
 
@@ -54,17 +168,30 @@ void add_import(Command app) {
   auto options = std::make_shared<ImportOptions>();
   Command command = app.add_command("import", "Read a catalog and histories into a data folder");
   options->box.add_to(command);
-  command
-      .add_option("--data", options->data,
-                  "Folder with items.jsonl and users.jsonl, or items.tsv and sequences.tsv "
-                  "or ratings.tsv (plain or .gz)")
-      .required();
+  const Option data =
+      command.add_option("--data", options->data,
+                         "Folder with items.jsonl and users.jsonl, or items.tsv and sequences.tsv "
+                         "or ratings.tsv (plain or .gz)");
   command.add_option("--node", options->node, "--config is a cluster's file: as this node of it")
       .needs("--config");
   command.add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
       .one_of({"all", "before-test", "train"})
       .default_shown();
-  command.runs([options] { return run_import(*options); });
+  command.add_flag(
+      "--replace", options->replace,
+      "The catalog is what these files hold: items that are not in them go, and with another model its "
+      "users, too");
+  command.add_flag("--skip-unknown", options->skip_unknown,
+                   "Leave out events of items that the catalog does not have, and say which");
+  command
+      .add_flag("--adopt", options->adopt,
+                "Import nothing: say that the folder's rows are this model's, whose tokens mean the same")
+      .excludes(data);
+  command.runs([options] {
+    if (options->data.empty() && !options->adopt)
+      throw ConfigError("--data is missing; expected a folder with a catalog, items.jsonl or items.tsv");
+    return run_import(*options);
+  });
 }
 
 }  // namespace troupe::deploy

@@ -1,20 +1,75 @@
 #include "deploy/commands/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <iostream>
 #include <utility>
 
 namespace troupe::deploy {
 
+namespace {
+
+// How many letters have to be changed, put in or left out.
+std::size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t k = 0; k <= to.size(); ++k) row[k] = k;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t k = 1; k <= to.size(); ++k) {
+      const std::size_t kept = diagonal + (from[i - 1] != to[k - 1]);
+      diagonal = std::exchange(row[k], std::min({kept, row[k] + 1, row[k - 1] + 1}));
+    }
+  }
+  return row[to.size()];
+}
+
+// What to say of a command that there is not; "": that is not what is wrong.
+std::string unknown_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> left = at->remaining();
+  const std::vector<const CLI::App*> commands = at->get_subcommands(nullptr);
+  if (commands.empty() || left.empty() || left.front().starts_with('-')) return "";
+  const std::string& word = left.front();
+  std::string known, nearest;
+  for (const CLI::App* command : commands) {
+    const std::string& name = command->get_name();
+    known += (known.empty() ? "" : ", ") + name;
+    const bool is_near = distance(word, name) <= 2;
+    if (is_near && (nearest.empty() || distance(word, name) < distance(word, nearest))) nearest = name;
+  }
+  return app.get_name() + ": there is no command \"" + word + "\"; expected one of " + known +
+         (nearest.empty() ? "" : ". Did you mean " + nearest + "?");
+}
+
+}  // namespace
+
 Option Option::required() { return option_->required(), *this; }
 Option Option::default_shown() { return option_->capture_default_str(), *this; }
-Option Option::comma_separated() { return option_->delimiter(','), *this; }
+Option Option::comma_separated() {
+  option_->delimiter(',');
+  option_->transform([](std::string text) {  // each of them; "a, b" is meant as "a,b"
+    const std::size_t first = text.find_first_not_of(' ');
+    return first == text.npos ? std::string() : text.substr(first, text.find_last_not_of(' ') + 1 - first);
+  });
+  return *this;
+}
 Option Option::one_of(std::vector<std::string> words) {
   return option_->check(CLI::IsMember(std::move(words))), *this;
 }
 Option Option::between(double least, double most) { return option_->check(CLI::Range(least, most)), *this; }
 Option Option::between_integers(std::int64_t least, std::int64_t most) {
-  return option_->check(CLI::Range(least, most)), *this;
+  option_->check([least, most](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (whole && least <= value && value <= most) return "";
+    return "the value is \"" + text + "\"; expected a whole number from " + std::to_string(least) + " to " +
+           std::to_string(most);
+  });
+  return *this;
 }
 Option Option::in_bytes() { return option_->transform(CLI::AsSizeValue(true)), *this; }
 Option Option::needs(Option other) { return option_->needs(other.option_), *this; }
@@ -51,6 +106,10 @@ std::optional<int> CommandLine::parse(int argc, char** argv, Action& chosen) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string word = unknown_command(*app_); error.get_exit_code() != 0 && !word.empty()) {
+      std::cerr << word << "\n";
+      return 2;
+    }
     return app_->exit(error) == 0 ? 0 : 2;
   }
   chosen = chosen_;

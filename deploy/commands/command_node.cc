@@ -13,12 +13,21 @@ struct NodeOptions {
   std::vector<std::string> settings;
 };
 
+ClusterNode own_node(const NodeOptions& options) {
+  ClusterNode own = find_node(load_cluster(options.config_file), options.name);
+  apply_settings(own.config, options.settings);
+  return own;
+}
+
 int run_node(const NodeOptions& options) {
   const std::vector<ClusterNode> nodes = load_cluster(options.config_file);
-  ClusterNode own = find_node(nodes, options.name);
-  apply_settings(own.config, options.settings);
-  return serve_until_signal(
-      {own.config, place_of(nodes, own), cluster_place_of(nodes, own), own.name, options.port_file});
+  const ClusterNode own = own_node(options);
+  return serve_until_signal({.config = own.config,
+                             .place = place_of(nodes, own),
+                             .cluster = cluster_place_of(nodes, own),
+                             .name = own.name,
+                             .read_again = [options] { return own_node(options).config; },
+                             .port_file = options.port_file});
 }
 
 }  // namespace

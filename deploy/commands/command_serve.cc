@@ -13,10 +13,13 @@ struct ServeOptions {
 };
 
 int run_serve(const ServeOptions& options) {
-  Serving serving;
-  serving.config = options.box.load();
-  if (!options.address.empty()) serving.config.set("http.address", options.address);
-  if (options.port >= 0) serving.config.set("http.port", std::to_string(options.port));
+  const auto read = [options] {
+    Config config = options.box.load();
+    if (!options.address.empty()) config.set("http.address", options.address);
+    if (options.port >= 0) config.set("http.port", std::to_string(options.port));
+    return config;
+  };
+  Serving serving{.config = read(), .read_again = read};
   serving.port_file = options.port_file;
   return serve_until_signal(std::move(serving));
 }

@@ -65,8 +65,7 @@ ImportError no_catalog(const std::filesystem::path& folder) {
   return ImportError(folder.string() + ": no catalog; expected items.jsonl or items.tsv, plain or .gz");
 }
 
-std::vector<PutItem> read_tsv_items(const std::filesystem::path& path,
-                                    const kernels::Vocabulary& vocabulary) {
+DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary) {
   TsvFile tsv(path);
   const std::size_t id = tsv.column("item_id");
   const std::optional<std::size_t> sid =
@@ -74,7 +73,7 @@ std::vector<PutItem> read_tsv_items(const std::filesystem::path& path,
   if (!sid && vocabulary.find("<a_0>"))
     tsv.file().fail("there is no column sid", "semantic IDs: the model's vocab.json has tokens for them");
   const std::optional<std::size_t> title = title_column(tsv);
-  std::vector<PutItem> items;
+  DataRows<PutItem> items{path};
   std::vector<std::string_view> fields;
   while (tsv.next(fields)) {
     PutItem item;
@@ -84,16 +83,16 @@ std::vector<PutItem> read_tsv_items(const std::filesystem::path& path,
     item.tokens = sid ? semantic_id(tsv.file(), vocabulary, fields[*sid])
                       : std::vector{token_named(tsv.file(), vocabulary, "<item_" + item.item + ">")};
     if (item.identifier < 0) item.identifier = item.tokens.back();  // generators have no identifier rows
-    items.push_back(std::move(item));
+    items.add(std::move(item), tsv.file().line_number());
   }
   return items;
 }
 
-std::vector<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart part) {
+DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart part) {
   TsvFile tsv(path);
   const std::size_t id = tsv.column("user_id"), items = tsv.column("items");
   const std::size_t counts[] = {tsv.column("n_train"), tsv.column("n_valid"), tsv.column("n_test")};
-  std::vector<PutUser> users;
+  DataRows<PutUser> users{path};
   std::vector<std::string_view> fields;
   while (tsv.next(fields)) {
     PutUser user;
@@ -108,27 +107,36 @@ std::vector<PutUser> read_sequences(const std::filesystem::path& path, HistoryPa
     if (keep > user.history.size())
       tsv.file().fail("the counts exceed the items", "n_train + n_valid + n_test items");
     user.history.resize(keep);
-    users.push_back(std::move(user));
+    users.add(std::move(user), tsv.file().line_number());
   }
   return users;
 }
 
-std::vector<PutUser> read_ratings(const std::filesystem::path& path) {
+// A user's row is the first of its lines.
+DataRows<PutUser> read_ratings(const std::filesystem::path& path) {
   TsvFile tsv(path);
   const std::size_t user = tsv.column("user_id"), item = tsv.column("item_id"),
                     time = tsv.column("timestamp");
-  std::map<std::string, std::vector<std::tuple<std::uint64_t, std::string>>> events;
+  struct Events {
+    std::uint64_t line = 0;
+    std::vector<std::tuple<std::uint64_t, std::string>> list;
+  };
+  std::map<std::string, Events> events;
   std::vector<std::string_view> fields;
-  while (tsv.next(fields))
-    events[std::string(fields[user])].emplace_back(
-        parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40), fields[item]);
-  std::vector<PutUser> users;
-  for (auto& [name, list] : events) {
-    std::stable_sort(list.begin(), list.end(),
+  while (tsv.next(fields)) {
+    Events& own = events[std::string(fields[user])];
+    if (own.line == 0) own.line = tsv.file().line_number();
+    own.list.emplace_back(parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40),
+                          fields[item]);
+  }
+  DataRows<PutUser> users{path};
+  for (auto& [name, own] : events) {
+    std::stable_sort(own.list.begin(), own.list.end(),
                      [](auto& a, auto& b) { return std::get<0>(a) < std::get<0>(b); });
-    PutUser& put = users.emplace_back();
+    PutUser put;
     put.user = name;
-    for (auto& event : list) put.history.push_back(std::move(std::get<1>(event)));
+    for (auto& event : own.list) put.history.push_back(std::move(std::get<1>(event)));
+    users.add(std::move(put), own.line);
   }
   return users;
 }
@@ -148,26 +156,27 @@ void for_each_line(const std::filesystem::path& path, Read read) {
   }
 }
 
-std::vector<PutItem> read_jsonl_items(const std::filesystem::path& path,
-                                      const kernels::Vocabulary& vocabulary) {
-  std::vector<PutItem> items;
+DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary) {
+  DataRows<PutItem> items{path};
   for_each_line(path, [&](const TextFile& file, const json& line) {
-    PutItem& item = items.emplace_back();
+    PutItem item;
     item.item = line.at("id").get<std::string>();
     item.title = line.value("title", "");
     for (const json& value : line.at("tokens").get_ref<const json::array_t&>())
       item.tokens.push_back(token_of(file, vocabulary, value));
     item.identifier = token_of(file, vocabulary, line.at("identifier"));
+    items.add(std::move(item), file.line_number());
   });
   return items;
 }
 
-std::vector<PutUser> read_jsonl_users(const std::filesystem::path& path) {
-  std::vector<PutUser> users;
-  for_each_line(path, [&](const TextFile&, const json& line) {
-    PutUser& user = users.emplace_back();
+DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path) {
+  DataRows<PutUser> users{path};
+  for_each_line(path, [&](const TextFile& file, const json& line) {
+    PutUser user;
     user.user = line.at("id").get<std::string>();
     user.history = line.at("history").get<std::vector<std::string>>();
+    users.add(std::move(user), file.line_number());
   });
   return users;
 }
@@ -206,17 +215,25 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
 
 }  // namespace
 
-std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
   if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, vocabulary);
   if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, vocabulary);
   throw no_catalog(folder);
 }
 
-std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part) {
+DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part) {
   if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines);
   if (const auto sequences = find_file(folder, "sequences.tsv")) return read_sequences(*sequences, part);
   if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings);
   return {};
+}
+
+std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
+  return read_item_rows(folder, vocabulary).rows;
+}
+
+std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part) {
+  return read_user_rows(folder, part).rows;
 }
 
 std::map<std::string, std::string> read_titles(const std::filesystem::path& folder) {

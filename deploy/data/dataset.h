@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deploy/data/text_file.h"
@@ -19,7 +20,25 @@ namespace troupe::deploy {
 
 enum class HistoryPart : std::uint8_t { all, before_test, train };
 
+// What a file holds, and on which of its lines.
+template <class Row>
+struct DataRows {
+  std::filesystem::path file;
+  std::vector<Row> rows;
+  std::vector<std::uint64_t> lines;  // of each row, from 1
+
+  void add(Row row, std::uint64_t line) {
+    rows.push_back(std::move(row));
+    lines.push_back(line);
+  }
+  std::string where(std::size_t row) const {  // "users.jsonl:101"
+    return file.filename().string() + ":" + std::to_string(lines.at(row));
+  }
+};
+
 // All throw ImportError with file, line, what is wrong and what was expected.
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
+DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part);
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
 // Empty if the folder has no users; their items are not looked up here.
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);

@@ -17,7 +17,7 @@ expect_no_model() {  # what, command...
   local what=$1 said
   shift
   said=$("$@" --set model.directory="$work/none" --set node.data_dir="$work/data" 2>&1) || true
-  if [[ $said == *"$work/none/config.json: no such file"* ]]; then
+  if [[ $said == *"$work/none: no such folder"* ]]; then
     echo "$what: loads"
   else
     echo "$what: $said; expected only that there is no model" >&2

@@ -363,7 +363,11 @@ void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
   if (!rooms_.nobody_has_room(turn.now)) return;
   stage_ = Stage::full;
   missing_.keep_refreshed();
-  turn.effects.log(LogLevel::info, "precompute_full", {{"items", std::to_string(items_precomputed_)}});
+  turn.effects.log(
+      LogLevel::warning, "precompute_full",
+      {{"items", std::to_string(items_precomputed_)},
+       {"why", "the item area of every worker's pool is full; the other items are computed when asked for"},
+       {"expected", "a larger pool.memory or pool.item_share, or pool.kv_format bf16"}});
 }
 
 void Precompute::want(Instant now, std::span<const MissingItems::Seen> seen) {

@@ -15,6 +15,7 @@ void RouterCore::on_beat(Turn turn) {
   may_unpark_ = !parked_.empty();
   versions_.tick(turn, workers_);
   see_to_reload(turn);
+  features_.tick(turn);
   pull_cost_.beat();
   turn.effects.set_timer(beat_timer, turn.now + config_.heartbeat);
 }
@@ -147,15 +148,21 @@ void RouterCore::on_drain(Turn turn, Address from, const Drain& drain) {
   turn.effects.send(from, status(drain.id));
 }
 
+std::string RouterCore::find_reason_not_ready() const {
+  if (draining_) return "it is about to end";
+  if (!versions_.known()) return "it is not known yet which versions are served";
+  if (!workers_.any_has(versions().model_version))
+    return "no worker is there that serves model " + versions().model_version;
+  return features_.obstacle();
+}
+
 StatusReply RouterCore::status(RequestId id) const {
-  StatusReply reply{id,
-                    config_.node,
-                    Role::router,
-                    !draining_ && versions_.known() && workers_.any_has(versions().model_version),
-                    {}};
+  const std::string reason = find_reason_not_ready();
+  StatusReply reply{id, config_.node, Role::router, reason.empty(), {}};
   const auto field = [&](const char* name, std::string value) {
     reply.fields.push_back({name, std::move(value)});
   };
+  if (!reason.empty()) field("not_ready", reason);
   field("model_version", versions().model_version);
   field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
   field("next_model", versions().next_model);
@@ -172,6 +179,7 @@ StatusReply RouterCore::status(RequestId id) const {
   field("suspects", std::to_string(suspects_.size()));
   if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
   field("precompute", std::string(precompute_.state()));
+  field("precompute_at_rest", precompute_.at_rest() ? "yes" : "no");
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
   field("items_waiting", std::to_string(precompute_.items_waiting()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));

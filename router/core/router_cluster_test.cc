@@ -257,6 +257,34 @@ TEST_CASE("what is to be forgotten is told to the leader, or to all while there 
   CHECK(b.probe.sent<Forget>().size() == 1);
 }
 
+TEST_CASE("a router says that it is not ready, and why: no items, no worker, or its end") {
+  RouterConfig config = small_config();
+  config.features.every = {1'000};
+  RouterBench b(config);
+  const auto status = [&](std::int64_t us) {
+    b.probe.receive(us, door, StatusRequest{9});
+    return b.probe.sent<StatusReply>().at(0);
+  };
+  b.probe.start(0);
+  const auto listing = b.probe.started<ListItems>();
+  REQUIRE(listing.size() == 1);
+  b.beat(2, 1, beat_of(5));
+  CHECK(field_of(status(3), "not_ready") == "the catalog was not read yet");
+  b.probe.done(4, listing[0].first, list_of({}, true));
+  CHECK(field_of(status(5), "not_ready") == "the catalog has no items");
+  CHECK_FALSE(status(5).ready);
+  b.run_until(2'500);
+  const auto again = b.probe.started<ListItems>();
+  REQUIRE(again.size() == 1);
+  b.beat(2'600, 1, beat_of(5));
+  b.probe.done(2'700, again[0].first, list_of({test_item("a")}, true));
+  CHECK(status(2'800).ready);
+  b.lose(2'850, 1);
+  CHECK(field_of(status(2'860), "not_ready") == "no worker is there that serves model model 1");
+  b.probe.receive(2'900, door, Drain{5});
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is about to end");
+}
+
 TEST_CASE("a draining router ends what it has and takes nothing new, until it serves again") {
   RouterBench b;
   b.send(0, 1);

@@ -35,6 +35,7 @@ RouterCore::RouterCore(RouterConfig config)
       attention_(config_.heartbeat),
       workers_({.heartbeat = config_.heartbeat, .pace = config_.pace}, config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
+      features_(config_.features),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       pull_cost_(config_.pull_share),
       suspects_(config_.suspects_max, suspect_memory, {5 * config_.heartbeat.us}),
@@ -151,6 +152,7 @@ void RouterCore::on_done(Turn turn, const Done& done) {
     follow_versions(turn, epoch, answer == VersionKeeper::Answer::written);
     return see_to_reload(turn);
   }
+  if (features_.on_done(turn, done.job, done.result)) return;
   const auto features = feature_jobs_.extract(done.job);
   if (!features.empty()) {
     if (Flight* flight = find(features.mapped())) on_features(turn, *flight, done.result);

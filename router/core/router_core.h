@@ -19,6 +19,7 @@
 
 #include "router/ahead/precompute.h"
 #include "router/core/flight.h"
+#include "router/fleet/feature_watch.h"
 #include "router/fleet/leader_view.h"
 #include "router/fleet/retry_budget.h"
 #include "router/fleet/suspects.h"
@@ -63,6 +64,7 @@ struct RouterConfig {
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
+  FeatureWatchConfig features;
   PrecomputeConfig precompute;
   std::shared_ptr<const ItemPlaces> places;  // of item blocks; null: wherever there is room
 };
@@ -175,6 +177,7 @@ class RouterCore final : public Core {
   void tell_routers(Turn turn, const Message& message) const;
   void on_drain(Turn turn, Address from, const Drain& drain);
   StatusReply status(RequestId id) const;
+  std::string find_reason_not_ready() const;  // "": it is ready
 
   // router_writes.cc
   template <class Request>
@@ -204,6 +207,7 @@ class RouterCore final : public Core {
   Attention attention_;
   WorkerTable workers_;
   LeaderView leader_;
+  FeatureWatch features_;
   VersionKeeper versions_;
   std::unique_ptr<const BlockNames> names_;  // of the model that was last asked for
   PullCost pull_cost_;

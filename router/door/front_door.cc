@@ -32,6 +32,13 @@ Origin origin_of(const asio::ip::address& address) {
   return router::origin_of(address.to_v6().to_bytes());
 }
 
+// "router@1 is not ready: the catalog has no items", if it says why.
+std::string why_not_ready(const StatusReply& reply) {
+  const std::string who = name_of(Address{reply.node, reply.role}) + " is not ready";
+  const auto why = std::ranges::find(reply.fields, "not_ready", &StatusField::name);
+  return why == reply.fields.end() ? who : who + ": " + why->value;
+}
+
 Refusal stopping() {
   return {503, "stopping", "the server is being stopped", "server", "a server that stays"};
 }
@@ -230,13 +237,15 @@ void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
     return then(
         Answer::of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
-  ask_status(asked, [count = asked.size(), then = std::move(then)](std::vector<StatusReply> replies) {
-    std::string missing = replies.size() < count ? "an actor does not answer" : "";
-    for (const StatusReply& r : replies)
-      if (!r.ready) missing = name_of(Address{r.node, r.role}) + " is not ready";
-    if (missing.empty()) return then({200, "{\"ready\":true}"});
-    then(Answer::of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
-  });
+  const std::string obstacle = config.obstacle ? config.obstacle() : "";
+  ask_status(asked,
+             [count = asked.size(), obstacle, then = std::move(then)](std::vector<StatusReply> replies) {
+               std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
+               for (const StatusReply& r : replies)
+                 if (!r.ready) missing = why_not_ready(r);
+               if (missing.empty()) return then({200, "{\"ready\":true}"});
+               then(Answer::of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
+             });
 }
 
 FrontDoor::FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log)

@@ -42,6 +42,8 @@ struct DoorConfig {
   DoorLimits limits;
   std::vector<Address> actors;         // whom /v1/cluster asks
   std::vector<Address> must_be_ready;  // whom /v2/health/ready asks; none: all of those
+  std::function<std::string()>
+      obstacle;  // why this node is not ready, whatever its actors say; "": it may be
   Address router;
   RequestId last_id = 0;  // its own are larger than this; never used before towards that router
 };

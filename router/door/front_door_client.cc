@@ -22,16 +22,31 @@ void finish(asio::io_context& io, const beast::error_code& error, const std::str
 
 }  // namespace
 
-HttpReply http_call(const HttpCall& call) {
+std::string host_and_port(std::string server) {
+  if (server.starts_with("https://"))
+    throw ClientError("server " + server +
+                      ": the door speaks no TLS; expected http://host:port or host:port");
+  if (server.starts_with("http://")) server.erase(0, 7);
+  while (server.ends_with('/')) server.pop_back();
+  const std::size_t colon = server.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == server.size())
+    throw ClientError("server " + server +
+                      " has no host or no port; expected host:port, such as 127.0.0.1:8080");
+  return server;
+}
+
+HttpReply http_call(const HttpCall& asked) {
+  HttpCall call = asked;
+  call.server = host_and_port(call.server);
   const std::size_t colon = call.server.rfind(':');
-  if (colon == std::string::npos)
-    throw ClientError("server " + call.server + " has no port; expected host:port, such as 127.0.0.1:8080");
   asio::io_context io;
   beast::tcp_stream stream(io);
   beast::error_code error;
   const auto targets =
       asio::ip::tcp::resolver(io).resolve(call.server.substr(0, colon), call.server.substr(colon + 1), error);
-  if (error) throw ClientError("server " + call.server + ": " + error.message() + "; expected host:port");
+  if (error)
+    throw ClientError("server " + call.server + ": " + error.message() +
+                      "; expected host:port of a running troupe server, such as 127.0.0.1:8080");
   auto note = [&error](beast::error_code e, auto&&...) { error = e; };
 
   stream.expires_after(std::chrono::microseconds(call.timeout_us));

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <concepts>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/wire/json.h"
@@ -93,17 +94,29 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   return {};
 }
 
+// Mistakes that are made again and again get an answer of their own.
+template <class M>
+Refusal explained(Refusal refusal) {
+  if constexpr (requires(M m) { m.tenant; })
+    if (refusal.code == "unknown_field" && refusal.where == "tenant")
+      return {400, "tenant_in_body", "the body names a tenant", "tenant", "the header x-troupe-tenant"};
+  if constexpr (std::is_same_v<M, PutItem>) {
+    const bool of_tokens = refusal.where.starts_with("tokens[") || refusal.where == "identifier";
+    if (refusal.code == "wrong_type" && of_tokens)
+      refusal.expected +=
+          "; names of tokens are read by troupe import alone, here they are numbers of vocab.json";
+    if (refusal.code == "unknown_field" && refusal.where == "id")
+      refusal.expected += "; the id stands in the path, /v1/items/{id}";
+  }
+  return refusal;
+}
+
 template <class M>
 DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits) {
   M message;
   if (std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits)))
-    return *refusal;
-  if constexpr (requires { message.tenant; }) {
-    if (!message.tenant.empty())
-      return Refusal{400, "tenant_in_body", "the body names a tenant", "tenant",
-                     "the header x-troupe-tenant"};
-    message.tenant = request.tenant;
-  }
+    return explained<M>(*refusal);
+  if constexpr (requires { message.tenant; }) message.tenant = request.tenant;
   return Message{std::move(message)};
 }
 

@@ -44,8 +44,22 @@ TEST_SUITE("front door routes") {
   }
 
   TEST_CASE("a tenant in the body is refused") {
-    CHECK(refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})")).status ==
-          400);
+    const Refusal in_body =
+        refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})"));
+    CHECK(in_body.code == "tenant_in_body");
+    CHECK(in_body.expected.find("x-troupe-tenant") != std::string::npos);
+    CHECK(refusal_of(ask("POST", "/v1/rank", R"({"usr":"u"})")).expected.find("tenant") == std::string::npos);
+  }
+
+  TEST_CASE("a line of items.jsonl as a body is told what HTTP takes instead") {
+    const auto put = [](const char* body) { return refusal_of(ask("PUT", "/v1/items/i1", body)); };
+    CHECK(put(R"({"id":"i1","tokens":[1],"identifier":2})").expected.find("/v1/items/{id}") !=
+          std::string::npos);
+    const Refusal named = put(R"({"tokens":["<a_1>"],"identifier":2})");
+    CHECK(named.where == "tokens[0]");
+    CHECK(named.expected.find("troupe import") != std::string::npos);
+    CHECK(put(R"({"tokens":[1],"identifier":"<item_1>"})").expected.find("troupe import") !=
+          std::string::npos);
   }
 
   TEST_CASE("too many candidates are refused before the body is read") {
@@ -66,8 +80,9 @@ TEST_SUITE("front door routes") {
 
   TEST_CASE("the id in the body must be the one in the path") {
     CHECK(message_of<PutUser>(ask("PUT", "/v1/users/ana", R"({"history":["a"]})")).user == "ana");
-    CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob"})")).code == "id_mismatch");
-    CHECK(refusal_of(ask("PUT", "/v1/items/i1", R"({"item":"i2","tokens":[1]})")).code == "id_mismatch");
+    CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob","history":[]})")).code == "id_mismatch");
+    CHECK(refusal_of(ask("PUT", "/v1/items/i1", R"({"item":"i2","tokens":[1],"identifier":1})")).code ==
+          "id_mismatch");
   }
 
   TEST_CASE("a reload names what its path changes, maybe the other too, and only where admin routes are on") {

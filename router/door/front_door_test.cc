@@ -85,6 +85,7 @@ struct Fixture {
   std::atomic<int> asked = 0;
   std::mutex logging;
   std::vector<std::string> logged;
+  std::string why_not;  // no actor is ready
   std::unique_ptr<FrontDoor> door;
 
   explicit Fixture(DoorConfig config = {}) {
@@ -114,7 +115,9 @@ struct Fixture {
     } else if (auto* r = std::get_if<Reload>(&message)) {
       door->deliver(Stored{r->id, 9});
     } else if (auto* s = std::get_if<StatusRequest>(&message)) {
-      door->deliver(StatusReply{s->id, 1, to.role, true, {{"in_flight", "0"}}});
+      StatusReply status{s->id, 1, to.role, why_not.empty(), {{"in_flight", "0"}}};
+      if (!why_not.empty()) status.fields.push_back({"not_ready", why_not});
+      door->deliver(status);
     }
   }
   HttpReply call(std::string method, std::string target, std::string body = "") {
@@ -196,6 +199,23 @@ TEST_SUITE("front door") {
     f.door->retire();
     CHECK(f.call("GET", "/v2/health/ready").status == 503);
     CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 200);
+  }
+
+  TEST_CASE("who is not ready says why, whether an actor is not or the node") {
+    std::string obstacle;
+    DoorConfig config;
+    config.obstacle = [&] { return obstacle; };
+    Fixture f(config);
+    CHECK(f.call("GET", "/v2/health/ready").status == 200);
+    f.why_not = "the catalog has no items";
+    const HttpReply actor = f.call("GET", "/v2/health/ready");
+    CHECK(actor.status == 503);
+    CHECK(has(actor.body, "is not ready: the catalog has no items"));
+    f.why_not.clear();
+    obstacle = "no router is connected";
+    const HttpReply node = f.call("GET", "/v2/health/ready");
+    CHECK(node.status == 503);
+    CHECK(has(node.body, "no router is connected"));
   }
 
   TEST_CASE("hostile bytes get a typed answer and the door stays open") {

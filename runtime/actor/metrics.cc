@@ -92,6 +92,8 @@ constexpr MetricRow rows[] = {
     {device_bytes_out, counter, "troupe_device_bytes_total", "to=\"host\"", device_bytes_help},
     {device_pages, gauge, "troupe_device_pages", "", "Pages that fit into the GPU's part of the pool."},
     {device_pages_used, gauge, "troupe_device_pages_used", "", "Of those, pages that hold blocks."},
+    {features_lost, counter, "troupe_features_lost_total", "",
+     "Times that Redis came back without profiles or items that it had acknowledged."},
     {index_blocks, gauge, "troupe_index_blocks", "", "Blocks that cache-meta knows of."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {store_damages, counter, "troupe_store_damages_total", "",

@@ -22,8 +22,8 @@ Refusal unknown_user() {
   return {404, "unknown_user", "no such user", "user", "the id of a user that was put before"};
 }
 
-Refusal unknown_item() {
-  return {404, "unknown_item", "no such item in the catalog", "item",
+Refusal unknown_item(const std::string& item) {
+  return {404, "unknown_item", "item \"" + item + "\" is not in the catalog", "item",
           "the id of an item that was put before"};
 }
 
@@ -62,7 +62,7 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
   for (std::size_t i = 0; i < put.history.size(); ++i) {
     const ItemNumber number = catalog.find(put.history[i]);
     if (number == no_item) {
-      Refusal refusal = unknown_item();
+      Refusal refusal = unknown_item(put.history[i]);
       refusal.status = 422;
       refusal.where = "history[" + std::to_string(i) + "]";
       return refusal;
@@ -74,10 +74,11 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
   return {};
 }
 
-void refuse_row(const char* kind, std::size_t row, const Refusal& refusal) {
-  throw StoreError(StoreFault::bad_row, std::string(kind) + " row " + std::to_string(row) + ": " +
-                                            refusal.where + ": " + refusal.what + "; expected " +
-                                            refusal.expected);
+void refuse_row(const Import& rows, const char* kind, std::size_t row, const Refusal& refusal) {
+  const std::string where =
+      rows.where ? rows.where(kind, row) : std::string(kind) + " row " + std::to_string(row + 1);
+  throw StoreError(StoreFault::bad_row,
+                   where + ": " + refusal.where + ": " + refusal.what + "; expected " + refusal.expected);
 }
 
 void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/actor/ports.h"
+#include "runtime/features/feature_store.h"
 #include "runtime/store/store.h"
 #include "runtime/store/store_rows.h"
 
@@ -15,7 +16,7 @@ namespace troupe {
 
 Refusal wrong_feature_job();
 Refusal unknown_user();
-Refusal unknown_item();
+Refusal unknown_item(const std::string& item);
 Refusal catalog_full(const FeatureLimits& limits);
 
 // Absent if it may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
@@ -29,7 +30,7 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
 JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);
 ItemList list_items(const ListItems& wanted, CatalogPointer catalog);
 
-[[noreturn]] void refuse_row(const char* kind, std::size_t row, const Refusal& refusal);
+[[noreturn]] void refuse_row(const Import& rows, const char* kind, std::size_t row, const Refusal& refusal);
 [[noreturn]] void stop_import(const char* kind, std::size_t rows_done, const StoreFailure& failure);
 
 }  // namespace troupe

@@ -18,6 +18,14 @@ void ProfileCache::put(const std::string& key, const Known& read) {
   keep(key, read);
 }
 
+void ProfileCache::clear() {
+  const std::lock_guard lock(mutex_);
+  ++changes_;
+  entries_.clear();
+  order_.clear();
+  bytes_ = 0;
+}
+
 std::uint64_t ProfileCache::changes() {
   const std::lock_guard lock(mutex_);
   return changes_;

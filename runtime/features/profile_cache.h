@@ -28,6 +28,7 @@ class ProfileCache {
   // The user was written at this version: what was read before is no longer the last that is known.
   void forget(const std::string& key, std::uint64_t written_version);
   void erase(const std::string& key);  // nothing is known of it
+  void clear();                        // of nobody
   // For a store without positions: a reading that began at `since` is kept unless any user was erased
   // meanwhile, for it may be what that one's write replaced. A writer erases after its write and before it
   // answers.

@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "runtime/features/feature_rules.h"
-#include "runtime/store/store_check.h"
+#include "runtime/features/store_keys.h"
 #include "runtime/store/store_record.h"
 
 namespace troupe {
 namespace {
 
-constexpr std::string_view profiles_key = counter_keys[0], catalog_key = counter_keys[1];
-constexpr std::size_t import_batch_rows = 1024;
+constexpr std::size_t load_batch_rows = 1024;
 constexpr std::size_t items_now_max = 256;  // of a job that is answered without a lane
 constexpr std::uint64_t deletions_lost_max = 1'000'000;
 
@@ -22,10 +21,6 @@ Refusal storage_failed(StoreFault fault) {
 Refusal data_damaged(const char* what) {
   return {503, "data_damaged", std::string("the record of this ") + what + " is damaged on the disk", what,
           std::string("a sound record: put the ") + what + " again, or restore a backup"};
-}
-
-Change counter_change(std::string_view key, std::uint64_t value) {
-  return {Column::meta, std::string(key), encode_counter(value, key)};
 }
 
 }  // namespace
@@ -40,6 +35,7 @@ FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem nam
   const std::uint64_t newest_item = load_catalog();
   publish(load_counter(catalog_key, [&] { return newest_item; }));
   profiles_written_ = load_counter(profiles_key, [&] { return newest_profile(); });
+  half_imported_ = store_.read(Column::meta, importing_key, [](std::string_view) {}) != Store::Read::missing;
 }
 
 JobResult FeaturePort::run(const Job& job, std::uint32_t) {
@@ -86,7 +82,7 @@ std::uint64_t FeaturePort::load_catalog() {
     stored->item.block = name_item_(stored->item.tokens);
     newest = std::max(newest, stored->catalog);
     writer_.put(std::move(stored->item), stored->catalog);
-    if (writer_.changes() >= import_batch_rows) writer_.publish(0);  // so that rows are in memory once
+    if (writer_.changes() >= load_batch_rows) writer_.publish(0);  // so that rows are in memory once
     return true;
   };
   const auto skip = [&](const Store::Gap& gap) {
@@ -247,78 +243,13 @@ JobResult FeaturePort::write(const PutItem& put) {
 
 JobResult FeaturePort::write(const DeleteItem& gone) {
   const std::lock_guard lock(writing_);
-  if (!writer_.contains(gone.item)) return unknown_item();
+  if (!writer_.contains(gone.item)) return unknown_item(gone.item);
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
   if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
   writer_.erase(gone.item);
   publish(version);
   return Written{version};
-}
-
-// ---- imports: like so many writes, in batches that become visible one by one ----
-
-void FeaturePort::import_items(std::span<const PutItem> rows) {
-  const std::lock_guard lock(writing_);
-  std::uint64_t items = writer_.size();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (const auto fault = find_fault(rows[i], limits_)) refuse_row("item", i + 1, *fault);
-    if (!writer_.contains(rows[i].item) && ++items > limits_.items_max)
-      refuse_row("item", i + 1, catalog_full(limits_));
-  }
-  for (std::size_t done = 0; done < rows.size(); done += import_batch_rows)
-    if (const auto failure =
-            import_item_batch(rows.subspan(done, std::min(import_batch_rows, rows.size() - done))))
-      stop_import("item", done, *failure);
-  if (const auto failure = store_.sync()) stop_import("item", rows.size(), *failure);
-  store_.mark().acknowledge(Numbered::catalog, writer_.last()->version_number());
-}
-
-// One catalog version per batch.
-std::optional<StoreFailure> FeaturePort::import_item_batch(std::span<const PutItem> rows) {
-  const std::uint64_t version = writer_.last()->version_number() + 1;
-  std::vector<Item> items;
-  std::vector<Change> changes = {counter_change(catalog_key, version)};
-  for (const PutItem& row : rows) {
-    items.push_back({row.item, row.title, row.tokens, row.identifier, name_item_(row.tokens)});
-    changes.push_back({Column::items, row.item, encode_item(items.back(), version, row.item)});
-  }
-  if (auto why = store_.mark().reserve(Numbered::catalog, version)) return StoreFailure{StoreFault::failed, *why};
-  if (auto failure = store_.write(changes, Durability::buffered)) return failure;
-  for (Item& item : items) writer_.put(std::move(item), version);
-  publish(version);
-  return {};
-}
-
-void FeaturePort::import_users(std::span<const PutUser> rows) {
-  const std::lock_guard lock(writing_);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    Profile profile;
-    if (const auto refusal = resolve(rows[i], profile)) refuse_row("user", i + 1, *refusal);
-  }
-  for (std::size_t done = 0; done < rows.size(); done += import_batch_rows)
-    if (const auto failure =
-            import_user_batch(rows.subspan(done, std::min(import_batch_rows, rows.size() - done))))
-      stop_import("user", done, *failure);
-  if (const auto failure = store_.sync()) stop_import("user", rows.size(), *failure);
-  store_.mark().acknowledge(Numbered::profiles, profiles_written_);
-}
-
-std::optional<StoreFailure> FeaturePort::import_user_batch(std::span<const PutUser> rows) {
-  std::uint64_t version = profiles_written_;
-  std::vector<Change> changes;
-  for (const PutUser& row : rows) {
-    Profile profile{++version};
-    resolve(row, profile);  // checked before the first batch
-    changes.push_back(change_of(row, profile));
-  }
-  changes.push_back(counter_change(profiles_key, version));
-  if (auto why = store_.mark().reserve(Numbered::profiles, version)) return StoreFailure{StoreFault::failed, *why};
-  auto failure = store_.write(changes, Durability::buffered);
-  for (const PutUser& row : rows) profiles_.erase(user_key(row.tenant, row.user));
-  if (failure) return failure;
-  profiles_written_ = version;
-  return {};
 }
 
 }  // namespace troupe

@@ -32,8 +32,14 @@ class FeaturePort final : public FeatureStore {
   // Features of users that were read before, and of nobody.
   std::optional<JobResult> run_now(const Job& job) override;
 
-  void import_items(std::span<const PutItem> rows) override;
-  void import_users(std::span<const PutUser> rows) override;
+  // One write, all of it or nothing; only of more rows than fit into memory twice the store is half imported
+  // if the process or the disk ends between them, and says so until another import has ended.
+  void import(const Import& rows) override;
+
+  std::optional<std::string> made_for() override;
+  void note_made_for(const std::string& made_for) override;
+  bool untouched() const override;
+  bool half_imported() const override { return half_imported_; }
 
   std::uint64_t items() const override;
   std::string catalog_version() const override;
@@ -58,8 +64,13 @@ class FeaturePort final : public FeatureStore {
   void publish(std::uint64_t version);
   std::optional<Refusal> resolve(const PutUser& put, Profile& profile) const;
   Change change_of(const PutUser& put, const Profile& profile) const;
-  std::optional<StoreFailure> import_item_batch(std::span<const PutItem> rows);
-  std::optional<StoreFailure> import_user_batch(std::span<const PutUser> rows);
+
+  // store_import.cc
+  void put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const;
+  std::vector<Profile> resolve_users(const Import& rows, const Catalog& catalog) const;
+  void store_import(const Import& rows, const StoredCatalog& catalog, std::span<const Profile> profiles);
+  void erase_others(Column column, const std::function<bool(std::string_view)>& stays,
+                    const std::function<void(Change)>& write) const;
 
   Store& store_;
   const FeatureLimits limits_;
@@ -69,7 +80,8 @@ class FeaturePort final : public FeatureStore {
   std::vector<Store::Gap> unreadable_items_;  // ranges of ids; written while it is made
 
   std::mutex writing_;                  // one writer at a time: versions rise in the order of the store
-  std::uint64_t profiles_written_ = 0;  // these two are guarded by writing_
+  std::atomic<std::uint64_t> profiles_written_ = 0;  // these three are changed under writing_
+  std::atomic<bool> half_imported_ = false;
   CatalogWriter writer_;
   mutable std::mutex catalog_mutex_;  // guards the next, and is held to copy the pointer
   StoredCatalogPointer catalog_;

@@ -84,6 +84,49 @@ TEST_CASE_FIXTURE(Shop, "bad and swapped records are refused as damaged and coun
   CHECK(tokens(find("t", "ann", {"a"})) == std::vector<Token>{7});
 }
 
+TEST_CASE_FIXTURE(Shop, "an import that did not end is told after a restart, until one has ended") {
+  CHECK_FALSE(port->half_imported());
+  put_raw(Column::meta, "importing", "there");
+  open(limits);
+  CHECK(port->half_imported());
+  const PutItem bad[] = {item("a", {-1})}, good[] = {item("a", {1})};
+  CHECK_THROWS_AS(port->import_items(bad), StoreError);
+  CHECK(port->half_imported());
+  port->import_items(good);
+  CHECK_FALSE(port->half_imported());
+  open(limits);
+  CHECK_FALSE(port->half_imported());
+}
+
+TEST_CASE_FIXTURE(Shop, "an import that is too large for one write is whole at its end") {
+  std::vector<PutItem> items;
+  for (int i = 0; i < 18'000; ++i) {
+    items.push_back(item("item" + std::to_string(i), {i % 1000}));
+    items.back().title.assign(4096, 'x');
+  }
+  port->import_items(items);
+  CHECK_FALSE(port->half_imported());
+  open(limits);
+  CHECK_FALSE(port->half_imported());
+  CHECK(port->items() == items.size());
+}
+
+TEST_CASE_FIXTURE(Shop, "users of another model go with its catalog, read or not") {
+  version(item("a", {1})), version(PutUser{0, "t", "ann", {}, {3}}), version(PutUser{0, "t", "bob", {}, {4}});
+  put_raw(Column::items, "damaged", "not a record");
+  CHECK(find("t", "ann").user);
+  const PutItem items[] = {item("b", {1})};
+  const PutUser users[] = {{0, "t", "bob", {"b"}}};
+  port->import({.items = items, .users = users, .replace = true, .forget_users = true});
+  for (const bool again : {false, true}) {
+    if (again) open(limits);
+    CHECK_FALSE(find("t", "ann").user);
+    CHECK(find("t", "bob").user->tokens == std::vector<Token>{1});
+    CHECK(port->items() == 1);
+  }
+  CHECK(port->bad_records() == 0);
+}
+
 TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
   version(item("a", {1})), version(item("b", {1})), version(DeleteItem{0, "b"});
   version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});

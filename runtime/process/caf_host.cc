@@ -130,6 +130,10 @@ void CafHost::join(ClusterPlace place) {
 
 std::uint16_t CafHost::port() const { return world_->routes.links ? world_->routes.links->port() : 0; }
 
+std::string CafHost::renew_certificates() {
+  return world_->routes.links ? world_->routes.links->renew_certificates() : "";
+}
+
 void CafHost::add(ActorSpec actor) {
   World& world = *world_;
   TROUPE_CHECK(world.state == World::State::building, "actors are added before start()");

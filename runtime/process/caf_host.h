@@ -27,6 +27,7 @@ class CafHost final : public Host {
   // does then if it cannot listen.
   void join(ClusterPlace place);
   std::uint16_t port() const;  // where it listens; 0: nowhere
+  std::string renew_certificates();  // as Links' own; "" where there are no links
 
   void add(ActorSpec actor) override;
   void set_door(Address address, Door door) override;

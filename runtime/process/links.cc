@@ -5,11 +5,13 @@
 #include <future>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "runtime/process/link_connection.h"
+#include "runtime/process/link_strangers.h"
 
 namespace troupe {
 
@@ -28,8 +30,9 @@ namespace {
 
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds join_limit{3'000}, pause_min{50}, pause_max{400};
+constexpr std::chrono::milliseconds first_byte_limit{1'000};  // peers speak as soon as they are connected
+constexpr std::chrono::seconds names_pause{30}, crowd_pause{10};
 constexpr int heartbeats_to_death = 5;
-constexpr std::size_t strangers_max = 64;  // connections that have not joined yet
 
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -71,7 +74,10 @@ struct Links::World {
   void carry(Address to, std::shared_ptr<const Bytes> envelope);
 
   Task<void> accept();
-  Task<void> welcome(ConnectionPtr connection);
+  Task<void> learn_addresses();
+  void take(Tcp::socket socket);
+  Task<void> await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket);
+  Task<void> welcome(ConnectionPtr connection, link::Strangers::Ticket ticket);
   Task<std::string> hear_join(ConnectionPtr connection, Join& join);
   Task<void> keep_calling(NodeId node);
   Task<std::string> call(NodeId node);
@@ -92,7 +98,8 @@ struct Links::World {
   const Journal& journal;
   std::optional<asio::ssl::context> security;
   std::map<NodeId, Peer> peers;
-  std::size_t strangers = 0;
+  link::Strangers strangers;
+  std::chrono::steady_clock::time_point crowd_told;
   std::string last_refusal;
   std::uint16_t port = 0;
   asio::io_context io{1};  // goes before what its tasks look at
@@ -118,6 +125,7 @@ void Links::World::open() {
                              ": " + error.code().message() +
                              "; expected an address of this host and a free port");
   }
+  asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
   asio::co_spawn(io, accept(), link::expect_no_exception);
   for (const auto& [node, peer] : peers)
     if (node < place.node) asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
@@ -145,6 +153,7 @@ void Links::World::close() {
   io.stop();
   if (thread.joinable()) thread.join();
   acceptor.reset();
+  strangers.clear();  // their sockets belong to `io`, which goes before
   for (auto& [node, peer] : peers) peer.connection.reset();
 }
 
@@ -164,19 +173,79 @@ Task<void> Links::World::accept() {
       log(LogLevel::error, "accept_failed", {{"why", error.message()}});
       pause.expires_after(pause_max);
       co_await pause.async_wait(quietly);
-    } else if (strangers < strangers_max) {
-      asio::co_spawn(io, welcome(make_connection(std::move(socket))), link::expect_no_exception);
+    } else {
+      take(std::move(socket));
     }
   }
 }
 
-Task<void> Links::World::welcome(ConnectionPtr connection) {
-  ++strangers;
+// Where peers are, so that strangers elsewhere take none of their places. A name may move.
+Task<void> Links::World::learn_addresses() {
+  Tcp::resolver resolver(io);
+  asio::steady_timer pause(io);
+  for (bool has_names = true; has_names; co_await pause.async_wait(quietly)) {
+    has_names = false;
+    std::set<std::string> addresses;
+    for (const auto& [node, peer] : peers) {
+      Error no_address;
+      const auto address = asio::ip::make_address(peer.address.host, no_address);
+      if (!no_address) {
+        addresses.insert(address.to_string());
+        continue;
+      }
+      has_names = true;
+      const auto [unknown, places] = co_await resolver.async_resolve(peer.address.host, "", quietly);
+      if (!unknown)
+        for (const auto& place : places) addresses.insert(place.endpoint().address().to_string());
+    }
+    strangers.know(std::move(addresses));
+    pause.expires_after(has_names ? names_pause : std::chrono::seconds(0));
+  }
+}
+
+void Links::World::take(Tcp::socket accepted) {
+  Error gone;
+  const auto from = accepted.remote_endpoint(gone);
+  if (gone) return;
+  const std::string address = from.address().to_string();
+  auto socket = std::make_shared<Tcp::socket>(std::move(accepted));
+  link::Strangers::Ticket ticket = 0;
+  const auto leave = [socket] {
+    Error ignored;
+    socket->close(ignored);
+  };
+  const std::string displaced = strangers.enter(address, leave, ticket);
+  const auto now = std::chrono::steady_clock::now();
+  if (!displaced.empty() && now > crowd_told + crowd_pause) {
+    crowd_told = now;
+    log(LogLevel::warning, "strangers_displaced",
+        {{"address", displaced}, {"why", "too many connections that have not joined"}});
+  }
+  asio::co_spawn(io, await_word(std::move(socket), ticket), link::expect_no_exception);
+}
+
+// A socket is all that somebody gets who says nothing.
+Task<void> Links::World::await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket) {
+  asio::steady_timer limit(io, first_byte_limit);
+  limit.async_wait([socket](const Error& cancelled) {
+    Error ignored;
+    if (!cancelled) socket->close(ignored);
+  });
+  const auto [error] = co_await socket->async_wait(Tcp::socket::wait_read, quietly);
+  limit.cancel();
+  if (error || !socket->is_open() || !strangers.has(ticket)) co_return strangers.go(ticket);
+  const ConnectionPtr connection = make_connection(std::move(*socket));
+  strangers.spoke(ticket, [connection] { connection->close("others wait for its place"); });
+  co_await welcome(connection, ticket);
+  strangers.go(ticket);
+}
+
+Task<void> Links::World::welcome(ConnectionPtr connection, link::Strangers::Ticket ticket) {
   Join join;
   std::string fault = co_await connection->shake_hands(false);
   if (fault.empty()) fault = co_await hear_join(connection, join);
   if (fault.empty()) fault = find_fault(join, *connection, true);
-  --strangers;
+  strangers.go(ticket);
   if (!fault.empty()) {
     if (fault != std::exchange(last_refusal, fault)) log(LogLevel::warning, "join_refused", {{"why", fault}});
     if (connection->is_open()) co_await connection->write_now({Kind::turned_away}, bytes_of(fault));
@@ -355,6 +424,17 @@ Links::~Links() = default;
 void Links::open() { world_->open(); }
 std::uint16_t Links::port() const { return world_->port; }
 void Links::close() { world_->close(); }
+
+std::string Links::renew_certificates() {
+  if (!world_->place.tls) return "";
+  try {
+    auto fresh = std::make_shared<asio::ssl::context>(make_security(*world_->place.tls));
+    asio::post(world_->io, [world = world_.get(), fresh] { world->security.emplace(std::move(*fresh)); });
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
 
 void Links::send(Address to, std::shared_ptr<const Bytes> envelope) {
   asio::post(world_->io, [world = world_.get(), to, envelope = std::move(envelope)]() mutable {

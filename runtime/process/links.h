@@ -37,6 +37,9 @@ class Links {
   std::uint16_t port() const;  // after open()
   // Thread-safe; drops what comes before open() or after close().
   void send(Address to, std::shared_ptr<const Bytes> envelope);
+  // Reads the certificates again, for connections from now on; those that stand keep theirs. Thread-safe. "":
+  // done, or there are none; else what is wrong, and the former ones stay.
+  std::string renew_certificates();
   // After it nothing of `Inside` is called. What still waits after
   // a heartbeat is dropped. A second call does nothing.
   void close();

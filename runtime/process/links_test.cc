@@ -124,6 +124,7 @@ class End {
     links_->open();
   }
   std::uint16_t port() const { return links_->port(); }
+  std::string renew_certificates() { return links_->renew_certificates(); }
   void send(NodeId to, std::size_t bytes) {
     links_->send({to, Role::router}, std::make_shared<const Bytes>(bytes));
   }
@@ -222,6 +223,26 @@ TEST_CASE("a stranger that claims a gigabyte, comes out of turn, or says nothing
   const auto since = std::chrono::steady_clock::now();
   silent.hear();
   CHECK(std::chrono::steady_clock::now() - since < std::chrono::seconds(9));
+}
+
+TEST_CASE("two hundred who connect and say nothing keep no peer from joining") {
+  End one(place_of(1, {{2}}));
+  std::vector<std::unique_ptr<Stranger>> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<Stranger>(one.port()));
+  End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
+  CHECK(two.await("peer_met", std::chrono::milliseconds(1'000)));
+  CHECK(one.has("strangers_displaced address=127.0.0.1"));
+}
+
+TEST_CASE("one who has said nothing for a second is cut off, one who has begun has longer") {
+  End one(place_of(1, {{2}}));
+  Stranger silent(one.port()), slow(one.port());
+  slow.say(Bytes(1, 1));
+  const auto since = std::chrono::steady_clock::now();
+  silent.hear();
+  CHECK(std::chrono::steady_clock::now() - since < std::chrono::milliseconds(2'500));
+  slow.hear();
+  CHECK(std::chrono::steady_clock::now() - since > std::chrono::milliseconds(2'500));
 }
 
 TEST_CASE("one that speaks another version is told which is expected, whatever else its join says") {
@@ -400,6 +421,23 @@ TEST_CASE("with TLS only those come in whose certificate is the cluster's and fo
   End clear(place_of(3, {{1, "", "127.0.0.1", one.port()}}));
   CHECK(clear.await("peer_away"));
   CHECK_FALSE(clear.has("peer_met"));
+}
+
+TEST_CASE("certificates are read again while it runs, and what cannot be used changes nothing") {
+  const Folder folder;
+  const Certificate old_authority = make_authority("blue", 30), authority = make_authority("green", 30);
+  ClusterPlace place = place_of(1, {{2, "two"}});
+  place.tls = folder.files(old_authority, make_certificate(old_authority, "one", 30), "one");
+  End one(place);
+  ClusterPlace other = place_of(2, {{1, "one", "127.0.0.1", one.port()}});
+  other.tls = folder.files(authority, make_certificate(authority, "two", 30), "two");
+  End two(other);
+  CHECK(two.await("peer_away"));
+  std::ofstream(place.tls->key) << "no key";
+  CHECK(one.renew_certificates().find("one.key") != std::string::npos);
+  folder.files(authority, make_certificate(authority, "one", 30), "one");
+  CHECK(one.renew_certificates().empty());
+  CHECK(two.await("peer_met"));
 }
 
 TEST_CASE("certificates that cannot be used are said before anything is opened") {

@@ -226,10 +226,62 @@ TEST_CASE_FIXTURE(Shop, "an import names its first bad row and stores none of it
   CHECK(port->items() == 0);
   port->import_items({items, 1});
   const PutUser users[] = {history("ann", {"a"}), history("bob", {"a", "b"})};
-  CHECK(
-      error_of([&] { port->import_users(users); }) ==
-      "user row 2: history[1]: no such item in the catalog; expected the id of an item that was put before");
+  CHECK(error_of([&] { port->import_users(users); }) ==
+        "user row 2: history[1]: item \"b\" is not in the catalog; expected the id of an item that was put "
+        "before");
   CHECK_FALSE(find("t", "ann").user);
+}
+
+TEST_CASE_FIXTURE(Shop, "items and users come together, and a bad user keeps the items out") {
+  const PutItem items[] = {item("a", {1}), item("b", {2, 3})};
+  const PutUser users[] = {history("ann", {"a", "b"}), history("bob", {"c"})};
+  const auto where = [](std::string_view kind, std::size_t row) {
+    return std::string(kind) + "s.jsonl:" + std::to_string(row + 10);
+  };
+  CHECK_THROWS_WITH_AS(
+      port->import({.items = items, .users = users, .where = where}),
+      "users.jsonl:11: history[0]: item \"c\" is not in the catalog; expected the id of an item "
+      "that was put before",
+      StoreError);
+  CHECK(port->items() == 0);
+  CHECK_FALSE(find("t", "ann").user);
+  port->import({.items = items, .users = {users, 1}, .made_for = "a model"});
+  open(limits);
+  CHECK(port->items() == 2);
+  CHECK(find("t", "ann").user->tokens == std::vector<Token>{1, 2, 3});
+  CHECK(port->made_for() == "a model");
+}
+
+TEST_CASE_FIXTURE(Shop,
+                  "an import that replaces the catalog leaves nothing else in it, and users as they are") {
+  version(item("a", {1})), version(item("b", {2})), version(history("ann", {"a"}));
+  const std::string before = port->catalog_version();
+  const PutItem items[] = {item("b", {5}), item("c", {6})};
+  port->import({.items = items, .replace = true});
+  for (const bool again : {false, true}) {
+    if (again) open(limits);
+    CHECK(port->items() == 2);
+    CHECK(port->catalog_version() != before);
+    CHECK(find("", "", {"a"}).items[0] == no_item);
+    CHECK(item_of(find("", "", {"b"})).tokens == std::vector<Token>{5});
+    CHECK(find("t", "ann").user->tokens == std::vector<Token>{1});
+  }
+  version(item("a", {7}));
+  CHECK(item_of(find("", "", {"a"})).tokens == std::vector<Token>{7});
+}
+
+TEST_CASE_FIXTURE(Shop, "a store knows whether anything was ever written to it, and for which model") {
+  CHECK(port->untouched());
+  CHECK_FALSE(port->made_for());
+  port->note_made_for("one");
+  CHECK(port->untouched());
+  port->note_made_for("two");
+  CHECK(port->made_for() == "two");
+  version(item("a", {1}));
+  version(DeleteItem{0, "a"});
+  open(limits);
+  CHECK_FALSE(port->untouched());
+  CHECK(port->made_for() == "two");
 }
 
 TEST_CASE_FIXTURE(Shop, "10,000 items and as many users are imported, and are there after a restart") {

@@ -56,7 +56,7 @@ struct Impostor {
 };
 
 // The catalog is empty, and there is no user.
-const std::string nothing_there = "*6\r\n" + bulk("o") + ":0\r\n:0\r\n*0\r\n*0\r\n$-1\r\n";
+const std::string nothing_there = "*8\r\n" + bulk("o") + ":0\r\n:0\r\n*0\r\n*0\r\n$-1\r\n:0\r\n$-1\r\n";
 
 }  // namespace
 
@@ -262,7 +262,7 @@ TEST_CASE("answers of another form are as good as none") {
                               "*4\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n";
   for (const std::string& answer :
        {std::string("+OK\r\n"), std::string("*0\r\n"), std::string("$-1\r\n"), std::string("junk\r\n"),
-        std::string("*6\r\n"), nothing_there + nothing_there, std::string("HTTP/1.1 200 OK\r\n\r\n"),
+        std::string("*8\r\n"), nothing_there + nothing_there, std::string("HTTP/1.1 200 OK\r\n\r\n"),
         endless}) {
     CAPTURE(answer);
     Impostor impostor({nothing_there, answer});
@@ -277,8 +277,9 @@ TEST_CASE("random damage to an answer never does more than a refusal or a miss")
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const std::string row = encode_item({"a", "title", {1}, 9, {}}, 0, "a");
-  const std::string page = "*6\r\n" + bulk("o") + ":0\r\n:1\r\n*2\r\n" + bulk("a") + bulk("1") + "*1\r\n" +
-                           bulk(row) + bulk("1 " + encode_profile({0, {5}, {1}}, user_key("t", "ann")));
+  const std::string page = "*8\r\n" + bulk("o") + ":0\r\n:1\r\n*2\r\n" + bulk("a") + bulk("1") + "*1\r\n" +
+                           bulk(row) + bulk("1 " + encode_profile({0, {5}, {1}}, user_key("t", "ann"))) +
+                           ":1\r\n$-1\r\n";
   std::vector<std::string> answers = {page, page};
   for (int i = 0; i < 400; ++i) {
     std::string damaged = page;

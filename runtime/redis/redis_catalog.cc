@@ -101,6 +101,8 @@ StorePoint RedisCatalog::settle(Gathering gathered, CatalogPage& page) {
   StorePoint point{gathered.from, std::move(page.user), std::move(gathered.from),
                    std::move(gathered.changes)};
   point.at.version = page.version;
+  point.profiles = page.profiles;
+  point.made_for = std::move(page.made_for);
   if (point.from.version == 0)
     mirror_.replace(point.at, point.changes);
   else

@@ -23,6 +23,8 @@ struct StorePoint {
   std::optional<std::string> user;     // the row
   CatalogPosition from;                // `changes` lead from here to `at`
   std::vector<CatalogChange> changes;  // in order of version
+  std::uint64_t profiles = 0;          // the version of the profile that was written last
+  std::string made_for;                // made_for.h; "": nothing is noted
 };
 
 // Thread-safe.

@@ -92,7 +92,18 @@ std::string RedisFeaturePort::catalog_version() const {
 OrRedisFailure<StorePoint> RedisFeaturePort::ask(std::uint32_t lane, const std::string& user) {
   auto taken = lanes_.take(lane);
   if (auto* failure = std::get_if<RedisFailure>(&taken)) return std::move(*failure);
-  return catalog_.ask(std::get<RedisLanes::Session>(taken), keys_, user);
+  return ask(std::get<RedisLanes::Session>(taken), user);
+}
+
+OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisLanes::Session& session, const std::string& user) {
+  auto asked = catalog_.ask(session, keys_, user);
+  const auto* point = std::get_if<StorePoint>(&asked);
+  if (!point) return asked;
+  const std::string lost = memory_.note(*point);
+  if (!lost.empty() && options_.on_loss) options_.on_loss(lost);
+  if (!options_.refuses || point->made_for.empty()) return asked;
+  if (std::string why = options_.refuses(point->made_for); !why.empty()) return RedisFailure{std::move(why)};
+  return asked;
 }
 
 JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane) {
@@ -206,12 +217,13 @@ std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const StoredC
 }
 
 RedisCommand RedisFeaturePort::command_of(const PutUser& put, const UserDraft& made) const {
-  return ask_put_user(keys_, nonce_, user_key(put.tenant, put.user), made);
+  return ask_put_user(keys_, nonce_, user_key(put.tenant, put.user), made, memory_.profiles());
 }
 
 RedisCommand RedisFeaturePort::command_of(const PutItem& put) const {
   const Item item{put.item, put.title, put.tokens, put.identifier, {}};
-  return ask_put_item(keys_, nonce_, put.item, encode_item(item, 0, put.item), limits_.items_max);
+  return ask_put_item(keys_, nonce_, put.item, encode_item(item, 0, put.item), limits_.items_max,
+                      memory_.catalog());
 }
 
 // A history is resolved from memory; the script checks that its items are still those. If not, or if one is
@@ -234,7 +246,7 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
       const auto& done = std::get<WriteOutcome>(outcome);
       if (done.what == What::written) return Written{done.version};
     }
-    const auto asked = catalog_.ask(session, keys_, "");
+    const auto asked = ask(session, "");
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
     at = std::get<StorePoint>(asked).at;
     catalog = catalog_.at(std::get<StorePoint>(asked));
@@ -244,7 +256,7 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
 
 JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
   const std::string key = user_key(gone.tenant, gone.user);
-  const auto outcome = send(ask_delete_user(keys_, key), lane);
+  const auto outcome = send(ask_delete_user(keys_, key, memory_.profiles()), lane);
   note_written(key, outcome);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
@@ -255,10 +267,12 @@ JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
 void RedisFeaturePort::note_written(const std::string& user,
                                     const std::variant<WriteOutcome, Refusal>& outcome) {
   const auto* done = std::get_if<WriteOutcome>(&outcome);
-  if (done && done->what == What::written)
+  if (done && done->what == What::written) {
     profiles_.forget(user, done->version);
-  else if (std::holds_alternative<Refusal>(outcome))
+    memory_.note_profile(done->version);
+  } else if (std::holds_alternative<Refusal>(outcome)) {
     profiles_.erase(user);
+  }
 }
 
 JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
@@ -272,10 +286,11 @@ JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
 }
 
 JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t lane) {
-  const auto outcome = send(ask_delete_item(keys_, gone.item, options_.deletions_max), lane);
+  const auto outcome =
+      send(ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog()), lane);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
-  if (done.what != What::written) return unknown_item();
+  if (done.what != What::written) return unknown_item(gone.item);
   ask(lane, "");
   return Written{done.version};
 }

@@ -20,12 +20,15 @@
 // a second or two (even if only its process is killed), without persistence not at all. `wait_replicas` asks
 // for as many replicas to have it in memory, or answers `outcome_unknown`. After a restart or a failover of
 // Redis routers read the whole catalog again, since its last writes may be missing and their versions given
-// out anew. `maxmemory-policy noeviction` is assumed: an evicted user is an unknown user. Nothing is
-// encrypted on the way (no TLS).
+// out anew by routers that never saw them; a router that did goes on above them, and tells of the loss.
+// `maxmemory-policy noeviction` is assumed: an evicted user is an unknown user. Nothing is encrypted on the
+// way (no TLS).
 //
 // Redis grants needed: AUTH, SELECT, INFO, SCRIPT LOAD, EVALSHA, WAIT, and commands on keys below the prefix.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,6 +38,7 @@
 #include "runtime/features/profile_cache.h"
 #include "runtime/redis/redis_catalog.h"
 #include "runtime/redis/redis_lanes.h"
+#include "runtime/redis/redis_memory.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/store/store_rows.h"
 
@@ -54,6 +58,10 @@ struct RedisFeatureOptions {
   std::uint32_t wait_replicas = 0;                            // that must have a write before it is answered
   std::uint32_t page_items = 256;                             // per round trip while the catalog is loaded
   std::uint64_t deletions_max = 100'000;                      // remembered; who missed more reads all
+  // Of what was noted with the rows ("" if nothing): why they are not ours, or "". Then Redis is as if it
+  // were away.
+  std::function<std::string(const std::string& made_for)> refuses;
+  std::function<void(const std::string& what)> on_loss;  // it lacks what it had; from any lane
 };
 
 class RedisFeaturePort final : public FeatureStore {
@@ -65,10 +73,17 @@ class RedisFeaturePort final : public FeatureStore {
 
   JobResult run(const Job& job, std::uint32_t lane) override;
 
-  // In pipelines; rows become visible one by one. A row that is refused on the way (its item was deleted
-  // meanwhile) or a connection that breaks ends the import: the rows that it reports as stored are stored.
-  void import_items(std::span<const PutItem> rows) override;
-  void import_users(std::span<const PutUser> rows) override;
+  // Checked as a whole, then sent in pipelines: rows become visible one by one, for routers go on meanwhile.
+  // A row that is refused on the way (its item was deleted meanwhile) or a connection that breaks ends the
+  // import: the rows that it reports as stored are stored, and the same import may be done again.
+  // `forget_users` is refused.
+  void import(const Import& rows) override;
+
+  std::optional<std::string> made_for() override;
+  void note_made_for(const std::string& made_for) override;
+  bool untouched() const override {
+    return !catalog_.mirror().position().run.empty() && memory_.catalog() == 0 && memory_.profiles() == 0;
+  }
 
   std::uint64_t items() const override { return catalog_.mirror().items(); }  // when asked last
   std::string catalog_version() const override;
@@ -76,6 +91,7 @@ class RedisFeaturePort final : public FeatureStore {
 
  private:
   OrRedisFailure<StorePoint> ask(std::uint32_t lane, const std::string& user);
+  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const std::string& user);
   ProfilePointer profile_of(const StorePoint& point, const std::string& key);
 
   JobResult find(const FindFeatures& wanted, std::uint32_t lane);
@@ -102,6 +118,11 @@ class RedisFeaturePort final : public FeatureStore {
   Outcomes import_batch(const char* kind, std::vector<RedisCommand> commands, std::size_t done,
                         const std::string& run);
   void import_changed(const PutUser& row, std::size_t done);
+  RedisReply run_on_meta(RedisCommand command);  // throws StoreError
+  void check_import(const Import& rows, const StoredCatalog& before) const;
+  void send_items(std::span<const PutItem> rows);
+  void drop_items(std::span<const PutItem> kept, const StoredCatalog& before);
+  void send_users(std::span<const PutUser> rows);
   void require_catalog(const char* kind);  // throws StoreError
 
   const RedisFeatureOptions options_;
@@ -112,6 +133,7 @@ class RedisFeaturePort final : public FeatureStore {
   const RedisKeys keys_;
   RedisLanes lanes_;
   RedisCatalog catalog_;
+  RedisMemory memory_;
   ProfileCache profiles_;
 };
 

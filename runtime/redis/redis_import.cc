@@ -56,18 +56,72 @@ void RedisFeaturePort::import_changed(const PutUser& row, std::size_t done) {
     stop("user", done, row.user + ": " + refusal->where + ": " + refusal->what);
 }
 
-void RedisFeaturePort::import_items(std::span<const PutItem> rows) {
+void RedisFeaturePort::import(const Import& rows) {
   require_catalog("item");
-  const CatalogPosition at = catalog_.mirror().position();
-  const StoredCatalogPointer catalog = catalog_.mirror().at(at);
-  std::uint64_t items = catalog_.mirror().items();
-  std::set<std::string> added;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (const auto fault = find_fault(rows[i], limits_)) refuse_row("item", i + 1, *fault);
-    const bool is_there = catalog && catalog->find(rows[i].item) != no_item;
-    const bool is_new = !is_there && added.insert(rows[i].item).second;
-    if (is_new && ++items > limits_.items_max) refuse_row("item", i + 1, catalog_full(limits_));
+  if (rows.forget_users)
+    stop("user", 0, "users of another model cannot be told from those of other clusters there, and stay");
+  const StoredCatalogPointer before = catalog_.mirror().present();
+  check_import(rows, *before);
+  if (!rows.made_for.empty()) note_made_for(rows.made_for);
+  if (!rows.items.empty()) send_items(rows.items);
+  if (rows.replace) drop_items(rows.items, *before);
+  if (!rows.users.empty()) send_users(rows.users);
+}
+
+// As if it were done, so that nothing is sent of an import that has a bad row.
+void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& before) const {
+  CatalogWriter after(rows.replace ? std::make_shared<const StoredCatalog>()
+                                   : std::make_shared<const StoredCatalog>(before));
+  for (std::size_t i = 0; i < rows.items.size(); ++i) {
+    const PutItem& row = rows.items[i];
+    if (const auto fault = find_fault(row, limits_)) refuse_row(rows, "item", i, *fault);
+    if (after.size() >= limits_.items_max && !after.contains(row.item))
+      refuse_row(rows, "item", i, catalog_full(limits_));
+    after.put({row.item, "", row.tokens, row.identifier, {}}, 0);
   }
+  const StoredCatalogPointer catalog = after.publish(0);
+  for (std::size_t i = 0; i < rows.users.size(); ++i) {
+    Profile profile;
+    if (const auto refusal = resolve(rows.users[i], limits_, *catalog, profile))
+      refuse_row(rows, "user", i, *refusal);
+  }
+}
+
+// Of whosever rows they are: ask() would take those of others for a Redis that is away.
+RedisReply RedisFeaturePort::run_on_meta(RedisCommand command) {
+  auto taken = lanes_.take(0);
+  if (const auto* away = std::get_if<RedisFailure>(&taken)) stop("made for", 0, away->why);
+  auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
+  if (const auto* failure = std::get_if<RedisFailure>(&answer)) stop("made for", 0, failure->why);
+  RedisReply& reply = std::get<std::vector<RedisReply>>(answer).front();
+  if (reply.is(RedisReply::Kind::error)) stop("made for", 0, "it answers with " + error_code(reply));
+  return std::move(reply);
+}
+
+std::optional<std::string> RedisFeaturePort::made_for() {
+  RedisReply reply = run_on_meta({"HGET", keys_.meta(), "made_for"});
+  return reply.is(RedisReply::Kind::text) ? std::optional(std::move(reply.text)) : std::nullopt;
+}
+
+void RedisFeaturePort::note_made_for(const std::string& made_for) {
+  run_on_meta({"HSET", keys_.meta(), "made_for", made_for});
+}
+
+// Those of before that did not come again.
+void RedisFeaturePort::drop_items(std::span<const PutItem> kept, const StoredCatalog& before) {
+  std::set<std::string_view> stay;
+  for (const PutItem& row : kept) stay.insert(row.item);
+  for (ItemNumber number = before.next(0); number != no_item; number = before.next(number + 1)) {
+    const std::string id(before.item(number).id);
+    if (stay.contains(id)) continue;
+    const JobResult result = write(DeleteItem{0, id}, 0);
+    const auto* refusal = std::get_if<Refusal>(&result);
+    if (refusal && refusal->code != "unknown_item") stop("item", kept.size(), refusal->what);
+  }
+}
+
+void RedisFeaturePort::send_items(std::span<const PutItem> rows) {
+  const CatalogPosition at = catalog_.mirror().position();
   for (std::size_t done = 0; done < rows.size(); done += batch_rows) {
     std::vector<RedisCommand> commands;
     for (const PutItem& row : rows.subspan(done, std::min(batch_rows, rows.size() - done)))
@@ -77,7 +131,7 @@ void RedisFeaturePort::import_items(std::span<const PutItem> rows) {
   require_catalog("item");  // items() and catalog_version() tell what is there now
 }
 
-void RedisFeaturePort::import_users(std::span<const PutUser> rows) {
+void RedisFeaturePort::send_users(std::span<const PutUser> rows) {
   require_catalog("user");
   const CatalogPosition at = catalog_.mirror().position();
   const StoredCatalogPointer catalog = catalog_.mirror().at(at);
@@ -86,16 +140,13 @@ void RedisFeaturePort::import_users(std::span<const PutUser> rows) {
     made.origin = at.origin, made.catalog = at.version;
     return draft(row, *catalog, made);
   };
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    UserDraft made;
-    if (const auto refusal = draft_of(rows[i], made)) refuse_row("user", i + 1, *refusal);
-  }
   for (std::size_t done = 0; done < rows.size(); done += batch_rows) {
     const auto batch = rows.subspan(done, std::min(batch_rows, rows.size() - done));
     std::vector<RedisCommand> commands;
     for (const PutUser& row : batch) {
       UserDraft made;
-      draft_of(row, made);  // checked before the first batch
+      if (const auto refusal = draft_of(row, made))  // an item has gone since it was checked
+        stop("user", done, row.user + ": " + refusal->where + ": " + refusal->what);
       commands.push_back(command_of(row, made));
     }
     const Outcomes outcomes = import_batch("user", std::move(commands), done, at.run);

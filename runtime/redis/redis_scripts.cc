@@ -16,9 +16,18 @@ constexpr std::uint64_t version_max = std::uint64_t{1} << 53;
 
 #define TROUPE_KEYS "local meta, items, log, gone, user = unpack(KEYS)\n"
 #define TROUPE_MARK_ORIGIN "redis.call('HSETNX', meta, 'origin', ARGV[1])\n"
+// A store that has lost its last writes, or all, gives none of their versions to others. Not farther than as
+// many writes can have been: a number that was damaged on the way would leave no versions for those to come.
+#define TROUPE_NEXT_VERSION                                                         \
+  "local function next_version(field, floor)\n"                                     \
+  "  local last = tonumber(redis.call('HGET', meta, field) or 0)\n"                 \
+  "  local lost = tonumber(floor) - last\n"                                         \
+  "  if lost > 0 and lost < 1e12 then redis.call('HSET', meta, field, floor) end\n" \
+  "  return redis.call('HINCRBY', meta, field, 1)\n"                                \
+  "end\n"
 
 constexpr const char* page_text = TROUPE_KEYS R"lua(
-local state = redis.call('HMGET', meta, 'origin', 'catalog', 'trimmed')
+local state = redis.call('HMGET', meta, 'origin', 'catalog', 'trimmed', 'profiles', 'made_for')
 local origin, version, trimmed = state[1] or '', tonumber(state[2] or 0), tonumber(state[3] or 0)
 local base, after = tonumber(ARGV[2]), tonumber(ARGV[3])
 if ARGV[1] ~= origin or after > version or (base > 0 and base < trimmed) then after = 0 end
@@ -31,46 +40,46 @@ if after < version then
   if #ids > 0 then rows = redis.call('HMGET', items, unpack(ids)) end
 end
 local row = ARGV[5] == '1' and redis.call('GET', user)
-return {origin, after, version, changed, rows, row}
+return {origin, after, version, changed, rows, row, tonumber(state[4] or 0), state[5]}
 )lua";
 
 // Checks come before the first write: what has begun is done to its end.
-constexpr const char* put_user_text = TROUPE_KEYS R"lua(
-if #ARGV > 4 then
+constexpr const char* put_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
+if #ARGV > 5 then
   local state = redis.call('HMGET', meta, 'origin', 'catalog')
   if state[1] ~= ARGV[3] then return {'changed'} end
   if state[2] ~= ARGV[4] then
-    for i = 5, #ARGV, 2 do
+    for i = 6, #ARGV, 2 do
       if tonumber(redis.call('ZSCORE', log, ARGV[i]) or -1) ~= tonumber(ARGV[i + 1]) then return {'changed'} end
     end
   end
 end
 )lua" TROUPE_MARK_ORIGIN R"lua(
-local version = redis.call('HINCRBY', meta, 'profiles', 1)
+local version = next_version('profiles', ARGV[5])
 redis.call('SET', user, string.format('%.0f ', version) .. ARGV[2])
 return {'written', version}
 )lua";
 
-constexpr const char* delete_user_text = TROUPE_KEYS R"lua(
+constexpr const char* delete_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
 if redis.call('DEL', user) == 0 then return {'missing'} end
-return {'written', redis.call('HINCRBY', meta, 'profiles', 1)}
+return {'written', next_version('profiles', ARGV[1])}
 )lua";
 
-constexpr const char* put_item_text = TROUPE_KEYS R"lua(
+constexpr const char* put_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
 if redis.call('HLEN', items) >= tonumber(ARGV[4]) and redis.call('HEXISTS', items, ARGV[2]) == 0 then
   return {'full'}
 end
 )lua" TROUPE_MARK_ORIGIN R"lua(
-local version = redis.call('HINCRBY', meta, 'catalog', 1)
+local version = next_version('catalog', ARGV[5])
 redis.call('HSET', items, ARGV[2], ARGV[3])
 redis.call('ZADD', log, version, ARGV[2])
 redis.call('ZREM', gone, ARGV[2])
 return {'written', version}
 )lua";
 
-constexpr const char* delete_item_text = TROUPE_KEYS R"lua(
+constexpr const char* delete_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
 if redis.call('HDEL', items, ARGV[1]) == 0 then return {'missing'} end
-local version = redis.call('HINCRBY', meta, 'catalog', 1)
+local version = next_version('catalog', ARGV[3])
 redis.call('ZADD', log, version, ARGV[1])
 redis.call('ZADD', gone, version, ARGV[1])
 local over = math.min(redis.call('ZCARD', gone) - tonumber(ARGV[2]), 1000)
@@ -84,6 +93,7 @@ return {'written', version}
 
 #undef TROUPE_KEYS
 #undef TROUPE_MARK_ORIGIN
+#undef TROUPE_NEXT_VERSION
 
 struct Script {
   const char* text;
@@ -138,6 +148,14 @@ bool read_entries(RedisReply& changed, RedisReply& rows, CatalogPage& page) {
   return true;
 }
 
+bool read_notes(const RedisReply& profiles, RedisReply& made_for, CatalogPage& page) {
+  const auto version = version_in(profiles);
+  if (!version || !(made_for.is(Kind::text) || made_for.is(Kind::nil))) return false;
+  page.profiles = *version;
+  page.made_for = std::move(made_for.text);
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> redis_scripts() {
@@ -162,7 +180,7 @@ RedisCommand ask_page(const RedisKeys& keys, const PageQuestion& question) {
 }
 
 std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& question) {
-  if (!reply.is(Kind::list) || reply.list.size() != 6 || !reply.list[0].is(Kind::text)) return {};
+  if (!reply.is(Kind::list) || reply.list.size() != 8 || !reply.list[0].is(Kind::text)) return {};
   const auto after = version_in(reply.list[1]), version = version_in(reply.list[2]);
   if (!after || !version || *after > *version || (*after != 0 && *after != question.after)) return {};
   CatalogPage page{std::move(reply.list[0].text), *after, *version};
@@ -172,7 +190,7 @@ std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& ques
     page.user = std::move(user.text);
   else if (!user.is(Kind::nil))
     return {};
-  return page;
+  return read_notes(reply.list[6], reply.list[7], page) ? std::optional(std::move(page)) : std::nullopt;
 }
 
 std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::string_view row) {
@@ -184,9 +202,10 @@ std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::st
 }
 
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
-                          const UserDraft& draft) {
+                          const UserDraft& draft, std::uint64_t floor) {
   RedisCommand command = keys.call(put_user_script.sha, user);
-  command.insert(command.end(), {nonce, draft.record, draft.origin, std::to_string(draft.catalog)});
+  command.insert(command.end(),
+                 {nonce, draft.record, draft.origin, std::to_string(draft.catalog), std::to_string(floor)});
   for (const SeenItem& item : draft.seen) {
     command.push_back(item.id);
     command.push_back(std::to_string(item.version));
@@ -194,20 +213,23 @@ RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const
   return command;
 }
 
-RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user) {
-  return keys.call(delete_user_script.sha, user);
-}
-
-RedisCommand ask_put_item(const RedisKeys& keys, const std::string& nonce, const std::string& item,
-                          const std::string& record, std::uint64_t items_max) {
-  RedisCommand command = keys.call(put_item_script.sha, "");
-  command.insert(command.end(), {nonce, item, record, std::to_string(items_max)});
+RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor) {
+  RedisCommand command = keys.call(delete_user_script.sha, user);
+  command.push_back(std::to_string(floor));
   return command;
 }
 
-RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std::uint64_t gone_max) {
+RedisCommand ask_put_item(const RedisKeys& keys, const std::string& nonce, const std::string& item,
+                          const std::string& record, std::uint64_t items_max, std::uint64_t floor) {
+  RedisCommand command = keys.call(put_item_script.sha, "");
+  command.insert(command.end(), {nonce, item, record, std::to_string(items_max), std::to_string(floor)});
+  return command;
+}
+
+RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std::uint64_t gone_max,
+                             std::uint64_t floor) {
   RedisCommand command = keys.call(delete_item_script.sha, "");
-  command.insert(command.end(), {item, std::to_string(gone_max)});
+  command.insert(command.end(), {item, std::to_string(gone_max), std::to_string(floor)});
   return command;
 }
 

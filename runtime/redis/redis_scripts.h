@@ -3,7 +3,8 @@
 // checked for form and range before anything is believed.
 //
 //   <prefix>meta      hash    origin: a random text that names what is held here; catalog, profiles: the
-//                             versions written last; trimmed: up to where deletions may be missing in the log
+//                             versions written last; trimmed: up to where deletions may be missing in the
+//                             log; made_for: the model whose rows these are (features/made_for.h)
 //   <prefix>items     hash    item id → its record (store_rows.h)
 //   <prefix>log       zset    item id → the catalog version that wrote or deleted it last: what changed since
 //                             any version, in order, each item once
@@ -31,6 +32,7 @@ class RedisKeys {
   explicit RedisKeys(std::string prefix) : prefix_(std::move(prefix)) {}
   std::string user(std::string_view user_key) const;
   RedisCommand call(const std::string& sha, const std::string& user) const;  // up to the first argument
+  std::string meta() const { return prefix_ + "meta"; }
 
  private:
   const std::string prefix_;
@@ -54,6 +56,8 @@ struct CatalogPage {
   std::uint64_t after = 0, version = 0;  // where it starts; the catalog's at this point
   std::vector<Entry> entries;            // rising versions in (after, version]
   std::optional<std::string> user;       // the row, from the same point
+  std::uint64_t profiles = 0;            // the version of the profile that was written last
+  std::string made_for;                  // "": nothing is noted
 };
 RedisCommand ask_page(const RedisKeys& keys, const PageQuestion& question);
 std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& question);
@@ -72,13 +76,14 @@ struct UserDraft {
   std::vector<SeenItem> seen;
 };
 // `nonce` becomes the origin if there is none yet. If an item of the draft has another version now, nothing
-// is written.
+// is written. What is written has a version above `floor`, whatever the store has forgotten.
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
-                          const UserDraft& draft);
-RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user);
+                          const UserDraft& draft, std::uint64_t floor);
+RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor);
 RedisCommand ask_put_item(const RedisKeys& keys, const std::string& nonce, const std::string& item,
-                          const std::string& record, std::uint64_t items_max);
-RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std::uint64_t gone_max);
+                          const std::string& record, std::uint64_t items_max, std::uint64_t floor);
+RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std::uint64_t gone_max,
+                             std::uint64_t floor);
 
 struct WriteOutcome {
   enum class What : std::uint8_t { written, missing, full, changed } what = What::written;

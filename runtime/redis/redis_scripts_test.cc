@@ -17,7 +17,7 @@ const PageQuestion question{"o", 3, 3, 10, "ann"};
 // A page of two changes: a at 4, b deleted at 6.
 RedisReply good_page() {
   return list({text("o"), integer(3), integer(6), list({text("a"), text("4"), text("b"), text("6")}),
-               list({text("record"), {}}), text("7 row")});
+               list({text("record"), {}}), text("7 row"), integer(7), text("m")});
 }
 bool is_read(auto spoil) {
   RedisReply page = good_page();
@@ -36,13 +36,15 @@ TEST_CASE("a page is read: versions rise, no row means deleted") {
   CHECK(page->entries[0].record == "record");
   CHECK_FALSE(page->entries[1].record);
   CHECK(page->user == "7 row");
+  CHECK(page->profiles == 7);
+  CHECK(page->made_for == "m");
   CHECK(is_read([](auto& p) { p[5] = {}; }));
   CHECK(is_read([](auto& p) { p[1] = integer(0); }));  // from the start, though not asked for
 }
 
 TEST_CASE("a page of another form or out of range is not believed") {
   CHECK(is_read([](auto&) {}));
-  for (std::size_t i = 0; i < 6; ++i) {
+  for (std::size_t i = 0; i < 8; ++i) {
     CHECK_FALSE(is_read([&](auto& p) { p[i] = {.kind = Kind::error, .text = "ERR"}; }));
     CHECK_FALSE(is_read([&](auto& p) { p.erase(p.begin() + static_cast<std::ptrdiff_t>(i)); }));
   }
@@ -53,6 +55,7 @@ TEST_CASE("a page of another form or out of range is not believed") {
   CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("6"); }));  // does not rise
   CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("3"); }));  // was known
   CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("4.5"); }));
+  CHECK_FALSE(is_read([](auto& p) { p[6] = integer(-1); }));
   CHECK_FALSE(is_read([](auto& p) { p[3].list[0] = integer(1); }));
   CHECK_FALSE(is_read([](auto& p) { p[3].list.pop_back(); }));
   CHECK_FALSE(is_read([](auto& p) { p[4].list[1] = integer(1); }));
@@ -82,7 +85,7 @@ TEST_CASE("an outcome is one of four words, and a version only when written") {
 TEST_CASE("keys stand below the prefix, users' among them") {
   const RedisKeys keys("shop:");
   CHECK(keys.user("k") == "shop:user:k");
-  const RedisCommand command = ask_delete_user(keys, "k");
-  CHECK(std::vector(command.begin() + 2, command.end()) ==
+  const RedisCommand command = ask_delete_user(keys, "k", 5);
+  CHECK(std::vector(command.begin() + 2, command.begin() + 8) ==
         std::vector<std::string>{"5", "shop:meta", "shop:items", "shop:log", "shop:gone", "shop:user:k"});
 }

@@ -153,6 +153,10 @@ class FileReader {
       if (!value.IsNull()) read_map(value, name);  // null: all its keys are comments
       return;
     }
+    if (name == "nodes")
+      fail(key.Mark(),
+           "there is a list of nodes: this is a cluster's file; expected a box's, or `troupe node --config " +
+               path_ + " --name NODE` (and `troupe import --config " + path_ + " --node NODE`)");
     fail(key.Mark(),
          "there is no section " + name.substr(0, quoted_bytes_max) + "; expected " + known_names(""));
   }

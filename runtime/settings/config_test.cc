@@ -206,5 +206,7 @@ TEST_CASE("a cluster's file that does not fit is an error with its line and what
   CHECK(error("page_tokens: 8", "page_tokens: 0").starts_with("7: pool.page_tokens is 0"));
   const File empty("");
   CHECK_THROWS_AS(load_cluster(empty.path()), ConfigError);
-  CHECK(File(three_nodes).error().starts_with("2: there is no section nodes"));  // it is no box's file
+  CHECK(File(three_nodes)
+            .error()
+            .starts_with("2: there is a list of nodes: this is a cluster's file"));  // it is no box's file
 }

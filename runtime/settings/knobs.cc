@@ -28,7 +28,8 @@ constexpr Knob knobs[] = {
      "Hugging Face model directory: config.json and safetensors; must be set to serve."},
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
     {"model.versions", text, "", "", "",
-     "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: the "
+     "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: "
+     "the "
      "model of the start stays."},
     {"model.weights", choice, "f32", "f32|int8", "",
      "How linear layers are kept and multiplied. int8 takes a quarter of the memory and is faster; logits "
@@ -130,6 +131,9 @@ constexpr Knob knobs[] = {
      "Longest deadline that a request may ask for."},
     {"router.frequency_window", duration, "300s", "1s..24h", "",
      "Sliding window over which accesses of a user or item are counted."},
+    {"router.needs_items", boolean, "true", "", "",
+     "Whether a router whose catalog has no items says that it is not ready; false: of one that only "
+     "scores."},
 
     {"router.pull_share", real, "0.25", "0..1", "",
      "Time to pull a block from another node, of the time to compute it, until requests have measured it; "

@@ -75,6 +75,8 @@ void Log::operator()(LogLevel level, std::string_view actor, std::string_view ev
   logger_->log(spdlog_level(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
+void Log::set_least(LogLevel least) const { logger_->set_level(spdlog_level(least)); }
+
 LogLevel log_level(std::string_view name) {
   const auto found = std::ranges::find(level_names, name);
   TROUPE_CHECK(found != level_names.end(), "a log level that the knob does not have");

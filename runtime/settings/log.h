@@ -34,6 +34,7 @@ class Log {
   explicit Log(LogOptions options);  // throws LogError
   void operator()(LogLevel level, std::string_view actor, std::string_view event,
                   std::span<const LogField> fields = {}) const;
+  void set_least(LogLevel least) const;  // of all copies, from now on
 
  private:
   std::string node_;

@@ -103,6 +103,10 @@ std::string encode_counter(std::uint64_t value, std::string_view key) {
   return RecordWriter(RecordType::counter).u64(value).seal(key);
 }
 
+std::string encode_note(std::string_view text, std::string_view key) {
+  return RecordWriter(RecordType::note).text(text).seal(key);
+}
+
 std::optional<Profile> decode_profile(std::string_view key, std::string_view value,
                                       const FeatureLimits& limits) {
   auto reader = RecordReader::open(RecordType::profile, key, value);
@@ -130,6 +134,13 @@ std::optional<std::uint64_t> decode_counter(std::string_view key, std::string_vi
   if (!reader) return {};
   const std::uint64_t count = reader->u64();
   return reader->complete() ? std::optional(count) : std::nullopt;
+}
+
+std::optional<std::string> decode_note(std::string_view key, std::string_view value) {
+  auto reader = RecordReader::open(RecordType::note, key, value);
+  if (!reader) return {};
+  std::string text = reader->text();
+  return reader->complete() ? std::optional(std::move(text)) : std::nullopt;
 }
 
 }  // namespace troupe

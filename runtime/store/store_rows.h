@@ -33,6 +33,7 @@ std::string encode_profile(const Profile& profile, std::string_view key);
 std::string encode_item(const Item& item, std::uint64_t catalog,
                         std::string_view key);  // without Item::block
 std::string encode_counter(std::uint64_t value, std::string_view key);
+std::string encode_note(std::string_view text, std::string_view key);
 
 // Absent if the value is not a sound record under this key, or not one that could be stored under these
 // limits.
@@ -45,5 +46,6 @@ struct StoredItem {
 std::optional<StoredItem> decode_item(std::string_view key, std::string_view value,
                                       const FeatureLimits& limits);
 std::optional<std::uint64_t> decode_counter(std::string_view key, std::string_view value);
+std::optional<std::string> decode_note(std::string_view key, std::string_view value);
 
 }  // namespace troupe

@@ -9,8 +9,38 @@
 namespace troupe {
 namespace {
 
+using Fault = std::optional<Refusal>;
+
+Refusal missing(const char* field, const char* expected) {
+  return {400, "missing_field", std::string("the body has no ") + field, field, expected};
+}
+
+// An absent list is not an empty one: what was meant to replace something would empty it.
+template <class Wire>
+Fault find_missing(std::string_view, typename Wire::Reader) {
+  return {};
+}
+template <>
+Fault find_missing<schema::PutUser>(std::string_view, schema::PutUser::Reader body) {
+  if (body.hasHistory() || body.hasTokens()) return {};
+  return missing("history or tokens",
+                 "a list of item ids, oldest first (\"history\"), or of tokens (\"tokens\")");
+}
+template <>
+Fault find_missing<schema::PutItem>(std::string_view text, schema::PutItem::Reader body) {
+  if (!body.hasTokens()) return missing("tokens", "the item's text as a list of tokens");
+  if (body.getIdentifier() == -1 && text.find("\"identifier\"") == text.npos)
+    return missing("identifier", "the vocabulary row whose logit is the item's score");
+  return {};
+}
+
+// Of zlib or gzip: curl and proxies compress unasked.
+bool is_compressed(std::string_view body) { return body.starts_with("\x1f\x8b"); }
+
 template <class Wire, class M>
-std::optional<Refusal> read_body(std::string_view body, M& out, ListLimits limits) {
+Fault read_body(std::string_view body, M& out, ListLimits limits) {
+  if (is_compressed(body))
+    return Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
   capnp::MallocMessageBuilder builder;
   auto root = builder.initRoot<Wire>();
   try {
@@ -18,6 +48,7 @@ std::optional<Refusal> read_body(std::string_view body, M& out, ListLimits limit
   } catch (const Refusal& refusal) {
     return refusal;
   }
+  if (Fault fault = find_missing<Wire>(body, root.asReader())) return fault;
   codec::get(root.asReader(), out);
   return std::nullopt;
 }

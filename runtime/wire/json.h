@@ -9,6 +9,7 @@
 // above 2^53. A score that is not finite is null. Refusals (status 400) are:
 //   malformed_json   no JSON, not UTF-8, a key twice; where: "byte 17"
 //   unknown_field    where: "items[3].colour"
+//   missing_field    where: "history or tokens" of a user, "tokens" or "identifier" of an item
 //   wrong_type       another type, out of range, or a string with U+0000; where: "candidates[3]"
 // and, with status 413, too_many_THINGS of a list that has more elements than its limit. What a message
 // cannot hold is refused where it begins: no more of it is read, and none of it is kept.

@@ -54,11 +54,30 @@ TEST_CASE("nested lists, booleans and defaults are read") {
   CHECK(score.items == std::vector<TokenList>{{{3}}, {}, {}});
   CHECK(score.apply_softmax);
   PutItem item;
-  CHECK(!from_json(R"({"title":"T","tokens":[5]})", item));
-  CHECK(item.identifier == -1);
+  CHECK(!from_json(R"({"title":"T","tokens":[5],"identifier":7})", item));
+  CHECK(item.identifier == 7);
   PutUser user;
   CHECK(!from_json(R"({"history":["x"]})", user));
   CHECK(user.history == std::vector<std::string>{"x"});
+}
+
+TEST_CASE("what a write cannot do without is named, and an empty list is not an absent one") {
+  CHECK(refusal_of<PutUser>("{}") == "missing_field history or tokens");
+  CHECK(refusal_of<PutUser>(R"({"user":"ana"})") == "missing_field history or tokens");
+  CHECK(refusal_of<PutUser>(R"({"history":[]})") == "");
+  CHECK(refusal_of<PutUser>(R"({"tokens":[]})") == "");
+  CHECK(refusal_of<PutItem>("{}") == "missing_field tokens");
+  CHECK(refusal_of<PutItem>(R"({"tokens":[1]})") == "missing_field identifier");
+  CHECK(refusal_of<PutItem>(R"({"tokens":[1],"identifier":-1})") == "");  // the router refuses it
+  CHECK(refusal_of<PutItem>(R"({"tokens":[],"identifier":0})") == "");
+}
+
+TEST_CASE("a compressed body is called so") {
+  RankRequest request;
+  const auto refusal = from_json("\x1f\x8b\x08 something", request);
+  REQUIRE(refusal);
+  CHECK(refusal->status == 415);
+  CHECK(refusal->what.find("gzip") != std::string::npos);
 }
 
 TEST_CASE("escapes beyond ASCII name the user that they mean") {
@@ -99,8 +118,7 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
   CHECK(refusal_of<ScoreRequest>(R"({"items":[{},{"x":1}]})") == "unknown_field items[1].x");
   CHECK(refusal_of(R"({"user":"a","user":"b"})") == "malformed_json user");
   RankRequest request;
-  CHECK(from_json(R"({"x":1})", request)->expected ==
-        "one of tenant, user, candidates, top_k, policy, budget_us");
+  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us");
 }
 
 TEST_CASE("a value of another type or out of range is refused where it stands") {

@@ -153,6 +153,8 @@ TEST_SUITE("bad input over HTTP") {
          {422, "too_long", "tokens", "96"}},
         {"PUT", "/v1/users/ana", R"({"tokens":[-1]})", {422, "unknown_token", "tokens[0]", "0..63"}},
         {"PUT", "/v1/users/ana", R"({"history":["item-1","x"]})", {422, "unknown_item", "history[1]", ""}},
+        {"PUT", "/v1/users/ana", "{}", {400, "missing_field", "history or tokens", "item ids"}},
+        {"PUT", "/v1/items/x", R"({"tokens":[5]})", {400, "missing_field", "identifier", "row"}},
         {"PUT",
          "/v1/users/ana",
          R"({"history":["item-1"],"tokens":[1]})",
@@ -177,7 +179,7 @@ TEST_SUITE("bad input over HTTP") {
         {"GET", "/v1/nothing", "", {404, "no_such_path", "path", "/v1/rank"}},
         {"GET", "/v1/rank", "", {405, "wrong_method", "method", "POST"}},
         {"PUT", "/v1/users/%ff", "{}", {400, "bad_id", "path", "UTF-8"}},
-        {"PUT", "/v1/users/ana", R"({"user":"bob"})", {400, "id_mismatch", "body", "path"}},
+        {"PUT", "/v1/users/ana", R"({"user":"bob","history":[]})", {400, "id_mismatch", "body", "path"}},
     });
   }
 

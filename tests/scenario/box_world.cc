@@ -135,12 +135,12 @@ RankReply RunningBox::rank(RequestId id, const std::string& user, const std::vec
 void RunningBox::wait_until_precomputed() {
   for (int round = 0; round < 100'000; ++round) {
     const Message message = ask(StatusRequest{++status_id_});
-    bool ended = false, none_waits = false;
+    std::string stage, at_rest;
     for (const StatusField& field : std::get<StatusReply>(message).fields) {
-      ended = ended || (field.name == "precompute" && field.value != "running" && field.value != "waiting");
-      none_waits = none_waits || (field.name == "items_waiting" && field.value == "0");
+      if (field.name == "precompute") stage = field.value;
+      if (field.name == "precompute_at_rest") at_rest = field.value;
     }
-    if (ended && none_waits) return;
+    if (stage == "full" || stage == "off" || (stage == "done" && at_rest == "yes")) return;
   }
   FAIL("the item blocks were not precomputed");
 }

@@ -55,7 +55,7 @@ struct Timings {
 struct RankRequest {
   # door → router. Answered by RankReply or Refused.
   id @0 :UInt64 $internal;
-  tenant @1 :Text;                                # "" is the default tenant
+  tenant @1 :Text $internal;                      # "" is the default tenant; over HTTP a header names it
   user @2 :Text;
   candidates @3 :List(Text);                      # item ids
   topK @4 :UInt32 $Json.name("top_k");            # 0: all candidates
@@ -103,7 +103,7 @@ struct ScoreRow {
 struct ScoreRequest {
   # door → router. Answered by ScoreReply or Refused.
   id @0 :UInt64 $internal;
-  tenant @1 :Text;
+  tenant @1 :Text $internal;
   query @2 :List(Int32);                          # tokens before every item
   items @3 :List(TokenList);
   labelTokens @4 :List(Int32) $Json.name("label_tokens");
@@ -127,7 +127,7 @@ struct ScoreReply {
 struct PutUser {
   # door → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
   id @0 :UInt64 $internal;
-  tenant @1 :Text;
+  tenant @1 :Text $internal;
   user @2 :Text;
   history @3 :List(Text);                         # item ids, oldest first
   tokens @4 :List(Int32);
@@ -136,7 +136,7 @@ struct PutUser {
 struct DeleteUser {
   # door → router. Answered by Stored or Refused.
   id @0 :UInt64 $internal;
-  tenant @1 :Text;
+  tenant @1 :Text $internal;
   user @2 :Text;
 }
 

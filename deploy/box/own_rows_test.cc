@@ -1,0 +1,127 @@
+#include "deploy/box/own_rows.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/features/store_features.h"
+#include "runtime/redis/redis_features.h"
+#include "runtime/redis/redis_test_server.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+const MadeFor ours{"model-of-ours", "words-of-ours", "prompt-of-ours"};
+
+struct Rows {
+  TestFolder folder;
+  Config config;
+  std::unique_ptr<Store> store = std::make_unique<Store>(folder.path());
+  std::unique_ptr<FeaturePort> port;
+  std::vector<std::string> told;
+
+  Rows() {
+    config.set("node.data_dir", "DATA");
+    config.set("model.directory", "MODEL");
+    open();
+  }
+  void open() {
+    const FeatureLimits limits{.vocabulary = 10, .item_tokens_max = 4, .history_events_max = 4};
+    port = std::make_unique<FeaturePort>(*store, limits, [](auto) { return BlockName{}; });
+  }
+  void put_item() { port->run(Write{PutItem{0, "a", "", {1}, 2}}, 0); }
+  std::string refusal(const MadeFor& present) {
+    try {
+      claim_rows(*port, present, config, [this](const std::string& what) { told.push_back(what); });
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  bool refused(const MadeFor& present, const char* what) {
+    const std::string why = refusal(present);
+    CAPTURE(why);
+    return why.starts_with("DATA: ") && why.find(what) != std::string::npos &&
+           why.find("; expected ") != std::string::npos;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("own rows") {
+  TEST_CASE("rows belong to the model that was there when they came") {
+    Rows rows;
+    CHECK(rows.refusal(ours).empty());
+    rows.put_item();
+    rows.open();
+    CHECK(rows.refusal(ours).empty());
+    CHECK(rows.told.empty());
+    CHECK(rows.refused({"model-of-ours", "others", "prompt-of-ours"},
+                       "another vocabulary (words-of-our) than that of MODEL (others)"));
+    CHECK(rows.refused({"others", "words-of-ours", "prompt-of-ours"}, "another model"));
+    CHECK(rows.refused({"model-of-ours", "words-of-ours", "others"}, "--adopt"));
+    rows.config.set("model.versions", "VERSIONS");
+    CHECK(rows.refusal({"others", "words-of-ours", "prompt-of-ours"}).empty());
+  }
+
+  TEST_CASE("a folder in which nothing was ever written is anybody's") {
+    Rows rows;
+    CHECK(rows.refusal(ours).empty());
+    CHECK(rows.refusal({"m", "v", "p"}).empty());
+    rows.put_item();
+    CHECK(rows.refused(ours, "another vocabulary"));
+  }
+
+  TEST_CASE("rows of which nothing is known are taken, and told; not if they do not fit") {
+    Rows rows;
+    rows.put_item();
+    CHECK(rows.refusal(ours).empty());
+    CHECK(rows.told.size() == 1);
+    CHECK(rows.refusal(ours).empty());
+    CHECK(rows.told.size() == 1);
+
+    Rows damaged;
+    damaged.put_item();
+    const Change change{Column::items, "b", "not a row"};
+    damaged.store->write({&change, 1}, Durability::buffered);
+    damaged.open();
+    CHECK(damaged.refused(ours, "1 rows do not fit this model"));
+  }
+
+  TEST_CASE("rows in a Redis are another model's, too, whoever asks before each answer") {
+    if (!RedisTestServer::is_installed()) return;
+    RedisTestServer server;
+    Config config;
+    config.set("features.store", "redis://127.0.0.1:1");
+    const FeatureLimits limits{.vocabulary = 10, .item_tokens_max = 4, .history_events_max = 4};
+    const auto open = [&](const MadeFor& present) {
+      RedisFeatureOptions options{.address = server.address(), .time_limit = std::chrono::seconds(2)};
+      options.refuses = [&config, present](const std::string& noted) {
+        return why_foreign(noted, present, config);
+      };
+      return std::make_unique<RedisFeaturePort>(options, limits, [](auto) { return BlockName{}; });
+    };
+    const MadeFor theirs{"m", "v", "p"};
+    const PutItem items[] = {{0, "a", "", {1}, 2}};
+    open(theirs)->import({.items = items, .made_for = encode(theirs)});
+    const auto claimed = [&](const MadeFor& present) {
+      claim_rows(*open(present), present, config, [](auto&) {});
+    };
+    CHECK_THROWS_WITH_AS(claimed(ours), doctest::Contains("another vocabulary"), ConfigError);
+    CHECK_THROWS_AS(claimed(ours), ConfigError);  // it was not taken meanwhile
+    CHECK_NOTHROW(claimed(theirs));
+    server.kill();
+    CHECK_NOTHROW(claimed(ours));
+  }
+
+  TEST_CASE("half an import is served by nobody") {
+    Rows rows;
+    rows.put_item();
+    CHECK(rows.refusal(ours).empty());
+    const Change change{Column::meta, "importing", "an import"};
+    rows.store->write({&change, 1}, Durability::buffered);
+    rows.open();
+    CHECK(rows.refused(ours, "an import into it did not end"));
+  }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The Debian packages that a program needs where it runs, one a line: those of the libraries that it is linked with, and of
+# those that it opens by name (UCX). Where the program was built, and its libraries are installed.
+#   deploy/container/packages.sh build/deploy/troupe
+set -euo pipefail
+program=${1:?expected a program}
+
+package_of() {  # of a file; a library's two names, before and after /usr was merged
+  local file
+  for file in "$1" "/usr$1" "${1#/usr}" "$(readlink -f "$1")"; do
+    dpkg-query -S "$file" 2>/dev/null | cut -d: -f1 | head -1 && return
+  done
+}
+linked=$(ldd "$program")
+if grep -q 'not found' <<<"$linked"; then
+  echo "$program: $(grep 'not found' <<<"$linked" | head -3); expected all libraries to be installed" >&2
+  exit 1
+fi
+{
+  grep -oE '/[^ ]+\.so[^ ]*' <<<"$linked"
+  # Opened by name; what this machine does not have (CUDA) is left out.
+  grep -aoE 'lib[A-Za-z0-9_+-]+\.so\.[0-9]+' "$program" | sort -u | while read -r name; do
+    grep -qF "$name" <<<"$linked" || ldconfig -p | awk -v name="$name" '$1 == name { print $NF; exit }'
+  done
+} | while read -r file; do
+  package=$(package_of "$file")
+  [ -n "$package" ] && echo "$package" || echo "no package has $file" >&2
+done | sort -u

@@ -1,0 +1,102 @@
+#include "deploy/data/import_check.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/wire/json_text.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::size_t told_items = 5, quoted_bytes_max = 60;
+
+std::string in_quotes(const std::string& id) {
+  std::string text;
+  append_json_string(text, std::string_view(id).substr(0, quoted_bytes_max));
+  return text;
+}
+
+template <class Row>
+void refuse_ids_twice(const DataRows<Row>& data, const char* kind, std::string Row::*id) {
+  std::unordered_map<std::string_view, std::size_t> first;
+  for (std::size_t i = 0; i < data.rows.size(); ++i) {
+    const auto [at, is_new] = first.try_emplace(data.rows[i].*id, i);
+    if (!is_new)
+      throw ImportError(data.where(i) + ": " + kind + " " + in_quotes(data.rows[i].*id) + " is on line " +
+                        std::to_string(data.lines[at->second]) + " already; expected each " + kind + " once");
+  }
+}
+
+std::string count_of(std::uint64_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string extent_of(const UnknownEvents& unknown) {
+  return count_of(unknown.events, "event", "events") + " of " +
+         count_of(unknown.items.size(), "item", "items");
+}
+
+}  // namespace
+
+void refuse_twice(const DataRows<PutItem>& items) { refuse_ids_twice(items, "item", &PutItem::item); }
+void refuse_twice(const DataRows<PutUser>& users) { refuse_ids_twice(users, "user", &PutUser::user); }
+
+UnknownEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& knows) {
+  UnknownEvents unknown;
+  for (std::size_t i = 0; i < users.rows.size(); ++i) {
+    const std::vector<std::string>& history = users.rows[i].history;
+    const std::uint64_t before = unknown.events;
+    for (std::size_t k = 0; k < history.size(); ++k) {
+      if (knows(history[k])) continue;
+      if (unknown.events++ == 0) {
+        unknown.first = users.where(i) + ": history[" + std::to_string(k) + "]";
+        unknown.first_item = history[k];
+      }
+      ++unknown.items[history[k]];
+    }
+    unknown.histories += unknown.events > before;
+  }
+  return unknown;
+}
+
+void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows) {
+  for (PutUser& user : users.rows)
+    std::erase_if(user.history, [&](const std::string& item) { return !knows(item); });
+}
+
+void refuse_unknown(const UnknownEvents& unknown) {
+  if (unknown.events == 0) return;
+  throw ImportError(
+      unknown.first + ": item " + in_quotes(unknown.first_item) + " is not in the catalog (in all " +
+      extent_of(unknown) + ", in " + count_of(unknown.histories, "history", "histories") +
+      "); expected items of the catalog; --skip-unknown leaves such events out. Nothing was imported");
+}
+
+std::string tell_left_out(const UnknownEvents& unknown) {
+  std::vector<std::pair<std::string, std::uint64_t>> most(unknown.items.begin(), unknown.items.end());
+  std::ranges::stable_sort(most, [](auto& a, auto& b) { return a.second > b.second; });
+  std::string text = "left out " + extent_of(unknown) + " that the catalog does not have, in " +
+                     count_of(unknown.histories, "history", "histories") + ": ";
+  for (std::size_t i = 0; i < std::min(told_items, most.size()); ++i)
+    text += (i > 0 ? ", " : "") + in_quotes(most[i].first) + " (" +
+            count_of(most[i].second, "time", "times") + ")";
+  return text + (most.size() > told_items ? ", …" : "");
+}
+
+std::string tell_shared_identifiers(const DataRows<PutItem>& items) {
+  std::unordered_map<Token, std::size_t> uses;
+  for (const PutItem& item : items.rows) ++uses[item.identifier];
+  std::size_t shared = 0;
+  for (const auto& [identifier, count] : uses)
+    if (count > 1) shared += count;
+  if (shared == 0) return "";
+  return "warning: " + std::to_string(shared) + " of " + count_of(items.rows.size(), "item", "items") +
+         " share their identifier with another, so that both always score the same; expected an identifier "
+         "of its own for "
+         "each item, a token <item_…> of the model's vocab.json. A model that generates items token by token "
+         "has none, and "
+         "cannot rank them here";
+}
+
+}  // namespace troupe::deploy

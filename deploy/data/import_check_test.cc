@@ -1,0 +1,82 @@
+#include "deploy/data/import_check.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+DataRows<PutItem> items(std::vector<std::string> ids) {
+  DataRows<PutItem> data{"folder/items.jsonl"};
+  for (std::string& id : ids)
+    data.add({0, std::move(id), "", {1}, static_cast<Token>(data.rows.size())}, data.rows.size() + 3);
+  return data;
+}
+
+DataRows<PutUser> histories(std::vector<std::vector<std::string>> lists) {
+  DataRows<PutUser> data{"folder/users.jsonl"};
+  for (auto& list : lists) {
+    const std::string name = "u" + std::to_string(data.rows.size());
+    data.add({0, "", name, std::move(list)}, data.rows.size() + 10);
+  }
+  return data;
+}
+
+bool knows(const std::string& item) { return std::set<std::string>{"a", "b"}.contains(item); }
+
+std::string error_of(auto action) {
+  try {
+    action();
+  } catch (const ImportError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_SUITE("import check") {
+  TEST_CASE("an id that comes twice is named with both lines") {
+    CHECK(error_of([] { refuse_twice(items({"a", "b"})); }).empty());
+    CHECK(error_of([] {
+            refuse_twice(items({"a", "b", "a"}));
+          }) == "items.jsonl:5: item \"a\" is on line 3 already; expected each item once");
+    auto users = histories({{}, {}});
+    users.rows[1].user = "u0";
+    CHECK(error_of([&] { refuse_twice(users); }) ==
+          "users.jsonl:11: user \"u0\" is on line 10 already; expected each user once");
+  }
+
+  TEST_CASE("unknown items of histories are counted, and the first is named where it stands") {
+    const auto users = histories({{"a", "b"}, {"a", "x", "y", "x"}, {"x"}});
+    const UnknownEvents unknown = find_unknown(users, knows);
+    CHECK(unknown.events == 4);
+    CHECK(unknown.histories == 2);
+    CHECK(unknown.items.at("x") == 3);
+    CHECK(error_of([&] { refuse_unknown(unknown); })
+              .starts_with("users.jsonl:11: history[1]: item \"x\" is not in the catalog (in all 4 events of "
+                           "2 items, in 2 "
+                           "histories); expected items of the catalog; --skip-unknown"));
+    CHECK(tell_left_out(unknown) ==
+          "left out 4 events of 2 items that the catalog does not have, in 2 histories: \"x\" (3 times), "
+          "\"y\" (1 time)");
+    CHECK(error_of([&] { refuse_unknown(find_unknown(histories({{"a"}}), knows)); }).empty());
+  }
+
+  TEST_CASE("what is left out leaves the others in their order") {
+    auto users = histories({{"a", "x", "b", "x", "a"}, {"x"}});
+    drop_unknown(users, knows);
+    CHECK(users.rows[0].history == std::vector<std::string>{"a", "b", "a"});
+    CHECK(users.rows[1].history.empty());
+  }
+
+  TEST_CASE("items that share an identifier are told, for they cannot be ranked against each other") {
+    auto data = items({"a", "b", "c"});
+    CHECK(tell_shared_identifiers(data).empty());
+    data.rows[2].identifier = data.rows[0].identifier;
+    CHECK(tell_shared_identifiers(data).starts_with("warning: 2 of 3 items share their identifier"));
+  }
+}

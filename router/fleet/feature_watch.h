@@ -1,0 +1,67 @@
+#pragma once
+// Whether the router's features could answer anybody: the port is asked now and then for the catalog's first
+// item. A store that is away, or a catalog without items, makes every ranking a refusal, and load balancers
+// should hear of it before clients do.
+#include <string>
+
+#include "router/fleet/turn.h"
+#include "runtime/actor/ports.h"
+
+namespace troupe::router {
+
+struct FeatureWatchConfig {
+  Duration every{0};        // 0: nobody asks, and nothing stands in the way
+  bool needs_items = true;  // a catalog without items is an obstacle
+};
+
+class FeatureWatch {
+ public:
+  explicit FeatureWatch(FeatureWatchConfig config) : config_(config) {}
+
+  void tick(Turn turn) {
+    if (config_.every.us <= 0 || job_ != 0 || turn.now < next_) return;
+    turn.effects.start(job_ = turn.next_id++, ListItems{0, 1});
+  }
+  // Whether the job was its own.
+  bool on_done(Turn turn, std::uint64_t job, const JobResult& result) {
+    if (job_ == 0 || job != job_) return false;
+    job_ = 0;
+    next_ = turn.now + config_.every;
+    note(turn, obstacle_in(result));
+    return true;
+  }
+  // Why no ranking can be answered; "": nothing is known against it.
+  std::string obstacle() const {
+    if (config_.every.us <= 0) return "";
+    return known_ ? obstacle_.why : "the catalog was not read yet";
+  }
+
+ private:
+  struct Obstacle {
+    std::string code, why;  // "": there is none
+  };
+  Obstacle obstacle_in(const JobResult& result) const {
+    if (const auto* refusal = std::get_if<Refusal>(&result)) return {refusal->code, refusal->what};
+    const auto* list = std::get_if<ItemList>(&result);
+    if (list && list->items.empty() && list->last && config_.needs_items)
+      return {"no_items", "the catalog has no items"};
+    return {};
+  }
+  // Each change is told once, in whatever words it comes.
+  void note(Turn turn, Obstacle obstacle) {
+    const std::string before = known_ ? obstacle_.code : "";
+    known_ = true;
+    obstacle_ = std::move(obstacle);
+    if (obstacle_.code == before) return;
+    if (obstacle_.code.empty()) return turn.effects.log(LogLevel::info, "features_are_back", {});
+    turn.effects.log(LogLevel::warning, "nothing_to_serve", {{"why", obstacle_.why}});
+  }
+
+  const FeatureWatchConfig config_;
+  std::uint64_t job_ = 0;  // that runs; 0: none
+  Instant next_;
+  bool known_ = false;
+  Obstacle obstacle_;
+};
+
+}  // namespace troupe::router

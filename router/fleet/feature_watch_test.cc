@@ -1,0 +1,86 @@
+#include "router/fleet/feature_watch.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/actor/catalog_test.h"
+
+namespace troupe::router {
+namespace {
+
+const JobResult away = Refusal{503, "features_unavailable", "the shared feature store is away: gone"};
+const JobResult empty = list_of({}, true), full = list_of({{"a", "", {1}, 2}}, true);
+
+struct Bench {
+  FeatureWatch watch;
+  std::uint64_t next_id = 7;
+  Effects effects;
+
+  explicit Bench(FeatureWatchConfig config = {.every = {1'000}}) : watch(config) {}
+  Turn at(std::int64_t us) { return {{us}, next_id, effects}; }
+  // Asks at this time and hears that; false: nobody was asked.
+  bool hear(std::int64_t us, const JobResult& result) {
+    const std::uint64_t job = next_id;
+    watch.tick(at(us));
+    return next_id > job && watch.on_done(at(us), job, result);
+  }
+  std::size_t lines() const {
+    std::size_t count = 0;
+    for (const auto& effect : effects.list) count += std::holds_alternative<Effects::Log>(effect);
+    return count;
+  }
+};
+
+TEST_CASE("a catalog without items and a store that is away are obstacles, until they are not") {
+  Bench bench;
+  CHECK(bench.watch.obstacle() == "the catalog was not read yet");
+  REQUIRE(bench.hear(0, empty));
+  CHECK(bench.watch.obstacle() == "the catalog has no items");
+  REQUIRE(bench.hear(1'000, full));
+  CHECK(bench.watch.obstacle().empty());
+  REQUIRE(bench.hear(2'000, away));
+  CHECK(bench.watch.obstacle() == "the shared feature store is away: gone");
+  REQUIRE(bench.hear(3'000, full));
+  CHECK(bench.watch.obstacle().empty());
+}
+
+TEST_CASE("who only scores needs no items") {
+  Bench bench(FeatureWatchConfig{.every = {1'000}, .needs_items = false});
+  REQUIRE(bench.hear(0, empty));
+  CHECK(bench.watch.obstacle().empty());
+  REQUIRE(bench.hear(1'000, away));
+  CHECK_FALSE(bench.watch.obstacle().empty());
+}
+
+TEST_CASE("it asks once at a time, and not before its time") {
+  Bench bench;
+  bench.watch.tick(bench.at(0));
+  bench.watch.tick(bench.at(5'000));
+  CHECK(bench.next_id == 8);
+  CHECK_FALSE(bench.watch.on_done(bench.at(5'000), 6, full));  // somebody else's
+  CHECK(bench.watch.on_done(bench.at(5'000), 7, full));
+  CHECK_FALSE(bench.watch.on_done(bench.at(5'000), 7, full));  // twice
+  CHECK_FALSE(bench.hear(5'999, full));
+  CHECK(bench.hear(6'000, full));
+}
+
+TEST_CASE("each change is logged once") {
+  Bench bench;
+  for (std::int64_t us : {0, 1'000, 2'000}) REQUIRE(bench.hear(us, full));
+  CHECK(bench.lines() == 0);
+  const JobResult still_away = Refusal{503, "features_unavailable", "away in other words"};
+  REQUIRE(bench.hear(3'000, away));
+  REQUIRE(bench.hear(4'000, still_away));
+  CHECK(bench.watch.obstacle() == "away in other words");
+  CHECK(bench.lines() == 1);
+  for (std::int64_t us : {5'000, 6'000}) REQUIRE(bench.hear(us, full));
+  CHECK(bench.lines() == 2);
+}
+
+TEST_CASE("without a time nobody asks, and nothing stands in the way") {
+  Bench bench(FeatureWatchConfig{});
+  CHECK_FALSE(bench.hear(0, empty));
+  CHECK(bench.watch.obstacle().empty());
+}
+
+}  // namespace
+}  // namespace troupe::router
