@@ -258,7 +258,7 @@ class Running {
     if (!box_.coordination_damage().empty())
       log_(LogLevel::error, "main", "coordination_set_aside", LogFields{{"why", box_.coordination_damage()}});
     if (box_.store()) tell_of_store(log_, metrics_, *box_.store());
-    if (box_.keeps_features()) control_.emplace(serving_.config.text("node.data_dir"), *box_.store());
+    if (box_.keeps_features()) open_control();
     if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
     if (serving_.place.router && box_.items() == 0) log_no_items(log_, serving_.config);
     if (serving_.cluster) join();
@@ -289,6 +289,15 @@ class Running {
 
  private:
   Address door_address() const { return {serving_.place.node, Role::door}; }
+
+  // Not every file system has sockets, and one can serve without backups.
+  void open_control() {
+    try {
+      control_.emplace(serving_.config.text("node.data_dir"), *box_.store());
+    } catch (const std::runtime_error& error) {
+      log_(LogLevel::warning, "main", "no_control_socket", LogFields{{"why", error.what()}});
+    }
+  }
 
   void join() {
     ClusterPlace& cluster = *serving_.cluster;

@@ -182,6 +182,7 @@ class Rounds:
         self.told.append({"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts})
         for aside in self.box.data.glob("rocksdb.damaged*"):
             shutil.rmtree(aside)
+        (self.box.data / "coordination.damaged").unlink(missing_ok=True)
 
     def start_anyway(self, number, done):
         try:
