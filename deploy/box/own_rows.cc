@@ -76,6 +76,12 @@ std::string why_foreign(std::string_view noted, const MadeFor& present, const Co
          (other == "vocabulary" ? "" : std::string(", or ") + adopting);
 }
 
+std::string why_half_imported(const Config& config) {
+  return features_place(config) +
+         ": an import into it did not end, and some of its rows are missing; expected a whole one: run "
+         "`troupe import --replace` with all items and users";
+}
+
 namespace {
 
 void claim(FeatureStore& features, const MadeFor& present, const Config& config,
@@ -101,11 +107,7 @@ void claim(FeatureStore& features, const MadeFor& present, const Config& config,
 
 void claim_rows(FeatureStore& features, const MadeFor& present, const Config& config,
                 const std::function<void(const std::string& what)>& tell) {
-  if (features.half_imported())
-    throw ConfigError(
-        features_place(config) +
-        ": an import into it did not end, and some of its rows are missing; expected a whole one: run "
-        "the same `troupe import` again");
+  if (features.half_imported()) throw ConfigError(why_half_imported(config));
   try {
     claim(features, present, config, tell);
   } catch (const StoreError&) {  // a Redis that is away is asked before each answer

@@ -20,6 +20,8 @@ MadeFor made_for(const std::string& model_version, const kernels::Vocabulary& vo
 // Why rows that were noted so are not those of `present`, and what to do; "": they are.
 std::string why_foreign(std::string_view noted, const MadeFor& present, const Config& config);
 
+std::string why_half_imported(const Config& config);
+
 // Throws ConfigError if the rows are another model's, or if an import into the store did not end. Notes whose
 // they are where nobody has. `tell`: of something that is served though it may not be right.
 void claim_rows(FeatureStore& features, const MadeFor& present, const Config& config,

@@ -84,10 +84,19 @@ KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bo
   };
 }
 
-// Rows of another model go, or stop the import.
+// Rows of another model go, or stop the import; so do those of an import that did not end, for only it knew whose they
+// are. Rows of which nothing is noted are nobody's to drop.
 bool forgets_users(FeatureStore& features, const MadeFor& present, const Config& config, bool replace) {
+  if (features.half_imported()) {
+    if (!replace) throw ConfigError(why_half_imported(config));
+    return true;
+  }
   const auto noted = features.made_for();
-  if (!noted || features.untouched()) return false;
+  if (features.untouched() || (!noted && !replace)) return false;
+  if (!noted)
+    throw ConfigError(features_place(config) + ": nothing is noted of the model of its rows; expected " +
+                      "`troupe import --adopt` first, if they are of " + config.text("model.directory") +
+                      ", or another node.data_dir");
   const std::string why = why_foreign(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
   return !why.empty();

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "router/door/request_body.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
 
@@ -39,13 +40,6 @@ std::string_view origin_form(std::string_view target) {
     return end == scheme.size() ? target : end == target.size() ? "/" : target.substr(end);
   }
   return target;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 std::optional<std::string> percent_decoded(std::string_view text) {

@@ -8,16 +8,16 @@ namespace {
 
 constexpr std::uint32_t size_digits_max = 16;
 
+bool is_text(char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); }
+
+}  // namespace
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
-
-bool is_text(char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); }
-
-}  // namespace
 
 RequestBody::RequestBody(std::uint64_t length, const BodyLimits& limits)
     : limits_(limits), at_(length == 0 ? At::done : At::length), left_(length) {

@@ -12,6 +12,8 @@
 
 namespace troupe::router {
 
+int hex_digit(char c);  // -1: it is none
+
 struct BodyLimits {
   std::uint32_t body_bytes_max = 1 << 20;
   std::uint32_t extension_bytes_max = 256;     // of one chunk

@@ -38,7 +38,7 @@ class FeatureStore : public Port {
   void import_items(std::span<const PutItem> rows) { import({.items = rows}); }
   void import_users(std::span<const PutUser> rows) { import({.users = rows}); }
 
-  // What was noted with the rows (made_for.h); none: nothing, or it is damaged. Both throw StoreError.
+  // What was noted with the rows (made_for.h); none: nothing; "": it is damaged. Both throw StoreError.
   virtual std::optional<std::string> made_for() = 0;
   virtual void note_made_for(const std::string& made_for) = 0;
   virtual bool untouched() const = 0;  // nothing was ever written to it

@@ -99,10 +99,13 @@ std::vector<Profile> FeaturePort::resolve_users(const Import& rows, const Catalo
 void FeaturePort::erase_others(Column column, const std::function<bool(std::string_view)>& stays,
                                const std::function<void(Change)>& write) const {
   std::vector<std::string> gone;
-  store_.scan(column, "", "", [&](std::string_view key, std::string_view) {
+  const auto use = [&](std::string_view key, std::string_view) {
     if (!stays(key)) gone.emplace_back(key);
     return true;
-  }, [](const Store::Gap&) {});  // what cannot be read stays damaged
+  };
+  const auto skip = [](const Store::Gap&) {};  // what cannot be read stays damaged
+  if (!store_.scan(column, "", "", use, skip))
+    stop({StoreFault::failed, "the rows that go cannot be read"}, half_imported_);
   for (std::string& key : gone) write({column, std::move(key)});
 }
 
@@ -140,9 +143,10 @@ void FeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
 
 std::optional<std::string> FeaturePort::made_for() {
   std::optional<std::string> text;
-  store_.read(Column::meta, made_for_key,
-              [&](std::string_view value) { text = decode_note(made_for_key, value); });
-  return text;
+  const auto use = [&](std::string_view value) { text = decode_note(made_for_key, value).value_or(""); };
+  const Store::Read read = store_.read(Column::meta, made_for_key, use);
+  if (read == Store::Read::failed) throw StoreError(StoreFault::failed, "what is noted of the rows' model cannot be read");
+  return read == Store::Read::corrupt ? "" : text;
 }
 
 void FeaturePort::note_made_for(const std::string& made_for) {

@@ -13,7 +13,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t block_bytes = 32'768, head_bytes = 7;
-enum Type : std::uint8_t { full = 1, first = 2, middle = 3, last = 4 };
+enum Type : std::uint8_t { full_piece = 1, first_piece = 2, middle_piece = 3, last_piece = 4 };
 
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   std::array<std::uint32_t, 256> table{};
@@ -80,7 +80,7 @@ std::optional<Piece> piece_at(std::string_view block, std::size_t at) {
   const char* head = block.data() + at;
   const std::size_t length = little_endian<std::uint16_t>(head + 4);
   const auto type = static_cast<std::uint8_t>(head[6]);
-  if (type < full || type > last || block.size() - at - head_bytes < length) return {};
+  if (type < full_piece || type > last_piece || block.size() - at - head_bytes < length) return {};
   if (masked(crc32c(block.substr(at + 6, 1 + length))) != little_endian<std::uint32_t>(head)) return {};
   return Piece{type, block.substr(at + head_bytes, length)};
 }
@@ -131,12 +131,12 @@ class LogReader {
     in_record_ = false;
   }
   void take_piece(std::uint64_t offset, const Piece& piece) {
-    const bool begins = piece.type == full || piece.type == first;
+    const bool begins = piece.type == full_piece || piece.type == first_piece;
     if (begins && in_record_) note(offset, "a record has no end");
     if (!begins && !in_record_) return note(offset, "a record has no beginning");
     if (begins) record_.clear(), record_at_ = offset;
     record_.append(piece.bytes);
-    in_record_ = piece.type == first || piece.type == middle;
+    in_record_ = piece.type == first_piece || piece.type == middle_piece;
     if (!in_record_) finish();
   }
   void finish() {
