@@ -146,7 +146,9 @@ stop
 
 # A worker whose routers do not run.
 if command -v etcd >/dev/null; then
-  etcd_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  read -r etcd_port node_port < <(python3 -c 'import socket; s = [socket.socket() for _ in range(2)]
+for one in s: one.bind(("127.0.0.1", 0))
+print(*(one.getsockname()[1] for one in s))')
   etcd --data-dir "$work/etcd" --listen-client-urls "http://127.0.0.1:$etcd_port" \
     --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls http://127.0.0.1:0 \
     --initial-advertise-peer-urls http://127.0.0.1:0 --initial-cluster default=http://127.0.0.1:0 >"$work/etcd.log" 2>&1 &
@@ -156,14 +158,15 @@ cluster: {coordination: "http://127.0.0.1:$etcd_port"}
 model: {directory: "$model"}
 nodes:
   - {node: 1, name: front, host: 127.0.0.1, port: 1, roles: [router, cache_meta]}
-  - {node: 2, name: lonely, host: 127.0.0.1, port: $((etcd_port + 1)), roles: [worker],
+  - {node: 2, name: lonely, host: 127.0.0.1, port: $node_port, roles: [worker],
      settings: {node: {data_dir: "$work/lonely", log_file: "$work/log"}, http: {port: 0}}}
 END
   until curl -s "http://127.0.0.1:$etcd_port/health" | grep -q true; do kill -0 $etcd || break; sleep 0.1; done
   rm -f "$work/port"
   "$troupe" node --config "$work/cluster.yaml" --name lonely --port-file "$work/port" >"$work/out" 2>&1 &
   box=$!
-  for _ in $(seq 100); do [ -s "$work/port" ] && break; sleep 0.1; done
+  for _ in $(seq 300); do [ -s "$work/port" ] && break; kill -0 $box || break; sleep 0.1; done
+  cat "$work/out"  # what it says if it ended
   answered worker-alone 503 'no router is connected, of 1' 'peer_away and join_refused in the logs' '"expected":' \
     "http://127.0.0.1:$(cat "$work/port")/v2/health/ready"
   stop
