@@ -101,7 +101,7 @@ class CompactionWatch final : public rocksdb::EventListener {
     if (!is_damage(*status)) return;
     stop_.store(true);
     failed_.store(true);
-    book_.note({"rocksdb", status->ToString()});
+    book_.note({"rocksdb", words_of(*status)});
   }
 
  private:
@@ -154,7 +154,7 @@ struct Store::Rocks : OpenedRocks {
     if (status.ok()) return {};
     failed.store(true);  // until the database is opened again, whatever other threads' writes did
     const StoreFault fault = fault_of(status);
-    return StoreFailure{fault, std::string(describe(fault)) + ": " + status.ToString()};
+    return StoreFailure{fault, std::string(describe(fault)) + ": " + words_of(status)};
   }
   rocksdb::Status open();
   void open_to_read();
@@ -163,7 +163,7 @@ struct Store::Rocks : OpenedRocks {
   void check_rest(const std::stop_token& stop, const std::vector<std::string>& tables);
   void open_mark();
   StoreDamage damage_of(Column column, const rocksdb::Status& status) const {
-    return {"rocksdb", status.ToString(), {}, column};
+    return {"rocksdb", words_of(status), {}, column};
   }
 
  private:
@@ -201,7 +201,7 @@ void Store::Rocks::check_format() {
     status = database->Put({}, column(Column::meta), slice(format_key), slice(format));
     found = format;
   }
-  if (!status.ok()) fail(fault_of(status), folder, status.ToString());
+  if (!status.ok()) fail(fault_of(status), folder, words_of(status));
   if (found != format) fail(StoreFault::foreign_format, folder, "\"" + found.substr(0, 64) + "\"");
 }
 
@@ -261,7 +261,7 @@ void Store::Rocks::open_mark() {
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status status = database->Write(synced, &batch);
-  if (!status.ok()) fail(fault_of(status), folder, status.ToString());
+  if (!status.ok()) fail(fault_of(status), folder, words_of(status));
 }
 
 Store::Store(const std::filesystem::path& data_dir, const StoreOptions& options)
@@ -274,7 +274,7 @@ Store::Store(const std::filesystem::path& data_dir, const StoreOptions& options)
   if (!options.is_cache) rocks_->make_whole();
   prepare_folder(rocks_->folder);
   const rocksdb::Status status = rocks_->open();
-  if (!status.ok()) fail(fault_of(status), rocks_->folder, status.ToString());
+  if (!status.ok()) fail(fault_of(status), rocks_->folder, words_of(status));
   rocks_->check_format();
   remove_only_blocks(rocks_->folder);
   if (!options.is_cache) rocks_->open_mark();
@@ -335,7 +335,7 @@ std::optional<StoreFailure> Store::write(std::span<const Change> changes, Durabi
     } else {
       status = batch.Delete(column, key);
     }
-    if (!status.ok()) return StoreFailure{fault_of(status), status.ToString()};
+    if (!status.ok()) return StoreFailure{fault_of(status), words_of(status)};
   }
   rocksdb::WriteOptions options;
   options.sync = durability == Durability::synced;
@@ -366,7 +366,7 @@ std::optional<StoreFailure> Store::copy_to(const std::filesystem::path& target) 
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
   if (status.ok()) status = checkpoint->CreateCheckpoint(target.string());
   if (status.ok()) return {};
-  return StoreFailure{fault_of(status), std::string(describe(fault_of(status))) + ": " + status.ToString()};
+  return StoreFailure{fault_of(status), std::string(describe(fault_of(status))) + ": " + words_of(status)};
 }
 
 AcknowledgedMark& Store::mark() {

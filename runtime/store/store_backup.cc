@@ -30,7 +30,7 @@ struct Entry {
 };
 
 void require(const rocksdb::Status& status, const fs::path& where) {
-  if (!status.ok()) fail(fault_of(status), where, status.ToString());
+  if (!status.ok()) fail(fault_of(status), where, words_of(status));
 }
 
 [[noreturn]] void fail_with(int error, const fs::path& where) {

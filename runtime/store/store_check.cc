@@ -83,7 +83,8 @@ class Checker {
     std::string name;
     std::ifstream(current) >> name;
     count("current", size_of(current));
-    if (!name.starts_with("MANIFEST-")) {
+    constexpr std::string_view manifests = "MANIFEST-";
+    if (!name.starts_with(manifests) || name.find_first_not_of("0123456789", manifests.size()) != name.npos) {
       manifest_sequence_ = ~std::uint64_t{0} - 1;  // nobody knows
       return note("current", current, "it names no manifest");
     }
@@ -141,7 +142,7 @@ class Checker {
     options.paranoid_checks = false;  // so that all files are named that are wrong, not the first
     const rocksdb::Status status = rocks.open(options, folder_, column_families(), true);
     if (!status.ok()) {
-      if (!is_damage(status) && !status.IsInvalidArgument()) fail(fault_of(status), folder_, status.ToString());
+      if (!is_damage(status) && !status.IsInvalidArgument()) fail(fault_of(status), folder_, words_of(status));
       const std::string words = status.ToString(), missing = "Missing WAL with log number: ";
       const std::size_t at = words.find(missing);
       if (at == words.npos) return note("manifest", folder_, words);
@@ -238,8 +239,8 @@ std::string check_table(const fs::path& table) {
   rocksdb::Status status = reader.Open(table.string());
   if (status.ok()) status = reader.VerifyChecksum();
   if (status.ok()) return "";
-  if (!is_damage(status)) fail(fault_of(status), table, status.ToString());
-  return status.ToString();
+  if (!is_damage(status)) fail(fault_of(status), table, words_of(status));
+  return words_of(status);
 }
 
 StoreCheck check_data_folder(const fs::path& data_dir) {

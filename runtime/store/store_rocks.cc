@@ -173,6 +173,13 @@ std::string_view expected_instead_of(StoreFault fault) {
 
 }  // namespace
 
+std::string words_of(const rocksdb::Status& status) {
+  std::string text;
+  for (const char c : status.ToString())
+    text += c >= ' ' && c < 0x7F ? std::string(1, c) : printable({&c, 1});
+  return text;
+}
+
 [[noreturn]] void fail(StoreFault fault, const std::filesystem::path& where, const std::string& detail) {
   std::string text = where.string() + ": " + std::string(describe(fault));
   if (!detail.empty()) text += " (" + detail + ")";
@@ -255,7 +262,7 @@ void OpenedRocks::close() {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   const rocksdb::Status status = rocksdb::Env::Default()->LockFile((folder / "LOCK").string(), &lock_);
-  if (!status.ok()) fail(fault_of(status), folder, status.ToString());
+  if (!status.ok()) fail(fault_of(status), folder, words_of(status));
 }
 
 FolderLock::~FolderLock() { rocksdb::Env::Default()->UnlockFile(lock_); }

@@ -25,6 +25,8 @@ std::string words_of(int error);
 StoreFault fault_of(const rocksdb::Status& status);
 // A block, a table or a log is not what it was written as, or is gone: reading again would not help.
 bool is_damage(const rocksdb::Status& status);
+// As text: it may quote bytes of a damaged file.
+std::string words_of(const rocksdb::Status& status);
 [[noreturn]] void fail(StoreFault fault, const std::filesystem::path& where, const std::string& detail);
 
 rocksdb::DBOptions database_options();

@@ -22,7 +22,7 @@ constexpr Column kept[] = {Column::items, Column::users, Column::meta};
 constexpr std::uint32_t batch_rows = 1024;
 
 void check(const rocksdb::Status& status, const fs::path& where) {
-  if (!status.ok()) fail(fault_of(status), where, status.ToString());
+  if (!status.ok()) fail(fault_of(status), where, words_of(status));
 }
 
 std::vector<fs::path> files_of(const fs::path& folder) {

@@ -22,7 +22,8 @@ class Box:
         self.process = self.port = None
 
     def command(self, *words, timeout=300):
-        return subprocess.run([self.troupe, *map(str, words)], capture_output=True, text=True, timeout=timeout)
+        return subprocess.run([self.troupe, *map(str, words)], capture_output=True, encoding="utf-8",
+                              timeout=timeout)  # what is no text must not be printed: it ends the run
 
     def start(self, on_damage):
         self.log.write_text("")
