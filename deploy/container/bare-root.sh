@@ -10,7 +10,8 @@ skip() { echo "skipped: $1"; exit 77; }
 [ "$(id -u)" -eq 0 ] || skip "a root of its own needs root"
 packages=$(deploy/container/packages.sh "$program")
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+box=
+trap '[ -n "$box" ] && kill "$box" 2>/dev/null; rm -rf "$root"' EXIT
 
 from_mirror() {
   command -v debootstrap >/dev/null || skip "no debootstrap"
@@ -41,7 +42,7 @@ cp -r deploy/demo "$root/demo"
 inside() { chroot "$root" "$@"; }
 inside /usr/local/bin/troupe --version
 inside /usr/local/bin/troupe import --model /demo/model --data-dir /var/lib/troupe --data /demo/world
-inside /usr/local/bin/troupe serve --model /demo/model --data-dir /var/lib/troupe --port 0 --port-file /tmp/port \
+chroot "$root" /usr/local/bin/troupe serve --model /demo/model --data-dir /var/lib/troupe --port 0 --port-file /tmp/port \
   --set pool.precompute_items=false >"$root/tmp/out" 2>&1 &
 box=$!
 for _ in $(seq 100); do [ -s "$root/tmp/port" ] && break; sleep 0.1; done
@@ -49,6 +50,7 @@ for _ in $(seq 100); do [ -s "$root/tmp/port" ] && break; sleep 0.1; done
 answer=$(inside /usr/local/bin/troupe rank --server "127.0.0.1:$(cat "$root/tmp/port")" --user ana --candidates camp-0001,camp-0002) || true
 kill "$box"
 wait "$box" 2>/dev/null || true
+box=
 echo "$answer"
 grep -q camp-0001 <<<"$answer" || { echo "it does not rank"; exit 1; }
 echo "starts, and ranks, in a root with $(wc -w <<<"$packages") packages and what they need: $packages" | tr '\n' ' '
