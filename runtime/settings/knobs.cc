@@ -150,7 +150,7 @@ constexpr Knob knobs[] = {
      "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
      "Computed tokens that are put into one batch; a larger request runs alone."},
-    {"inference.memory_max", size, "8MiB", "1MiB..16TiB", "",
+    {"inference.memory_max", size, "128MiB", "1MiB..16TiB", "",
      "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one pass at a "
      "time may take all, at least for the longest prompt of the model. A request beyond that is computed in several "
      "passes, or refused if it cannot be cut: raise it for large /v1/score requests."},
