@@ -153,7 +153,7 @@ class Faults:
         self.bad_cable("40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20)
         self.bad_cable("5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05)
         self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
-        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.05,
+        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.25,
                        spared=[*UNGUARDED, LINK_PORT], least=1000)
         self.bad_cable("connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT])
 
