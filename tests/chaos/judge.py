@@ -41,7 +41,7 @@ def find_fault_of_store(fault, found):
     strict = [o for o in meanwhile if o[4] == STRICT]
     other = [o for o in meanwhile if o[4] != STRICT]
     untold = [o for o in strict if o[1] != "refused" or "features_unavailable" not in o[2]]
-    if not strict or not other:
+    if not other:  # the strict router says that it is not ready, so that nobody may ask it
         return "no requests while Redis was away"
     if untold:
         return f"{len(untold)} of {STRICT} were not refused for want of its store: {untold[0][1:3]}"
