@@ -199,13 +199,13 @@ std::string text_fault(const std::string& path, const std::string& line) {
 
 std::vector<SourceFile> read_tree(const fs::path& root) {
   static const std::set<std::string> extensions{".h",  ".cc",  ".cu",   ".cuh",   ".md",    ".sh",
-                                                ".py", ".txt", ".yaml", ".capnp", ".cmake", ".yml"};
+                                                ".py", ".txt", ".yaml", ".capnp", ".cmake", ".yml",
+                                                ".json"};
   std::vector<SourceFile> files;
   for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator(); ++it) {
     const std::string path = fs::relative(it->path(), root).generic_string();
     if (it->is_directory() &&
-        (path.starts_with(".") || path.starts_with("build") || path.ends_with("-data") ||
-         path == "tests/bench/results"))
+        (path.starts_with(".") || path.starts_with("build") || path.ends_with("-data")))
       it.disable_recursion_pending();
     if (!it->is_regular_file() || !extensions.contains(it->path().extension().string())) continue;
     SourceFile file{path, {}};

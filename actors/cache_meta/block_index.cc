@@ -26,8 +26,8 @@ bool same_entry(const BlockIndex::Named& known, const BlockEntry& told) {
 
 bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
   if (full()) sweep(swept_when_full);
-  auto known = blocks_.find(entry.name);
-  if (known != blocks_.end()) {
+  Named* known = find(entry.name);
+  if (known != nullptr) {
     const auto holder = holder_on(known->second.holders, node);
     if (holder != known->second.holders.end()) {
       Node& at = nodes_[node];
@@ -38,17 +38,17 @@ bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
         return true;
       }
       erase_holding(*holder);
-      known = blocks_.find(entry.name);
+      known = find(entry.name);
     }
   }
   if (holdings_ >= holdings_max_) return false;
-  add_holding(node, known != blocks_.end() ? *known : make_block(entry), entry.generation);
+  add_holding(node, known != nullptr ? *known : make_block(entry), entry.generation);
   return true;
 }
 
 bool BlockIndex::remove(NodeId node, const BlockVersion& block) {
-  const auto known = blocks_.find(block.name);
-  if (known == blocks_.end()) return false;
+  Named* known = find(block.name);
+  if (known == nullptr) return false;
   const auto holder = holder_on(known->second.holders, node);
   if (holder == known->second.holders.end() || holder->generation > block.generation) return false;
   if (stale(nodes_[node], holder->place)) return false;
@@ -88,7 +88,7 @@ void BlockIndex::sweep(std::size_t count) {
 }
 
 BlockIndex::Named& BlockIndex::make_block(const BlockEntry& entry) {
-  Named& named = *blocks_.try_emplace(entry.name).first;
+  Named& named = *blocks_.emplace(entry.name, std::make_unique<Named>(entry.name, Block{})).first->second;
   Owner& owner = *owners(entry.kind).try_emplace(entry.owner, nullptr).first;
   Block& block = named.second;
   block.owner = &owner;
@@ -113,7 +113,7 @@ void BlockIndex::erase_block(Named& named) {
     Owners& all = owners(block.kind);
     all.erase(all.find(block.owner->first));
   }
-  blocks_.erase(blocks_.find(named.first));
+  blocks_.erase(named.first);
 }
 
 void BlockIndex::add_holding(NodeId node, Named& block, std::uint64_t generation) {
@@ -146,9 +146,9 @@ void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t place) {
 
 // ---- what is asked ----
 
-const BlockIndex::Named* BlockIndex::find(const BlockName& name) const {
+BlockIndex::Named* BlockIndex::find(const BlockName& name) const {
   const auto known = blocks_.find(name);
-  return known == blocks_.end() ? nullptr : &*known;
+  return known == blocks_.end() ? nullptr : known->second.get();
 }
 
 bool BlockIndex::named(NodeId node) const {
@@ -161,24 +161,37 @@ bool BlockIndex::shown(const Holder& holder) const {
   return at->second.named && !stale(at->second, holder.place);
 }
 
-std::size_t BlockIndex::find_holders(const BlockName& name, std::span<const NodeId> prefer,
-                                     std::uint64_t rotation, std::size_t count,
-                                     std::vector<NodeId>& found) const {
-  const Named* known = find(name);
-  if (!known) return 0;
-  const Holders& all = known->second.holders;
-  const std::size_t before = found.size(), most = before + std::min(count, all.size());
+// None of the blocks, nor of what they point to, is in a fast cache: each step asks for all at once.
+void BlockIndex::find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer,
+                              std::uint64_t rotation, std::size_t most, std::vector<std::uint8_t>& counts,
+                              std::vector<NodeId>& holders) const {
+  std::vector<const Named*> known(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    known[i] = find(blocks[i].name);
+    if (known[i] != nullptr) __builtin_prefetch(&known[i]->second.holders);
+  }
+  for (const Named* block : known)
+    if (block != nullptr) __builtin_prefetch(block->second.holders.data());
+  for (const Named* block : known) {
+    const std::size_t before = holders.size();
+    if (block != nullptr) choose_holders(block->second.holders, prefer, rotation, most, holders);
+    counts.push_back(static_cast<std::uint8_t>(holders.size() - before));
+  }
+}
+
+void BlockIndex::choose_holders(const Holders& all, std::span<const NodeId> prefer, std::uint64_t rotation,
+                                std::size_t count, std::vector<NodeId>& chosen) const {
+  const std::size_t before = chosen.size(), most = before + std::min(count, all.size());
   const auto choose = [&](const Holder& holder) {
-    const auto chosen = std::span(found).subspan(before);
-    if (std::ranges::find(chosen, holder.node) == chosen.end() && shown(holder)) found.push_back(holder.node);
+    const auto mine = std::span(chosen).subspan(before);
+    if (std::ranges::find(mine, holder.node) == mine.end() && shown(holder)) chosen.push_back(holder.node);
   };
-  for (std::size_t i = 0; i < prefer.size() && found.size() < most; ++i) {
+  for (std::size_t i = 0; i < prefer.size() && chosen.size() < most; ++i) {
     const auto holder = holder_on(all, prefer[i]);
     if (holder != all.end()) choose(*holder);
   }
-  for (std::size_t i = 0; i < all.size() && found.size() < most; ++i)
+  for (std::size_t i = 0; i < all.size() && chosen.size() < most; ++i)
     choose(all[(rotation + i) % all.size()]);
-  return found.size() - before;
 }
 
 bool BlockIndex::held_by_any(const BlockName& name, std::span<const NodeId> nodes) const {

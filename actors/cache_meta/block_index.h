@@ -10,8 +10,11 @@
 // One block on one node is a holding; a million blocks with four holders each take about 0.4 GB. Names that
 // collide (runtime/actor/planted.h) share an entry, which keeps the name and owner that it was told first.
 // Hash tables are looked up only, never walked.
+#include <boost/unordered/unordered_flat_map.hpp>
+
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -74,10 +77,10 @@ class BlockIndex {
   // Holders in answers are only those that are named; nodes are until told otherwise.
   void set_named(NodeId node, bool named) { nodes_[node].named = named; }
   bool named(NodeId node) const;
-  // Appends up to `count` named holders: those in `prefer` first, in that order, then in order of node from
-  // the one that `rotation` falls on. Returns how many.
-  std::size_t find_holders(const BlockName& name, std::span<const NodeId> prefer, std::uint64_t rotation,
-                           std::size_t count, std::vector<NodeId>& found) const;
+  // Of each block up to `most` (at most 255) named holders: those in `prefer` first, in that order, then in
+  // order of node from the one that `rotation` falls on. How many goes to `counts`, they to `holders`.
+  void find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer, std::uint64_t rotation,
+                    std::size_t most, std::vector<std::uint8_t>& counts, std::vector<NodeId>& holders) const;
   // By one of `nodes` that is named; by any that is named, if there are none.
   bool held_by_any(const BlockName& name, std::span<const NodeId> nodes) const;
 
@@ -119,17 +122,19 @@ class BlockIndex {
   void add_holding(NodeId node, Named& block, std::uint64_t generation);
   void erase_holding(Holder holder);
   void erase_holding(Node& node, NodeId id, std::size_t place);
-  const Named* find(const BlockName& name) const;
+  Named* find(const BlockName& name) const;  // null if unknown
   static bool stale(const Node& node, std::size_t place) {
     return place < node.unswept && node.held[place].walk < node.valid_from;
   }
   bool shown(const Holder& holder) const;
+  void choose_holders(const Holders& all, std::span<const NodeId> prefer, std::uint64_t rotation,
+                      std::size_t count, std::vector<NodeId>& chosen) const;
   void make_stale(NodeId id, Node& node);
 
   std::size_t holdings_max_;
   std::size_t holdings_ = 0;
   std::uint64_t ordinals_ = 0;
-  std::unordered_map<BlockName, Block, BlockNameHash> blocks_;
+  boost::unordered_flat_map<BlockName, std::unique_ptr<Named>, BlockNameHash> blocks_;
   std::map<NodeId, Node> nodes_;
   std::set<NodeId> sweeping_;  // with unswept holdings
   Owners users_, others_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "actors/cache_meta/block_index_test.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
@@ -24,14 +25,19 @@ BlockEntry item(std::uint8_t n, std::uint64_t generation = 1) {
 BlockEntry user(std::uint8_t n, const std::string& owner, std::uint64_t generation = 1) {
   return {name(n), SegmentKind::user, owner, 40, generation};
 }
-std::vector<NodeId> holders(const BlockIndex& index, const BlockName& name, const std::vector<NodeId>& prefer,
-                            std::uint64_t rotation, std::size_t count) {
-  std::vector<NodeId> found;
-  const std::size_t many = index.find_holders(name, prefer, rotation, count, found);
-  CHECK(many == found.size());
-  return found;
-}
 Nodes all(const BlockIndex& index, std::uint8_t n) { return holders(index, name(n), {}, 0, 99); }
+
+TEST_CASE("blocks that are asked for together are answered one after the other") {
+  BlockIndex index(10);
+  for (const NodeId node : {3, 1, 2}) index.add(node, item(1));
+  index.add(4, item(2));
+  const std::vector<AskedBlock> asked{{name(2)}, {name(7)}, {name(1)}, {name(2)}};
+  std::vector<std::uint8_t> counts;
+  Nodes found;
+  index.find_holders(asked, Nodes{2}, 0, 2, counts, found);
+  CHECK(counts == std::vector<std::uint8_t>{1, 0, 2, 1});
+  CHECK(found == Nodes{4, 2, 1, 4});
+}
 
 TEST_CASE("a block has several holders, each with its own generation") {
   BlockIndex index(10);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <limits>
+#include <ranges>
 
 #include "runtime/actor/block_name.h"
 
@@ -16,12 +18,6 @@ constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may b
 
 // Enough of a hash to be one of a kind, and short enough to need no memory of its own.
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.begin() + 15}; }
-
-BlockName name_of(const std::string& key) {
-  BlockName name;
-  std::copy(key.begin(), key.end(), name.bytes.begin());
-  return name;
-}
 
 bool is_users(const AskedBlock& block) { return block.kind == SegmentKind::user; }
 
@@ -133,10 +129,7 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   const std::size_t most = lookup.all_holders ? counted_max : config_.holders_max;
   found.counts.reserve(lookup.blocks.size());
   found.holders.reserve(lookup.blocks.size());
-  for (const AskedBlock& block : lookup.blocks) {
-    const std::size_t held = index_.find_holders(block.name, lookup.prefer, lookup.id, most, found.holders);
-    found.counts.push_back(static_cast<std::uint8_t>(held));
-  }
+  index_.find_holders(lookup.blocks, lookup.prefer, lookup.id, most, found.counts, found.holders);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   find_uses(now, lookup, found);
   effects.send(from, std::move(found));
@@ -158,8 +151,9 @@ void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFou
 void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   if (!counts_) counting_since_ = now;
   counts_ = true;
-  for (const AskedBlock& block : lookup.blocks)
-    if (!is_users(block)) items_.touch(key_of(block.name), now.us);
+  items_.touch_all(lookup.blocks | std::views::filter(std::not_fn(is_users)) |
+                       std::views::transform(&AskedBlock::name),
+                   now.us);
   if (lookup.user.empty()) return;
   users_.touch(lookup.user, now.us);
   refresh(lookup.user, now);
@@ -206,7 +200,7 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   double sum = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
     if (is_users(lookup.blocks[i]) || found.counts[i] > 0) continue;
-    const double earlier = std::max(0.0, items_.frequency(key_of(lookup.blocks[i].name), now.us) - 1);
+    const double earlier = std::max(0.0, items_.frequency(lookup.blocks[i].name, now.us) - 1);
     if (room) found.uses[i] = earlier;
     sum += earlier;
     ++missing;
@@ -311,8 +305,7 @@ StatusReply CacheMetaCore::status(RequestId id, Instant now) const {
 // "item 1.5, item 0.3": owner and uses in the window; a block that is not cached goes by its name.
 std::string CacheMetaCore::hottest_items(Instant now) const {
   std::string text;
-  for (const auto& [key, frequency] : items_.hottest(hottest_items_shown, hottest_items_among, now.us)) {
-    const BlockName name = name_of(key);
+  for (const auto& [name, frequency] : items_.hottest(hottest_items_shown, hottest_items_among, now.us)) {
     const std::string* owner = index_.owner_of(name);
     char uses[32];
     std::snprintf(uses, sizeof uses, " %.1f", frequency);

@@ -82,7 +82,8 @@ class CacheMetaCore final : public Core {
   Attention attention_;
   FollowedWorkers workers_;
   Leadership leadership_;
-  placement::Popularity users_, items_;  // by user key; by block name's bytes
+  placement::Popularity<std::string> users_;  // by key
+  placement::Popularity<BlockName, BlockNameHash> items_;
   placement::ReturnRate returns_;        // by name of user block
   bool counts_ = false;                  // since then, if accesses were counted
   Instant counting_since_;

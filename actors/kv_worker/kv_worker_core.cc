@@ -21,9 +21,9 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
       pool_(config_.pool, config_.incarnation),
       stored_({.blocks_max = config_.stored_blocks_max, .saves_waiting_max = config_.saves_waiting_max}),
       next_serial_(config_.incarnation + named_timers),
-      pulls_(config_.pulling),
       scrub_(scrub_config(config_), config_.pool.pages),
       samples_(config_.incarnation),
+      pulls_(config_.pulling),
       wanted_(pool_.areas()) {
   told_.incarnation = config_.incarnation;
 }

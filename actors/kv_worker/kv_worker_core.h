@@ -127,6 +127,7 @@ class KvWorkerCore final : public Core {
   void on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects);
   void refuse(Address from, const AcquireBlocks& ask, Effects& effects) const;
   Serial add_request(Instant now, Address from, const AcquireBlocks& ask);
+  std::vector<const PoolBlock*> find_wanted(const AcquireBlocks& ask) const;
   std::vector<std::size_t> decide_present(Instant now, Serial serial, Request& request,
                                           const AcquireBlocks& ask, Effects& effects);
   void use_present(const PoolBlock& block, const AcquireBlocks& ask);

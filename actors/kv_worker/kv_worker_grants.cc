@@ -106,14 +106,28 @@ BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) cons
   return {Grant::write, hold.generation, 0, block->pages};
 }
 
-// The only look-up of a block that is there. Answers which are not.
+// The only look-up of blocks that are there. A request wants a hundred of ten thousands: what is touched of each
+// is fetched while the others are looked up.
+std::vector<const PoolBlock*> KvWorkerCore::find_wanted(const AcquireBlocks& ask) const {
+  std::vector<const PoolBlock*> found(ask.wants.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    found[i] = pool_.find(ask.wants[i].name);
+    if (found[i] != nullptr) pool_.prefetch(*found[i]);
+  }
+  for (const PoolBlock* block : found)
+    if (block != nullptr) pool_.prefetch_neighbours(*block);
+  return found;
+}
+
+// Answers which are not there.
 std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial, Request& request,
                                                       const AcquireBlocks& ask, Effects& effects) {
   std::vector<std::size_t> absent;
   const bool counts = ask.may_evict && !ask.read_only && !ask.retention.belongs;
+  const std::vector<const PoolBlock*> found = find_wanted(ask);
   for (std::size_t i = 0; i < ask.wants.size(); ++i) {
     const BlockWant& want = ask.wants[i];
-    const PoolBlock* block = pool_.find(want.name);
+    const PoolBlock* block = found[i];
     const bool here = block && same_block(block->name, want.name);
     const bool ready = here && block->state == BlockState::ready;
     AreaReport& area = wanted_[index_of(pool_.area_of(want.kind))];
@@ -212,7 +226,7 @@ bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& as
     theirs += (block->is_copy() ? copy_worth(ask) : 1) * uses *
               (is_user ? std::min(want.tokens, block->tokens) : block->tokens);
   }
-  if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * double{want.tokens} > theirs)
+  if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * want.tokens > theirs)
     return true;
   for (const PoolBlock* block : room.displaced)
     if (block->kind != SegmentKind::user && !block->is_copy()) pool_.pass_over(*block);
@@ -302,6 +316,8 @@ KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
 // What the release does not name was read without a check, or was not written.
 void KvWorkerCore::end_request(Serial serial, const ReleaseBlocks& release, Effects& effects) {
   const Request request = take(serial);
+  for (const Hold& hold : request.holds)
+    if (hold.grant == Grant::read) pool_.prefetch(*hold.block);
   std::map<std::uint64_t, const BlockOutcome*> outcomes;  // by generation, which is one block's alone
   for (const BlockOutcome& outcome : release.outcomes) outcomes[outcome.generation] = &outcome;
   for (std::size_t i = 0; i < request.holds.size(); ++i) {

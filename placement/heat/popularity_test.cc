@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 
 namespace troupe::placement {
 namespace {
 
 // A window of 100 us in 10 buckets of 10 us.
-Popularity small(std::size_t keys_max = 8) { return Popularity({100, 10, keys_max}); }
+Popularity<std::string> small(std::size_t keys_max = 8) {
+  return Popularity<std::string>({100, 10, keys_max});
+}
 
 TEST_CASE("each use inside the window counts once") {
-  Popularity popularity = small();
+  auto popularity = small();
   CHECK(popularity.frequency("ann", 0) == 0);
   for (std::int64_t now : {0, 5, 30}) popularity.touch("ann", now);
   popularity.touch("bob", 30);
@@ -21,7 +24,7 @@ TEST_CASE("each use inside the window counts once") {
 }
 
 TEST_CASE("a use fades out while its bucket leaves the window, and is gone after it") {
-  Popularity popularity = small();
+  auto popularity = small();
   popularity.touch("ann", 0);
   CHECK(popularity.frequency("ann", 99) == 1);
   CHECK(popularity.frequency("ann", 100) == 1);
@@ -31,14 +34,14 @@ TEST_CASE("a use fades out while its bucket leaves the window, and is gone after
 }
 
 TEST_CASE("a use after a long pause starts again at one") {
-  Popularity popularity = small();
+  auto popularity = small();
   for (int i = 0; i < 50; ++i) popularity.touch("ann", i);
   popularity.touch("ann", 5'000);
   CHECK(popularity.frequency("ann", 5'000) == 1);
 }
 
 TEST_CASE("a full table gives up the key that was used longest ago") {
-  Popularity popularity = small(2);
+  auto popularity = small(2);
   popularity.touch("ann", 0);
   popularity.touch("bob", 1);
   popularity.touch("ann", 12);
@@ -50,14 +53,47 @@ TEST_CASE("a full table gives up the key that was used longest ago") {
 }
 
 TEST_CASE("uses in one bucket are as old as each other: the key that came first goes first") {
-  Popularity popularity = small(2);
+  auto popularity = small(2);
   for (const char* key : {"ann", "bob", "ann", "cid"}) popularity.touch(key, 5);
   CHECK(popularity.frequency("ann", 5) == 0);
   CHECK(popularity.frequency("bob", 5) == 1);
 }
 
+TEST_CASE("many keys at once count as one after the other, and those that are known stay") {
+  auto popularity = small(3);
+  popularity.touch("ann", 0);
+  popularity.touch("bob", 12);
+  popularity.touch_all(std::vector<std::string>{"cid", "ann", "dan", "dan", "ann"}, 23);
+  CHECK(popularity.keys() == 3);
+  CHECK(popularity.frequency("ann", 23) == 3);
+  CHECK(popularity.frequency("bob", 23) == 0);
+  CHECK(popularity.frequency("cid", 23) == 1);
+  CHECK(popularity.frequency("dan", 23) == 2);
+}
+
+TEST_CASE("any history counts as in a list of all uses") {
+  const unsigned seed = 20261123;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  auto popularity = small(1'000);
+  std::vector<std::pair<std::string, std::int64_t>> buckets;  // of every use
+  std::int64_t now = 0;
+  for (int step = 0; step < 400; ++step, now += random() % 9) {
+    std::vector<std::string> keys(random() % 5);
+    for (std::string& key : keys) key = std::to_string(random() % 20);
+    popularity.touch_all(keys, now);
+    for (const std::string& key : keys) buckets.emplace_back(key, now / 10);
+    const std::string asked = std::to_string(random() % 20);
+    double uses = 0;
+    for (const auto& [key, bucket] : buckets)
+      if (key == asked && bucket >= now / 10 - 10)
+        uses += bucket == now / 10 - 10 ? 1 - static_cast<double>(now % 10) / 10 : 1;
+    CHECK(popularity.frequency(asked, now) == doctest::Approx(uses));
+  }
+}
+
 TEST_CASE("the hottest keys come first, ties by key") {
-  Popularity popularity = small();
+  auto popularity = small();
   for (const char* key : {"b", "a", "c", "c", "d"}) popularity.touch(key, 1);
   const auto hottest = popularity.hottest(3, 9, 1);
   REQUIRE(hottest.size() == 3);
@@ -68,7 +104,7 @@ TEST_CASE("the hottest keys come first, ties by key") {
 }
 
 TEST_CASE("the hottest keys are looked for among those used last only") {
-  Popularity popularity = small();
+  auto popularity = small();
   for (const char* key : {"old", "old", "b", "c"}) popularity.touch(key, 0);
   const auto hottest = popularity.hottest(9, 2, 1);
   REQUIRE(hottest.size() == 2);
@@ -79,7 +115,7 @@ TEST_CASE("the estimate lies between the uses surely inside the window and those
   const unsigned seed = 20260101;
   CAPTURE(seed);
   std::mt19937 random(seed);
-  Popularity popularity = small();
+  auto popularity = small();
   std::vector<std::int64_t> uses;
   for (std::int64_t now = 0; now < 3'000; now += 1 + random() % 13) {
     if (random() % 3 != 0) {

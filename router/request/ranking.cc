@@ -26,13 +26,17 @@ std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<co
                                    std::uint32_t top_k) {
   TROUPE_CHECK(items.size() == scores.size(), "one score per candidate");
   const std::vector<double> probabilities = softmax(scores);
-  std::vector<std::size_t> order(items.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  if (top_k > 0 && top_k < order.size()) order.resize(top_k);
+  std::vector<std::uint32_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  const std::size_t shown = top_k > 0 ? std::min<std::size_t>(top_k, order.size()) : order.size();
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
+                    [&](std::uint32_t a, std::uint32_t b) {
+                      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+                    });
+  order.resize(shown);
   std::vector<RankedItem> ranked;
-  for (const std::size_t i : order)
+  ranked.reserve(shown);
+  for (const std::uint32_t i : order)
     ranked.push_back({std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i]});
   return ranked;
 }

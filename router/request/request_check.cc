@@ -1,7 +1,8 @@
 #include "router/request/request_check.h"
 
+#include <boost/unordered/unordered_flat_set.hpp>
+
 #include <algorithm>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,7 +71,7 @@ Fault bad_budget(std::int64_t budget_us) {
 }
 
 Fault repeated(const std::vector<std::string>& candidates) {
-  std::set<std::string_view> seen;
+  boost::unordered_flat_set<std::string_view> seen(candidates.size());
   for (const std::string& id : candidates)
     if (!seen.insert(id).second)
       return Refusal{422, "repeated_candidate", "item \"" + id + "\" is named twice", "candidates",

@@ -53,15 +53,15 @@ class Catalog {
   virtual ItemNumber find(std::string_view id) const = 0;    // no_item: there is none
   virtual ItemView item(ItemNumber number) const = 0;        // of an item of this snapshot
   virtual ItemNumber next(ItemNumber from) const = 0;        // the first item with this number or a higher one
+
+  // As `find` of each.
+  virtual std::vector<ItemNumber> find_all(std::span<const std::string> ids) const {
+    std::vector<ItemNumber> numbers;
+    numbers.reserve(ids.size());
+    for (const std::string& id : ids) numbers.push_back(find(id));
+    return numbers;
+  }
 };
 using CatalogPointer = std::shared_ptr<const Catalog>;
-
-// The numbers of these ids, no_item for those that are not there.
-inline std::vector<ItemNumber> find_all(const Catalog& catalog, std::span<const std::string> ids) {
-  std::vector<ItemNumber> numbers;
-  numbers.reserve(ids.size());
-  for (const std::string& id : ids) numbers.push_back(catalog.find(id));
-  return numbers;
-}
 
 }  // namespace troupe

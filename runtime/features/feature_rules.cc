@@ -40,7 +40,7 @@ std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string
 JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog) {
   if (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version())
     return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, catalog->version());
-  std::vector<ItemNumber> items = find_all(*catalog, wanted.items);
+  std::vector<ItemNumber> items = catalog->find_all(wanted.items);
   return Features{std::move(user), std::move(catalog), std::move(items)};
 }
 

@@ -33,10 +33,10 @@ class CatalogIndex {
     slot(at).store(entry, std::memory_order_relaxed);
     ++used_;
   }
+  void prefetch(std::uint32_t hash) const { __builtin_prefetch(&slot(hash)); }
   // The first number of this hash for which `is_it` holds.
   template <class IsIt>
-  ItemNumber find(std::string_view id, IsIt is_it) const {
-    const std::uint32_t hash = hash_of(id);
+  ItemNumber find(std::uint32_t hash, IsIt is_it) const {
     std::uint64_t entry = 0;
     for (std::size_t at = hash; (entry = slot(at).load(std::memory_order_relaxed)) != 0; ++at)
       if (entry >> 32 == hash && is_it(static_cast<ItemNumber>(entry) - 1))
@@ -84,11 +84,28 @@ const StoredCatalog::Row* StoredCatalog::row_of(ItemNumber number) const {
   return row.id_bytes > 0 ? &row : nullptr;
 }
 
-ItemNumber StoredCatalog::find(std::string_view id) const {
-  return index_->find(id, [&](ItemNumber number) {
+ItemNumber StoredCatalog::find(std::string_view id, std::uint32_t hash) const {
+  return index_->find(hash, [&](ItemNumber number) {
     const Row* row = row_of(number);
     return row && leaf_of(number)->id(*row) == id;
   });
+}
+
+ItemNumber StoredCatalog::find(std::string_view id) const { return find(id, CatalogIndex::hash_of(id)); }
+
+// What an id leads to, slot and row, is fetched while the others are on their way. Mostly an id is that of the
+// first item that has its hash.
+std::vector<ItemNumber> StoredCatalog::find_all(std::span<const std::string> ids) const {
+  std::vector<std::uint32_t> hashes(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) index_->prefetch(hashes[i] = CatalogIndex::hash_of(ids[i]));
+  for (const std::uint32_t hash : hashes)
+    index_->find(hash, [&](ItemNumber number) {
+      if (const Leaf* leaf = leaf_of(number)) __builtin_prefetch(&leaf->rows[number % leaf_rows]);
+      return true;
+    });
+  std::vector<ItemNumber> numbers(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) numbers[i] = find(ids[i], hashes[i]);
+  return numbers;
 }
 
 ItemView StoredCatalog::item(ItemNumber number) const {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,6 +31,7 @@ class StoredCatalog final : public Catalog {
 
   const std::string& version() const override { return version_text_; }
   ItemNumber find(std::string_view id) const override;
+  std::vector<ItemNumber> find_all(std::span<const std::string> ids) const override;
   ItemView item(ItemNumber number) const override;
   ItemNumber next(ItemNumber from) const override;
 
@@ -61,6 +63,7 @@ class StoredCatalog final : public Catalog {
   using Branch = std::vector<LeafPointer>;
   static constexpr std::uint32_t leaf_rows = 32, branch_leaves = 128;
 
+  ItemNumber find(std::string_view id, std::uint32_t hash) const;
   const Leaf* leaf_of(ItemNumber number) const;  // null: no number of it was ever given
   const Row* row_of(ItemNumber number) const;    // null: no item has it
 

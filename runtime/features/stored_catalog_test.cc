@@ -119,9 +119,14 @@ TEST_CASE("random changes: every snapshot reads as the catalog was") {
   for (const auto& [catalog, truth] : kept) {
     REQUIRE(catalog->size() == truth.size());
     std::set<ItemNumber> numbers;
-    for (int n = 0; n < 400; ++n) {
-      const std::string id = std::to_string(n);
+    std::vector<std::string> ids;
+    for (int n = 0; n < 400; ++n) ids.push_back(std::to_string(n));
+    const std::vector<ItemNumber> together = catalog->find_all(ids);
+    REQUIRE(together.size() == ids.size());
+    for (std::size_t n = 0; n < ids.size(); ++n) {
+      const std::string& id = ids[n];
       const ItemNumber number = catalog->find(id);
+      REQUIRE(together[n] == number);
       REQUIRE((number != no_item) == truth.contains(id));
       if (number == no_item) continue;
       numbers.insert(number);

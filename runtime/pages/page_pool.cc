@@ -71,6 +71,19 @@ PagePool::Entry* PagePool::find_named(const BlockName& name) const {
   return at == by_name_.end() ? nullptr : at->second;
 }
 
+void PagePool::prefetch(const PoolBlock& found) const {
+  constexpr std::size_t line = 64;
+  const auto* first = reinterpret_cast<const char*>(&entry(found));
+  for (std::size_t at = 0; at < sizeof(Entry); at += line) __builtin_prefetch(first + at);
+}
+
+void PagePool::prefetch_neighbours(const PoolBlock& found) const {
+  const Entry& block = entry(found);
+  __builtin_prefetch(block.pages.data());
+  if (block.older != nullptr) __builtin_prefetch(&block.older->newer);
+  if (block.newer != nullptr) __builtin_prefetch(&block.newer->older);
+}
+
 std::uint64_t PagePool::pages_for(std::uint32_t tokens) const {
   return (std::uint64_t{tokens} + sizes_.page_tokens - 1) / sizes_.page_tokens;
 }

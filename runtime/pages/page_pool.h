@@ -11,6 +11,8 @@
 //
 // The pool finds by name as containers do. Whoever uses a block that it found checks `identical` (messages.h)
 // first, and does not reserve a name that finds another block.
+#include <boost/unordered/unordered_flat_map.hpp>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -85,6 +87,9 @@ class PagePool {
 
   // Null if there is no such block; its state may be any.
   const PoolBlock* find(const BlockName& name) const;
+  // What pinning or unpinning it touches will be asked for soon: fetched while others are looked up.
+  void prefetch(const PoolBlock& found) const;
+  void prefetch_neighbours(const PoolBlock& found) const;  // once that has come
 
   struct Want {
     BlockName name;  // not in the pool now
@@ -219,7 +224,7 @@ class PagePool {
   std::vector<PoolArea> area_of_kind_;
   std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held
   // Hash tables are looked up only, never walked.
-  std::unordered_map<BlockName, Entry*, BlockNameHash> by_name_;
+  boost::unordered_flat_map<BlockName, Entry*, BlockNameHash> by_name_;
   std::vector<Owners> owners_;  // by kind
   std::vector<BlockGone> gone_;
   std::uint64_t last_generation_;

@@ -59,7 +59,7 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
   Features features{.catalog = catalogs_.at(version, model)};
   if (auto profile = world_.profile(wanted.tenant, wanted.user))
     features.user = std::make_shared<const Profile>(std::move(*profile));
-  features.items = find_all(*features.catalog, wanted.items);
+  features.items = features.catalog->find_all(wanted.items);
   return features;
 }
 

@@ -112,6 +112,15 @@ def show(policy, candidates, cell):
     sys.stdout.flush()
 
 
+def named(options):
+    """What a run was asked for: programs by version, files and folders by name, for where they lie means nothing elsewhere."""
+    named = {key: value.name if isinstance(value, pathlib.Path) else value for key, value in vars(options).items()}
+    for build in ("old", "new"):
+        named[build] = subprocess.run([getattr(options, build), "--version"], capture_output=True, text=True,
+                                      check=True).stdout.strip()
+    return named
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--old", "--new", "--model", "--data"):
@@ -123,7 +132,7 @@ def main():
     parser.add_argument("--in-flight", type=int, default=4)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    result = {"machine": platform.machine(), "options": {k: str(v) for k, v in vars(options).items()}, "cells": {}}
+    result = {"machine": platform.machine(), "options": named(options), "cells": {}}
     rows = read_rows(options.model, options.data)
     with tempfile.TemporaryDirectory() as folder:
         for candidates in map(int, options.candidates.split(",")):
