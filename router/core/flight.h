@@ -2,6 +2,7 @@
 // A request between its admission and its one outcome: what it is pinned to, what has become known of it, by
 // which plans it could be answered, and where the chosen one was sent.
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +63,8 @@ struct Flight {
   bool planned = false;           // the first of those is chosen, for good: all attempts have one plan
   Timings timings;                // filled step by step
   std::vector<Attempt> attempts;  // each at another node
+  // Of the least work that was too large for a worker: one that lacks less of the plan's blocks may do it.
+  double too_many_operations = std::numeric_limits<double>::infinity();
   std::uint32_t paid = 0;  // attempts but for those after a worker that is draining or has not the model
 
   Attempt* attempt_at(NodeId node) {  // the latest there

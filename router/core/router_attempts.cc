@@ -1,7 +1,8 @@
 // Where a plan is sent, and sent again. An attempt ends by an answer, a refusal or the loss of its worker;
 // one that has taken half of the time that was left is late: the plan is tried elsewhere, and whoever answers
 // first wins. A request is tried `attempts_max` times, as far as the retry budget allows; a worker that
-// drains or has not the model says no at no cost, but even so a plan is sent four times at most.
+// drains, has not the model or cannot hold so large a pass says no at no cost, but even so a plan is sent
+// four times at most.
 #include <algorithm>
 
 #include "placement/heat/spread.h"
@@ -15,12 +16,13 @@ namespace {
 constexpr std::size_t sends_max = 4;
 
 bool costs_nothing(const Refusal& refusal) {
-  return refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model");
+  return (refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model")) ||
+         refusal.code == "too_large";
 }
 
 // Another worker may do better.
 bool is_retriable(const Refusal& refusal) {
-  if (refusal.status == 503) return true;
+  if (refusal.status == 503 || refusal.code == "too_large") return true;
   return refusal.status == 500 && (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
 }
 
@@ -57,7 +59,8 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
     for (const NodeId node : nodes) {
       if (contains(tried, node)) continue;
       const std::size_t plan = plan_at(node, flight);
-      options.push_back({node, work_at(node, flight, plan), plan});
+      const placement::Work work = work_at(node, flight, plan);
+      if (work.operations < flight.too_many_operations) options.push_back({node, work, plan});
     }
     return workers_.choose(turn.now, options, model, flight.attempts.empty());
   };
@@ -203,6 +206,9 @@ void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refu
   }
   mark_fault(turn, *attempt, refused.refusal);
   if (refused.refusal.code.starts_with("device_")) flight->failed_on_device = true;
+  if (refused.refusal.code == "too_large")
+    flight->too_many_operations =
+        std::min(flight->too_many_operations, work_at(from.node, *flight, 0).operations);
   if (!is_retriable(refused.refusal)) return refuse_flight(turn, *flight, refused.refusal);
   fail_attempt(turn, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
 }

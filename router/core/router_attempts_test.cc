@@ -156,6 +156,25 @@ TEST_CASE("a late attempt that nobody could take over is still the request's own
   CHECK(c.refused() == "503 overloaded");
 }
 
+TEST_CASE("a plan that is too large for a worker is tried where more of its blocks are, and nowhere else") {
+  for (const bool warmer : {true, false}) {
+    Cluster c;
+    c.lose(1, 2), c.lose(1, 3);
+    c.rank(1, 1, "item");
+    c.find(2);
+    c.index(3, Held{{}, {1, 1}, {2, 2}});  // of a worker that is away
+    REQUIRE(c.plans() == 1);
+    REQUIRE(c.node == 1);
+    c.beat(4, 3, beat_of(5));
+    if (warmer) c.beat(4, 2, beat_of(5));
+    c.refuse_at(5, 1, 422, "too_large");
+    CHECK(c.plans() == (warmer ? 1 : 0));
+    if (warmer) CHECK(c.node == 2);
+    if (warmer) c.refuse_at(6, 2, 422, "too_large");
+    CHECK(c.refused() == "422 too_large");
+  }
+}
+
 TEST_CASE("an answer that is none is tried again at another worker, once for each worker that gave it") {
   RouterConfig config = cluster_config({1, 2, 3});
   config.attempts_max = 3;
