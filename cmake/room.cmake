@@ -59,7 +59,7 @@ endfunction()
 # seconds and are compiled by everybody, so they are compiled faster than what they test.
 function(troupe_test_program name)
   cmake_parse_arguments(program "" "" "PRECOMPILE" ${ARGN})
-  set(options $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  set(options $<$<NOT:$<CONFIG:Debug>>:-Og>)
   if(NOT TARGET troupe_test_main)
     add_library(troupe_test_main STATIC ${TROUPE_ROOT}/kernels/base/test_main.cc)
     target_compile_options(troupe_test_main PRIVATE ${options})
