@@ -14,7 +14,7 @@ from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
 from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure, unpromised
-from load import find_fault
+from load import Load, find_fault
 from relay import Relay, Segment, checksum
 from writers import Known, Writers
 
@@ -130,11 +130,32 @@ class Faults(unittest.TestCase):
         self.assertEqual(told, [0, 3])
 
     def test_without_its_store_one_router_refuses_and_the_other_answers(self):
-        away = lambda outcomes: find_fault_of_store({"at": 0.0, "ended": 3.0}, outcomes)
+        not_ready = '{"error":{"code":"not_ready","message":"the shared feature store is away: refused"}}'
+        away = lambda outcomes, said=not_ready: find_fault_of_store({"at": 0.0, "ended": 3.0, "strict_said": said},
+                                                                    outcomes)
         refused = {"kind": "refused", "what": "503 features_unavailable"}
-        self.assertEqual(away(self.outcomes(100, bad=range(1, 100, 2), **refused)), "")
+        right = self.outcomes(100, bad=range(1, 100, 2), **refused)
+        self.assertEqual(away(right), "")
+        for one in ("router-1", "router-2"):  # nobody asked the other one
+            self.assertIn("no requests", away([o for o in right if o[4] == one]))
+        for said in ("", "no answer: refused", not_ready.replace("feature store", "way")):
+            self.assertIn("expected to be not ready", away(right, said))
         self.assertIn("not refused", away(self.outcomes(100)))
         self.assertIn("answered", away(self.outcomes(100, bad=range(100), **refused)))
+
+    def test_who_is_not_ready_comes_last_unless_it_is_insisted_on(self):
+        load = Load.__new__(Load)
+        load.routers, load.requests = ["router-1", "router-2"], [1, 2, 3]
+        load.ready, load.insisted = {"router-1": True, "router-2": False}, set()
+        first = lambda: {load._order(number)[0] for number in range(6)}
+        self.assertEqual(first(), {"router-1"})
+        chaos = mock.Mock(load=load)
+        load.away, chaos.writers.away = {}, []
+        faults = FaultMaker(chaos)
+        faults.out_of_reach("redis")
+        self.assertEqual(first(), {"router-1", "router-2"})
+        faults.within_reach("redis")
+        self.assertEqual(first(), {"router-1"})
 
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)

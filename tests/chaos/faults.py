@@ -3,12 +3,12 @@
   served    99 % answered five heartbeats after its begin, while it goes on: the cluster lives with it, or sheds who has
             it (promises 9, 11); 99.9 % ten after its end
   lossless  no request fails (promise 13)
-  away      Redis: one router answers from what it knows, the other one refuses in so many words
+  away      Redis: one router answers from what it knows, the other one refuses in so many words and is not ready
   none      nothing wrong, nothing hung, errors typed: as always"""
 import signal
 import time
 
-from cluster import ROLES, ROOMY
+from cluster import ROLES, ROOMY, STRICT
 
 LINK_PORT = 7000
 UNGUARDED = [8080, 2379, 6379]  # nothing on top of TCP guards what clients, etcd and Redis say
@@ -26,8 +26,10 @@ class Faults:
             self.out_of_reach(name)
             self.cluster.kill(name)
         def end():
+            said = self.load.why_not[STRICT]
             self.cluster.start(name)
             self.within_reach(name)
+            return {"strict_said": said} if name == "redis" else {}
         self.chaos.fault(f"kill -9 {name}", begin, end, expect=expect)
 
     def stop(self, name):
@@ -53,11 +55,15 @@ class Faults:
         self.load.away[name] = (time.monotonic(), None)
         if name in ("redis", "router-1"):
             self.writers.away.append([time.monotonic(), None])
+        if name == "redis":
+            self.load.insisted = {STRICT}  # it is not ready now, and would be asked nothing
 
     def within_reach(self, name):
         self.load.away[name] = (self.load.away[name][0], time.monotonic())
         if name in ("redis", "router-1"):
             self.writers.away[-1][1] = time.monotonic()
+        if name == "redis":
+            self.load.insisted = set()
 
     def cut(self, name):
         def begin():
