@@ -11,6 +11,7 @@
 #include <iostream>
 #include <iterator>
 #include <mutex>
+#include <ranges>
 #include <set>
 
 #include "deploy/box/control_socket.h"
@@ -219,7 +220,11 @@ void tell_of_store(const Log& log, MetricRegistry& metrics, Store& store) {
   const StoreHealth health = store.health();
   for (const StoreDamage& damage : health.found) tell(damage);
   for (const StoreLoss& loss : health.lost) log(LogLevel::error, "main", "store_lost", fields_of(loss));
-  metrics.record(Metric::store_losses, static_cast<double>(health.lost.size()));
+  if (health.losses > health.lost.size())
+    log(LogLevel::error, "main", "store_lost_more",
+        LogFields{{"losses", std::to_string(health.losses)}, {"listed", std::to_string(health.lost.size())},
+                  {"all", health.aside + "/lost.txt"}});
+  metrics.record(Metric::store_losses, static_cast<double>(health.losses));
   if (!health.aside.empty()) log(LogLevel::error, "main", "store_set_aside", LogFields{{"to", health.aside}});
 }
 
@@ -229,7 +234,8 @@ void add_health(const StoreHealth& health, std::vector<StatusField>& fields) {
   fields.push_back({"store_damages", std::to_string(health.damages)});
   fields.push_back({"store_damaged_reads", std::to_string(health.damaged_reads)});
   if (!health.found.empty()) fields.push_back({"store_damaged", describe(health.found.front())});
-  for (const StoreLoss& loss : health.lost) fields.push_back({"store_lost", describe(loss)});
+  if (health.losses > 0) fields.push_back({"store_losses", std::to_string(health.losses)});
+  for (const StoreLoss& loss : health.lost | std::views::take(10)) fields.push_back({"store_lost", describe(loss)});
   if (!health.aside.empty()) fields.push_back({"store_set_aside", health.aside});
 }
 

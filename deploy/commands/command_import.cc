@@ -95,8 +95,8 @@ bool forgets_users(FeatureStore& features, const MadeFor& present, const Config&
   if (features.untouched() || (!noted && !replace)) return false;
   if (!noted)
     throw ConfigError(features_place(config) + ": nothing is noted of the model of its rows; expected " +
-                      "`troupe import --adopt` first, if they are of " + config.text("model.directory") +
-                      ", or another node.data_dir");
+                      "`troupe import --adopt` first, if they are of " + config.text("model.directory") + ", or " +
+                      (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
   const std::string why = why_foreign(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
   return !why.empty();
