@@ -59,7 +59,11 @@ std::unique_ptr<Store> open_folder(const Config& config) {
   if (features_in_redis(config)) return nullptr;
   const std::string folder = required_text(config, "node.data_dir");
   make_data_folder(folder);
-  return std::make_unique<Store>(folder, store_options(config));
+  auto store = std::make_unique<Store>(folder, store_options(config));
+  const StoreHealth health = store->health();
+  for (const StoreLoss& loss : health.lost) std::cerr << "acknowledged and lost: " << describe(loss) << "\n";
+  if (!health.aside.empty()) std::cerr << "the damaged store lies in " << health.aside << ", all losses in lost.txt\n";
+  return store;
 }
 
 bool has_item(FeatureStore& features, const std::string& item) {

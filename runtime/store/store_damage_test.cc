@@ -256,16 +256,23 @@ TEST_CASE("a note of the model that was written later than the lost one stands")
   CHECK(named == std::vector<std::string>{"importing"});
 }
 
-TEST_CASE_FIXTURE(Damaged, "losses are all counted and written down; so many are kept in memory") {
-  fs::remove(log());
-  fs::remove(table_of_users());
-  Store store(folder.path(), {.on_damage = OnDamage::start});
+TEST_CASE("losses are all counted and written down; so many are kept in memory") {
+  const Damaged damaged(0, 2'020);
+  std::vector<std::uint64_t> offsets;
+  read_log(damaged.log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+  std::string bytes = bytes_of(damaged.log());
+  std::uint64_t flipped = 0;
+  for (std::size_t i = offsets.size() - 2'019; i + 1 < offsets.size(); i += 2, ++flipped) bytes[offsets[i] + 30] ^= 1;
+  overwrite_with(damaged.log(), bytes);
+  Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
   const StoreHealth health = store.health();
-  CHECK(health.losses == health.lost.size());
+  CHECK(health.losses == flipped);
+  CHECK(flipped > losses_listed_max);
+  CHECK(health.lost.size() == losses_listed_max);
   const std::string list = bytes_of(fs::path(health.aside) / "lost.txt");
-  std::size_t named = 0;
+  std::uint64_t named = 0;
   for (std::size_t at = list.find("\nlost: "); at != list.npos; at = list.find("\nlost: ", at + 1)) ++named;
-  CHECK(named == health.losses);
+  CHECK(named == flipped);
 }
 
 // A log that ends in the midst of a saved block, which nobody waits for, and a younger one that goes on after it.

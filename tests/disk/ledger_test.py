@@ -42,6 +42,12 @@ class Judgement(unittest.TestCase):
         items = Losses([{"event": "store_lost", "of": "items", "first_version": "1", "last_version": "9"}])
         self.assertEqual(self.ledger.judge("users", "bob", None, items), "silent")
 
+    def test_a_note_is_named_by_its_key_alone(self):
+        note = lambda of, key: Losses([{"event": "store_lost", "of": of, "from": key, "to": key + r"\x00"}])
+        self.assertTrue(note("meta", "made_for").names_note("made_for"))
+        self.assertFalse(note("meta", "importing").names_note("made_for"))
+        self.assertFalse(note("users", "made_for").names_note("made_for"))
+
     def test_who_was_deleted_and_is_there_again_is_a_silent_loss(self):
         self.ledger.acknowledged("users", "ann", 8, None, 7)
         self.assertEqual(self.ledger.judge("users", "ann", "v5", NOTHING), "silent")
