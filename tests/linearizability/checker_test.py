@@ -4,7 +4,8 @@ import math
 import random
 import unittest
 
-from checker import ABSENT, PROMOTION, READ, Numbered, after, delete, find_disorder, find_violation, promotion, put, read
+from checker import ABSENT, Numbered, after, delete, find_disorder, find_violation, promotion, put, read
+from history import Record, judge
 
 
 class Registers(unittest.TestCase):
@@ -150,6 +151,49 @@ class Versions(unittest.TestCase):
             self.assertEqual(find_disorder(bad), (bad[0], bad[1]))
         self.assertIsNone(find_disorder([see(2, 0, 1), see(1, 2, 3)], reads_bind=False))
         self.assertIsNotNone(find_disorder([write(2, 0, 1), see(1, 2, 3)], reads_bind=False))
+
+
+class Histories(unittest.TestCase):
+    """Records of what was asked and answered, as clients note them."""
+
+    @staticmethod
+    def item(what, value, version, start, end, outcome="ok", key="i"):
+        return Record("item", key, what, value, version, start, end, outcome, "router")
+
+    @staticmethod
+    def user(what, value, version, start, end, outcome="ok"):
+        return Record("user", "u", what, value, version, start, end, outcome, "router")
+
+    def test_what_two_routers_say_in_turn_is_right(self):
+        self.assertEqual(judge([
+            self.item("put", "i/0", 5, 0, 1), self.item("read", "i/0", 5, 2, 3), self.item("read", "i/0", 9, 4, 5),
+            self.item("delete", None, 10, 6, 7), self.item("read", None, None, 8, 9, "absent"),
+            self.item("delete", None, None, 8, 9, "absent"),
+            self.user("put", "u/0/4", 7, 0, 1), self.user("read", 4, 7, 2, 3), self.user("put", "u/1/5", None, 4, 9, "open"),
+            self.user("read", 5, 8, 5, 6), self.user("read", 5, 8, 7, 8)]), [])
+
+    def found(self, words, *records, promotions=()):
+        faults = judge(records, promotions)
+        self.assertTrue(any(words in fault for fault in faults), faults)
+
+    def test_what_is_wrong_is_told(self):
+        lost = [self.user("put", "u/0/4", 7, 0, 1), self.user("put", "u/1/5", 8, 2, 3), self.user("read", 4, 7, 4, 5)]
+        self.found("no order of what was acknowledged", *lost)
+        self.found("no order of what was acknowledged", *lost, promotions=[(3.2, 3.4)])
+        other_content = self.user("read", 9, 7, 2, 3)
+        self.found("no order of what was acknowledged", self.user("put", "u/0/4", 7, 0, 1), other_content)
+        self.found("versions of users do not follow time", self.user("put", "u/0/4", 8, 0, 1),
+                   self.user("put", "u/1/5", 7, 2, 3))
+        self.found("versions of items do not follow time", self.item("put", "i/0", 5, 0, 1),
+                   self.item("put", "j/0", 6, 2, 3, key="j"), self.item("read", "i/0", 5, 4, 5))
+        self.found("not what the catalog held", self.item("put", "i/0", 5, 0, 9), self.item("put", "i/1", 6, 0, 9),
+                   self.item("read", "i/0", 6, 1, 2))
+
+    def test_what_a_promotion_undoes_is_what_nobody_was_told_is_stored(self):
+        undone = [self.user("put", "u/0/4", 7, 0, 1), self.user("put", "u/1/5", None, 2, 9, "open"),
+                  self.user("read", 5, 8, 3, 4), self.user("read", 4, 7, 7, 8)]
+        self.assertEqual(judge(undone, [(5, 6)]), [])
+        self.found("no order", *undone)
 
 
 if __name__ == "__main__":
