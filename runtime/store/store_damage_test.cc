@@ -256,6 +256,30 @@ TEST_CASE("a note of the model that was written later than the lost one stands")
   CHECK(named == std::vector<std::string>{"importing"});
 }
 
+TEST_CASE("rows that a table changed which is gone are lost as one range, not one by one") {
+  Damaged damaged(300, 0);
+  {
+    Store store(damaged.live.path());
+    damaged.put(store, 0), damaged.put(store, 299);
+  }
+  Store live(damaged.live.path());  // which has put its log into tables
+  fs::remove_all(damaged.folder.path());
+  fs::copy(damaged.live.path(), damaged.folder.path(), fs::copy_options::recursive);
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(damaged.rocks))
+    if (entry.path().extension() == ".sst" && contains(bytes_of(entry.path()), user(0)))
+      newest = std::max(newest, entry.path());
+  fs::remove(newest);
+  Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
+  const StoreHealth health = store.health();
+  CHECK(health.losses == 2);  // the table's own range, and that of the older one
+  for (int i = 0; i < 300; ++i) {
+    const bool is_there = Damaged::version_of(store, i).has_value();
+    CHECK((is_there || Damaged::is_named(health, i)));
+  }
+  CHECK_FALSE(Damaged::version_of(store, 0));
+}
+
 TEST_CASE("losses are all counted and written down; so many are kept in memory") {
   const Damaged damaged(0, 2'020);
   std::vector<std::uint64_t> offsets;

@@ -195,13 +195,21 @@ class Salvage {
     const auto make = [&] { return std::unique_ptr<rocksdb::Iterator>(reader.NewIterator(options)); };
     std::uint64_t rows = 0;
     std::vector<std::pair<std::string, std::string>> gaps;
+    StoreLoss run;  // of rows that follow each other: where a newer table is gone, that may be all
+    const auto end_run = [&] {
+      if (run.rows_max > 0) lose(column, "rocksdb/" + name, run.from, run.to, run.rows_max);
+      run = {};
+    };
     const auto use = [&](std::string_view key, std::string_view) {
       ++rows;
-      if (!copy_row(next, column, key)) lose(column, "rocksdb/" + name, key, std::string(key) + '\0', 1);
+      if (copy_row(next, column, key)) return end_run(), true;
+      if (run.rows_max++ == 0) run.from = key;
+      run.to = std::string(key) + '\0';
       return true;
     };
     const auto skip = [&](const Store::Gap& gap) { gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to); };
     check(walk(make, "", "", use, skip), work_ / name);
+    end_run();
     for (const auto& [from, to] : gaps)
       lose(column, "rocksdb/" + name, from, to, table.num_entries - std::min(rows, table.num_entries));
   }
