@@ -111,7 +111,8 @@ class Faults(unittest.TestCase):
         self.assertTrue(judge_deaths([(0, "worker-1", "ended by itself with 1: the store is corrupt")], []))
 
     def test_ucx_may_end_its_process_only_while_transfers_are_damaged(self):
-        death = lambda at, how="ended by itself with -6: uct_tcp_ep.c: Assertion `x' failed": [(at, "worker-1", how)]
+        seen = "ended by itself with -6: [vm:5652 :0:5673]      tcp_ep.c:1404 Assertion `hdr->length <= x' failed: tcp_ep 0x7f"
+        death = lambda at, how=seen: [(at, "worker-1", how)]
         damaged = {"at": 10.0, "ended": 13.0, "transfers_flipped": 3}
         self.assertEqual(judge_deaths(death(11.0), [{"at": 0.0, "ended": 3.0}, damaged]), [])
         self.assertEqual(judge_deaths(death(13.0 + 9 * HEARTBEAT), [damaged]), [])  # seen a little later
@@ -119,7 +120,9 @@ class Faults(unittest.TestCase):
             self.assertTrue(judge_deaths(death(at), [damaged]))
         self.assertTrue(judge_deaths(death(11.0), [{**damaged, "transfers_flipped": 0}]))
         self.assertTrue(judge_deaths(death(11.0), [{"at": 10.0, "ended": 13.0}]))  # of another kind
-        self.assertTrue(judge_deaths(death(11.0, "Assertion `x' failed in the store"), [damaged]))
+        self.assertEqual(judge_deaths(death(11.0, "with -6: tcp_cm.c:557 Assertion `x' failed"), [damaged]), [])
+        for other in ("Assertion `x' failed in the store", "with -6: store.cc:12 Assertion `tcp_ep.c:1404' failed", "with -11"):
+            self.assertTrue(judge_deaths(death(11.0, other), [damaged]))
 
     def test_bits_flipped_count_for_transfers_where_only_they_are_touched(self):
         told = []

@@ -1,10 +1,12 @@
 """What the run has shown, and which promises it broke."""
 import collections
+import re
 
 from cluster import HEARTBEAT, STRICT
 
 HEAD = (f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} {'hung':>4} {'5H+ %':>6} "
         f"{'10H+ %':>6} {'last H':>6} {'p50 ms':>6} {'p99 ms':>6} {'back s':>6}")
+UCX_ASSERTION = re.compile(r"\b(uct_)?tcp_\w+\.c:\d+:? +Assertion `")  # in its transport over TCP
 STORE_AWAY = "the shared feature store is away"  # why a router is not ready, in its words
 KINDS = ("ok", "refused", "lost", "nobody", "wrong", "hung")
 
@@ -92,7 +94,7 @@ def _is_of_damage(death, faults):
     """UCX ends its process where it finds its own words damaged behind TCP's checksum (deploy/OPERATING.md says that its
     network has to be a trusted one): while transfers were damaged, and until the last of it was seen."""
     at, _, how = death
-    return "Assertion" in how and "uct_tcp" in how and any(
+    return UCX_ASSERTION.search(how) and any(
         f.get("transfers_flipped", 0) > 0 and f["at"] <= at < f["ended"] + 10 * HEARTBEAT for f in faults)
 
 
