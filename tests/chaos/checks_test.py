@@ -1,5 +1,6 @@
 """The judges judged: they say nothing of what is right, and find what is wrong. Needs no cluster."""
 import os
+import pathlib
 import random
 import struct
 import subprocess
@@ -228,6 +229,23 @@ class Processes(unittest.TestCase):
         self.assertEqual(self.hosts.start.call_count, 2)
         with self.assertRaisesRegex(RuntimeError, "going down"):
             self.cluster.start("worker-2")
+
+    def test_files_are_harmed_where_they_lie_and_what_was_set_aside_is_cleared(self):
+        folder = self.cluster.data("worker-1")
+        os.makedirs(f"{folder}/rocksdb.damaged")
+        os.makedirs(f"{folder}/rocksdb")
+        for name in ("000001.sst", "000002.sst", "000003.log", "MANIFEST-000004", "CURRENT", "only_blocks"):
+            with open(f"{folder}/rocksdb/{name}", "wb") as file:
+                file.write(b"content" * 100)
+        done = self.cluster.harm_files("worker-1", random.Random(2), count=3)
+        self.assertEqual(len(done), 3)
+        whole = [entry.name for entry in os.scandir(f"{folder}/rocksdb")
+                 if pathlib.Path(entry.path).read_bytes() == b"content" * 100]
+        self.assertIn("only_blocks", whole)
+        self.assertLess(len(whole), 6)
+        self.assertFalse(os.path.exists(f"{folder}/rocksdb.damaged"))
+        self.cluster.empty_folder("worker-1")
+        self.assertEqual(os.listdir(folder), [])
 
     def test_one_that_does_not_end_in_time_is_killed(self):
         self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(
