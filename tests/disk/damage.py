@@ -19,7 +19,6 @@ from ledger import Ledger, Losses
 SECTOR = 512
 USERS, ITEMS = 150, 30  # that are written to
 SOMEBODY = "somebody"  # who asks for the items
-UNWRITTEN = "camp-0000"  # an item of the demo world that nobody writes
 DAMAGES = ("byte", "sector", "cut", "remove")
 
 
@@ -113,7 +112,7 @@ class Writer(threading.Thread):
             row = self.rounds.ledger.rows["users"].get(name)
         if row is None:
             return True
-        status, answer = client.rank(name, [UNWRITTEN])
+        status, answer = client.rank(name, [self.rounds.item])
         if status == 0:
             return False
         code = answer["error"]["code"] if status != 200 else ""
@@ -148,6 +147,7 @@ class Rounds:
         self.seed, self.round, self.lock = options.seed, 0, threading.Lock()
         self.under, self.damaged_while_it_serves = options.under, False
         self.looks = collections.Counter()
+        self.item = "camp-0000"  # that nobody writes; another one, if it is lost
         self.box, self.ledger = Box(options.troupe, folder), Ledger()
         self.table = collections.defaultdict(collections.Counter)
         self.faults, self.told = [], []
@@ -257,6 +257,7 @@ class Rounds:
         for name in self.ledger.rows["items"]:
             self.count(number, done, "items", name, held.get(name), losses, verdicts)
         any_item = next(iter(held), None)
+        self.item = next((item for item in held if not item.startswith("item-")), self.item)
         for name in [name for name in self.ledger.rows["users"] if name != SOMEBODY]:
             self.count(number, done, "users", name, self.user_there(client, name, any_item), losses, verdicts)
         return {"kept": verdicts["kept"], "named": verdicts["named"], "silent": verdicts["silent"]}

@@ -123,7 +123,7 @@ class Looks(unittest.TestCase):
         ledger.acknowledged("users", "user-0-0", 5, "v5", 4)
         for name, value in row.items():
             setattr(ledger.rows["users"]["user-0-0"], name, value)
-        rounds = types.SimpleNamespace(lock=threading.Lock(), ledger=ledger)
+        rounds = types.SimpleNamespace(lock=threading.Lock(), ledger=ledger, item="i")
         writer = Writer.__new__(Writer)
         writer.rounds, writer.number, writer.looks, writer.faults = rounds, 0, collections.Counter(), []
         writer.chance = types.SimpleNamespace(randrange=lambda count: 0)
