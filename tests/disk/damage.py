@@ -8,6 +8,7 @@ import json
 import pathlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -339,6 +340,7 @@ def main():
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="troupe-damage-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with what was seen until then, and nothing left behind
     rounds = Rounds(options, folder)
     began = time.monotonic()
     try:
