@@ -15,6 +15,7 @@
 #include "deploy/box/model_versions.h"
 #include "deploy/box/own_rows.h"
 #include "deploy/box/prompt_file.h"
+#include "deploy/box/store_reports.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
 #include "router/core/router_core.h"
@@ -161,6 +162,7 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
 void Box::open_store(const std::filesystem::path& folder) {
   if (keeps_features()) {
     store_ = std::make_unique<Store>(folder, store_options(config_));
+    tell_of_store(log_, metrics_, *store_);
   } else if (place_.worker) {
     OpenedCache opened = open_cache(folder);
     store_ = std::move(opened.store);

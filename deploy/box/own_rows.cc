@@ -50,6 +50,12 @@ std::string part_of(const MadeFor& made_for, const std::string& part) {
 
 constexpr const char* adopting = "`troupe import --adopt` if tokens mean the same to both";
 
+// In a Redis an import can replace the catalog, but not the users.
+std::string rows_elsewhere(const Config& config) {
+  return features_in_redis(config) ? "another features.store or cluster.name, and an import there"
+                                   : "another node.data_dir, or `troupe import --replace` with this model's catalog";
+}
+
 }  // namespace
 
 MadeFor made_for(const std::string& model_version, const kernels::Vocabulary& vocabulary,
@@ -66,14 +72,15 @@ std::string features_place(const Config& config) {
 
 std::string why_foreign(std::string_view noted, const MadeFor& present, const Config& config) {
   const auto kept = decode_made_for(noted);
-  if (!kept) return features_place(config) + ": what is noted of its model is damaged; expected " + adopting;
+  if (!kept)
+    return features_place(config) + ": what was noted of its model is damaged or lost; expected " +
+           rows_elsewhere(config) + ", or " + adopting;
   const std::string other = find_difference(*kept, present, !config.text("model.versions").empty());
   if (other.empty()) return "";
   return features_place(config) + ": users and items there were imported for another " + other + " (" +
          part_of(*kept, other) + ") than that of " + config.text("model.directory") + " (" +
-         part_of(present, other) + "); expected model " + kept->model.substr(0, told_digits) +
-         ", another node.data_dir, or `troupe import --replace` with this model's catalog" +
-         (other == "vocabulary" ? "" : std::string(", or ") + adopting);
+         part_of(present, other) + "); expected model " + kept->model.substr(0, told_digits) + ", " +
+         rows_elsewhere(config) + (other == "vocabulary" ? "" : std::string(", or ") + adopting);
 }
 
 std::string why_half_imported(const Config& config) {
@@ -96,8 +103,8 @@ void claim(FeatureStore& features, const MadeFor& present, const Config& config,
     throw ConfigError(
         place + ": " + std::to_string(features.bad_records()) +
         " rows do not fit this model, or are damaged, and nothing says for which model they were "
-        "imported; expected a folder of this model: `troupe import --replace`, or " +
-        adopting);
+        "imported; expected rows of this model: " +
+        rows_elsewhere(config) + ", or " + adopting);
   if (!features.untouched())
     tell(place + ": nothing says for which model its rows were imported; taken for this one's");
   features.note_made_for(encode(present));

@@ -89,6 +89,33 @@ TEST_SUITE("own rows") {
     CHECK(damaged.refused(ours, "1 rows do not fit this model"));
   }
 
+  TEST_CASE("a note of the model that is damaged or lost fits no model until the rows are adopted") {
+    Rows rows;
+    CHECK(rows.refusal(ours).empty());
+    rows.put_item();
+    rows.port->note_made_for("lost with damage");
+    CHECK(rows.refused(ours, "what was noted of its model is damaged or lost"));
+    CHECK(rows.refused({"m", "v", "p"}, "--adopt"));
+    rows.port->note_made_for(encode(ours));
+    CHECK(rows.refusal(ours).empty());
+  }
+
+  TEST_CASE("advice for rows in a Redis names no folder, and no import that Redis refuses") {
+    Config config;
+    config.set("model.directory", "MODEL");
+    config.set("features.store", "redis://127.0.0.1:1");
+    const std::string another = why_foreign(encode(MadeFor{"m", "v", "p"}), ours, config),
+                      damaged = why_foreign("nonsense", ours, config);
+    for (const std::string& why : {another, damaged}) {
+      CAPTURE(why);
+      CHECK(why.starts_with("the Redis of features.store: "));
+      CHECK(why.find("another features.store or cluster.name") != why.npos);
+      CHECK(why.find("data_dir") == why.npos);
+      CHECK(why.find("--replace") == why.npos);
+    }
+    CHECK(damaged.find("--adopt") != damaged.npos);
+  }
+
   TEST_CASE("rows in a Redis are another model's, too, whoever asks before each answer") {
     if (!RedisTestServer::is_installed()) return;
     RedisTestServer server;

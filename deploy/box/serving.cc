@@ -15,6 +15,7 @@
 
 #include "deploy/box/control_socket.h"
 #include "deploy/box/own_rows.h"
+#include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
 #include "router/door/front_door.h"
 #include "runtime/process/caf_host.h"
@@ -189,50 +190,6 @@ void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& 
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
 }
 
-LogFields fields_of(const StoreDamage& damage) {
-  LogFields fields{{"file", damage.file}, {"why", damage.what}};
-  if (damage.offset) fields.push_back({"offset", std::to_string(*damage.offset)});
-  if (damage.column) fields.push_back({"of", std::string(name_of(*damage.column))});
-  return fields;
-}
-
-LogFields fields_of(const StoreLoss& loss) {
-  LogFields fields{{"of", std::string(name_of(loss.column))}, {"file", loss.file}, {"what", describe(loss)}};
-  if (loss.is_versions()) {
-    fields.push_back({"first_version", std::to_string(loss.first_version)});
-    fields.push_back({"last_version", std::to_string(loss.last_version)});
-  } else {
-    fields.push_back({"from", printable(loss.from)});
-    fields.push_back({"to", printable(loss.to)});
-    fields.push_back({"rows_max", std::to_string(loss.rows_max)});
-  }
-  return fields;
-}
-
-// What was found at the start, and from now on what is met: each in the log and in a metric.
-void tell_of_store(const Log& log, MetricRegistry& metrics, Store& store) {
-  const auto tell = [&log, &metrics](const StoreDamage& damage) {
-    metrics.record(Metric::store_damages, 1);
-    log(LogLevel::error, "main", "store_damaged", fields_of(damage));
-  };
-  store.on_damage(tell);
-  const StoreHealth health = store.health();
-  for (const StoreDamage& damage : health.found) tell(damage);
-  for (const StoreLoss& loss : health.lost) log(LogLevel::error, "main", "store_lost", fields_of(loss));
-  metrics.record(Metric::store_losses, static_cast<double>(health.lost.size()));
-  if (!health.aside.empty()) log(LogLevel::error, "main", "store_set_aside", LogFields{{"to", health.aside}});
-}
-
-// To what the router says of itself: it knows no store.
-void add_health(const StoreHealth& health, std::vector<StatusField>& fields) {
-  if (health.damages == 0) return;
-  fields.push_back({"store_damages", std::to_string(health.damages)});
-  fields.push_back({"store_damaged_reads", std::to_string(health.damaged_reads)});
-  if (!health.found.empty()) fields.push_back({"store_damaged", describe(health.found.front())});
-  for (const StoreLoss& loss : health.lost) fields.push_back({"store_lost", describe(loss)});
-  if (!health.aside.empty()) fields.push_back({"store_set_aside", health.aside});
-}
-
 void log_no_items(const Log& log, const Config& config) {
   const std::vector<LogField> fields{
       {"where", features_place(config)},
@@ -257,7 +214,6 @@ class Running {
     tell_of_damage(log_, metrics_, box_.store_damage());
     if (!box_.coordination_damage().empty())
       log_(LogLevel::error, "main", "coordination_set_aside", LogFields{{"why", box_.coordination_damage()}});
-    if (box_.store()) tell_of_store(log_, metrics_, *box_.store());
     if (box_.keeps_features()) open_control();
     if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
     if (serving_.place.router && box_.items() == 0) log_no_items(log_, serving_.config);

@@ -59,7 +59,11 @@ std::unique_ptr<Store> open_folder(const Config& config) {
   if (features_in_redis(config)) return nullptr;
   const std::string folder = required_text(config, "node.data_dir");
   make_data_folder(folder);
-  return std::make_unique<Store>(folder, store_options(config));
+  auto store = std::make_unique<Store>(folder, store_options(config));
+  const StoreHealth health = store->health();
+  for (const StoreLoss& loss : health.lost) std::cerr << "acknowledged and lost: " << describe(loss) << "\n";
+  if (!health.aside.empty()) std::cerr << "the damaged store lies in " << health.aside << ", all losses in lost.txt\n";
+  return store;
 }
 
 bool has_item(FeatureStore& features, const std::string& item) {
@@ -95,8 +99,8 @@ bool forgets_users(FeatureStore& features, const MadeFor& present, const Config&
   if (features.untouched() || (!noted && !replace)) return false;
   if (!noted)
     throw ConfigError(features_place(config) + ": nothing is noted of the model of its rows; expected " +
-                      "`troupe import --adopt` first, if they are of " + config.text("model.directory") +
-                      ", or another node.data_dir");
+                      "`troupe import --adopt` first, if they are of " + config.text("model.directory") + ", or " +
+                      (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
   const std::string why = why_foreign(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
   return !why.empty();

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t load_batch_rows = 1024;
 constexpr std::size_t items_now_max = 256;  // of a job that is answered without a lane
-constexpr std::uint64_t deletions_lost_max = 1'000'000;
 
 Refusal storage_failed(StoreFault fault) {
   return {503, "storage_failed", std::string(describe(fault)), "store", "a disk that works and has room"};
@@ -33,7 +32,8 @@ FeaturePort::FeaturePort(Store& store, const FeatureLimits& limits, NameItem nam
       model_version_(std::move(model_version)),
       profiles_(profile_bytes_max) {
   const std::uint64_t newest_item = load_catalog();
-  publish(load_counter(catalog_key, [&] { return newest_item; }));
+  const bool all_were_read = unreadable_items_.empty();
+  publish(load_counter(catalog_key, [&] { return NewestRow{newest_item, all_were_read}; }));
   profiles_written_ = load_counter(profiles_key, [&] { return newest_profile(); });
   half_imported_ = store_.read(Column::meta, importing_key, [](std::string_view) {}) != Store::Read::missing;
 }
@@ -75,7 +75,7 @@ std::uint64_t FeaturePort::load_catalog() {
       ++bad_records_;
       if (!RecordReader::open(RecordType::item, key, value)) {
         store_.report_damage(Column::items, key);
-        unreadable_items_.push_back({std::string(key), std::string(key) + '\0', "its sum is wrong"});
+        unreadable_items_.add(std::string(key), std::string(key) + '\0');
       }
       return true;
     }
@@ -87,39 +87,36 @@ std::uint64_t FeaturePort::load_catalog() {
   };
   const auto skip = [&](const Store::Gap& gap) {
     ++bad_records_;
-    unreadable_items_.push_back(gap);
+    unreadable_items_.add(gap.from, gap.to);
   };
   if (!store_.scan(Column::items, "", "", use, skip)) skip({"", "", "the disk failed"});
   return newest;
 }
 
-// Whether there may be such an item that cannot be read. One that was put since is in the catalog.
-bool FeaturePort::is_damaged(std::string_view item) const {
-  return std::ranges::any_of(unreadable_items_, [&](const Store::Gap& gap) {
-    return item >= gap.from && (gap.to.empty() || item < gap.to);
-  });
-}
-
-// A counter that is lost goes on above the newest row; deletions, which leave no row, are allowed for.
-std::uint64_t FeaturePort::load_counter(std::string_view key,
-                                        const std::function<std::uint64_t()>& newest_row) {
+// A counter that is damaged, or is missing beside rows that cannot be read, goes on far above the newest row: nobody
+// knows how many were newer, or erased, which leaves no row.
+std::uint64_t FeaturePort::load_counter(std::string_view key, const std::function<NewestRow()>& newest_row) {
   std::optional<std::uint64_t> count;
   const Store::Read read =
       store_.read(Column::meta, key, [&](std::string_view value) { count = decode_counter(key, value); });
   if (count) return *count;
-  if (read == Store::Read::missing) return newest_row();
+  const NewestRow newest = newest_row();
+  if (read == Store::Read::missing && newest.all_were_read) return newest.version;
   ++bad_records_;
   const Numbered what = key == profiles_key ? Numbered::profiles : Numbered::catalog;
-  return std::max(newest_row() + deletions_lost_max, store_.mark().ceiling(what));
+  return std::max(newest.version + counter_jump, store_.mark().ceiling(what));
 }
 
-std::uint64_t FeaturePort::newest_profile() const {
-  std::uint64_t newest = 0;
-  store_.scan(Column::users, "", "", [&](std::string_view key, std::string_view value) {
-    if (auto profile = RecordReader::open(RecordType::profile, key, value))
-      newest = std::max(newest, profile->u64());
+FeaturePort::NewestRow FeaturePort::newest_profile() const {
+  NewestRow newest;
+  const auto use = [&](std::string_view key, std::string_view value) {
+    auto profile = RecordReader::open(RecordType::profile, key, value);
+    if (profile) newest.version = std::max(newest.version, profile->u64());
+    if (!profile) newest.all_were_read = false;
     return true;
-  }, [](const Store::Gap&) {});
+  };
+  const bool ended = store_.scan(Column::users, "", "", use, [&](const Store::Gap&) { newest.all_were_read = false; });
+  newest.all_were_read &= ended;
   return newest;
 }
 
@@ -158,10 +155,12 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
     if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
     if (read == Store::Read::corrupt) return data_damaged("user");
   }
+  const UnreadableRanges::Snapshot unreadable = unreadable_items_.now();
   JobResult found = find_items(wanted, std::move(user), catalog());
-  if (const auto* features = std::get_if<Features>(&found); features && !unreadable_items_.empty())
+  if (const auto* features = std::get_if<Features>(&found); features && unreadable)
     for (std::size_t i = 0; i < wanted.items.size(); ++i)
-      if (features->items[i] == no_item && is_damaged(wanted.items[i])) return data_damaged("item");
+      if (features->items[i] == no_item && UnreadableRanges::contains(unreadable, wanted.items[i]))
+        return data_damaged("item");
   return found;
 }
 
@@ -238,17 +237,19 @@ JobResult FeaturePort::write(const PutItem& put) {
   if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
   writer_.put(std::move(item), version);
   publish(version);
+  unreadable_items_.remove(put.item);
   return Written{version};
 }
 
 JobResult FeaturePort::write(const DeleteItem& gone) {
   const std::lock_guard lock(writing_);
-  if (!writer_.contains(gone.item)) return unknown_item(gone.item);
+  if (!writer_.contains(gone.item) && !unreadable_items_.contains(gone.item)) return unknown_item(gone.item);
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
   if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);
   writer_.erase(gone.item);
   publish(version);
+  unreadable_items_.remove(gone.item);
   return Written{version};
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/features/feature_store.h"
 #include "runtime/features/profile_cache.h"
 #include "runtime/features/stored_catalog.h"
+#include "runtime/features/unreadable_ranges.h"
 #include "runtime/store/store.h"
 #include "runtime/store/store_rows.h"
 
@@ -53,13 +54,16 @@ class FeaturePort final : public FeatureStore {
   JobResult write(const DeleteItem& gone);
 
   std::uint64_t load_catalog();  // the newest version that an item of it names
-  std::uint64_t load_counter(std::string_view key, const std::function<std::uint64_t()>& newest_row);
-  std::uint64_t newest_profile() const;
+  struct NewestRow {
+    std::uint64_t version = 0;
+    bool all_were_read = true;  // else there may be a newer one
+  };
+  std::uint64_t load_counter(std::string_view key, const std::function<NewestRow()>& newest_row);
+  NewestRow newest_profile() const;
   // Not `corrupt` if the row is sound, but does not fit the model: then there is no such user.
   Store::Read find_profile(const std::string& key, ProfilePointer& profile);
   Store::Read read_profile(const std::string& key, ProfilePointer& profile);
   std::optional<StoreFailure> store(Numbered what, std::uint64_t version, std::span<const Change> changes);
-  bool is_damaged(std::string_view item) const;
   StoredCatalogPointer catalog() const;
   void publish(std::uint64_t version);
   std::optional<Refusal> resolve(const PutUser& put, Profile& profile) const;
@@ -77,7 +81,7 @@ class FeaturePort final : public FeatureStore {
   const NameItem name_item_;
   const std::string model_version_;
   std::atomic<std::uint64_t> bad_records_ = 0;
-  std::vector<Store::Gap> unreadable_items_;  // ranges of ids; written while it is made
+  UnreadableRanges unreadable_items_;  // by id
 
   std::mutex writing_;                  // one writer at a time: versions rise in the order of the store
   std::atomic<std::uint64_t> profiles_written_ = 0;  // these three are changed under writing_

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/actor/block_name.h"
+#include "runtime/store/store_check.h"
 #include "runtime/store/store_test_folder.h"
 
 using namespace troupe;
@@ -136,6 +137,54 @@ TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
   CHECK(port->bad_records() == 2);
   CHECK(version(item("a", {1})) > 4);
   CHECK(version(PutUser{0, "t", "ann"}) > 3);
+}
+
+TEST_CASE_FIXTURE(Shop, "a counter that is missing beside rows that cannot be read goes on far above the others") {
+  version(item("a", {1})), version(item("b", {1}));
+  version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});
+  bool damaged = true;
+  SUBCASE("all can be read") { damaged = false; }
+  SUBCASE("not all can") {
+    put_raw(Column::items, "b", "nonsense");
+    put_raw(Column::users, user_key("t", "bob"), "nonsense");
+  }
+  const Change gone[] = {  // with all that would say that it is
+      {Column::meta, "catalog", {}}, {Column::meta, "profiles", {}}, {Column::meta, std::string(marked_key), {}}};
+  REQUIRE_FALSE(store->write(gone, Durability::buffered));
+  port.reset(), store.reset();
+  std::filesystem::remove(folder.path() / mark_file);
+  open(limits);
+  const std::uint64_t item_version = version(item("c", {1})), user_version = version(PutUser{0, "t", "cleo"});
+  if (!damaged) CHECK(std::pair(item_version, user_version) == std::pair<std::uint64_t, std::uint64_t>(3, 3));
+  if (damaged) CHECK(std::min(item_version, user_version) > counter_jump);
+}
+
+TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is written or erased") {
+  for (const char* id : {"a", "b", "c"}) version(item(id, {1}));
+  for (const char* id : {"a", "b"}) put_raw(Column::items, id, "not a record");
+  open(limits);
+  CHECK(refusal("", "", {"a"}) == "503 data_damaged item");
+  CHECK(refusal("", "", {"b"}) == "503 data_damaged item");
+  version(item("a", {2}));
+  version(DeleteItem{0, "a"});
+  CHECK(find("", "", {"a"}).items[0] == no_item);
+  version(DeleteItem{0, "b"});  // whether it was there or not
+  CHECK(find("", "", {"b"}).items[0] == no_item);
+  const auto unknown = std::get<Refusal>(write(DeleteItem{0, "b"}));
+  CHECK(unknown.status == 404);
+  open(limits);
+  CHECK(find("", "", {"a", "b", "c"}).items == std::vector<ItemNumber>{no_item, no_item, 0});
+  CHECK(store->health().damages == 0);
+}
+
+TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is imported") {
+  version(item("a", {1}));
+  put_raw(Column::items, "a", "not a record");
+  open(limits);
+  const PutItem items[] = {item("a", {3})};
+  port->import_items(items);
+  version(DeleteItem{0, "a"});
+  CHECK(find("", "", {"a"}).items[0] == no_item);
 }
 
 TEST_CASE_FIXTURE(Shop, "a profile that is sound but does not fit the model is no damage: there is no such user") {

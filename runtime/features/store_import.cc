@@ -69,8 +69,11 @@ void FeaturePort::import(const Import& rows) {
   profiles_written_ = profiles_written_ + profiles.size();
   if (!changes_items) return;
   writer_ = std::move(next);
-  const std::lock_guard publishing(catalog_mutex_);
-  catalog_ = catalog;
+  {
+    const std::lock_guard publishing(catalog_mutex_);
+    catalog_ = catalog;
+  }
+  for (const PutItem& row : rows.items) unreadable_items_.remove(row.item);
 }
 
 void FeaturePort::put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const {

@@ -1,5 +1,5 @@
 #pragma once
-// What a FeaturePort keeps in the column `meta` of its store.
+// What a FeaturePort keeps in the column `meta` of its store; its other keys are in store_check.h.
 #include <string>
 #include <string_view>
 
@@ -10,8 +10,6 @@
 namespace troupe {
 
 inline constexpr std::string_view profiles_key = counter_keys[0], catalog_key = counter_keys[1];  // written last
-inline constexpr std::string_view made_for_key = "made_for";    // made_for.h
-inline constexpr std::string_view importing_key = "importing";  // there while an import is half written
 
 inline Change counter_change(std::string_view key, std::uint64_t value) {
   return {Column::meta, std::string(key), encode_counter(value, key)};

@@ -71,10 +71,11 @@ class DamageBook {
     if (tell_) tell_(damage);
   }
   void count_read() { ++reads_; }
-  void set_opening(std::vector<StoreLoss> lost, std::string aside) {
+  void set_opening(Salvaged salvaged) {
     const std::lock_guard lock(mutex_);
-    health_.lost = std::move(lost);
-    health_.aside = std::move(aside);
+    health_.losses = salvaged.losses;
+    health_.lost = std::move(salvaged.lost);
+    health_.aside = salvaged.aside.string();
   }
   StoreHealth health() const {
     const std::lock_guard lock(mutex_);
@@ -219,7 +220,7 @@ void Store::Rocks::make_whole() {
       fail(StoreFault::corrupt, data_dir, in_short(check));
     Salvaged salvaged = salvage_store(data_dir, check);
     mark_state.last = mark_state.ceiling = salvaged.counters;
-    book.set_opening(std::move(salvaged.lost), salvaged.aside.string());
+    book.set_opening(std::move(salvaged));
     check.unchecked.clear();  // all were read
   }
   if (check.only_mark() && check.mark_is_missed) mark_state.last = mark_state.ceiling = jumped(check.counters);

@@ -72,12 +72,15 @@ struct StoreOptions {
   bool is_cache = false;  // nothing in it was acknowledged: it is not checked ahead, and has no mark
 };
 
+inline constexpr std::size_t losses_listed_max = 1000;
+
 // What was found and lost at the opening, and since.
 struct StoreHealth {
   std::uint64_t damages = 0;        // distinct ones
   std::uint64_t damaged_reads = 0;  // that were answered so
   std::vector<StoreDamage> found;   // the first of them
-  std::vector<StoreLoss> lost;      // at the opening
+  std::uint64_t losses = 0;         // at the opening
+  std::vector<StoreLoss> lost;      // the first `losses_listed_max` of them; lost.txt in `aside` has all
   std::string aside;                // where the damaged store lies; empty: none was set aside
 };
 

@@ -1,9 +1,11 @@
 #include "runtime/store/store_check.h"
 
 #include <rocksdb/sst_file_reader.h>
+#include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include "runtime/store/store_log.h"
@@ -14,6 +16,26 @@ namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Which columns a record of a log changes, by RocksDB's numbers.
+struct ColumnsOf final : rocksdb::WriteBatch::Handler {
+  explicit ColumnsOf(std::set<std::uint32_t>& columns) : columns(columns) {}
+  rocksdb::Status PutCF(std::uint32_t column, const rocksdb::Slice&, const rocksdb::Slice&) override {
+    columns.insert(column);
+    return rocksdb::Status::OK();
+  }
+  rocksdb::Status DeleteCF(std::uint32_t column, const rocksdb::Slice&) override {
+    columns.insert(column);
+    return rocksdb::Status::OK();
+  }
+  rocksdb::Status DeleteRangeCF(std::uint32_t column, const rocksdb::Slice&, const rocksdb::Slice&) override {
+    columns.insert(column);
+    return rocksdb::Status::OK();
+  }
+  void LogData(const rocksdb::Slice&) override {}
+
+  std::set<std::uint32_t>& columns;
+};
 
 class Checker {
  public:
@@ -124,8 +146,9 @@ class Checker {
         const auto head = batch_head(record);
         if (!head) return note("log", log, "a record is too short", offset);
         const bool follows = expected ? head->sequence == *expected : head->sequence <= manifest_sequence_ + 1;
-        if (!follows && torn) note("log", data_dir_ / torn->file, torn->what, torn->offset);
-        if (!follows && !gap_at) gap_at = offset;
+        if (!follows && torn && !tear_) tear_ = torn;
+        if (!follows && !gap_at && !torn) gap_at = offset;
+        if (tear_) note_columns(record);
         torn.reset();
         expected = head->sequence + head->changes;
       });
@@ -135,12 +158,30 @@ class Checker {
     }
   }
 
+  void note_columns(std::string_view record) {
+    ColumnsOf columns(behind_tear_);
+    rocksdb::WriteBatch(std::string(record)).Iterate(&columns);
+  }
+
+  // An older log ends in the midst of a record, and what the next one begins with does not follow on it. A loss of
+  // power does that to saved blocks, which nobody waits for. RocksDB goes back to the tear then (its recovery to a
+  // point in time) and leaves out what came later. Rows and notes are synced, and all older logs with them: one of
+  // them behind the tear shows that what is missing there was on the disk.
+  void judge_tear(const OpenedRocks* rocks) {
+    if (!tear_) return;
+    const bool only_blocks = rocks && std::ranges::all_of(behind_tear_, [&](std::uint32_t column) {
+      return column == rocks->column(Column::blocks)->GetID();
+    });
+    if (!only_blocks) note("log", data_dir_ / tear_->file, tear_->what, tear_->offset);
+  }
+
   void check_database() {
     OpenedRocks rocks;
     rocksdb::DBOptions options = database_options();
     options.create_if_missing = options.create_missing_column_families = false;
     options.paranoid_checks = false;  // so that all files are named that are wrong, not the first
     const rocksdb::Status status = rocks.open(options, folder_, column_families(), true);
+    judge_tear(status.ok() ? &rocks : nullptr);
     if (!status.ok()) {
       if (!is_damage(status) && !status.IsInvalidArgument()) fail(fault_of(status), folder_, words_of(status));
       const std::string words = status.ToString(), missing = "Missing WAL with log number: ";
@@ -220,6 +261,8 @@ class Checker {
   const fs::path data_dir_, folder_;
   const std::uint64_t table_bytes_max_;
   std::uint64_t manifest_sequence_ = 0;
+  std::optional<StoreDamage> tear_;     // in a log that is not the last
+  std::set<std::uint32_t> behind_tear_;  // columns of what was written later
   StoreCheck check_;
 };
 

@@ -17,6 +17,11 @@ namespace troupe {
 inline constexpr const char* mark_file = "acknowledged";  // beside the database's folder
 inline constexpr std::string_view marked_key = "marked";  // of meta: there was a mark
 inline constexpr std::string_view counter_keys[] = {"profiles", "catalog"};  // of meta, by Numbered
+inline constexpr std::string_view made_for_key = "made_for";    // of meta: for which model the rows were imported
+inline constexpr std::string_view importing_key = "importing";  // of meta: there while an import is half written
+
+// How far a counter goes on that nothing vouches for: above as many numbers as may have been given out unseen.
+inline constexpr std::uint64_t counter_jump = 1'000'000'000;
 
 struct StoreCheck {
   struct Kind {

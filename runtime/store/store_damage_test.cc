@@ -38,11 +38,24 @@ struct Damaged {
   Damaged(int in_tables = 300, int in_log = 30) {
     {
       Store store(live.path());
+      const Change note{Column::meta, std::string(made_for_key), encode_note("a model", made_for_key)};
+      REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
       for (int i = 0; i < in_tables; ++i) put(store, i);
     }
     Store store(live.path());
     for (int i = in_tables; i < in_tables + in_log; ++i) put(store, i);
     fs::copy(live.path(), folder.path(), fs::copy_options::recursive);
+  }
+  // The note of the rows' model, and the losses of `meta` that were named.
+  std::pair<std::string, std::vector<std::string>> notes_after_start() const {
+    Store store(folder.path(), {.on_damage = OnDamage::start});
+    std::pair<std::string, std::vector<std::string>> found{"absent", {}};
+    store.read(Column::meta, made_for_key, [&](std::string_view value) {
+      found.first = decode_note(made_for_key, value).value_or("");
+    });
+    for (const StoreLoss& loss : store.health().lost)
+      if (loss.column == Column::meta) found.second.push_back(loss.from);
+    return found;
   }
   fs::path log() const { return folder.newest("rocksdb", ".log"); }
   fs::path table_of_users() const {
@@ -51,6 +64,13 @@ struct Damaged {
       if (entry.path().extension() == ".sst" && (largest.empty() || fs::file_size(entry) > fs::file_size(largest)))
         largest = entry.path();
     return largest;
+  }
+  fs::path table_of_notes() const {
+    for (const auto& entry : fs::directory_iterator(rocks))
+      if (entry.path().extension() == ".sst" && bytes_of(entry.path()).find("a model") != std::string::npos)
+        return entry.path();
+    FAIL("the note of the model is in no table");
+    return {};
   }
   std::string refusal() const {
     try {
@@ -180,6 +200,147 @@ TEST_CASE_FIXTURE(Damaged, "a table that is gone is refused, or named with its r
   fs::remove(table);
   CHECK(contains(refusal(), table.filename().string() + ": it is missing (users)"));
   CHECK(start(written) == 300);
+}
+
+TEST_CASE_FIXTURE(Damaged, "a note of the model that is lost is named, and not taken for one that never was") {
+  SUBCASE("whole") {
+    flip_byte(log(), bytes_of(log()).size() / 2);
+    const auto [note, named] = notes_after_start();
+    CHECK(note == "a model");
+    CHECK(named.empty());
+  }
+  SUBCASE("with its block") {
+    const fs::path table = table_of_notes();
+    flip_byte(table, bytes_of(table).find("a model"));
+    const auto [note, named] = notes_after_start();
+    CHECK(note == "lost with damage");
+    CHECK(named == std::vector<std::string>{"importing", "made_for"});
+  }
+  SUBCASE("with its table") {
+    fs::remove(table_of_notes());
+    const auto [note, named] = notes_after_start();
+    CHECK(note == "lost with damage");
+    CHECK(named == std::vector<std::string>{"importing", "made_for"});
+  }
+}
+
+TEST_CASE("a note of the model that is lost with the log is named") {
+  Damaged damaged(0, 0);
+  {
+    const TestFolder young;
+    Store store(young.path());
+    const Change note{Column::meta, std::string(made_for_key), encode_note("a model", made_for_key)};
+    REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
+    for (int i = 0; i < 10; ++i) damaged.put(store, i);
+    fs::remove_all(damaged.folder.path());
+    fs::copy(young.path(), damaged.folder.path(), fs::copy_options::recursive);
+  }
+  flip_byte(damaged.log(), bytes_of(damaged.log()).find("a model"));
+  const auto [note, named] = damaged.notes_after_start();
+  CHECK(note == "lost with damage");
+  CHECK(named == std::vector<std::string>{"made_for"});
+}
+
+TEST_CASE("a note of the model that was written later than the lost one stands") {
+  Damaged damaged(10, 0);
+  {
+    Store store(damaged.live.path());
+    const Change note{Column::meta, std::string(made_for_key), encode_note("another", made_for_key)};
+    REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
+    fs::remove_all(damaged.folder.path());
+    fs::copy(damaged.live.path(), damaged.folder.path(), fs::copy_options::recursive);
+  }
+  flip_byte(damaged.table_of_notes(), bytes_of(damaged.table_of_notes()).find("a model"));
+  const auto [note, named] = damaged.notes_after_start();
+  CHECK(note == "another");
+  CHECK(named == std::vector<std::string>{"importing"});
+}
+
+TEST_CASE("rows that a table changed which is gone are lost as one range, not one by one") {
+  Damaged damaged(300, 0);
+  {
+    Store store(damaged.live.path());
+    damaged.put(store, 0), damaged.put(store, 299);
+  }
+  Store live(damaged.live.path());  // which has put its log into tables
+  fs::remove_all(damaged.folder.path());
+  fs::copy(damaged.live.path(), damaged.folder.path(), fs::copy_options::recursive);
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(damaged.rocks))
+    if (entry.path().extension() == ".sst" && contains(bytes_of(entry.path()), user(0)))
+      newest = std::max(newest, entry.path());
+  fs::remove(newest);
+  Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
+  const StoreHealth health = store.health();
+  CHECK(health.losses == 2);  // the table's own range, and that of the older one
+  for (int i = 0; i < 300; ++i) {
+    const bool is_there = Damaged::version_of(store, i).has_value();
+    CHECK((is_there || Damaged::is_named(health, i)));
+  }
+  CHECK_FALSE(Damaged::version_of(store, 0));
+}
+
+TEST_CASE("losses are all counted and written down; so many are kept in memory") {
+  const Damaged damaged(0, 2'020);
+  std::vector<std::uint64_t> offsets;
+  read_log(damaged.log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+  std::string bytes = bytes_of(damaged.log());
+  std::uint64_t flipped = 0;
+  for (std::size_t i = offsets.size() - 2'019; i + 1 < offsets.size(); i += 2, ++flipped) bytes[offsets[i] + 30] ^= 1;
+  overwrite_with(damaged.log(), bytes);
+  Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
+  const StoreHealth health = store.health();
+  CHECK(health.losses == flipped);
+  CHECK(flipped > losses_listed_max);
+  CHECK(health.lost.size() == losses_listed_max);
+  const std::string list = bytes_of(fs::path(health.aside) / "lost.txt");
+  std::uint64_t named = 0;
+  for (std::size_t at = list.find("\nlost: "); at != list.npos; at = list.find("\nlost: ", at + 1)) ++named;
+  CHECK(named == flipped);
+}
+
+// A log that ends in the midst of a saved block, which nobody waits for, and a younger one that goes on after it.
+struct Torn : Damaged {
+  fs::path older, younger;
+  std::size_t torn_at = 0;
+
+  explicit Torn(bool row_behind) : Damaged(0, 0) {
+    Store store(live.path());
+    for (int i = 0; i < 5; ++i) put(store, i);
+    for (int i = 0; i < 3; ++i) {
+      const Change block{Column::blocks, "block" + std::to_string(i), std::string(100, 'b')};
+      REQUIRE_FALSE(store.write({&block, 1}, Durability::buffered));
+    }
+    if (row_behind) put(store, 5);
+    fs::remove_all(folder.path());
+    fs::copy(live.path(), folder.path(), fs::copy_options::recursive);
+    std::vector<std::uint64_t> offsets;
+    older = log();
+    read_log(older, [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
+    const std::string bytes = bytes_of(older);
+    REQUIRE(bytes.size() < 32'768);  // one block: records may stand anywhere in it
+    const std::size_t second = offsets.size() - (row_behind ? 3 : 2);
+    torn_at = offsets[second];
+    younger = older.parent_path() / "900000.log";
+    overwrite_with(younger, bytes.substr(offsets[second + 1]));
+    overwrite_with(older, bytes.substr(0, torn_at + 20));
+  }
+};
+
+TEST_CASE("an older log that a loss of power tore is an end, if only saved blocks came later") {
+  const Torn torn(false);
+  CHECK(check_store(torn.folder.path(), ~0ull).is_whole());
+  Store store(torn.folder.path());
+  CHECK(store.health().damages == 0);
+  for (int i = 0; i < 5; ++i) CHECK(Damaged::version_of(store, i) == static_cast<std::uint64_t>(i + 1));
+  CHECK(store.read(Column::blocks, "block0", [](std::string_view) {}) == Store::Read::found);
+  CHECK(store.read(Column::blocks, "block2", [](std::string_view) {}) == Store::Read::missing);
+}
+
+TEST_CASE("an older log that is torn before rows was whole when they were written: it is damaged") {
+  const Torn torn(true);
+  CHECK(contains(torn.refusal(), torn.older.filename().string() + " at byte " + std::to_string(torn.torn_at)));
+  CHECK(torn.start(1) == 0);
 }
 
 TEST_CASE_FIXTURE(Damaged, "without the file that names the manifest all is found") {

@@ -221,6 +221,8 @@ rocksdb::DBOptions database_options() {
   options.db_write_buffer_size = 32 * mebibyte;
   options.max_total_wal_size = 128 * mebibyte;
   options.max_manifest_file_size = 16 * mebibyte;
+  // An older log that is torn: back to the tear, and nothing of what came later (store_check.cc: which tears are damage).
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.track_and_verify_wals_in_manifest = true;  // a log that is missing is damage, not an end
   options.info_log = std::make_shared<NoLog>();
   options.listeners.push_back(std::make_shared<RecoverOnWrite>());

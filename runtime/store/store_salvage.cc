@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <system_error>
 
 #include "runtime/store/store_record.h"
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr Column kept[] = {Column::items, Column::users, Column::meta};
 constexpr std::uint32_t batch_rows = 1024;
+constexpr const char* list_name = "lost.txt";
 
 void check(const rocksdb::Status& status, const fs::path& where) {
   if (!status.ok()) fail(fault_of(status), where, words_of(status));
@@ -48,11 +51,15 @@ class NewStore {
     batch_.Delete(rocks_.column(column), slice(key));
     write_if(batch_.Count() >= batch_rows);
   }
-  std::uint64_t counter(std::string_view key) {
+  std::optional<std::string> note(std::string_view key) {
     write_if(true);
     std::string value;
-    if (!rocks_.database->Get({}, rocks_.column(Column::meta), slice(key), &value).ok()) return 0;
-    return decode_counter(key, value).value_or(0);
+    if (!rocks_.database->Get({}, rocks_.column(Column::meta), slice(key), &value).ok()) return {};
+    return value;
+  }
+  std::uint64_t counter(std::string_view key) {
+    const auto value = note(key);
+    return value ? decode_counter(key, *value).value_or(0) : 0;
   }
   void finish() {
     write_if(true);
@@ -89,17 +96,21 @@ class Salvage {
     fs::remove_all(work_);
     fs::remove_all(result_);
     make_work();
+    list_.open(work_ / list_name);
+    for (const StoreDamage& damage : found_.damage) list_ << "damaged: " << describe(damage) << "\n";
     open_work();
     {
       NewStore next(result_);
       copy_rows(next);
       replay_logs(next);
+      see_to_notes(next);
       set_counters(next);
       next.finish();
     }
     rocks_.close();
+    list_.close();
+    fs::rename(work_ / list_name, damaged_ / list_name);
     fs::remove_all(work_);
-    write_list();
     change_places();
     return std::move(salvaged_);
   }
@@ -157,8 +168,7 @@ class Salvage {
     check(rocks_.open(options, work_, column_families(), false), work_);
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(work_ / "lost", error))
-      for (const Column column : kept)
-        salvaged_.lost.push_back({"rocksdb/" + entry.path().filename().string(), column, "", "", 0});
+      for (const Column column : kept) lose(column, "rocksdb/" + entry.path().filename().string(), "", "", 0);
   }
 
   // ---- rows of tables: keys from each table, their newest values from all of them ----
@@ -185,13 +195,21 @@ class Salvage {
     const auto make = [&] { return std::unique_ptr<rocksdb::Iterator>(reader.NewIterator(options)); };
     std::uint64_t rows = 0;
     std::vector<std::pair<std::string, std::string>> gaps;
+    StoreLoss run;  // of rows that follow each other: where a newer table is gone, that may be all
+    const auto end_run = [&] {
+      if (run.rows_max > 0) lose(column, "rocksdb/" + name, run.from, run.to, run.rows_max);
+      run = {};
+    };
     const auto use = [&](std::string_view key, std::string_view) {
       ++rows;
-      if (!copy_row(next, column, key)) lose(column, "rocksdb/" + name, key, std::string(key) + '\0', 1);
+      if (copy_row(next, column, key)) return end_run(), true;
+      if (run.rows_max++ == 0) run.from = key;
+      run.to = std::string(key) + '\0';
       return true;
     };
     const auto skip = [&](const Store::Gap& gap) { gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to); };
     check(walk(make, "", "", use, skip), work_ / name);
+    end_run();
     for (const auto& [from, to] : gaps)
       lose(column, "rocksdb/" + name, from, to, table.num_entries - std::min(rows, table.num_entries));
   }
@@ -212,6 +230,7 @@ class Salvage {
   void keep(NewStore& next, Column column, std::string_view key, std::string_view value) {
     next.put(column, key, value);
     if (column == Column::meta) return;
+    has_rows_ = true;
     const bool user = column == Column::users;
     auto record = RecordReader::open(user ? RecordType::profile : RecordType::item, key, value);
     std::uint64_t& newest = replay_.versions[user ? 0 : 1];
@@ -220,8 +239,15 @@ class Salvage {
 
   void lose(Column column, const std::string& file, std::string_view from, const std::string& to,
             std::uint64_t rows) {
-    if (column == Column::meta) return;  // counters, which are made anew
-    salvaged_.lost.push_back({file, column, std::string(from), to, rows});
+    if (column != Column::meta) return name({file, column, std::string(from), to, rows});
+    for (const std::string_view note : {made_for_key, importing_key})  // counters are made anew
+      if (note >= from && (to.empty() || note < to)) notes_lost_.try_emplace(std::string(note), file);
+  }
+
+  void name(StoreLoss loss) {
+    list_ << "lost: " << describe(loss) << "\n";
+    ++salvaged_.losses;
+    if (salvaged_.lost.size() < losses_listed_max) salvaged_.lost.push_back(std::move(loss));
   }
 
   // ---- logs ----
@@ -242,16 +268,27 @@ class Salvage {
       if (file.extension() == ".log") logs.push_back(file);
     replay_.run(logs, [&](Column column, std::string_view key, std::optional<std::string_view> value) {
       value ? next.put(column, key, *value) : next.erase(column, key);
+      if (column == Column::meta) notes_lost_.erase(std::string(key));
+      has_rows_ |= column == Column::users || column == Column::items;
     });
-    salvaged_.lost.insert(salvaged_.lost.end(), replay_.lost.begin(), replay_.lost.end());
+    for (const StoreLoss& loss : replay_.lost) name(loss);
     for (std::size_t i = 0; i < replay_.versions.size(); ++i) {
       std::uint64_t reached = replay_.versions[i];
       if (!replay_.is_damaged && found_.lost_tail.empty()) reached = std::max(reached, table_counters_[i]);
       if (found_.mark.last[i] <= reached) continue;
-      salvaged_.lost.push_back({.column = i == 0 ? Column::users : Column::items,
-                                .first_version = reached + 1,
-                                .last_version = found_.mark.last[i]});
+      name({.column = i == 0 ? Column::users : Column::items,
+            .first_version = reached + 1,
+            .last_version = found_.mark.last[i]});
     }
+  }
+
+  // Rows of which nothing is noted would be taken for those of whatever model is served: that the note was lost is
+  // noted in its place, and whoever is asked for it finds no model there.
+  void see_to_notes(NewStore& next) {
+    const bool is_lost = has_rows_ && !found_.only_blocks() && !next.note(made_for_key);
+    if (is_lost) notes_lost_.try_emplace(std::string(made_for_key));
+    if (is_lost) next.put(Column::meta, made_for_key, encode_note("lost with damage", made_for_key));
+    for (const auto& [note, file] : notes_lost_) name({file, Column::meta, note, note + '\0', 1});
   }
 
   void set_counters(NewStore& next) {
@@ -266,12 +303,6 @@ class Salvage {
 
   // ---- the end ----
 
-  void write_list() const {
-    std::ofstream list(damaged_ / "lost.txt");
-    for (const StoreDamage& damage : found_.damage) list << "damaged: " << describe(damage) << "\n";
-    for (const StoreLoss& loss : salvaged_.lost) list << "lost: " << describe(loss) << "\n";
-  }
-
   void change_places() const {
     std::error_code error;
     fs::rename(damaged_, salvaged_.aside, error);
@@ -284,6 +315,9 @@ class Salvage {
   OpenedRocks rocks_;  // the damaged one's tables
   LogReplay replay_;
   std::array<std::uint64_t, 2> table_counters_{};
+  bool has_rows_ = false;                         // of users or items
+  std::map<std::string, std::string> notes_lost_;  // of meta: the file that had it
+  std::ofstream list_;                            // of all that is lost, for people
   Salvaged salvaged_;
 };
 

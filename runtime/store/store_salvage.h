@@ -12,13 +12,11 @@ namespace troupe {
 
 struct Salvaged {
   std::filesystem::path aside;  // where the damaged one lies, with lost.txt in it
-  std::vector<StoreLoss> lost;
+  std::uint64_t losses = 0;
+  std::vector<StoreLoss> lost;  // the first of them; all stand in lost.txt
   // Of the new store, by Numbered: above all that were ever given out, as far as the mark is there to say.
   std::array<std::uint64_t, 2> counters{};
 };
-
-// Where a counter goes on that nothing vouches for.
-inline constexpr std::uint64_t counter_jump = 1'000'000'000;
 
 // The caller has the lock of <data_dir>/rocksdb. Throws StoreError if no other can be made, and leaves the store as
 // it was.

@@ -1,5 +1,5 @@
-"""A cluster of real processes on this machine's loopback: etcd, one node with the router and the cache-meta, and
-workers, all on free ports. No root, no namespaces."""
+"""A cluster of real processes on this machine's loopback: etcd, nodes with a router and a cache-meta, and workers, all
+on free ports. No root, no namespaces."""
 import http.client
 import json
 import pathlib
@@ -46,11 +46,12 @@ def run(troupe, *words):
 
 
 class Cluster:
-    """`settings`: lines of the cluster's file for all nodes."""
+    """`settings`: lines of the cluster's file for all nodes. With more fronts than one they have to name a Redis."""
 
-    def __init__(self, troupe, folder, workers, settings):
+    def __init__(self, troupe, folder, workers, settings, fronts=("front",)):
         self.troupe, self.folder = troupe, pathlib.Path(folder)
-        self.names = ["front"] + [f"worker-{i + 1}" for i in range(workers)]
+        self.fronts = list(fronts)
+        self.names = self.fronts + [f"worker-{i + 1}" for i in range(workers)]
         self.processes = {}
         ports = free_ports(2 + 2 * len(self.names))
         self.etcd, self.etcd_peer = (f"http://{ADDRESS}:{port}" for port in ports[:2])
@@ -60,7 +61,7 @@ class Cluster:
                  *settings, "nodes:"]
         for number, (name, port) in enumerate(zip(self.names, ports[3::2]), 1):
             (self.folder / name).mkdir()
-            roles = "router, cache_meta" if name == "front" else "worker"
+            roles = "router, cache_meta" if name in self.fronts else "worker"
             own = f"{{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}}}"
             lines.append(f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
                          f"settings: {own}}}")
@@ -71,7 +72,7 @@ class Cluster:
 
     def workers(self):
         """Numbers of the nodes that are workers and run."""
-        return [self.number(name) for name in self.names[1:] if self.runs(name)]
+        return [self.number(name) for name in self.names[len(self.fronts):] if self.runs(name)]
 
     def runs(self, name):
         return name in self.processes and self.processes[name].poll() is None
@@ -87,17 +88,20 @@ class Cluster:
         port = int(self.etcd.rsplit(":", 1)[1])
         self.wait("etcd", lambda: ask(port, "GET", "/health")[0] == 200)
 
-    def start(self, name):
+    def start(self, name, *words):
         self.spawn(name, self.troupe, "node", "--config", self.file, "--name", name, "--set",
-                   f"node.log_file={self.folder / name}.log")
+                   f"node.log_file={self.folder / name}.log", *words)
 
-    def up(self, data):
-        run(self.troupe, "import", "--config", self.file, "--node", "front", "--data", data)
+    def start_all(self, data):
+        run(self.troupe, "import", "--config", self.file, "--node", self.fronts[0], "--data", data)
         self.start_etcd()
         for name in self.names:
             self.start(name)
         for name in self.names:
             self.wait_until_ready(name)
+
+    def up(self, data):
+        self.start_all(data)
         self.wait("the blocks that are computed ahead", lambda: self.router()["precompute"] == "done", limit=300)
 
     def wait(self, what, is_there, limit=UP_LIMIT_S):
@@ -119,7 +123,7 @@ class Cluster:
 
     def router(self):
         """The router's fields as `troupe status` shows them."""
-        actors = json.loads(ask(self.door["front"], "GET", "/v1/cluster")[1])["actors"]
+        actors = json.loads(ask(self.door[self.fronts[0]], "GET", "/v1/cluster")[1])["actors"]
         fields = next(actor["fields"] for actor in actors if actor["role"] == "router")
         return {field["name"]: field["value"] for field in fields}
 

@@ -1,5 +1,6 @@
 """The judges judged: they say nothing of what is right, and find what is wrong. Needs no cluster."""
 import os
+import pathlib
 import random
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
 from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure, unpromised
-from load import find_fault
+from load import Load, find_fault
 from relay import Relay, Segment, checksum
 from writers import Known, Writers
 
@@ -111,7 +112,8 @@ class Faults(unittest.TestCase):
         self.assertTrue(judge_deaths([(0, "worker-1", "ended by itself with 1: the store is corrupt")], []))
 
     def test_ucx_may_end_its_process_only_while_transfers_are_damaged(self):
-        death = lambda at, how="ended by itself with -6: uct_tcp_ep.c: Assertion `x' failed": [(at, "worker-1", how)]
+        seen = "ended by itself with -6: [vm:5652 :0:5673]      tcp_ep.c:1404 Assertion `hdr->length <= x' failed: tcp_ep 0x7f"
+        death = lambda at, how=seen: [(at, "worker-1", how)]
         damaged = {"at": 10.0, "ended": 13.0, "transfers_flipped": 3}
         self.assertEqual(judge_deaths(death(11.0), [{"at": 0.0, "ended": 3.0}, damaged]), [])
         self.assertEqual(judge_deaths(death(13.0 + 9 * HEARTBEAT), [damaged]), [])  # seen a little later
@@ -119,7 +121,9 @@ class Faults(unittest.TestCase):
             self.assertTrue(judge_deaths(death(at), [damaged]))
         self.assertTrue(judge_deaths(death(11.0), [{**damaged, "transfers_flipped": 0}]))
         self.assertTrue(judge_deaths(death(11.0), [{"at": 10.0, "ended": 13.0}]))  # of another kind
-        self.assertTrue(judge_deaths(death(11.0, "Assertion `x' failed in the store"), [damaged]))
+        self.assertEqual(judge_deaths(death(11.0, "with -6: tcp_cm.c:557 Assertion `x' failed"), [damaged]), [])
+        for other in ("Assertion `x' failed in the store", "with -6: store.cc:12 Assertion `tcp_ep.c:1404' failed", "with -11"):
+            self.assertTrue(judge_deaths(death(11.0, other), [damaged]))
 
     def test_bits_flipped_count_for_transfers_where_only_they_are_touched(self):
         told = []
@@ -130,11 +134,32 @@ class Faults(unittest.TestCase):
         self.assertEqual(told, [0, 3])
 
     def test_without_its_store_one_router_refuses_and_the_other_answers(self):
-        away = lambda outcomes: find_fault_of_store({"at": 0.0, "ended": 3.0}, outcomes)
+        not_ready = '{"error":{"code":"not_ready","message":"the shared feature store is away: refused"}}'
+        away = lambda outcomes, said=not_ready: find_fault_of_store({"at": 0.0, "ended": 3.0, "strict_said": said},
+                                                                    outcomes)
         refused = {"kind": "refused", "what": "503 features_unavailable"}
-        self.assertEqual(away(self.outcomes(100, bad=range(1, 100, 2), **refused)), "")
+        right = self.outcomes(100, bad=range(1, 100, 2), **refused)
+        self.assertEqual(away(right), "")
+        for one in ("router-1", "router-2"):  # nobody asked the other one
+            self.assertIn("no requests", away([o for o in right if o[4] == one]))
+        for said in ("", "no answer: refused", not_ready.replace("feature store", "way")):
+            self.assertIn("expected to be not ready", away(right, said))
         self.assertIn("not refused", away(self.outcomes(100)))
         self.assertIn("answered", away(self.outcomes(100, bad=range(100), **refused)))
+
+    def test_who_is_not_ready_comes_last_unless_it_is_insisted_on(self):
+        load = Load.__new__(Load)
+        load.routers, load.requests = ["router-1", "router-2"], [1, 2, 3]
+        load.ready, load.insisted = {"router-1": True, "router-2": False}, set()
+        first = lambda: {load._order(number)[0] for number in range(6)}
+        self.assertEqual(first(), {"router-1"})
+        chaos = mock.Mock(load=load)
+        load.away, chaos.writers.away = {}, []
+        faults = FaultMaker(chaos)
+        faults.out_of_reach("redis")
+        self.assertEqual(first(), {"router-1", "router-2"})
+        faults.within_reach("redis")
+        self.assertEqual(first(), {"router-1"})
 
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)
@@ -204,6 +229,23 @@ class Processes(unittest.TestCase):
         self.assertEqual(self.hosts.start.call_count, 2)
         with self.assertRaisesRegex(RuntimeError, "going down"):
             self.cluster.start("worker-2")
+
+    def test_files_are_harmed_where_they_lie_and_what_was_set_aside_is_cleared(self):
+        folder = self.cluster.data("worker-1")
+        os.makedirs(f"{folder}/rocksdb.damaged")
+        os.makedirs(f"{folder}/rocksdb")
+        for name in ("000001.sst", "000002.sst", "000003.log", "MANIFEST-000004", "CURRENT", "only_blocks"):
+            with open(f"{folder}/rocksdb/{name}", "wb") as file:
+                file.write(b"content" * 100)
+        done = self.cluster.harm_files("worker-1", random.Random(2), count=3)
+        self.assertEqual(len(done), 3)
+        whole = [entry.name for entry in os.scandir(f"{folder}/rocksdb")
+                 if pathlib.Path(entry.path).read_bytes() == b"content" * 100]
+        self.assertIn("only_blocks", whole)
+        self.assertLess(len(whole), 6)
+        self.assertFalse(os.path.exists(f"{folder}/rocksdb.damaged"))
+        self.cluster.empty_folder("worker-1")
+        self.assertEqual(os.listdir(folder), [])
 
     def test_one_that_does_not_end_in_time_is_killed(self):
         self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(

@@ -1,11 +1,16 @@
 """A real cluster on those hosts: two routers, two cache-metas, four workers, an etcd and a Redis."""
 import glob
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "disk"))
+from damage import DAMAGES, choose_file, damage
 
 ROLES = {"router-1": "router", "router-2": "router", "meta-1": "cache_meta", "meta-2": "cache_meta",
          "worker-1": "worker", "worker-2": "worker", "worker-3": "worker", "worker-4": "worker"}
@@ -38,7 +43,9 @@ class Cluster:
                  f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
                  f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
                  f"model: {{directory: {self.demo}/model}}", "http: {address: 0.0.0.0, port: 8080}",
-                 "pool: {memory: 48MiB}", "inference: {executors: 1, cores: 1}", # Its model is so small that computing is quicker than pulling.
+                 "pool: {memory: 48MiB, placement: hash}", "inference: {executors: 1, cores: 1}",
+                 # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
+                 # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
                  "router: {deadline: 1s, measure_pulls: false}",
                  "node: {notice: 500ms}", "nodes:"]
         for number, (name, role) in enumerate(ROLES.items(), 1):
@@ -182,6 +189,11 @@ class Cluster:
             for file in files:
                 yield os.path.join(base, file)
 
+    def empty_folder(self, name):
+        """Of a node that is not running: as with a new disk."""
+        for entry in os.scandir(self.data(name)):
+            shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.remove(entry.path)
+
     def damage_disk(self, name):
         """Bytes in the midst of each table and log of a node that is not running."""
         for path in self._files(name):
@@ -190,10 +202,27 @@ class Cluster:
                     file.seek(os.path.getsize(path) // 2)
                     file.write(b"\xa5" * 64)
 
+    def harm_files(self, name, chance, count=6):
+        """Some of its files, whether it runs or not: a byte changed, a sector zeroed, cut off, or removed. What was done."""
+        self._remove_seen(name)
+        done = []
+        while len(done) < count:
+            try:
+                _, file = choose_file(pathlib.Path(self.data(name)), chance)
+                what = damage(file, chance.choice(DAMAGES), chance)
+                done += [f"{file.name} {what}"] if what else []
+            except FileNotFoundError:  # merged into another meanwhile
+                pass
+        return done
+
+    def _remove_seen(self, name):
+        """As who runs it would: with two damaged stores set aside, no third is."""
+        for seen in glob.glob(os.path.join(self.data(name), "rocksdb.damaged*")):
+            shutil.rmtree(seen)
+
     def truncate_disk(self, name):
         """Half of each file, also of those that say which there are; nonsense where that is one line."""
-        for seen in glob.glob(os.path.join(self.data(name), "rocksdb.damaged*")):
-            shutil.rmtree(seen)  # as who runs it would: with two of them there, no third is set aside
+        self._remove_seen(name)
         for path in self._files(name):
             if os.path.basename(path) == "CURRENT":
                 with open(path, "w") as file:

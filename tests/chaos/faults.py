@@ -3,12 +3,13 @@
   served    99 % answered five heartbeats after its begin, while it goes on: the cluster lives with it, or sheds who has
             it (promises 9, 11); 99.9 % ten after its end
   lossless  no request fails (promise 13)
-  away      Redis: one router answers from what it knows, the other one refuses in so many words
+  away      Redis: one router answers from what it knows, the other one refuses in so many words and is not ready
   none      nothing wrong, nothing hung, errors typed: as always"""
+import random
 import signal
 import time
 
-from cluster import ROLES, ROOMY
+from cluster import ROLES, ROOMY, STRICT
 
 LINK_PORT = 7000
 UNGUARDED = [8080, 2379, 6379]  # nothing on top of TCP guards what clients, etcd and Redis say
@@ -18,6 +19,7 @@ class Faults:
     def __init__(self, chaos):
         self.chaos, self.hosts, self.cluster = chaos, chaos.hosts, chaos.cluster
         self.load, self.writers = chaos.load, chaos.writers
+        self.chance = random.Random(1)  # of what is harmed
 
     # ---- processes ----
 
@@ -26,8 +28,10 @@ class Faults:
             self.out_of_reach(name)
             self.cluster.kill(name)
         def end():
+            said = self.load.why_not[STRICT]
             self.cluster.start(name)
             self.within_reach(name)
+            return {"strict_said": said} if name == "redis" else {}
         self.chaos.fault(f"kill -9 {name}", begin, end, expect=expect)
 
     def stop(self, name):
@@ -53,11 +57,15 @@ class Faults:
         self.load.away[name] = (time.monotonic(), None)
         if name in ("redis", "router-1"):
             self.writers.away.append([time.monotonic(), None])
+        if name == "redis":
+            self.load.insisted = {STRICT}  # it is not ready now, and would be asked nothing
 
     def within_reach(self, name):
         self.load.away[name] = (self.load.away[name][0], time.monotonic())
         if name in ("redis", "router-1"):
             self.writers.away[-1][1] = time.monotonic()
+        if name == "redis":
+            self.load.insisted = set()
 
     def cut(self, name):
         def begin():
@@ -79,13 +87,14 @@ class Faults:
                          lambda: self.hosts.limit_rate(name, None), expect="served")
 
     def bad_cable(self, label, name, must, restart=False, **what):
-        """`must`: what the relay has to have done, or nothing was shown. `restart`: with an empty cache there is much to
-        pull from other workers."""
+        """`must`: what the relay has to have done, or nothing was shown. `restart`: with nothing in its cache nor on its
+        disk, so that there is much to pull from other workers; saved item blocks would be loaded, and few be pulled."""
         def begin():
             if name == "router-1":
                 self.writers.away.append([time.monotonic(), None])
             if restart:
                 self.cluster.kill(name)
+                self.cluster.empty_folder(name)
             self.hosts.put_relay(name, **what)
             if restart:
                 self.cluster.start(name)
@@ -114,6 +123,24 @@ class Faults:
             self.cluster.start(name)
         self.chaos.fault(f"kill -9, files cut, list of files nonsense: {name}", lambda: self.cluster.kill(name), end,
                          hold=1.0, expect="kill")
+
+    def harmed(self, name):
+        """Files at random, between two runs of it."""
+        harm = []
+        def end():
+            harm.extend(self.cluster.harm_files(name, self.chance))
+            self.cluster.start(name)
+            return {"harm": harm}
+        self.chaos.fault(f"kill -9, files changed, cut or gone: {name}", lambda: self.cluster.kill(name), end, hold=1.0,
+                         expect="kill")
+
+    def harmed_while_it_runs(self, name):
+        """Also those that it has open. Then it is killed, and starts on what is left of them."""
+        harm = []
+        self.chaos.fault(f"files changed, cut or gone while it runs: {name}",
+                         lambda: harm.extend(self.cluster.harm_files(name, self.chance)), lambda: {"harm": harm},
+                         expect="served")
+        self.kill(name)
 
     def small(self, name):
         def end():
@@ -144,6 +171,8 @@ class Faults:
         self.kill("redis", expect="away")
         self.damaged(self.chaos.busiest())
         self.truncated(self.chaos.busiest())
+        self.harmed(self.chaos.busiest())
+        self.harmed_while_it_runs(self.chaos.busiest())
         self.small("worker-4")
         self.full(ROOMY)
         self.stop(self.cluster.leader())
@@ -153,7 +182,7 @@ class Faults:
         self.bad_cable("40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20)
         self.bad_cable("5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05)
         self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
-        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.25,
+        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.01,
                        spared=[*UNGUARDED, LINK_PORT], least=1000)
         self.bad_cable("connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT])
 

@@ -1,10 +1,13 @@
 """What the run has shown, and which promises it broke."""
 import collections
+import re
 
 from cluster import HEARTBEAT, STRICT
 
 HEAD = (f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} {'hung':>4} {'5H+ %':>6} "
         f"{'10H+ %':>6} {'last H':>6} {'p50 ms':>6} {'p99 ms':>6} {'back s':>6}")
+UCX_ASSERTION = re.compile(r"\b(uct_)?tcp_\w+\.c:\d+:? +Assertion `")  # in its transport over TCP
+STORE_AWAY = "the shared feature store is away"  # why a router is not ready, in its words
 KINDS = ("ok", "refused", "lost", "nobody", "wrong", "hung")
 
 
@@ -36,13 +39,17 @@ def row(fault):
 
 
 def find_fault_of_store(fault, found):
-    """While Redis is away: from two heartbeats after to when it is started again."""
+    """While Redis is away: from two heartbeats after to when it is started again; the strict router is asked although
+    it says, as it must, that it is not ready."""
     meanwhile = [o for o in found if fault["at"] + 2 * HEARTBEAT <= o[0] < fault["ended"]]
     strict = [o for o in meanwhile if o[4] == STRICT]
     other = [o for o in meanwhile if o[4] != STRICT]
     untold = [o for o in strict if o[1] != "refused" or "features_unavailable" not in o[2]]
-    if not other:  # the strict router says that it is not ready, so that nobody may ask it
+    if not strict or not other:
         return "no requests while Redis was away"
+    if "not_ready" not in fault["strict_said"] or STORE_AWAY not in fault["strict_said"]:
+        return (f"{STRICT}, which refuses, was expected to be not ready with \"{STORE_AWAY}\"; it said "
+                f"{fault['strict_said'] or 'that it is ready'}")
     if untold:
         return f"{len(untold)} of {STRICT} were not refused for want of its store: {untold[0][1:3]}"
     if share(other) < 99:
@@ -87,7 +94,7 @@ def _is_of_damage(death, faults):
     """UCX ends its process where it finds its own words damaged behind TCP's checksum (deploy/OPERATING.md says that its
     network has to be a trusted one): while transfers were damaged, and until the last of it was seen."""
     at, _, how = death
-    return "Assertion" in how and "uct_tcp" in how and any(
+    return UCX_ASSERTION.search(how) and any(
         f.get("transfers_flipped", 0) > 0 and f["at"] <= at < f["ended"] + 10 * HEARTBEAT for f in faults)
 
 

@@ -80,6 +80,8 @@ class Load:
         self.rate, self.deadline, self.grace = rate, deadline, grace
         self.outcomes, self.lock = [], threading.Lock()
         self.ready = dict.fromkeys(nodes, True)
+        self.why_not = dict.fromkeys(nodes, "")  # in the words of one that says that it is not ready
+        self.insisted = set()  # routers that are asked in their turn though they say that they are not ready
         self.away = {}  # router: since when nobody can reach it, and until when
         self.stopping = False
         self.count = itertools.count()
@@ -119,8 +121,11 @@ class Load:
         self.hosts.enter(self.at)
         while not self.stopping:
             try:
-                self.ready[name] = ask(self.hosts.address[name], "GET", "/v2/health/ready", None, 0.5)[0] == 200
-            except (OSError, http.client.HTTPException):
+                status, text = ask(self.hosts.address[name], "GET", "/v2/health/ready", None, 0.5)
+                self.why_not[name] = "" if status == 200 else text.decode()
+                self.ready[name] = status == 200
+            except (OSError, http.client.HTTPException) as error:
+                self.why_not[name] = f"no answer: {error}"
                 self.ready[name] = False
             time.sleep(0.1 if name in self.routers else 0.4)
 
@@ -152,13 +157,16 @@ class Load:
         since, until = self.away.get(router, (None, None))
         return since is not None and (until is None or until > sent)
 
+    def _order(self, number):
+        """One router after the other begins; those that are not ready come last, but for who is insisted on."""
+        turn = (number + number // len(self.requests)) % len(self.routers)
+        order = self.routers[turn:] + self.routers[:turn]
+        return sorted(order, key=lambda router: router not in self.insisted and not self.ready[router])  # stable
+
     def _outcome(self, number, request, plan, sent):
         limit = self.deadline + self.grace
         body = json.dumps({**request, "policy": plan, "budget_us": int(self.deadline * 1e6)})
-        turn = (number + number // len(self.requests)) % len(self.routers)
-        order = self.routers[turn:] + self.routers[:turn]
-        order.sort(key=lambda router: not self.ready[router])  # stable: the ready ones first
-        for router in order:
+        for router in self._order(number):
             try:
                 status, text = ask(self.hosts.address[router], "POST", "/v1/rank", body, limit)
             except ConnectionRefusedError:

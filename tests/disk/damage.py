@@ -8,6 +8,7 @@ import json
 import pathlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -51,22 +52,21 @@ def damage(file, how, chance):
     if how == "remove":
         file.unlink()
         return "removed"
-    content = bytearray(file.read_bytes())
-    if not content:
-        return None
-    if how == "cut":
-        at = chance.randrange(len(content))
-        file.write_bytes(content[:at])
-        return f"cut at {at} of {len(content)}"
-    at = chance.randrange(len(content))
-    before = bytes(content)
-    if how == "byte":
-        content[at] ^= 1 << chance.randrange(8)
-    else:
-        at -= at % SECTOR
-        content[at:at + SECTOR] = bytes(min(SECTOR, len(content) - at))
-    file.write_bytes(content)
-    return f"{how} at {at} of {len(content)}" if bytes(content) != before else None
+    with open(file, "r+b") as opened:  # in place: somebody may be writing to it
+        size = opened.seek(0, 2)
+        if not size:
+            return None
+        at = chance.randrange(size)
+        if how == "cut":
+            opened.truncate(at)
+            return f"cut at {at} of {size}"
+        at -= at % SECTOR if how == "sector" else 0
+        opened.seek(at)
+        before = opened.read(SECTOR if how == "sector" else 1)
+        after = bytes(len(before)) if how == "sector" else bytes([before[0] ^ 1 << chance.randrange(8)])
+        opened.seek(at)
+        opened.write(after)
+        return f"{how} at {at} of {size}" if after != before else None
 
 
 # ---- writes until the box is killed ----
@@ -76,11 +76,15 @@ class Writer(threading.Thread):
         super().__init__()
         self.rounds, self.number = rounds, number
         self.chance = random.Random(f"{rounds.seed}/{rounds.round}/{number}")
-        self.acknowledged, self.faults = 0, []
+        self.acknowledged, self.looks, self.faults = 0, collections.Counter(), []
 
     def run(self):
         client = Client(self.rounds.box.port)
         while True:
+            if self.chance.random() < 0.25:
+                if not self.look(client):
+                    return
+                continue
             kind = "items" if self.chance.random() < 0.2 else "users"
             count = ITEMS if kind == "items" else USERS
             name = f"{kind[:-1]}-{self.number}-{self.chance.randrange(count)}"
@@ -101,6 +105,28 @@ class Writer(threading.Thread):
             return {"tokens": tokens}
         return {"title": f"title {self.chance.getrandbits(60)}", "tokens": tokens[:4], "identifier": 7}
 
+    def look(self, client):
+        """What is served of one of its users: what it wrote last, or a word that this is damaged. Whether there was an
+        answer."""
+        name = f"user-{self.number}-{self.chance.randrange(USERS)}"
+        with self.rounds.lock:
+            row = self.rounds.ledger.rows["users"].get(name)
+        if row is None:
+            return True
+        status, answer = client.rank(name, [self.rounds.item])
+        if status == 0:
+            return False
+        code = answer["error"]["code"] if status != 200 else ""
+        seen = answer["profile_version"] if status == 200 else None
+        self.looks[code or "right"] += 1
+        was_older = isinstance(row.content, tuple) and row.content[:1] == ("of version",)  # since a loss that was named
+        right = {row.content[1] if was_older else row.version} if row.present else {None}
+        if row.open or code in ("data_damaged", "unknown_item") or (code == "unknown_user" and None in right):
+            return True
+        if seen not in right:
+            self.faults.append(f"users {name} of version {row.version} is served as {status} {seen or code}")
+        return True
+
     def note(self, kind, name, status, answer, content, after):
         if status == 200:
             self.acknowledged += 1
@@ -109,6 +135,8 @@ class Writer(threading.Thread):
                 self.faults.append(fault)
         elif status == 404 and content is None:
             self.rounds.ledger.rows[kind][name].open.clear()
+        elif status == 503 and self.rounds.damaged_while_it_serves:
+            self.looks[f"write {answer['error']['code']}"] += 1  # it may be there or not
         else:
             self.faults.append(f"{kind} {name}: {status} {answer}")
 
@@ -118,6 +146,9 @@ class Writer(threading.Thread):
 class Rounds:
     def __init__(self, options, folder):
         self.seed, self.round, self.lock = options.seed, 0, threading.Lock()
+        self.under, self.damaged_while_it_serves = options.under, False
+        self.looks = collections.Counter()
+        self.item = "camp-0000"  # that nobody writes; another one, if it is lost
         self.box, self.ledger = Box(options.troupe, folder), Ledger()
         self.table = collections.defaultdict(collections.Counter)
         self.faults, self.told = [], []
@@ -144,18 +175,30 @@ class Rounds:
         for writer in writers:
             writer.start()
         time.sleep(chance.uniform(0.05, 0.6))
+        spared = chance.random() < 0.05
+        self.damaged_while_it_serves = not spared and chance.random() < self.under
+        kind, done = "none", "nothing"
+        if self.damaged_while_it_serves:
+            kind, done = self.do_damage(chance)
+            kind, done = f"{kind}, serving", f"{done} while it served"
+            time.sleep(chance.uniform(0.05, 0.6))
         self.box.kill()
         for writer in writers:
             writer.join()
             self.acknowledged += writer.acknowledged
-            self.faults += [f"round {number}: {fault}" for fault in writer.faults]
-        kind, done = ("none", "nothing") if chance.random() < 0.05 else self.do_damage(chance)
+            self.looks += writer.looks
+            self.faults += [f"round {number}: {done}: {fault}" for fault in writer.faults]
+        if not spared and not self.damaged_while_it_serves:
+            kind, done = self.do_damage(chance)
         self.judge(number, kind, done)
 
     def do_damage(self, chance):
         while True:
             kind, file = choose_file(self.box.data, chance)
-            done = damage(file, chance.choice(DAMAGES), chance)
+            try:
+                done = damage(file, chance.choice(DAMAGES), chance)
+            except FileNotFoundError:  # a table that was merged meanwhile
+                continue
             if done:
                 return kind, f"{file.name} {done}"
 
@@ -166,14 +209,15 @@ class Rounds:
         if check.returncode not in (0, 1):
             self.faults.append(f"round {number}: {done}: check ended with {check.returncode}: {check.stderr}")
         row["found"] += check.returncode == 1
+        said = []
         try:
             self.box.start("refuse")
         except Refused as refusal:
             row["refused"] += 1
             if "store.on_damage" not in str(refusal):
                 self.faults.append(f"round {number}: {done}: refused with {refusal}")
-            self.start_anyway(number, done)
-        verdicts = self.ask_for_all(number, done)
+            said = self.start_anyway(number, done, row)
+        verdicts = self.ask_for_all(number, done, Losses([*said, *self.box.log_lines()]))
         row["named"] += verdicts["named"] > 0
         row["writes_named"] += verdicts["named"]
         row["silent"] += verdicts["silent"] > 0
@@ -184,17 +228,29 @@ class Rounds:
             shutil.rmtree(aside)
         (self.box.data / "coordination.damaged").unlink(missing_ok=True)
 
-    def start_anyway(self, number, done):
+    def start_anyway(self, number, done, row):
+        """Lines of the log of a start that named what is lost and went no further: the note of the model was lost, too,
+        so that its rows are adopted first, as their owner would."""
         try:
             self.box.start("start")
+            return []
         except Refused as refusal:
-            self.faults.append(f"round {number}: {done}: cannot start: {refusal}")
-            raise
+            said = self.box.log_lines()
+            if "its model is damaged or lost" not in str(refusal):
+                self.faults.append(f"round {number}: {done}: cannot start: {refusal}")
+                raise
+        row["adopted"] += 1
+        if not Losses(said).names_note("made_for"):
+            self.faults.append(f"round {number}: {done}: the note of the model is lost, unnamed")
+        adopted = self.box.command("import", "--adopt", "--model", DEMO / "model", "--data-dir", self.box.data)
+        if adopted.returncode != 0:
+            self.faults.append(f"round {number}: {done}: cannot be adopted: {adopted.stderr}")
+        self.box.start("refuse")
+        return said
 
     # ---- what is there ----
 
-    def ask_for_all(self, number, done):
-        losses = Losses(self.box.log_lines())
+    def ask_for_all(self, number, done, losses):
         client = Client(self.box.port)
         verdicts = collections.Counter()
         self.ask_as_somebody_new(client, number, done)
@@ -202,6 +258,7 @@ class Rounds:
         for name in self.ledger.rows["items"]:
             self.count(number, done, "items", name, held.get(name), losses, verdicts)
         any_item = next(iter(held), None)
+        self.item = next((item for item in held if not item.startswith("item-")), self.item)
         for name in [name for name in self.ledger.rows["users"] if name != SOMEBODY]:
             self.count(number, done, "users", name, self.user_there(client, name, any_item), losses, verdicts)
         return {"kept": verdicts["kept"], "named": verdicts["named"], "silent": verdicts["silent"]}
@@ -259,21 +316,23 @@ class Rounds:
         return held
 
     def print_table(self):
-        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "silent")
-        print(f"{'file':14}" + "".join(f"{column:>13}" for column in columns))
+        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "adopted", "silent")
+        print(f"{'file':22}" + "".join(f"{column:>13}" for column in columns))
         total = collections.Counter()
         for kind in sorted(self.table):
             total.update(self.table[kind])
-            print(f"{kind:14}" + "".join(f"{self.table[kind][column]:13}" for column in columns))
-        print(f"{'all':14}" + "".join(f"{total[column]:13}" for column in columns))
+            print(f"{kind:22}" + "".join(f"{self.table[kind][column]:13}" for column in columns))
+        print(f"{'all':22}" + "".join(f"{total[column]:13}" for column in columns))
         print(f"{self.acknowledged} acknowledged writes under way, {sum(len(r) for r in self.ledger.rows.values())} "
-              f"users and items asked for after each round")
+              f"users and items asked for after each round; answers to writers that looked, and writes refused under damage: "
+              f"{dict(sorted(self.looks.items()))}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--under", type=float, default=0.3, help="share of the rounds whose damage is done while it serves")
     parser.add_argument("--troupe", default=str(DEMO.parents[1] / "build/deploy/troupe"))
     parser.add_argument("--folder", help="where the data folder is made; kept at the end")
     parser.add_argument("--json", help="write each round here")
@@ -281,6 +340,7 @@ def main():
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="troupe-damage-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with what was seen until then, and nothing left behind
     rounds = Rounds(options, folder)
     began = time.monotonic()
     try:

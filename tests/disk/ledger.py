@@ -36,6 +36,10 @@ class Losses:
     def names(self, kind, name, version):
         return any(self._names(line, kind, name, version) for line in self.lines if line["of"] == kind)
 
+    def names_note(self, note):
+        """Of the store's own, such as "made_for"."""
+        return any(line["of"] == "meta" and unescape(line["from"]) == note.encode() for line in self.lines)
+
     @staticmethod
     def _names(line, kind, name, version):
         if "last_version" in line:

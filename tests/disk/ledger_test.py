@@ -1,6 +1,13 @@
-"""The judgement, judged: what is kept, named and silently lost is called so."""
+"""The judgement, judged: what is kept, named and silently lost is called so. And the damage: it is what it says."""
+import collections
+import pathlib
+import random
+import tempfile
+import threading
+import types
 import unittest
 
+from damage import SECTOR, Writer, damage
 from ledger import Ledger, Losses
 
 
@@ -42,6 +49,12 @@ class Judgement(unittest.TestCase):
         items = Losses([{"event": "store_lost", "of": "items", "first_version": "1", "last_version": "9"}])
         self.assertEqual(self.ledger.judge("users", "bob", None, items), "silent")
 
+    def test_a_note_is_named_by_its_key_alone(self):
+        note = lambda of, key: Losses([{"event": "store_lost", "of": of, "from": key, "to": key + r"\x00"}])
+        self.assertTrue(note("meta", "made_for").names_note("made_for"))
+        self.assertFalse(note("meta", "importing").names_note("made_for"))
+        self.assertFalse(note("users", "made_for").names_note("made_for"))
+
     def test_who_was_deleted_and_is_there_again_is_a_silent_loss(self):
         self.ledger.acknowledged("users", "ann", 8, None, 7)
         self.assertEqual(self.ledger.judge("users", "ann", "v5", NOTHING), "silent")
@@ -60,6 +73,75 @@ class Judgement(unittest.TestCase):
         self.assertIsNone(self.ledger.acknowledged("users", "gwen", 9, "v9", 8))  # answers overtake each other
         self.assertIn("after 8", self.ledger.acknowledged("users", "eve", 8, "v8", 8))
         self.assertIn("twice", self.ledger.acknowledged("users", "eve", 9, "v9", 8))
+
+
+class Damage(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name) / "000001.log"
+        self.content = bytes(range(1, 251)) * 10
+        self.file.write_bytes(self.content)
+
+    def after(self, how, seed=1):
+        self.assertTrue(damage(self.file, how, random.Random(seed)))
+        return self.file.read_bytes()
+
+    def test_each_kind_does_what_it_says(self):
+        flipped = self.after("byte")
+        self.assertEqual(sum(bin(a ^ b).count("1") for a, b in zip(flipped, self.content)), 1)
+        self.setUp()
+        zeroed = self.after("sector")
+        at = zeroed.index(0)
+        self.assertEqual(at % SECTOR, 0)
+        self.assertEqual(zeroed[at:at + SECTOR], bytes(min(SECTOR, len(self.content) - at)))
+        self.assertEqual(len(zeroed), len(self.content))
+        self.setUp()
+        cut = self.after("cut")
+        self.assertLess(len(cut), len(self.content))
+        self.assertEqual(cut, self.content[:len(cut)])
+        self.assertEqual(damage(self.file, "remove", random.Random(1)), "removed")
+        self.assertFalse(self.file.exists())
+
+    def test_what_changes_nothing_is_no_damage(self):
+        self.file.write_bytes(b"")
+        self.assertIsNone(damage(self.file, "byte", random.Random(1)))
+        self.file.write_bytes(bytes(600))
+        self.assertIsNone(damage(self.file, "sector", random.Random(1)))
+
+    def test_a_file_that_somebody_has_open_stays_that_file(self):
+        with open(self.file, "rb") as opened:
+            self.after("byte")
+            self.assertNotEqual(opened.read(), self.content)
+
+
+class Looks(unittest.TestCase):
+    """What is served while it is damaged."""
+
+    def found(self, status, answer, **row):
+        ledger = Ledger()
+        ledger.acknowledged("users", "user-0-0", 5, "v5", 4)
+        for name, value in row.items():
+            setattr(ledger.rows["users"]["user-0-0"], name, value)
+        rounds = types.SimpleNamespace(lock=threading.Lock(), ledger=ledger, item="i")
+        writer = Writer.__new__(Writer)
+        writer.rounds, writer.number, writer.looks, writer.faults = rounds, 0, collections.Counter(), []
+        writer.chance = types.SimpleNamespace(randrange=lambda count: 0)
+        writer.look(types.SimpleNamespace(rank=lambda user, items: (status, answer)))
+        return writer.faults
+
+    def test_it_is_what_was_acknowledged_last_or_said_to_be_damaged(self):
+        served = lambda version: {"profile_version": version}
+        error = lambda code: {"error": {"code": code}}
+        self.assertEqual(self.found(200, served(5)), [])
+        self.assertEqual(self.found(503, error("data_damaged")), [])
+        self.assertTrue(self.found(200, served(4)))
+        self.assertTrue(self.found(404, error("unknown_user")))
+        self.assertTrue(self.found(503, error("storage_failed")))
+        self.assertEqual(self.found(404, error("unknown_user"), present=False), [])
+        self.assertTrue(self.found(200, served(5), present=False))
+        self.assertEqual(self.found(200, served(3), content=("of version", 3)), [])
+        self.assertEqual(self.found(200, served(6), open=["new"]), [])
 
 
 if __name__ == "__main__":
