@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "actors/cache_meta/block_index_test.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
@@ -23,13 +24,6 @@ BlockEntry item(std::uint8_t n, std::uint64_t generation = 1) {
 }
 BlockEntry user(std::uint8_t n, const std::string& owner, std::uint64_t generation = 1) {
   return {name(n), SegmentKind::user, owner, 40, generation};
-}
-std::vector<NodeId> holders(const BlockIndex& index, const BlockName& name, const std::vector<NodeId>& prefer,
-                            std::uint64_t rotation, std::size_t count) {
-  std::vector<NodeId> found;
-  const std::size_t many = index.find_holders(name, prefer, rotation, count, found);
-  CHECK(many == found.size());
-  return found;
 }
 Nodes all(const BlockIndex& index, std::uint8_t n) { return holders(index, name(n), {}, 0, 99); }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "actors/cache_meta/block_index_test.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
@@ -17,14 +18,6 @@ BlockName name(std::uint8_t n) {
 }
 BlockEntry entry(std::uint8_t n, std::uint64_t generation) {
   return {name(n), SegmentKind::item, "item " + std::to_string(n), 4, generation};
-}
-
-std::vector<NodeId> holders(const BlockIndex& index, const BlockName& name, const std::vector<NodeId>& prefer,
-                            std::uint64_t rotation, std::size_t count) {
-  std::vector<NodeId> found;
-  const std::size_t many = index.find_holders(name, prefer, rotation, count, found);
-  CHECK(many == found.size());
-  return found;
 }
 
 // One worker on node 1. Heartbeat 100 us, retry 200 us, blocks of the silent are kept for 5,000 us. No early

@@ -196,7 +196,8 @@ const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const Acqui
 // Those who decide by hotness make it count; the others need not pay for it. What other nodes read here is
 // used, too.
 void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
-  if (ask.retention.keep_hotter && (!sketch_ || planted(Bug::forget_hotness))) sketch_.emplace(config_.pool.pages);
+  if (ask.retention.keep_hotter && (!sketch_ || planted(Bug::forget_hotness)))
+    sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
 }

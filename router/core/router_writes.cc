@@ -11,8 +11,7 @@ void RouterCore::on_write(Turn turn, Address from, const Request& request) {
   if (is_copy(from, request.id)) return;
   const Asked asked{from, request.id, turn.now, turn.now + config_.budget};
   const auto fault = find_fault(request, config_.form, config_.limits);
-  if (fault && !planted(Bug::take_nonsense))
-    return refuse(turn, asked, *fault);
+  if (fault && !planted(Bug::take_nonsense)) return refuse(turn, asked, *fault);
   if (draining_) return refuse(turn, asked, *find_obstacle(turn.now));
   if (writings_.size() >= config_.writes_in_flight_max)
     return refuse(turn, asked, too_many_requests(config_.writes_in_flight_max));

@@ -57,7 +57,7 @@ void VersionKeeper::rumour(Turn turn, std::uint64_t epoch, const WorkerTable& wo
 
 void VersionKeeper::tick(Turn turn, const WorkerTable& workers) {
   if (!coordinate_ || question_ != Question::none) return;
-  if (planted(Bug::follow_versions_slowly) && now_.epoch > 0 && turn.now.us / heartbeat_.us % 20 != 0) return;
+  if (planted(Bug::follow_versions_slowly) && now_.epoch > 0 && turn.now.us / heartbeat_.us % 64 != 0) return;
   catalog_asked_ = false;
   if (!advance(turn, workers)) ask_key(turn);
 }

@@ -401,8 +401,7 @@ Certificate renamed(const Certificate& authority, Certificate certificate, const
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
       PEM_read_bio_PrivateKey(memory_of(authority.key).get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
   const auto body = read(certificate.certificate);
-  X509_EXTENSION_free(
-      X509_delete_ext(body.get(), X509_get_ext_by_NID(body.get(), NID_subject_alt_name, -1)));
+  X509_EXTENSION_free(X509_delete_ext(body.get(), X509_get_ext_by_NID(body.get(), NID_subject_alt_name, -1)));
   if (!names.empty()) {
     X509_EXTENSION* const made = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, names.c_str());
     X509_add_ext(body.get(), made, -1);
@@ -428,8 +427,12 @@ TEST_CASE("a certificate is for the alternative names that it spells out, not fo
     const char* names;
     bool is_let_in;
   };
-  for (const Row& row : {Row{"DNS:*.blue", false}, {"DNS:*", false}, {"", false}, {"email:two.blue@x", false},
-                         {"DNS:two.blue.x", false}, {"DNS:other,DNS:two.blue", true}}) {
+  for (const Row& row : {Row{"DNS:*.blue", false},
+                         {"DNS:*", false},
+                         {"", false},
+                         {"email:two.blue@x", false},
+                         {"DNS:two.blue.x", false},
+                         {"DNS:other,DNS:two.blue", true}}) {
     CAPTURE(row.names);
     ClusterPlace other = place_of(2, {{1, "one", "127.0.0.1", one.port()}});
     other.tls = folder.files(authority, renamed(authority, own, row.names), "two");

@@ -73,8 +73,8 @@ bool Attempts::has_heard_of(const Router& router, NodeId node) {
   return at != router.workers.end() && at->second.incarnation != 0;
 }
 
-// While one runs and is not late, another one is in vain. Of a worker that was never heard of the router alone
-// knows when it took it for lost.
+// While one runs and is not late, another one is in vain. Of a worker that was never heard of the router
+// alone knows when it took it for lost.
 void Attempts::judge_haste(Instant now, NodeId router, RequestId id, const Request& request) {
   const Router& seen = routers_[router];
   for (const Attempt& attempt : request.attempts)

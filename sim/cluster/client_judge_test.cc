@@ -1,6 +1,6 @@
 // The clients' judgement: each check is shown an outcome that it must not accept, and one beside it that it
-// must. The outcomes are made up here: what is asked goes with a process of the router that is stopped when it
-// comes, and then replaced.
+// must. The outcomes are made up here: what is asked goes with a process of the router that is stopped when
+// it comes, and then replaced.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -62,7 +62,9 @@ struct JudgeBench {
     return asked;
   }
   void ask_other(const Message& request) { clients.ask(request), lose(); }
-  void reload(const std::string& model, const std::string& catalog) { clients.reload(model, catalog), lose(); }
+  void reload(const std::string& model, const std::string& catalog) {
+    clients.reload(model, catalog), lose();
+  }
   void ask_nonsense() {
     clients.set_malformed(1);
     clients.start(cluster.now(), cluster.now() + Duration{1});
@@ -76,7 +78,8 @@ struct JudgeBench {
   RankReply right(const RankRequest& request, std::uint64_t version = 0, const std::string& model = "m1",
                   const std::string& catalog = "c1") {
     const WorldData& world = cluster.world();
-    const auto profile = world.profile("", request.user, version ? version : world.profile_version("", request.user));
+    const auto profile =
+        world.profile("", request.user, version ? version : world.profile_version("", request.user));
     std::vector<Item> items;
     for (const std::string& id : request.candidates) items.push_back(*world.item(id, catalog));
     const auto truth = *rank_by_hand(cluster.form(), model, "user", *profile, items, cluster.family());
@@ -223,7 +226,8 @@ TEST_SUITE("client judge") {
     for (const double wrong : {0.0, 1e-9}) {
       b.ask_other(score);
       const ScoresByHand truth = score_by_hand("m1", score, b.cluster.family());
-      ScoreReply scores{.id = b.last, .items = truth.items, .tokens_total = truth.tokens, .model_version = "m1"};
+      ScoreReply scores{
+          .id = b.last, .items = truth.items, .tokens_total = truth.tokens, .model_version = "m1"};
       scores.tokens_computed = truth.tokens;
       scores.items[1].scores[0] += wrong;
       b.answer(scores);
@@ -278,7 +282,8 @@ TEST_SUITE("client judge") {
         b.clients.set_must_succeed(must);
         RankRequest asked = b.ask();
         b.answer(b.right(asked, 0, "m1"));
-        if (must && later_us > 0) CHECK(b.finds(4, "is answered by model m1 from catalog c1, which were not served"));
+        if (must && later_us > 0)
+          CHECK(b.finds(4, "is answered by model m1 from catalog c1, which were not served"));
         CHECK(b.verdict() == "");
         asked = b.ask();
         b.answer(b.right(asked, 0, "m2"));
@@ -346,7 +351,8 @@ TEST_SUITE("client judge") {
     const auto profile = *b.cluster.world().profile("", asked.user);
     std::vector<Item> items;
     for (const std::string& id : asked.candidates) items.push_back(*b.cluster.world().item(id, "c1"));
-    const auto history = router::fit_history(b.cluster.form(), profile, router::item_tokens_max(views(items)));
+    const auto history =
+        router::fit_history(b.cluster.form(), profile, router::item_tokens_max(views(items)));
     plan.plan.segments = {{SegmentKind::user, history.tokens}};
     plan.plan.readouts = {{0, 0, {}}};
     for (const Item& item : items) plan.plan.readouts[0].rows.push_back(item.identifier);

@@ -68,11 +68,13 @@ void Costs::look() {
     const Node& node = cluster_.node(id);
     if (!node.kv_worker) continue;
     if (const std::size_t waits = node.kv_worker->waiting_for_nobody(); waits > 0)
-      report("kv_worker", id, "lets " + std::to_string(waits) + " requests wait for blocks that nobody makes");
+      report("kv_worker", id,
+             "lets " + std::to_string(waits) + " requests wait for blocks that nobody makes");
     const std::uint64_t granted = worker.granted_pages * cluster_.page_bytes();
     if (node.store->bytes_asked() > granted)
-      report("kv_worker", id, "has pulled " + std::to_string(node.store->bytes_asked()) + " bytes; it was granted " +
-                                  std::to_string(granted));
+      report("kv_worker", id,
+             "has pulled " + std::to_string(node.store->bytes_asked()) + " bytes; it was granted " +
+                 std::to_string(granted));
   }
 }
 
@@ -121,8 +123,9 @@ void Costs::count_wants(NodeId node, Worker& worker, const AcquireBlocks& ask) {
   for (const BlockWant& want : ask.wants) {
     std::uint32_t& count = worker.wants[want.name];
     if (count >= hot_from && core.times_wanted(want.name) * hot_share < std::min(count, 255U))
-      report("kv_worker", node, "takes a block that was wanted " + std::to_string(count) + " times for one of " +
-                                    std::to_string(core.times_wanted(want.name)));
+      report("kv_worker", node,
+             "takes a block that was wanted " + std::to_string(count) + " times for one of " +
+                 std::to_string(core.times_wanted(want.name)));
     ++count;
     if (++worker.sightings < halved_after) continue;
     for (auto& [name, wants] : worker.wants) wants = std::min(wants, 255U) / 2;
@@ -200,8 +203,9 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
     if (!worker.areas_are_one && areas.contains(area)) room = std::max<std::int64_t>(room, pool.room(area));
   }
   if (room >= static_cast<std::int64_t>(largest))
-    report("kv_worker", node, "has evicted blocks of up to " + std::to_string(largest) + " pages, and " +
-                                  std::to_string(room) + " are free");
+    report("kv_worker", node,
+           "has evicted blocks of up to " + std::to_string(largest) + " pages, and " + std::to_string(room) +
+               " are free");
 }
 
 // Users' blocks that were computed here go in order of their last use, which nothing but requests changes.
@@ -211,7 +215,8 @@ void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion&
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
   if (!worker.in_order || block.kind != SegmentKind::user || worker.asked.contains(gone.generation)) return;
   for (const auto& [generation, other] : worker.blocks) {
-    if (other.kind != SegmentKind::user || other.latest >= block.earliest || worker.asked.contains(generation))
+    if (other.kind != SegmentKind::user || other.latest >= block.earliest ||
+        worker.asked.contains(generation))
       continue;
     const auto there = pool.ready_after(generation - 1, 1);
     if (there.empty() || there[0]->generation != generation || !PagePool::may_go(*there[0])) continue;
@@ -241,20 +246,23 @@ void Costs::judge_reuse(NodeId node, Address to, const Executed& executed) {
   for (const auto& [segment, block] : known.mapped().blocks) {
     if (segment >= executed.reused.size() || executed.reused[segment] != 0) continue;
     const Incarnation process = cluster_.host().incarnation(node);
-    cluster_.host().at(cluster_.now() + until_quarantined, [this, node, process, segment = segment, block = block] {
+    const auto look = [this, node, process, segment = segment, block = block] {
       SimHost& host = cluster_.host();
       if (host.paused(node) || !host.alive(node) || host.incarnation(node) != process) return;
       const PoolBlock* there = cluster_.node(node).kv_worker->pool().find(block.first);
       if (there && there->generation == block.second && there->state == BlockState::ready)
-        report("inference_worker", node, "has computed segment " + std::to_string(segment) +
-                                             " of a plan anew, whose block was there all along");
-    });
+        report("inference_worker", node,
+               "has computed segment " + std::to_string(segment) +
+                   " of a plan anew, whose block was there all along");
+    };
+    cluster_.host().at(cluster_.now() + until_quarantined, look);
   }
 }
 
 void Costs::judge_split(NodeId node, const SetSplit& split) {
   const auto told = splits_.find(node);
-  if (told != splits_.end() && told->second.incarnation == split.incarnation && told->second.epoch >= split.epoch)
+  if (told != splits_.end() && told->second.incarnation == split.incarnation &&
+      told->second.epoch >= split.epoch)
     report("allocator", node, "sets a split that the worker has reported already");
 }
 
@@ -323,9 +331,10 @@ void Costs::judge_bill(NodeId node, Router& router, const Reply& reply) {
   const auto [total, reused] = *router.bill;
   router.bill.reset();
   if (reply.tokens_reused != reused || reply.tokens_computed != total - reused)
-    report("router", node, "tells of " + std::to_string(reply.tokens_computed) + " tokens computed and " +
-                               std::to_string(reply.tokens_reused) + " reused; of " + std::to_string(total) + " " +
-                               std::to_string(reused) + " were reused");
+    report("router", node,
+           "tells of " + std::to_string(reply.tokens_computed) + " tokens computed and " +
+               std::to_string(reply.tokens_reused) + " reused; of " + std::to_string(total) + " " +
+               std::to_string(reused) + " were reused");
 }
 
 // What is not there counts as far as it is computed: all of it, or, if another node has it, as much as the
@@ -337,7 +346,8 @@ double Costs::tokens_left(const Router& router, RequestId id, NodeId at, const E
   for (std::size_t i = 0; i < plan.plan.segments.size(); ++i) {
     double share = 1;
     if (plan.blocks[i].name)
-      if (const auto held = holders.find(*plan.blocks[i].name); held != holders.end() && !held->second.empty())
+      if (const auto held = holders.find(*plan.blocks[i].name);
+          held != holders.end() && !held->second.empty())
         share = held->second.contains(at) ? 0 : pull_share;
     tokens += share * tokens_of(plan.plan.segments[i]);
   }
@@ -359,6 +369,22 @@ NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, co
   return best;
 }
 
+// A pull is cheaper than computing, unless pulls were measured to be dear. Who is not known to live is not
+// asked.
+void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
+                          const Execute& plan) {
+  const router::RouterCore& core = *cluster_.node(node).router;
+  if (core.pull_share() >= 1) return;
+  const Instant now = cluster_.host().local_time(node);
+  for (const SegmentBlock& block : plan.blocks) {
+    const auto held = block.name ? holders.find(*block.name) : holders.end();
+    if (held == holders.end() || block.at != 0 || held->second.contains(to)) continue;
+    if (std::ranges::any_of(held->second, [&](NodeId holder) { return core.workers().alive(now, holder); }))
+      return report("router", node,
+                    "does not tell node " + std::to_string(to) + " where a block is to be had");
+  }
+}
+
 // First attempts only, whose plan does not depend on the place. Whoever is idle begins at once, so he is done
 // first if he has less to compute at the same pace.
 void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
@@ -366,7 +392,8 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
   router.lookups.erase(plan.id);  // an answer that comes now is too late
   const auto found = router.found.find(plan.id);
   if (!core || found == router.found.end()) return;
-  const bool judged = !plan.alone && !plan.retention.keep_hotter && plan.blocks.size() == plan.plan.segments.size();
+  const bool judged =
+      !plan.alone && !plan.retention.keep_hotter && plan.blocks.size() == plan.plan.segments.size();
   const router::WorkerTable& table = core->workers();
   const Instant now = cluster_.host().local_time(node);
   const double here = tokens_left(router, plan.id, to, plan, core->pull_share());
@@ -375,13 +402,15 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
   if (const auto at = router.beats.find(other); at != router.beats.end()) {
     const Beat& beat = at->second;
     const bool idle = other != to && beat.is_idle && cluster_.now() - beat.at < cluster_.scenario().heartbeat;
-    const bool as_fast = table.usable(now, other, plan.model_version) && table.slowness(other) <= table.slowness(to) && !table.slow(to) &&
+    const bool as_fast = table.usable(now, other, plan.model_version) && !table.slow(to) &&
+                         table.slowness(other) <= table.slowness(to) &&
                          beat.us_per_operation <= router.beats[to].us_per_operation;
     const double there = tokens_left(router, plan.id, other, plan, core->pull_share());
     if (judged && idle && as_fast && here > dearer_from * there + dearer_tokens)
       better = std::to_string(here) + " tokens, node " + std::to_string(other) + " is idle and lacks " +
                std::to_string(there);
   }
+  judge_sources(node, to, found->second, plan);
   router.found.erase(found);
   if (!better.empty())
     report("router", node, "sends a plan to node " + std::to_string(to) + ", which lacks " + better);

@@ -3,9 +3,9 @@
 // own from what actors say to each other, and looks at what they hold: a block that was there all along is
 // not computed again, a reply tells the tokens that were computed, nobody asks elsewhere for what he has or
 // asks twice, pulls no more than he was granted, evicts what he need not or what was used after what stays,
-// forgets what was hot, waits for what nobody makes, moves a boundary that stands, or sends a plan to a
-// worker that has to compute much more of it than an idle one (promise 20: nothing is paid for in vain).
-// Attempts in vain are the business of `Attempts`.
+// forgets what was hot, waits for what nobody makes, moves a boundary that stands, sends a plan to a worker
+// that has to compute much more of it than an idle one, or does not say where its blocks are (promise 20:
+// nothing is paid for in vain). Attempts in vain are the business of `Attempts`.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -29,10 +29,10 @@ class Costs {
 
  private:
   using Generation = std::uint64_t;
-  using Key = std::pair<NodeId, RequestId>;       // a request of that node
-  using Asker = std::pair<Address, RequestId>;    // of a KV-cache worker
+  using Key = std::pair<NodeId, RequestId>;        // a request of that node
+  using Asker = std::pair<Address, RequestId>;     // of a KV-cache worker
   using TokenCounts = std::vector<std::uint32_t>;  // of a plan's segments
-  struct Known {  // a ready block
+  struct Known {                                   // a ready block
     SegmentKind kind = SegmentKind::item;
     std::uint32_t tokens = 0;
     // Its last use was at some time between these; while it is read the latter is far away.
@@ -41,7 +41,7 @@ class Costs {
   struct Ready {  // of a plan that came to an inference worker
     std::map<std::uint32_t, std::pair<BlockName, Generation>> blocks;  // by segment
   };
-  struct Reads {  // of a request
+  struct Reads {                   // of a request
     std::vector<Generation> sure;  // were there when it came, or were granted
     std::vector<BlockName> wants;
   };
@@ -49,11 +49,11 @@ class Costs {
     std::map<Key, Ready> plans;
     std::map<Generation, Known> blocks;
     std::map<Asker, Reads> reads;
-    std::set<Generation> asked;    // of other nodes
-    std::set<BlockName> wanted;    // by the request of this step, and there before it
-    bool acquires = false;         // in this step
-    bool areas_are_one = false;    // for that request
-    bool in_order = false;         // it makes room in order of use alone
+    std::set<Generation> asked;  // of other nodes
+    std::set<BlockName> wanted;  // by the request of this step, and there before it
+    bool acquires = false;       // in this step
+    bool areas_are_one = false;  // for that request
+    bool in_order = false;       // it makes room in order of use alone
     std::uint64_t uses = 0, told = 0, granted_pages = 0;
     std::map<BlockName, std::uint32_t> wants;  // since counts were last halved, as TinyLFU counts
     std::uint64_t sightings = 0;
@@ -74,7 +74,8 @@ class Costs {
     std::map<RequestId, std::vector<BlockName>> lookups;
     std::map<RequestId, std::map<BlockName, std::set<NodeId>>> found;
     std::map<NodeId, Beat> beats;
-    std::optional<std::pair<std::uint32_t, std::uint32_t>> bill;  // total and reused, of the answer of this step
+    std::optional<std::pair<std::uint32_t, std::uint32_t>>
+        bill;  // total and reused, of the answer of this step
   };
 
   // ---- KV-cache workers ----
@@ -100,8 +101,11 @@ class Costs {
   template <class Reply>
   void judge_bill(NodeId node, Router& router, const Reply& reply);
   void judge_place(NodeId node, Router& router, NodeId to, const Execute& plan);
+  void judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
+                     const Execute& plan);
   static NodeId most_held(const std::map<BlockName, std::set<NodeId>>& holders, const Execute& plan);
-  double tokens_left(const Router& router, RequestId id, NodeId at, const Execute& plan, double pull_share) const;
+  double tokens_left(const Router& router, RequestId id, NodeId at, const Execute& plan,
+                     double pull_share) const;
 
   const PoolBlock* ready(NodeId node, const BlockName& name, SegmentKind kind, std::uint64_t tokens) const;
   void report(const char* role, NodeId node, const std::string& what);

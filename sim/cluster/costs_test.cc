@@ -1,6 +1,6 @@
-// The judge of costs: each check is shown what it must not accept, and something beside it that it must. Most of
-// it is made up and shown to the judge alone; the pools and tables that it looks at are those of a real cluster.
-// A request that waits for nobody takes a core with a bug: the mutant drop_waiters.
+// The judge of costs: each check is shown what it must not accept, and something beside it that it must. Most
+// of it is made up and shown to the judge alone; the pools and tables that it looks at are those of a real
+// cluster. A request that waits for nobody takes a core with a bug: the mutant drop_waiters.
 #include "sim/cluster/costs.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,8 @@ using namespace troupe::sim;
 namespace {
 
 constexpr NodeId asker = 1, here = 3, there = 4;
-constexpr Address kv{here, Role::kv_worker}, compute{here, Role::inference_worker}, door_keeper{asker, Role::router};
+constexpr Address kv{here, Role::kv_worker}, compute{here, Role::inference_worker},
+    door_keeper{asker, Role::router};
 
 Scenario costly(const char* policy, std::uint32_t pages) {
   Scenario s;
@@ -33,9 +34,11 @@ struct CostBench {
 
   explicit CostBench(const char* policy = "user", std::uint32_t pages = 4'000)
       : cluster(costly(policy, pages), violations) {
-    cluster.host().set_send_trace(
-        [this](Instant, Address from, Address to, const Message& message) { costs.on_send(from, to, message); });
-    cluster.host().set_event_trace([this](Instant, Address to, const Event& event) { costs.on_event(to, event); });
+    cluster.host().set_send_trace([this](Instant, Address from, Address to, const Message& message) {
+      costs.on_send(from, to, message);
+    });
+    cluster.host().set_event_trace(
+        [this](Instant, Address to, const Event& event) { costs.on_event(to, event); });
     cluster.start();
     clients.start({100'000}, {1'500'000});
     run(2'000'000);
@@ -43,7 +46,9 @@ struct CostBench {
     for (const Violation& violation : violations.kept()) CHECK(violation.what == "");
   }
   void run(std::int64_t us) { cluster.host().run_until(cluster.now() + Duration{us}); }
-  void hear(Address to, Address from, Message message) { costs.on_event(to, Received{from, std::move(message)}); }
+  void hear(Address to, Address from, Message message) {
+    costs.on_event(to, Received{from, std::move(message)});
+  }
   const PagePool& pool() { return cluster.node(here).kv_worker->pool(); }
   std::vector<const PoolBlock*> blocks(SegmentKind kind) {
     auto found = pool().ready_after(0, 1'000);
@@ -58,7 +63,8 @@ struct CostBench {
   }
   void evict(const PoolBlock& block) {
     static std::uint64_t sequence = 1'000'000;
-    costs.on_send(kv, {2, Role::cache_meta}, CacheChanges{.sequence = ++sequence, .removed = {{block.name, block.generation}}});
+    costs.on_send(kv, {2, Role::cache_meta},
+                  CacheChanges{.sequence = ++sequence, .removed = {{block.name, block.generation}}});
   }
   // Whether the judge has said this, and forgets it.
   bool says(const std::string& words) {
@@ -84,7 +90,8 @@ Execute plan_of(RequestId id, const PoolBlock& block) {
 
 TEST_SUITE("costs") {
   TEST_CASE("a healthy cluster pays for nothing in vain, whatever its policy") {
-    for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) CHECK(CostBench(policy, 200).violations.count() == 0);
+    for (const char* policy : {"recompute", "user", "item", "bat", "planner"})
+      CHECK(CostBench(policy, 200).violations.count() == 0);
   }
 
   TEST_CASE("a reply tells what was computed") {
@@ -94,7 +101,8 @@ TEST_SUITE("costs") {
     for (const std::uint32_t reused : {tokens, tokens - 1}) {
       b.costs.on_send(door_keeper, compute, plan);
       b.hear(door_keeper, compute, Executed{.id = 77, .reused = {0, 1}});
-      RankReply reply{.tokens_total = 4 + tokens, .tokens_computed = 4 + tokens - reused, .tokens_reused = reused};
+      RankReply reply{
+          .tokens_total = 4 + tokens, .tokens_computed = 4 + tokens - reused, .tokens_reused = reused};
       b.costs.on_send(door_keeper, {asker, Role::door}, reply);
       CHECK(b.says("tokens computed and") == (reused != tokens));
       b.costs.on_send(door_keeper, {asker, Role::door}, RankReply{});  // of something else
@@ -148,7 +156,8 @@ TEST_SUITE("costs") {
     CHECK(b.says("bytes; it was granted"));
   }
 
-  TEST_CASE("what is evicted makes room that is needed, in order of use, and is not wanted by the same request") {
+  TEST_CASE(
+      "what is evicted makes room that is needed, in order of use, and is not wanted by the same request") {
     CostBench b;
     auto users = b.blocks(SegmentKind::user);
     const PoolBlock &oldest = *users.front(), &other = *users[1];
@@ -208,29 +217,55 @@ TEST_SUITE("costs") {
     CHECK_FALSE(b.says(""));
   }
 
+  TEST_CASE("a plan says where its blocks are, if they are not where it goes") {
+    CostBench b;
+    const PoolBlock& block = *b.blocks(SegmentKind::user)[0];
+    RequestId id = 80;
+    struct Row {
+      NodeId to, at;
+      bool forgotten;
+    };
+    for (const Row& row : {Row{here, 0, true}, {here, there, false}, {there, 0, false}}) {
+      ++id;
+      b.costs.on_send(door_keeper, {2, Role::cache_meta},
+                      LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 4}}});
+      b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {there}});
+      Execute plan = plan_of(id, block);
+      plan.blocks[1].at = row.at;
+      b.costs.on_send(door_keeper, {row.to, Role::inference_worker}, plan);
+      CHECK(b.says("where a block is to be had") == row.forgotten);
+    }
+  }
+
   TEST_CASE("a plan goes to the idle node that holds its blocks, unless that is busy or draining") {
     CostBench b;
     PoolBlock block = *b.blocks(SegmentKind::user)[0];
     block.tokens = 100;
     RequestId id = 70;
     const router::WorkerTable& table = b.cluster.node(asker).router->workers();
-    const NodeId holder = table.slowness(here) < table.slowness(there) ? here : there, other = here + there - holder;
+    const NodeId holder = table.slowness(here) < table.slowness(there) ? here : there,
+                 other = here + there - holder;
     struct Row {
       NodeId to;
       std::uint32_t busy;
       bool draining, in_vain;
     };
-    for (const Row& row : 
-         {Row{holder, 0, false, false}, {other, 1, false, false}, {other, 0, true, false}, {other, 0, false, true}}) {
+    for (const Row& row : {Row{holder, 0, false, false},
+                           {other, 1, false, false},
+                           {other, 0, true, false},
+                           {other, 0, false, true}}) {
       CAPTURE(row.to);
       CAPTURE(row.busy);
       ++id;
-      b.costs.on_send(door_keeper, {2, Role::cache_meta}, LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 100}}});
+      b.costs.on_send(door_keeper, {2, Role::cache_meta},
+                      LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 100}}});
       b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {holder}});
       b.hear(door_keeper, {other, Role::inference_worker}, Heartbeat{.models = {"m1"}});
       b.hear(door_keeper, {holder, Role::inference_worker},
              Heartbeat{.draining = row.draining, .lanes_busy = row.busy, .models = {"m1"}});
-      b.costs.on_send(door_keeper, {row.to, Role::inference_worker}, plan_of(id, block));
+      Execute plan = plan_of(id, block);
+      if (row.to != holder) plan.blocks[1].at = holder;
+      b.costs.on_send(door_keeper, {row.to, Role::inference_worker}, plan);
       CHECK(b.says("is idle and lacks") == row.in_vain);
     }
   }

@@ -1,6 +1,6 @@
-// The inspector's judgement of a real, small cluster: each check is shown a state that it must not accept, and
-// one beside it that it must. What its cores do wrong cannot be made here: bounds, retries and what a worker
-// obeys are shown by mutants (tests/sim), and by events that only the inspector believes.
+// The inspector's judgement of a real, small cluster: each check is shown a state that it must not accept,
+// and one beside it that it must. What its cores do wrong cannot be made here: bounds, retries and what a
+// worker obeys are shown by mutants (tests/sim), and by events that only the inspector believes.
 #include "sim/cluster/inspector.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,9 @@ struct InspectorBench {
   Clients clients{cluster, violations};
   Inspector inspector{cluster, clients, violations};
 
-  explicit InspectorBench(const Scenario& scenario = small()) : cluster(scenario, violations) { cluster.start(); }
+  explicit InspectorBench(const Scenario& scenario = small()) : cluster(scenario, violations) {
+    cluster.start();
+  }
   void run(std::int64_t us) { cluster.host().run_until(cluster.now() + Duration{us}); }
   void serve(std::int64_t us) {  // clients ask all along
     clients.start(cluster.now(), cluster.now() + Duration{us});
@@ -38,7 +40,8 @@ struct InspectorBench {
   }
   // Looks as often as a run does.
   void watch(std::int64_t us) {
-    for (std::int64_t left = us; left > 0; left -= 100'000) run(std::min<std::int64_t>(left, 100'000)), inspector.look();
+    for (std::int64_t left = us; left > 0; left -= 100'000)
+      run(std::min<std::int64_t>(left, 100'000)), inspector.look();
   }
   bool found(int promise, const std::string& words) const {
     return std::ranges::any_of(violations.kept(), [&](const Violation& violation) {
@@ -92,7 +95,8 @@ TEST_SUITE("inspector") {
     }
   }
 
-  TEST_CASE("no time passes for a flipped bit while its node is stopped, and none for one that flipped back") {
+  TEST_CASE(
+      "no time passes for a flipped bit while its node is stopped, and none for one that flipped back") {
     Scenario s = small();
     s.scrub_interval = {0};
     InspectorBench b(s);
@@ -179,8 +183,10 @@ TEST_SUITE("inspector") {
       b.run(1'000'000);
       b.cluster.coordination().faults().slowness = 1e9;
       Coordinate question{ReadKey{"versions"}};
-      const auto present = std::get<Coordinated>(b.cluster.coordination().ask(b.cluster.now(), router_node, question));
-      question.what = WriteKey{"versions", router::versions_text({0, "m1", "c1", next, ""}), present.revision};
+      const auto present =
+          std::get<Coordinated>(b.cluster.coordination().ask(b.cluster.now(), router_node, question));
+      question.what =
+          WriteKey{"versions", router::versions_text({0, "m1", "c1", next, ""}), present.revision};
       REQUIRE(std::get<Coordinated>(b.cluster.coordination().ask(b.cluster.now(), router_node, question)).ok);
       b.inspector.judge_end();
       CHECK(b.found(4, "is still to come at rest") == (next[0] != '\0'));
@@ -218,7 +224,8 @@ TEST_SUITE("inspector") {
     CHECK(b.found(8, "no cache-meta leads at the end"));
   }
 
-  TEST_CASE("with a slow node the answers take no longer than twice as long; where too few came nothing is said") {
+  TEST_CASE(
+      "with a slow node the answers take no longer than twice as long; where too few came nothing is said") {
     for (const double slower : {1.0, 40.0}) {
       CAPTURE(slower);
       Scenario s = small();

@@ -62,8 +62,7 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
   auto profile = world_.profile(wanted.tenant, wanted.user);
   if (planted(Bug::answer_from_old_profile) && last > 1)
     profile = world_.profile(wanted.tenant, wanted.user, last - 1);
-  if (profile)
-    features.user = std::make_shared<const Profile>(std::move(*profile));
+  if (profile) features.user = std::make_shared<const Profile>(std::move(*profile));
   features.items = find_all(*features.catalog, wanted.items);
   return features;
 }

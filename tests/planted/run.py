@@ -52,6 +52,8 @@ class Scratch:
         self.tree, self.build = folder / "tree", folder / "tree" / "build"
         self.wrap, self.jobs = wrap, jobs
         self.usual = {}  # of a program, without a bug: its seconds
+        if (self.tree / ".git").exists():
+            sys.exit(f"{self.tree} is a checkout; expected a folder for a copy, in which other files are deleted")
         self.copy()
         if not (self.build / "build.ninja").is_file():
             done = self.run(["cmake", "--preset", "release", *configure], BUILD_SECONDS, self.tree)
