@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/base/check.h"
+#include "runtime/actor/planted.h"
 #include "runtime/pages/pool_areas.h"
 
 namespace troupe::actors {
@@ -43,7 +44,8 @@ void AllocatorCore::on_report(Instant now, Address from, const PoolReport& repor
   const bool restarted = !report_ || report.incarnation > report_->incarnation;
   report_ = report;
   follow(report);
-  if (!settled() && (restarted || !retrying_)) set_split(now, effects);
+  const bool again = planted(Bug::set_split_again) && report.epoch == split_.epoch;
+  if ((!settled() || again) && (restarted || !retrying_)) set_split(now, effects);
 }
 
 // What the areas of a worker that has this split have lent to each other since.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/actor/planted.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -83,6 +85,7 @@ void KvWorkerCore::on_request_timer(Instant now, Serial serial, Effects& effects
   const auto at = requests_.find(serial);
   if (at == requests_.end()) return;
   const Request& request = at->second;
+  if (request.remote() && planted(Bug::keep_remote_pins)) return;
   if (request.remote() && now >= request.lease_ends) {
     effects.log(LogLevel::warning, "lease_ended",
                 {{"request", std::to_string(request.ask.id)}, {"node", std::to_string(request.from.node)}});

@@ -70,7 +70,10 @@ class KvWorkerCore final : public Core {
   const PagePool& pool() const { return pool_; }
   std::string check_bounds() const;  // empty, or what exceeds its bound
   std::size_t waiting() const;       // requests that are not decided yet
+  std::size_t waiting_for_nobody() const;  // of those, waits for blocks that nobody makes
   std::size_t making() const { return making_.size(); }
+  // Lately, as far as it is counted.
+  std::uint32_t times_wanted(const BlockName& name) const;
   std::size_t remote_reads() const { return remote_reads_; }  // requests of other nodes that hold pins
   std::size_t pulls_running() const { return pulls_.running(); }
   std::size_t loads_running() const { return loads_.size(); }

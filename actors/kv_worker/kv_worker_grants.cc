@@ -6,6 +6,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 namespace {
@@ -134,6 +135,7 @@ std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial
     if (counts) ++(ready ? area.hits : area.misses);
     if (!block) absent.push_back(i);  // another one that has its place is rare, and stays
     if (!here || block->tokens != want.tokens || block->kind != want.kind) continue;
+    if (ready && planted(Bug::recompute_held)) continue;
     if (ready) {
       use_present(*block, ask);
       request.holds[i] = read_hold(*block, request.remote(), effects);
@@ -208,9 +210,14 @@ const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const Acqui
 // Those who decide by hotness make it count; the others need not pay for it. What other nodes read here is
 // used, too.
 void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
-  if (ask.retention.keep_hotter && !sketch_) sketch_.emplace(config_.pool.pages);
+  if (ask.retention.keep_hotter && (!sketch_ || planted(Bug::forget_hotness)))
+    sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
+}
+
+std::uint32_t KvWorkerCore::times_wanted(const BlockName& name) const {
+  return sketch_ ? sketch_->count(sketch_key(name)) : 0;
 }
 
 // Than what would go, token by token; of a user only as far as the block needs his room, for the rest of it
@@ -262,6 +269,14 @@ void KvWorkerCore::wait_for(const BlockName& name, Serial serial, std::size_t wa
   waiters.push_back({serial, want});
   request.holds[want].waiting = true;
   ++request.undecided;
+}
+
+std::size_t KvWorkerCore::waiting_for_nobody() const {
+  std::size_t waits = 0;
+  for (const auto& [serial, request] : requests_)
+    for (std::size_t i = 0; i < request.holds.size(); ++i)
+      waits += request.holds[i].waiting && !making_.contains(request.ask.wants[i].name);
+  return waits;
 }
 
 bool KvWorkerCore::waits(const Waiter& waiter) const {
@@ -401,7 +416,7 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
     const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
     if (block) making_.at(name).waiters = std::move(waiters);
     decide(first, block ? Hold{Grant::write, false, false, block, block->generation} : Hold{}, effects);
-    if (block) return;
+    if (block || planted(Bug::drop_waiters)) return;
   }
 }
 

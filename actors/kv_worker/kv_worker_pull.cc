@@ -6,6 +6,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 
@@ -84,6 +85,7 @@ void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
   for (const ComingBlock& coming : pull.blocks)
     work.blocks.push_back({coming.name, coming.there.generation, coming.there.checksum, coming.tokens,
                            coming.there.pages, pool_.find(coming.name)->pages});
+  if (planted(Bug::pull_twice)) effects.start(next_serial_++, work);
   effects.start(serial, std::move(work));
 }
 

@@ -64,6 +64,16 @@ TEST_SUITE("dataset") {
     CHECK(users[0].history == std::vector<std::string>{"0", "1"});
   }
 
+  TEST_CASE("a title is the item's title, and its ASIN only where a catalog has none") {
+    Folder f;
+    f.write("items.tsv", "item_id\tasin\ttitle\n0\tB01\tA tent\n");
+    CHECK(read_items(f.path(), vocabulary(f))[0].title == "A tent");
+    f.write("items.tsv", "item_id\tasin\n0\tB01\n");
+    CHECK(read_items(f.path(), vocabulary(f))[0].title == "B01");
+    f.write("items.tsv", "item_id\n0\n");
+    CHECK(read_items(f.path(), vocabulary(f))[0].title == "");
+  }
+
   TEST_CASE("a catalog without semantic IDs is refused for a model that has them") {
     Folder f;
     f.write("items.tsv", "item_id\ttitle\n0\tx\n");

@@ -8,17 +8,11 @@
 #include <memory>
 
 #include "kernels/decoder/decoder.h"
+#include "kernels/decoder/small_decoder_test.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels {
 namespace {
-
-DecoderConfig small_config() {
-  DecoderConfig config;
-  config.layers = 2, config.hidden = 24, config.heads = 4, config.kv_heads = 2, config.head_dim = 8;
-  config.intermediate = 36, config.vocabulary = 50, config.positions_max = 300, config.qkv_bias = true;
-  return config;
-}
 
 // A query of 10 tokens and 6 candidates of 4 behind it, each read at its end.
 Plan candidates() {

@@ -122,12 +122,6 @@ bool Precompute::fits(const Item& item) const {
   return !item.tokens.empty() && form_.system.size() + item.tokens.size() <= form_.positions_max;
 }
 
-std::size_t Precompute::items_waiting() const {
-  std::size_t items = changed_.size() + missing_.size() + (lookup_ ? lookup_->items.size() : 0);
-  for (const auto& [id, asked] : running_) items += asked.items.size();
-  return items;
-}
-
 // ---- where there is room ----
 
 // What changed is tried where it was full, too.

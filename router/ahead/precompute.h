@@ -85,7 +85,6 @@ class Precompute {
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }
-  std::size_t items_waiting() const;  // listed, put or hot; not yet where they belong as far as is known
   std::size_t items_hot() const { return places_.hot(); }
   std::string check_bounds() const;
 

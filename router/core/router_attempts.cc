@@ -122,8 +122,8 @@ void RouterCore::unpark(Turn turn) {
 
 // Refuses a request that workers died of.
 bool RouterCore::refuse_poison(Turn turn, const Flight& flight) {
-  if (suspects_.strikes(turn.now, flight.fingerprint) < poison_strikes || planted(Bug::retry_poison))
-    return false;
+  const std::uint32_t enough = planted(Bug::convict_at_once) ? 1 : poison_strikes;
+  if (suspects_.strikes(turn.now, flight.fingerprint) < enough || planted(Bug::retry_poison)) return false;
   refuse_flight(turn, flight, poison());
   return true;
 }
@@ -155,7 +155,7 @@ void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option&
   plan.alone = suspect || flight.failed_on_device;
   const Instant late_at = turn.now + Duration{left.us / 2};
   flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
-  ++attempts_;
+  attempts_ += flight.attempts.size() == 1 || !planted(Bug::miscount_attempts);
   turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
   turn.effects.send({option.node, Role::inference_worker}, std::move(plan));
 }
@@ -226,7 +226,7 @@ void RouterCore::fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const
   if (attempt.open()) workers_.forget(attempt.ticket);
   attempt.state = Attempt::State::over;
   may_unpark_ = !parked_.empty();
-  if (was_late && flight.has_open_attempt()) return;
+  if (was_late && flight.has_open_attempt() && !planted(Bug::retry_beside_running)) return;
   if (retry(turn, flight, free, refusal) || flight.has_open_attempt()) return;
   refuse_flight(turn, flight, refusal);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "router/core/router_core.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::router {
 
@@ -83,7 +84,7 @@ void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
     return refuse(turn, asked,
                   {503, "starting", "it is not known yet which versions are served", "router",
                    "a retry after a pause"});
-  if (reloading_)
+  if (reloading_ || planted(Bug::refuse_reload))
     return refuse(turn, asked,
                   {503, "busy", "another reload is under way", "router", "a retry when it is done"});
   open_.insert({from, reload.id});
@@ -132,7 +133,8 @@ void RouterCore::see_to_reload(Turn turn) {
   const std::optional<Refusal> failure = find_failure(turn.now);
   const bool followed = is_followed(turn.now);
   if (followed && !reloading_->served_since) reloading_->served_since = turn.now;
-  if (!failure && !(followed && is_heard_of(turn.now))) return;
+  const bool done = (followed && is_heard_of(turn.now)) || planted(Bug::end_reload_early);
+  if (!failure && !done) return;
   const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
   versions_.end_wish(turn.now);
   if (failure) return refuse(turn, asked, *failure);
@@ -181,7 +183,6 @@ StatusReply RouterCore::status(RequestId id) const {
   field("precompute", std::string(precompute_.state()));
   field("precompute_at_rest", precompute_.at_rest() ? "yes" : "no");
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
-  field("items_waiting", std::to_string(precompute_.items_waiting()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));
   field("items_hot", std::to_string(precompute_.items_hot()));
   return reply;

@@ -4,6 +4,7 @@
 
 #include "kernels/base/check.h"
 #include "placement/heat/spread.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::router {
 namespace {
@@ -174,6 +175,9 @@ void RouterCore::on_timer(Turn turn, std::uint64_t timer) {
   const Serial serial = timer / 4;
   const auto kind = static_cast<TimerKind>(timer % 4);
   if (Flight* flight = find(serial)) {
+    const Instant latest = flight->asked.deadline + Duration{2 * config_.heartbeat.us + 2'000};
+    if (kind == TimerKind::deadline && planted(Bug::tell_too_late) && turn.now < latest)
+      return turn.effects.set_timer(timer, latest);
     if (kind == TimerKind::deadline) return refuse_flight(turn, *flight, too_late());
     if (kind == TimerKind::late) return on_late(turn, *flight);
     if (flight->stage == Stage::lookup) choose_plan(turn, *flight);
@@ -246,7 +250,8 @@ void RouterCore::settle(const Asked& asked) {
 
 // What workers and ports call a fault of their own is to clients something that may be over soon.
 void RouterCore::refuse(Turn turn, const Asked& asked, Refusal refusal) {
-  if (refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504)) refusal.status = 503;
+  const bool is_own = refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504);
+  if (is_own && !planted(Bug::refuse_without_status)) refusal.status = 503;
   turn.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
   ++refused_;
   settle(asked);

@@ -143,6 +143,7 @@ class RouterCore final : public Core {
   placement::Work work_at(NodeId node, const Flight& flight, std::size_t plan) const;
   void name_holders(Instant now, Flight& flight, NodeId node) const;
   Execute make_plan(Instant now, Flight& flight, NodeId node) const;
+  void send_answer(Turn turn, const Asked& asked, Message reply) const;
   void answer(Turn turn, Flight& flight, NodeId node, const Executed& executed);
   void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
 

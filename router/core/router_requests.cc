@@ -51,6 +51,10 @@ void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result)
     flight.pinned = present;
     return find_features(turn, flight);
   }
+  if (planted(Bug::refuse_known) && flight.serial % 32 == 0)
+    return refuse_flight(turn, flight, {404, "unknown_user", "planted", "user", "a user"});
+  if (planted(Bug::refuse_sound) && flight.serial % 32 == 0)
+    return refuse_flight(turn, flight, {422, "no_rank", "planted", "user", "a user"});
   const auto& features = std::get<Features>(result);
   catalog_version_ = features.catalog->version();
   if (const auto refusal = flight.request->take(config_.form, config_.limits, features))
@@ -120,6 +124,7 @@ void RouterCore::on_found(Turn turn, const BlocksFound& found) {
   if (!flight || flight->stage != Stage::lookup) return;
   const PlanCost& last = flight->plans.back().cost;
   flight->held = HeldBlocks::of(found, last.first() + last.asked(), pull_cost_.share());
+  if (planted(Bug::ignore_held_blocks)) flight->held.reset();
   if (!flight->held) turn.effects.count(Metric::protocol_errors);
   choose_plan(turn, *flight);
 }
@@ -210,6 +215,15 @@ void RouterCore::note_pull(const Candidate& sent, NodeId node, const Executed& e
   pull_cost_.note(pace.us(work), static_cast<double>(executed.pull_us));
 }
 
+void RouterCore::send_answer(Turn turn, const Asked& asked, Message reply) const {
+  Address to = asked.from;
+  if (planted(Bug::answer_at_other_door) && !config_.routers.empty()) to.node = config_.routers.front();
+  if (planted(Bug::answer_other_kind)) reply = Stored{asked.id, 1};
+  if (planted(Bug::answer_twice)) turn.effects.send(to, reply);
+  if (planted(Bug::answer_stranger)) turn.effects.send(to, Stored{asked.id + 1'000'000'000, 1});
+  turn.effects.send(to, std::move(reply));
+}
+
 void RouterCore::answer(Turn turn, Flight& flight, NodeId node, const Executed& executed) {
   const Candidate& sent = flight.plans.front().candidate;
   const TokenCount tokens = count_tokens(turn, sent, executed);
@@ -234,7 +248,8 @@ void RouterCore::answer(Turn turn, Flight& flight, NodeId node, const Executed& 
   note_pull(sent, node, executed);
   if (const Policy* policy = flight.request->policy())
     turn.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
-  turn.effects.send(flight.asked.from, flight.request->reply(outcome));
+  if (planted(Bug::misstate_tokens)) outcome.tokens_computed = tokens.total, outcome.tokens_reused = 0;
+  send_answer(turn, flight.asked, flight.request->reply(outcome));
   close(turn, flight);
 }
 

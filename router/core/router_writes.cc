@@ -2,14 +2,16 @@
 // its request is then answered at its deadline, and the news are spread when the job ends.
 #include "router/core/router_core.h"
 
+#include "runtime/actor/planted.h"
+
 namespace troupe::router {
 
 template <class Request>
 void RouterCore::on_write(Turn turn, Address from, const Request& request) {
   if (is_copy(from, request.id)) return;
   const Asked asked{from, request.id, turn.now, turn.now + config_.budget};
-  if (const auto fault = find_fault(request, config_.form, config_.limits))
-    return refuse(turn, asked, *fault);
+  const auto fault = find_fault(request, config_.form, config_.limits);
+  if (fault && !planted(Bug::take_nonsense)) return refuse(turn, asked, *fault);
   if (draining_) return refuse(turn, asked, *find_obstacle(turn.now));
   if (writings_.size() >= config_.writes_in_flight_max)
     return refuse(turn, asked, too_many_requests(config_.writes_in_flight_max));

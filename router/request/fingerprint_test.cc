@@ -11,9 +11,17 @@ TEST_CASE("a fingerprint is over the content, and not over who asks or how long 
   CHECK(fingerprint(one, 3) != fingerprint(one, 4));
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "", "tann", {"a", "b"}}, 3));
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "ann", {"ab"}}, 3));
+  CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "ann", {"b", "a"}}, 3));
+  CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "bob", {"a", "b"}}, 3));
+  CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "u", "ann", {"a", "b"}}, 3));
   const ScoreRequest score{1, "t", {5}, {{{6}}, {{7}}}, {8}};
   CHECK(fingerprint(score) == fingerprint(ScoreRequest{9, "t", {5}, {{{6}}, {{7}}}, {8}, true}));
-  CHECK(fingerprint(score) != fingerprint(ScoreRequest{1, "t", {5}, {{{6, 7}}}, {8}}));
+  for (const ScoreRequest& other :
+       {ScoreRequest{1, "t", {5}, {{{6, 7}}}, {8}}, ScoreRequest{1, "t", {5}, {{{6}}, {{7}}}, {9}},
+        ScoreRequest{1, "t", {5}, {{{6}}, {{7}}}, {8, 8}}, ScoreRequest{1, "t", {4}, {{{6}}, {{7}}}, {8}},
+        ScoreRequest{1, "u", {5}, {{{6}}, {{7}}}, {8}}, ScoreRequest{1, "t", {5, 8}, {{{6}}, {{7}}}, {}},
+        ScoreRequest{1, "t", {5}, {{{7}}, {{6}}}, {8}}})
+    CHECK(fingerprint(score) != fingerprint(other));
 }
 
 TEST_CASE("a user's number depends on the tenant and where its name ends") {

@@ -22,6 +22,15 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
     "the router drops a request whose worker refused it, without an answer")                                \
   X(answer_without_check, 1, through(),                                                                     \
     "the router passes on scores of another shape or that are not finite")                                  \
+  X(answer_at_other_door, 1, through(), "an answer goes to the door of another router")                       \
+  X(answer_twice, 1, through(), "a router sends each answer twice")                                         \
+  X(answer_stranger, 1, through(), "a router also answers a request that nobody has asked")                 \
+  X(answer_other_kind, 1, through(), "a ranking is answered as if something had been stored")               \
+  X(tell_too_late, 1, through(), "what is too late is told when it should have been told long ago")         \
+  X(answer_from_old_profile, 1, through(), "a ranking is answered from the profile before the last one")    \
+  X(refuse_without_status, 1, through(), "a worker's refusal goes to the client as it came, with any status") \
+  X(refuse_known, 1, through(), "a user who is there is refused as unknown")                                \
+  X(refuse_sound, 1, through(), "a request that is sound is refused as if it were not")                     \
   X(end_behind_first_item, 1, through(),                                                                    \
     "the end of a ranking's prompt stands behind its first item, not behind the longest")                   \
   X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")        \
@@ -33,21 +42,39 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(spread_flipped_bits, 2, through(1), "blocks are computed from others that are not checked for it")      \
   X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
   X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
+  X(keep_grants, 3, through(), "a plan that is refused keeps what it was granted")                          \
+  X(keep_remote_pins, 3, through(), "what another node was granted stays pinned when its lease has ended")  \
   X(answer_from_newest_model, 4, through(1),                                                                \
     "a worker runs a plan on the newest model, not on the pinned one")                                      \
+  X(follow_versions_slowly, 4, through(1), "a router looks seldom for the versions that are served")       \
+  X(refuse_reload, 4, through(), "a reload is refused as if another one were under way")                    \
+  X(end_reload_early, 4, through(), "a reload is answered as done when it has begun")                       \
   X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \
   X(no_retry_after_loss, 6, through(), "a request whose worker was lost is refused at once")                \
   X(wait_for_index, 7, through(1, 6), "the router waits for the index without end")                         \
   X(no_inventory, 8, through(), "a new cache-meta never asks for inventories")                              \
   X(unbounded_queue, 10, through(), "an inference worker queues without a bound and runs what has expired") \
+  X(miscount_attempts, 10, through(), "a router does not count what it sends again")                        \
   X(unlimited_retries, 10, through(), "retries have no budget")                                             \
   X(ignore_slowness, 11, through(6), "the router does not look at how fast its workers are")                \
   X(retry_poison, 12, through(10), "a request that was lost with its worker is tried without end")          \
   X(forget_suspects, 12, through(), "the router forgets who was a suspect when it sends a plan again")      \
   X(keep_suspects_private, 12, through(), "the router does not tell the others of its suspects")            \
+  X(convict_at_once, 12, through(), "what was lost once with its worker is refused as poison")              \
   X(drop_on_drain, 13, through(1, 6, 10), "a draining worker drops what waits")                             \
   X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
-  X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")
+  X(take_nonsense, 15, through(), "a profile that makes no sense is stored")                                \
+  X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")                   \
+  X(retry_beside_running, 20, through(), "a late attempt that fails is tried again though another runs")    \
+  X(ignore_held_blocks, 20, through(), "the router plans as if no worker had any block")                    \
+  X(misstate_tokens, 20, through(), "a reply tells of reused tokens as computed")                           \
+  X(recompute_held, 20, through(), "a block that is there is not granted, so it is computed again")         \
+  X(pull_twice, 20, through(), "a pull is started twice")                                                   \
+  X(drop_waiters, 20, through(), "whoever waits behind one who finds no room is forgotten")                 \
+  X(forget_hotness, 20, through(), "what was wanted is forgotten with every request")                       \
+  X(evict_one_more, 20, through(), "room is made by one block more than it takes")                          \
+  X(evict_newest, 20, through(), "of users' blocks the one that was used last goes")                        \
+  X(set_split_again, 20, through(), "a split that stands is set again with each report")
 
 enum class Bug : std::uint8_t {
 #define TROUPE_X(name, promise, also, text) name,

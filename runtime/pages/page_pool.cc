@@ -197,10 +197,13 @@ void PagePool::make_room(PoolArea where, std::uint32_t need, std::span<const Blo
   while (above_cap()) evict_oldest(mine);
   for (Area& area : areas_)
     while (&area != &mine && short_of_pages() && area.above() > 0 && area.evictable > 0) evict_oldest(area);
+  if (planted(Bug::evict_one_more) && mine.used + need == mine.cap && mine.evictable > 0) evict_oldest(mine);
   while (short_of_pages()) evict_oldest(mine);  // the rest of their surplus is pinned or held
 }
 
 void PagePool::evict_oldest(Area& area) {
+  if (Entry* last = area.own.most_recent; planted(Bug::evict_newest) && last && !last->held)
+    if (last->kind == SegmentKind::user) return evict(*last);
   Entry* first = first_evictable(area.copies.least_recent);
   if (!first) first = first_evictable(area.own.least_recent);
   check(first != nullptr, "room that was promised can be made");

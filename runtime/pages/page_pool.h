@@ -129,6 +129,7 @@ class PagePool {
   void keep(const PoolBlock& found);       // it is no copy any more
   void keep_copies_of(NodeId node);        // which has them no more: nor are they
   void set_checked(const PoolBlock& found);
+  static bool may_go(const PoolBlock& found) { return may_evict(entry(found)); }  // nobody uses or holds it
 
   // Somebody reads the pages without using the block: they are not given away meanwhile, and its place in
   // the order of use stays. Null if there is no ready block of this generation, or it is held so already.

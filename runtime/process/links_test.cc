@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <string>
@@ -383,6 +386,62 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
+
+// The authority's word for other alternative names than the certificate has; "": for none, only the subject
+// is left.
+Certificate renamed(const Certificate& authority, Certificate certificate, const std::string& names) {
+  const auto memory_of = [](const std::string& text) {
+    return std::unique_ptr<BIO, decltype(&BIO_free_all)>(
+        BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
+  };
+  const auto read = [&](const std::string& text) {
+    return std::unique_ptr<X509, decltype(&X509_free)>(
+        PEM_read_bio_X509(memory_of(text).get(), nullptr, nullptr, nullptr), X509_free);
+  };
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(memory_of(authority.key).get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  const auto body = read(certificate.certificate);
+  X509_EXTENSION_free(X509_delete_ext(body.get(), X509_get_ext_by_NID(body.get(), NID_subject_alt_name, -1)));
+  if (!names.empty()) {
+    X509_EXTENSION* const made = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, names.c_str());
+    X509_add_ext(body.get(), made, -1);
+    X509_EXTENSION_free(made);
+  }
+  X509_sign(body.get(), key.get(), EVP_sha256());
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> text(BIO_new(BIO_s_mem()), BIO_free_all);
+  PEM_write_bio_X509(text.get(), body.get());
+  char* data = nullptr;
+  const long bytes = BIO_get_mem_data(text.get(), &data);
+  certificate.certificate.assign(data, static_cast<std::size_t>(bytes));
+  return certificate;
+}
+
+TEST_CASE("a certificate is for the alternative names that it spells out, not for a pattern or its subject") {
+  const Folder folder;
+  const Certificate authority = make_authority("blue", 30);
+  ClusterPlace place = place_of(1, {{2, "two.blue"}});
+  place.tls = folder.files(authority, make_certificate(authority, "one", 30), "one");
+  End one(place);
+  const Certificate own = make_certificate(authority, "two.blue", 30);
+  struct Row {
+    const char* names;
+    bool is_let_in;
+  };
+  for (const Row& row : {Row{"DNS:*.blue", false},
+                         {"DNS:*", false},
+                         {"", false},
+                         {"email:two.blue@x", false},
+                         {"DNS:two.blue.x", false},
+                         {"DNS:other,DNS:two.blue", true}}) {
+    CAPTURE(row.names);
+    ClusterPlace other = place_of(2, {{1, "one", "127.0.0.1", one.port()}});
+    other.tls = folder.files(authority, renamed(authority, own, row.names), "two");
+    End two(other);
+    CHECK(two.await(row.is_let_in ? "peer_met" : "turned away"));
+    CHECK(two.has("peer_met") == row.is_let_in);
+  }
+  CHECK(one.has("node 2 shows a certificate that is not for \"two.blue\""));
+}
 
 TEST_CASE("with TLS only those come in whose certificate is the cluster's and for their name") {
   const Folder folder;

@@ -1,9 +1,12 @@
 #include "runtime/store/store.h"
 
 #include <doctest/doctest.h>
+#include <rocksdb/iostats_context.h>
+#include <rocksdb/perf_level.h>
 #include <sys/wait.h>
 
 #include <fstream>
+#include <functional>
 
 #include "runtime/store/store_test_folder.h"
 
@@ -66,6 +69,26 @@ TEST_CASE("what is written is read, in its column, also after the store was clos
   CHECK(get(store, Column::users, "k") == "user");
   CHECK(get(store, Column::blocks, "k") == "abcd");
   CHECK(store.read(Column::users, "gone", [](std::string_view) {}) == Store::Read::missing);
+}
+
+// Whether the log went to the disk before the call came back.
+bool is_synced(const std::function<void()>& call) {
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableTime);
+  rocksdb::get_iostats_context()->Reset();
+  call();
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+  return rocksdb::get_iostats_context()->fsync_nanos > 0;
+}
+
+TEST_CASE("each synced write is on the disk before it is answered; buffered ones wait for a sync") {
+  TestFolder folder;
+  Store store(folder.path());
+  const Change add{Column::users, "k", "v"}, erase{Column::users, "k"};
+  for (const Change& change : {add, erase}) {
+    CHECK(is_synced([&] { CHECK_FALSE(store.write({&change, 1}, Durability::synced)); }));
+    CHECK_FALSE(is_synced([&] { CHECK_FALSE(store.write({&change, 1}, Durability::buffered)); }));
+  }
+  CHECK(is_synced([&] { CHECK_FALSE(store.sync()); }));
 }
 
 TEST_CASE("a scan goes in order through its range and stops when told; a range can be erased") {

@@ -52,7 +52,10 @@ void Attempts::on_plan(Instant now, NodeId router, NodeId node, const Execute& p
   Router& seen = routers_[router];
   Request& request = seen.requests[plan.id];
   const auto budget = static_cast<std::int64_t>(static_cast<double>(plan.budget_us) * deadline_stretch);
-  request.attempts.push_back({node, content_of(plan), now, now + Duration{budget}, plan.alone});
+  judge_haste(now, router, plan.id, request);
+  const auto half = static_cast<std::int64_t>(static_cast<double>(plan.budget_us) / 2 / deadline_stretch);
+  request.attempts.push_back(
+      {node, content_of(plan), now, now + Duration{half}, now + Duration{budget}, plan.alone});
   ++seen.sent;
   const std::size_t sends = request.attempts.size(), free = request.free.size();
   if (sends > std::min(paid_max + free, sends_max))
@@ -63,6 +66,24 @@ void Attempts::on_plan(Instant now, NodeId router, NodeId node, const Execute& p
                        now);
   if (sends > 1 + free + request.retries) ++request.retries, ++seen.retries;
   if (seen.requests.size() > requests_max) seen.requests.erase(seen.requests.begin());
+}
+
+bool Attempts::has_heard_of(const Router& router, NodeId node) {
+  const auto at = router.workers.find(node);
+  return at != router.workers.end() && at->second.incarnation != 0;
+}
+
+// While one runs and is not late, another one is in vain. Of a worker that was never heard of the router
+// alone knows when it took it for lost.
+void Attempts::judge_haste(Instant now, NodeId router, RequestId id, const Request& request) {
+  const Router& seen = routers_[router];
+  for (const Attempt& attempt : request.attempts)
+    if (attempt.open && now < attempt.late && has_heard_of(seen, attempt.node) &&
+        !silent_since(now, seen, attempt.node))
+      violations_.report(20,
+                         "router@" + std::to_string(router) + " sends request " + std::to_string(id) +
+                             " again while node " + std::to_string(attempt.node) + " is at it, and not late",
+                         now);
 }
 
 // ---- what routers hear ----

@@ -1,8 +1,9 @@
 #pragma once
 // What routers send to workers, seen from outside: it counts each request's attempts (promise 10: two, but
 // for those after a worker that refused at no cost, and four in all) and the retries of each router against
-// its budget, and it keeps which contents were at a worker when their router lost it, so that a refusal as
-// poison can be judged (promise 12). It knows nothing of what the routers think.
+// its budget, sees when a plan is sent again while it runs elsewhere and is not late (promise 20), and keeps
+// which contents were at a worker when their router lost it, so that a refusal as poison can be judged
+// (promise 12). It knows nothing of what the routers think.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -42,7 +43,7 @@ class Attempts {
   struct Attempt {
     NodeId node = 0;
     Content content = 0;
-    Instant sent, deadline;
+    Instant sent, late, deadline;  // late: half of the time that there was has passed
     bool alone = false, open = true;
   };
   struct Request {
@@ -68,6 +69,8 @@ class Attempts {
 
   const Router& find(NodeId router) const;
   void on_plan(Instant now, NodeId router, NodeId node, const Execute& plan);
+  static bool has_heard_of(const Router& router, NodeId node);
+  void judge_haste(Instant now, NodeId router, RequestId id, const Request& request);
   void on_message(Instant now, NodeId router, const Received& received);
   void on_heartbeat(Instant now, NodeId router, NodeId node, const Heartbeat& heartbeat);
   void on_answer(Instant now, NodeId router, NodeId node, RequestId id, bool ends_request);

@@ -62,6 +62,26 @@ TEST_CASE("two attempts are right, a third only after a worker that refused at n
   CHECK(b.violations.count() == 3);
 }
 
+TEST_CASE("a plan is sent again when the one that runs is late or was refused, and not before") {
+  Bench b;
+  for (const NodeId node : {first, second, third}) b.beat(0, node);
+  b.send(1, first, 100);
+  b.beat(800'000, first);
+  b.send(840'000, second, 100);  // of two seconds: within the slack of a slow clock
+  CHECK(b.violations.count() == 0);
+  b.send(1, first, 101);
+  b.refuse(first, 101, "overloaded");
+  b.send(2, second, 101);
+  CHECK(b.violations.count() == 0);
+  b.send(1, first, 102);
+  b.send(2, second, 102);
+  CHECK(b.violations.count() == 1);
+  CHECK(b.violations.kept()[0].promise == 20);
+  b.send(1, NodeId{9}, 103);  // never heard of: the router alone knows when it took it for lost
+  b.send(2, second, 103);
+  CHECK(b.violations.count() == 1);
+}
+
 TEST_CASE(
     "only what costs something is a retry; a new process begins at zero; background plans do not count") {
   Bench b;

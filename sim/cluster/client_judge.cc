@@ -30,6 +30,10 @@ std::string text_of(const Message& request) {
   return "request " + std::to_string(id_of(request));
 }
 
+bool asks_for_scores(const Message& request) {
+  return std::holds_alternative<RankRequest>(request) || std::holds_alternative<ScoreRequest>(request);
+}
+
 std::vector<Item> items_of(const WorldData& world, const RankRequest& request, const std::string& catalog,
                            WorldData::Edition edition) {
   std::vector<Item> items;
@@ -103,7 +107,10 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   tally_.after_kill_ok += asked.since_kill != Asked::SinceKill::unknown;
   tally_.long_after_kill_ok += asked.since_kill == Asked::SinceKill::long_ago;
   now.latency_ms.push_back(static_cast<float>((cluster_.now() - asked.sent).us) * 1e-3F);
-  if (const auto* stored = std::get_if<Stored>(&answer)) return learn_stored(asked, *stored);
+  if (const auto* stored = std::get_if<Stored>(&answer)) {
+    if (asks_for_scores(asked.request)) return report(1, asked, "gets the answer of a write");
+    return learn_stored(asked, *stored);
+  }
   if (const auto* rank = std::get_if<RankReply>(&answer)) return judge_rank(asked, *rank);
   const auto* score = std::get_if<ScoreReply>(&answer);
   const auto* request = std::get_if<ScoreRequest>(&asked.request);

@@ -90,6 +90,7 @@ class Cluster {
   void follow_catalog();
 
   bool in_phase(Phase phase) const;
+  std::uint64_t page_bytes() const;
   bool precomputing() const;  // blocks of the catalog, ahead of who asks for them
   // Empty, or which of the bounds of which actor does not hold (promise 10), or which invariant.
   std::string check_bounds() const;
@@ -108,7 +109,6 @@ class Cluster {
   placement::UnitCosts unit_costs() const;
   placement::Pace pace() const;
   std::vector<double> shares() const;
-  std::uint64_t page_bytes() const;
 
   const Scenario scenario_;
   Violations& violations_;

@@ -20,7 +20,8 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
     : cluster_(cluster),
       clients_(clients),
       violations_(violations),
-      attempts_(cluster.scenario().heartbeat, violations) {
+      attempts_(cluster.scenario().heartbeat, violations),
+      costs_(cluster, violations) {
   clients_.judge_convictions_by(attempts_);
   cluster_.on_bit_flipped = [this](NodeId node, std::uint64_t generation) {
     flips_.push_back(
@@ -28,9 +29,11 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
   };
   cluster_.host().set_send_trace([this](Instant now, Address from, Address to, const Message& message) {
     attempts_.on_send(now, from, to, message);
+    costs_.on_send(from, to, message);
   });
   cluster_.host().set_event_trace([this](Instant now, Address to, const Event& event) {
     attempts_.on_event(now, to, event);
+    costs_.on_event(to, event);
     if (to.role != Role::kv_worker) return;
     if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
   });
@@ -45,6 +48,7 @@ void Inspector::look() {
   clients_.check_overdue();
   judge_retries();
   judge_flips();
+  costs_.look();
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
 }
 

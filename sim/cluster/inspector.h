@@ -2,8 +2,8 @@
 // Judges what no single answer shows: bounds and invariants of the actors while the run goes on (promises 2,
 // 10), that a bit that flips in memory is found within the time that the configuration states (2), that
 // commands of those who led before have no effect (5), that plans are tried again as seldom as promised (10),
-// that a slow node is shed (11), and, when all is quiet at the end, that nothing is left over and the index
-// agrees with what the workers hold (3, 8).
+// that a slow node is shed (11), that nothing is paid for in vain (20: `costs.h`), and, when all is quiet at
+// the end, that nothing is left over and the index agrees with what the workers hold (3, 8).
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +12,7 @@
 #include "sim/cluster/attempts.h"
 #include "sim/cluster/clients.h"
 #include "sim/cluster/cluster.h"
+#include "sim/cluster/costs.h"
 
 namespace troupe::sim {
 
@@ -39,6 +40,7 @@ class Inspector {
   Clients& clients_;
   Violations& violations_;
   Attempts attempts_;
+  Costs costs_;
   struct Authority {
     std::uint64_t highest = 0;  // token
     bool beat = false;          // from a LeaderBeat, one of them

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/actor/planted.h"
 #include "runtime/features/feature_rules.h"
 
 namespace troupe::sim {
@@ -57,8 +58,11 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
                    "a version that was imported"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
   Features features{.catalog = catalogs_.at(version, model)};
-  if (auto profile = world_.profile(wanted.tenant, wanted.user))
-    features.user = std::make_shared<const Profile>(std::move(*profile));
+  const std::uint64_t last = world_.profile_version(wanted.tenant, wanted.user);
+  auto profile = world_.profile(wanted.tenant, wanted.user);
+  if (planted(Bug::answer_from_old_profile) && last > 1)
+    profile = world_.profile(wanted.tenant, wanted.user, last - 1);
+  if (profile) features.user = std::make_shared<const Profile>(std::move(*profile));
   features.items = features.catalog->find_all(wanted.items);
   return features;
 }

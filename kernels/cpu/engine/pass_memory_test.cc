@@ -5,15 +5,10 @@
 
 #include <cmath>
 
+#include "kernels/decoder/small_decoder_test.h"
+
 namespace troupe::kernels {
 namespace {
-
-DecoderConfig small_config() {
-  DecoderConfig config;
-  config.layers = 2, config.hidden = 24, config.heads = 4, config.kv_heads = 2, config.head_dim = 8;
-  config.intermediate = 36, config.vocabulary = 50, config.positions_max = 300, config.qkv_bias = true;
-  return config;
-}
 
 std::unique_ptr<Executor> decoder_with(std::size_t memory_bytes, std::uint32_t executors = 1) {
   return make_cpu_decoder(

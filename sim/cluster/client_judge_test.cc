@@ -1,0 +1,466 @@
+// The clients' judgement: each check is shown an outcome that it must not accept, and one beside it that it
+// must. The outcomes are made up here: what is asked goes with a process of the router that is stopped when
+// it comes, and then replaced.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "router/fleet/versions.h"
+#include "router/request/ranking.h"
+#include "runtime/actor/message_id.h"
+#include "sim/cluster/clients.h"
+#include "sim/world/by_hand.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+constexpr std::int64_t way_us = 100;  // of a message from outside
+constexpr NodeId first = 1, second = 2;
+
+Scenario calm(bool harmless = false) {
+  Scenario s;
+  s.routers = 2;
+  s.link.latency_min = s.link.latency_max = {way_us};
+  s.precompute = false;
+  s.whole_catalogs = true;
+  s.tenants = 1;
+  s.harmless = harmless;
+  return s;
+}
+
+struct JudgeBench {
+  Violations violations;
+  Cluster cluster;
+  Clients clients{cluster, violations};
+  RequestId last = 0;
+  std::size_t seen = 0;
+
+  explicit JudgeBench(const Scenario& scenario = calm()) : cluster(scenario, violations) {
+    cluster.start();
+    run(1'000'000);
+    cluster.coordination().faults().slowness = 1e9;  // what is served is this test's to say
+  }
+  // What was asked just now comes to nobody.
+  void lose() {
+    for (const NodeId router : {first, second}) cluster.host().pause(router);
+    run(way_us);
+    for (const NodeId router : {first, second}) cluster.host().restart(router);
+    ++last;
+  }
+  void run(std::int64_t us) { cluster.host().run_until(cluster.now() + Duration{us}); }
+  std::int64_t heartbeat() { return cluster.scenario().heartbeat.us; }
+
+  RankRequest rank(const std::string& user = "u1") { return clients.draw_for("", user); }
+  RankRequest ask(const RankRequest& request) {
+    clients.ask(request);
+    lose();
+    RankRequest asked = request;
+    asked.id = last;
+    return asked;
+  }
+  void ask_other(const Message& request) { clients.ask(request), lose(); }
+  void reload(const std::string& model, const std::string& catalog) {
+    clients.reload(model, catalog), lose();
+  }
+  void ask_nonsense() {
+    clients.set_malformed(1);
+    clients.start(cluster.now(), cluster.now() + Duration{1});
+    run(0);
+    REQUIRE(clients.open() == 1);
+    lose();
+  }
+  RankRequest ask() { return ask(rank()); }
+  NodeId router() { return clients.open_at(first) > 0 ? first : second; }
+  // What a cluster answers that does everything right.
+  RankReply right(const RankRequest& request, std::uint64_t version = 0, const std::string& model = "m1",
+                  const std::string& catalog = "c1") {
+    const WorldData& world = cluster.world();
+    const auto profile =
+        world.profile("", request.user, version ? version : world.profile_version("", request.user));
+    std::vector<Item> items;
+    for (const std::string& id : request.candidates) items.push_back(*world.item(id, catalog));
+    const auto truth = *rank_by_hand(cluster.form(), model, "user", *profile, items, cluster.family());
+    RankReply reply{.id = request.id, .user = request.user, .plan = "user"};
+    reply.items = router::rank_items(views(items), truth.scores, request.top_k);
+    reply.tokens_total = reply.tokens_computed = truth.tokens;
+    reply.history_cut = truth.history_cut;
+    reply.model_version = model, reply.catalog_version = catalog, reply.profile_version = profile->version;
+    return reply;
+  }
+  void answer(NodeId at, const Message& message) {
+    cluster.host().post({at, Role::door}, {at, Role::router}, message);
+    run(way_us);
+  }
+  void answer(const Message& message) { answer(router(), message); }
+  void refuse(std::uint16_t status, const std::string& code, NodeId at = 0) {
+    answer(at ? at : router(), Refused{last, {status, code, "what", "where", "expected"}});
+  }
+  void serve(const std::string& model, const std::string& catalog, const std::string& next = "") {
+    Coordinate question{ReadKey{"versions"}};
+    const auto present = std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question));
+    const Versions versions{0, model, catalog, next, ""};
+    question.what = WriteKey{"versions", router::versions_text(versions), present.revision};
+    REQUIRE(std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question)).ok);
+  }
+  // What was found since the last call: "4: …"; "" if nothing; of several the first.
+  std::string verdict() {
+    const std::size_t before = std::exchange(seen, violations.kept().size());
+    if (before == seen) return "";
+    const Violation& violation = violations.kept()[before];
+    return std::to_string(violation.promise) + ": " + violation.what;
+  }
+  bool finds(int promise, const std::string& words) {
+    const std::string found = verdict();
+    CAPTURE(found);
+    CHECK(found.starts_with(std::to_string(promise) + ": "));
+    return found.find(words) != std::string::npos;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("client judge") {
+  TEST_CASE("a right answer is accepted, once, at the door where it was asked for") {
+    JudgeBench b;
+    RankRequest asked = b.ask();
+    b.answer(b.right(asked));
+    CHECK(b.verdict() == "");
+    CHECK(b.clients.tally().answered == 1);
+    b.answer(first, b.right(asked));
+    CHECK(b.finds(1, "has two outcomes"));
+    asked = b.ask();
+    b.answer(b.router() == first ? second : first, b.right(asked));
+    CHECK(b.finds(1, "is answered at another door"));
+  }
+
+  TEST_CASE("an outcome of what was never asked is one too many") {
+    JudgeBench b;
+    const RankRequest asked = b.ask();
+    for (const RequestId id : {RequestId{0}, b.last + 1, RequestId{77'000}}) {
+      b.answer(first, Refused{id, {503, "overloaded"}});
+      CHECK(b.finds(1, "was never asked"));
+    }
+    b.answer(b.right(asked));
+    CHECK(b.verdict() == "");
+  }
+
+  TEST_CASE("two heartbeats after its deadline an outcome is in time, a microsecond later it is not") {
+    for (const std::int64_t late_us : {0, 1}) {
+      CAPTURE(late_us);
+      JudgeBench b;
+      b.ask();
+      const NodeId router = b.router();
+      b.run(b.cluster.scenario().deadline.us + 2 * b.heartbeat() - way_us + late_us);
+      b.refuse(504, "deadline_exceeded", router);
+      if (late_us == 0) CHECK(b.verdict() == "");
+      if (late_us == 1) CHECK(b.finds(1, "1 us too late"));
+    }
+  }
+
+  TEST_CASE("what has no outcome then is overdue, which is said once; a stopped router has time") {
+    JudgeBench b;
+    b.ask();
+    const NodeId router = b.router();
+    b.run(b.cluster.scenario().deadline.us + 2 * b.heartbeat());
+    b.clients.check_overdue();
+    CHECK(b.verdict() == "");
+    b.run(1);
+    b.cluster.pause(router);
+    b.clients.check_overdue();
+    CHECK(b.verdict() == "");
+    b.cluster.resume(router);
+    b.clients.check_overdue();  // it has only got it now
+    CHECK(b.verdict() == "");
+    b.run(b.cluster.scenario().deadline.us + 2 * b.heartbeat() + 1);
+    b.clients.check_overdue();
+    if (b.clients.open() > 0) CHECK(b.finds(1, "has no outcome long after its deadline"));
+    b.clients.check_overdue();
+    CHECK(b.verdict() == "");
+  }
+
+  TEST_CASE("a request that was lost with its router has no outcome, but for one that was still on its way") {
+    JudgeBench b;
+    RankRequest asked = b.ask();
+    b.run(way_us + 1);
+    const NodeId router = b.router();
+    b.clients.cut_off(router);
+    CHECK(b.clients.open() == 0);
+    CHECK(b.clients.tally().cut_off == 1);
+    b.answer(router, b.right(asked));
+    CHECK(b.finds(1, "was lost with its router"));
+    asked = b.ask();
+    const NodeId other = b.router();
+    b.clients.cut_off(other);  // it has not arrived there yet
+    b.answer(other, b.right(asked));
+    CHECK(b.verdict() == "");
+  }
+
+  TEST_CASE("an answer is of the kind that was asked for") {
+    JudgeBench b;
+    const RankRequest asked = b.ask();
+    b.answer(Stored{b.last, 2});
+    CHECK(b.finds(1, "gets the answer of a write"));
+    b.ask();
+    b.answer(ScoreReply{.id = b.last});
+    CHECK(b.finds(1, "gets an answer of another kind"));
+    b.ask_other(ScoreRequest{.query = {11, 12}, .items = {{{13}}}, .label_tokens = {11}});
+    RankReply ranking = b.right(asked);
+    ranking.id = b.last;
+    b.answer(ranking);
+    CHECK(b.finds(1, "gets a ranking"));
+    b.ask_other(PutUser{0, "", "u2", {}, {10, 11}});
+    b.answer(Stored{b.last, 2});
+    CHECK(b.verdict() == "");
+  }
+
+  TEST_CASE("an answer is what the oracle says") {
+    JudgeBench b;
+    RankReply reply = b.right(b.ask());
+    reply.items[0].score += 1e-9;
+    b.answer(reply);
+    CHECK(b.finds(1, "items[0].score"));
+    const ScoreRequest score{.query = {11, 12}, .items = {{{13}}, {{14}}}, .label_tokens = {11, 12}};
+    for (const double wrong : {0.0, 1e-9}) {
+      b.ask_other(score);
+      const ScoresByHand truth = score_by_hand("m1", score, b.cluster.family());
+      ScoreReply scores{
+          .id = b.last, .items = truth.items, .tokens_total = truth.tokens, .model_version = "m1"};
+      scores.tokens_computed = truth.tokens;
+      scores.items[1].scores[0] += wrong;
+      b.answer(scores);
+      if (wrong > 0) CHECK(b.finds(1, "items[1]"));
+      if (wrong == 0) CHECK(b.verdict() == "");
+    }
+  }
+
+  TEST_CASE("what makes no sense is refused, and may be for what it is") {
+    JudgeBench b;
+    b.ask_nonsense();
+    b.refuse(400, "bad_request");
+    CHECK(b.verdict() == "");
+    b.ask_nonsense();
+    b.answer(RankReply{.id = b.last});
+    CHECK(b.finds(15, "makes no sense, and is answered"));
+  }
+
+  TEST_CASE("nobody is answered from a profile that is older than one that he knows to be stored") {
+    JudgeBench b;
+    const PutUser put{0, "", "u1", {}, {21, 22, 23}};
+    RankRequest asked = b.ask();
+    b.cluster.world().write({put});
+    b.answer(b.right(asked, 1));  // it was under way before
+    CHECK(b.verdict() == "");
+    asked = b.ask();
+    b.answer(b.right(asked, 1));  // nobody was told that it was stored
+    CHECK(b.verdict() == "");
+    for (const Message& write : {Message(put), Message(DeleteUser{0, "", "u1"})}) {
+      b.ask_other(write);
+      b.answer(Stored{b.last, 2});
+    }
+    asked = b.ask();
+    b.answer(b.right(asked, 2));
+    CHECK(b.verdict() == "");
+    asked = b.ask();
+    b.answer(b.right(asked, 1));
+    CHECK(b.finds(1, "is answered from profile 1, stored before it was 2"));
+    asked = b.ask(b.rank("u2"));  // another user's
+    b.answer(b.right(asked, 1));
+    CHECK(b.verdict() == "");
+  }
+
+  TEST_CASE("where all must succeed, former versions may answer for four heartbeats, and no longer") {
+    for (const bool must : {true, false})
+      for (const std::int64_t later_us : {0, 1}) {
+        CAPTURE(must);
+        CAPTURE(later_us);
+        JudgeBench b;
+        b.serve("m2", "c1");
+        b.run(4 * b.heartbeat() + later_us);
+        b.clients.set_must_succeed(must);
+        RankRequest asked = b.ask();
+        b.answer(b.right(asked, 0, "m1"));
+        if (must && later_us > 0)
+          CHECK(b.finds(4, "is answered by model m1 from catalog c1, which were not served"));
+        CHECK(b.verdict() == "");
+        asked = b.ask();
+        b.answer(b.right(asked, 0, "m2"));
+        CHECK(b.verdict() == "");
+        asked = b.ask();
+        b.answer(b.right(asked, 0, "m3"));
+        CHECK(b.finds(4, "by model m3"));
+        asked = b.ask();
+        b.answer(b.right(asked, 0, "m2", "c2"));
+        CHECK(b.finds(4, "from catalog c2"));
+      }
+  }
+
+  TEST_CASE("a refusal has a code and a status that was promised to this kind of request") {
+    JudgeBench b;
+    for (const std::uint16_t status : {429, 503, 504}) {
+      b.ask();
+      b.refuse(status, "busy");
+      CHECK(b.verdict() == "");
+    }
+    for (const std::uint16_t status : {200, 400, 401, 403, 413, 500, 502}) {
+      b.ask();
+      b.refuse(status, "busy");
+      CHECK(b.finds(1, "a refusal that was not promised"));
+    }
+    b.ask();
+    b.refuse(503, "");
+    CHECK(b.finds(1, "a refusal that was not promised"));
+  }
+
+  TEST_CASE("what is there is not unknown; what was away while the request was under way may be") {
+    JudgeBench b;
+    b.ask();
+    b.refuse(404, "unknown_user");
+    CHECK(b.finds(1, "is refused for what is there"));
+    b.ask();
+    b.cluster.world().write({DeleteUser{0, "", "u1"}});
+    b.cluster.world().write({PutUser{0, "", "u1", {}, {10}}});
+    b.refuse(404, "unknown_user");
+    CHECK(b.verdict() == "");
+    b.ask();
+    b.refuse(404, "unknown_user");
+    CHECK(b.finds(1, "is refused for what is there"));
+    const RankRequest asked = b.ask();
+    b.cluster.world().write({DeleteItem{0, asked.candidates[0]}});
+    b.refuse(404, "unknown_item");
+    CHECK(b.verdict() == "");
+    b.ask_other(ScoreRequest{.query = {11}, .items = {{{13}}}, .label_tokens = {11}});
+    b.refuse(404, "unknown_user");
+    CHECK(b.finds(1, "is refused for what is there"));
+  }
+
+  TEST_CASE("what is sound is refused neither as unsound nor, unless it was lost twice, as poison") {
+    JudgeBench b;
+    Attempts attempts({200'000}, b.violations);
+    b.clients.judge_convictions_by(attempts);
+    b.ask();
+    b.refuse(422, "repeated_candidate");
+    CHECK(b.finds(1, "is sound, and refused"));
+    b.ask();
+    b.refuse(422, "poison");
+    CHECK(b.finds(12, "was not lost twice"));
+    const RankRequest asked = b.ask();
+    Execute plan{.id = 5, .budget_us = 2'000'000};
+    const auto profile = *b.cluster.world().profile("", asked.user);
+    std::vector<Item> items;
+    for (const std::string& id : asked.candidates) items.push_back(*b.cluster.world().item(id, "c1"));
+    const auto history =
+        router::fit_history(b.cluster.form(), profile, router::item_tokens_max(views(items)));
+    plan.plan.segments = {{SegmentKind::user, history.tokens}};
+    plan.plan.readouts = {{0, 0, {}}};
+    for (const Item& item : items) plan.plan.readouts[0].rows.push_back(item.identifier);
+    const Address router{first, Role::router};
+    for (const NodeId worker : {NodeId{4}, NodeId{5}}) {
+      plan.alone = worker == 5;
+      attempts.on_send(b.cluster.now(), router, {worker, Role::inference_worker}, plan);
+      attempts.on_event(b.cluster.now(), router, PeerLost{worker});
+    }
+    b.refuse(422, "poison");
+    CHECK(b.verdict() == "");
+    b.ask();  // others
+    b.refuse(422, "poison");
+    CHECK(b.finds(12, "was not lost twice"));
+  }
+
+  TEST_CASE("where all must succeed nothing else is refused") {
+    JudgeBench b;
+    b.ask();
+    b.refuse(503, "overloaded");
+    CHECK(b.verdict() == "");
+    b.clients.set_must_succeed(true);
+    b.ask();
+    b.refuse(503, "overloaded");
+    CHECK(b.finds(6, "is refused though the cluster has what it needs"));
+    b.clients.ask_poison(b.rank());
+    b.lose();
+    b.refuse(503, "overloaded");
+    CHECK(b.verdict() == "");
+  }
+
+  TEST_CASE("a reload that nothing disturbs is not refused, but for a model that there is none of") {
+    for (const bool harmless : {true, false}) {
+      CAPTURE(harmless);
+      JudgeBench b(calm(harmless));
+      b.reload("m9", "");
+      b.refuse(422, "model_refused");
+      CHECK(b.verdict() == "");
+      b.reload("m2", "");
+      b.refuse(503, "busy");
+      if (harmless) CHECK(b.finds(4, "is refused though nothing is in its way"));
+      CHECK(b.verdict() == "");
+      b.reload("m2", "");
+      const NodeId at = b.router();
+      b.reload("m3", "");  // one disturbs the other
+      --b.last;
+      b.refuse(503, "busy", at);
+      CHECK(b.verdict() == "");
+    }
+  }
+
+  TEST_CASE("a reload that is answered as done is: what it wished for is served, and nothing is to come") {
+    JudgeBench b;
+    const auto done = [&](const std::string& model, const std::string& catalog) {
+      b.reload(model, catalog);
+      return std::function<void()>([&b] { b.answer(Stored{b.last, 5}); });
+    };
+    done("m9", "")();
+    CHECK(b.finds(4, "there is no such model"));
+    done("m2", "")();
+    CHECK(b.finds(4, "other versions are served or to come"));
+    auto end = done("m2", "");
+    b.serve("m2", "c1");
+    end();
+    CHECK(b.verdict() == "");
+    CHECK(b.clients.tally().swaps == 3);
+    end = done("", "c2");
+    b.serve("m2", "c1", "m3");
+    end();
+    CHECK(b.finds(4, "other versions are served or to come"));
+    end = done("m3", "");
+    b.serve("m3", "c1", "m1");
+    end();
+    CHECK(b.finds(4, "other versions are served or to come"));
+  }
+
+  TEST_CASE("what is to change together changes in one step") {
+    for (const bool in_steps : {false, true}) {
+      CAPTURE(in_steps);
+      JudgeBench b;
+      b.reload("m2", "c2");
+      if (in_steps) b.serve("m2", "c1");
+      b.run(10);
+      b.serve("m2", "c2");
+      b.answer(Stored{b.last, 5});
+      if (in_steps) CHECK(b.finds(4, "has changed model and catalog one after the other"));
+      CHECK(b.verdict() == "");
+    }
+  }
+
+  TEST_CASE("the shares after kills count each request once, and none that is excused") {
+    JudgeBench b;
+    b.clients.set_since_kill(Asked::SinceKill::long_ago);
+    b.answer(b.right(b.ask()));
+    b.ask();
+    b.refuse(503, "overloaded");
+    b.ask();
+    b.cluster.world().write({DeleteUser{0, "", "u1"}});
+    b.refuse(404, "unknown_user");
+    b.clients.set_since_kill(Asked::SinceKill::a_while);
+    b.answer(b.right(b.ask(b.rank("u2"))));
+    b.clients.set_since_kill(Asked::SinceKill::unknown);
+    b.answer(b.right(b.ask(b.rank("u2"))));
+    const Tally& tally = b.clients.tally();
+    CHECK(tally.after_kill == 3);
+    CHECK(tally.after_kill_ok == 2);
+    CHECK(tally.long_after_kill == 2);
+    CHECK(tally.long_after_kill_ok == 1);
+    CHECK(b.verdict() == "");
+  }
+}

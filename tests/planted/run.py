@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Plants one bug of the table at a time into a copy of the tree, builds the test program of its room and runs it.
+
+  run.py --check                      # only: does every bug still fit into the tree, in one place?
+  run.py --scratch FOLDER             # all bugs; the copy and its build stay in FOLDER for the next time
+  run.py --scratch FOLDER --rooms router,kernels --only a,b --wider --json result.json
+
+A bug is caught if a test fails, crashes or hangs. `--wider` asks what crosses rooms, too, about bugs that their own
+room's tests let through. `--resume` keeps the verdicts that are in FOLDER/verdicts.jsonl already, for bugs whose entry
+is the same; `--seconds N` begins no bug after that. Ends with 1 if a bug survives or does not build, or fewer than
+`--least` per cent are caught.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import table
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def rooms_test(room):
+    return {"target": f"{room}_test", "command": [f"{room}/{room}_test", "--abort-after=1", "--no-intro"]}
+
+
+def wider_test(name):
+    return {"target": f"{name}_test", "command": [f"tests/{name}_test", "--abort-after=1", "--no-intro"]}
+
+
+# What runs: the CMake target, and the command below the build folder.
+PROGRAMS = {room: rooms_test(room) for room in ("kernels", "placement", "runtime", "actors", "router", "sim", "deploy")}
+PROGRAMS |= {name: wider_test(name) for name in ("scenario", "families", "fuzz")}
+PROGRAMS["reference"] = {"target": "reference_test", "command": ["tests/reference/reference_test", "--abort-after=1"]}
+PROGRAMS["swarm"] = {"target": "troupe", "command": ["deploy/troupe", "sim", "--seeds", "1..100"]}
+# Asked by --wider, in this order, about what survived a bug's own tests.
+WIDER = {"kernels": ["reference", "scenario"], "placement": ["router", "actors", "swarm"], "runtime": ["scenario", "swarm"],
+         "actors": ["sim", "scenario", "swarm"], "router": ["sim", "scenario", "swarm"], "sim": ["swarm"],
+         "deploy": ["scenario", "fuzz"]}
+BUILD_SECONDS = 1800
+
+
+class Scratch:
+    """A copy of the tree with a build of its own. Files are written only where they differ, so that little is built."""
+
+    def __init__(self, folder, wrap, jobs, configure):
+        self.tree, self.build = folder / "tree", folder / "tree" / "build"
+        self.wrap, self.jobs = wrap, jobs
+        self.usual = {}  # of a program, without a bug: its seconds
+        if (self.tree / ".git").exists():
+            sys.exit(f"{self.tree} is a checkout; expected a folder for a copy, in which other files are deleted")
+        self.copy()
+        if not (self.build / "build.ninja").is_file():
+            done = self.run(["cmake", "--preset", "release", *configure], BUILD_SECONDS, self.tree)
+            if done != "passes":
+                sys.exit(f"{self.tree}: cannot be configured: {self.said}")
+
+    def copy(self):
+        names = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True,
+                               stdout=subprocess.PIPE).stdout.decode().split("\0")
+        kept = {name for name in names if name and (ROOT / name).is_file()}
+        for path in self.tree.rglob("*") if self.tree.is_dir() else []:
+            name = path.relative_to(self.tree).as_posix()
+            if path.is_file() and not name.startswith("build/") and name not in kept:
+                path.unlink()
+        for name in kept:
+            source, copy = ROOT / name, self.tree / name
+            if copy.is_file() and copy.read_bytes() == source.read_bytes():
+                continue
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(source.read_bytes())
+            copy.chmod(source.stat().st_mode)
+
+    def run(self, command, seconds, folder):
+        """"passes", or how it fails; what it said is in `said`."""
+        child = subprocess.Popen([*self.wrap, *command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            said, _ = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)  # with whatever it has started
+            said, _ = child.communicate()
+            self.said = said.decode(errors="replace")
+            return "hangs"
+        self.said = said.decode(errors="replace")
+        if child.returncode == 0:
+            return "passes"
+        return "fails" if child.returncode > 0 else f"ends by signal {-child.returncode}"
+
+    def make(self, program):
+        command = ["cmake", "--build", str(self.build), "--target", PROGRAMS[program]["target"]]
+        return self.run(command + (["-j", str(self.jobs)] if self.jobs else []), BUILD_SECONDS, self.tree) == "passes"
+
+    def ask(self, program):
+        path, *arguments = PROGRAMS[program]["command"]
+        seconds = max(60, 5 * self.usual.get(program, BUILD_SECONDS / 5))
+        return self.run([str(self.build / path), *arguments], seconds, (self.build / path).parent)
+
+    def ask_without_bugs(self, program):
+        if program in self.usual:
+            return
+        start = time.monotonic()
+        if not self.make(program) or self.ask(program) != "passes":
+            sys.exit(f"{program}: fails without a bug:\n{self.said[-3000:]}")
+        self.usual[program] = time.monotonic() - start
+
+
+def why(said):
+    """The first line that says which test failed."""
+    lines = [line.strip() for line in said.split("\n")]
+    for start in ("TEST CASE:", "FATAL", "Check failed", "CHECK", "error:"):
+        for line in lines:
+            if start in line:
+                return line[:160]
+    return next((line for line in reversed(lines) if line), "")[:160]
+
+
+def judge(scratch, bug, programs):
+    path = scratch.tree / bug.file
+    before = path.read_text()
+    try:
+        path.write_text(bug.plant(before))
+        for program in programs:
+            if not scratch.make(program):
+                return {"verdict": "does not build", "why": why(scratch.said)}
+            outcome = scratch.ask(program)
+            if outcome != "passes":
+                return {"verdict": "caught", "by": program, "how": outcome, "why": why(scratch.said)}
+        return {"verdict": "survives"}
+    finally:
+        path.write_text(before)
+
+
+def summary(bugs, verdicts):
+    rows, counts = {}, {}
+    for bug in bugs:
+        if bug.name in verdicts and not bug.equivalent:
+            row = rows.setdefault(bug.room, {"caught": 0, "survives": 0, "does not build": 0})
+            row[verdicts[bug.name]["verdict"]] += 1
+    print(f"\n{'room':<14}{'caught':>8}{'of':>6}{'survive':>10}{'do not build':>15}")
+    for room in sorted(rows):
+        row = rows[room]
+        print(f"{room:<14}{row['caught']:>8}{row['caught'] + row['survives']:>6}{row['survives']:>10}"
+              f"{row['does not build']:>15}")
+    for verdict in ("caught", "survives", "does not build"):
+        counts[verdict] = sum(row[verdict] for row in rows.values())
+    for bug in bugs:
+        seen = verdicts.get(bug.name, {})
+        if seen.get("verdict") in ("survives", "does not build") and not bug.equivalent:
+            print(f"{seen['verdict']}: {bug.name} ({bug.file}): {bug.breaks} {seen.get('why', '')}")
+        if seen.get("verdict") == "caught" and bug.equivalent:
+            print(f"not equivalent: {bug.name} is caught by {seen['by']}: {seen['why']}")
+    judged = counts["caught"] + counts["survives"]
+    equivalent = sum(1 for bug in bugs if bug.equivalent)
+    print(f"{counts['caught']} of {judged} planted bugs caught ({100 * counts['caught'] / max(1, judged):.0f} %), "
+          f"{counts['does not build']} do not build, {equivalent} equivalent, {len(bugs) - len(verdicts)} not tried")
+    return counts
+
+
+def names(text):
+    return [name for name in text.split(",") if name]
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only look whether every bug fits")
+    parser.add_argument("--table", type=pathlib.Path, action="append", help="instead of bugs/*.txt")
+    parser.add_argument("--scratch", type=pathlib.Path, help="where the copy of the tree and its build are kept")
+    parser.add_argument("--rooms", type=names, default=[], help="only bugs of these")
+    parser.add_argument("--only", type=names, default=[], help="only these bugs")
+    parser.add_argument("--wider", action="store_true", help="ask what crosses rooms, too")
+    parser.add_argument("--resume", action="store_true", help="keep the verdicts of an earlier run")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no bug after so many")
+    parser.add_argument("--least", type=float, default=100, help="per cent that have to be caught")
+    parser.add_argument("--wrap", type=shlex.split, default=[], help="a command before each build and test")
+    parser.add_argument("--jobs", type=int, default=0, help="of a build; 0: the builder's own choice")
+    parser.add_argument("--configure", type=shlex.split, default=["-DTROUPE_CUDA=OFF"], help="options for cmake")
+    parser.add_argument("--json", type=pathlib.Path, help="the verdicts go there, too")
+    return parser.parse_args()
+
+
+def run_bugs(options, bugs):
+    start, verdicts = time.monotonic(), {}
+    scratch = Scratch(options.scratch.resolve(), options.wrap, options.jobs, options.configure)
+    book = options.scratch / "verdicts.jsonl"
+    entries = {bug.name: [bug.file, bug.present, bug.planted, bug.programs, options.wider] for bug in bugs}
+    if options.resume and book.is_file():
+        for line in book.read_text().splitlines():
+            row = json.loads(line)
+            if entries.get(row["name"]) == row["entry"]:
+                verdicts[row["name"]] = row
+    elif book.is_file():
+        book.unlink()
+    for bug in bugs:
+        if bug.name in verdicts or time.monotonic() - start > options.seconds:
+            continue
+        programs = bug.programs + [p for own in bug.programs for p in (WIDER.get(own, []) if options.wider else [])]
+        programs = list(dict.fromkeys(programs))
+        for program in programs:
+            scratch.ask_without_bugs(program)
+        began = time.monotonic()
+        row = {"name": bug.name, "room": bug.room, **judge(scratch, bug, programs)}
+        row |= {"seconds": round(time.monotonic() - began, 1), "entry": entries[bug.name]}
+        verdicts[bug.name] = row
+        print(f"{bug.name:<36} {row['verdict']:<15} {row.get('by', '')} {row.get('why', '')}", flush=True)
+        with book.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+    return verdicts
+
+
+def main():
+    options = parse()
+    try:
+        bugs = table.read_all(options.table or sorted((table.FOLDER / "bugs").glob("*.txt")))
+        faults = table.check(bugs, ROOT, PROGRAMS)
+    except (table.TableError, OSError) as error:
+        sys.exit(str(error))
+    if faults:
+        sys.exit("\n".join(faults))
+    if options.check:
+        print(f"{len(bugs)} planted bugs fit into the tree")
+        return 0
+    if not options.scratch:
+        sys.exit("--scratch is missing; expected a folder for a copy of the tree and its build (some GB)")
+    unknown = set(options.only) - {bug.name for bug in bugs} | set(options.rooms) - {bug.room for bug in bugs}
+    if unknown:
+        sys.exit(f"no such bug or room: {', '.join(sorted(unknown))}")
+    bugs = [bug for bug in bugs if (not options.only or bug.name in options.only) and
+            (not options.rooms or bug.room in options.rooms)]
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    verdicts = run_bugs(options, bugs)
+    counts = summary(bugs, verdicts)
+    if options.json:
+        options.json.write_text(json.dumps(list(verdicts.values()), indent=1) + "\n")
+    judged = counts["caught"] + counts["survives"]
+    return 0 if judged and not counts["does not build"] and 100 * counts["caught"] >= options.least * judged else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The table of planted bugs: files of entries like this one, read, checked, and put into a tree.
+
+    bug fingerprint_without_labels
+    file router/request/fingerprint.cc
+    breaks one poisonous query refuses others with other labels
+    -  print.add(request.label_tokens);
+
+What stands behind `-` is the present text, what stands behind `+` is put in its place; several lines of each are one
+text. The present text must be in its file exactly once. Optional lines: `tests router,scenario` names the programs
+that are run instead of the room's own; `equivalent WHY` says that no test can tell, and the bug does not count; `+`
+may be absent. `#` begins a remark.
+"""
+import pathlib
+from dataclasses import dataclass, field
+
+FOLDER = pathlib.Path(__file__).parent
+WORDS = ("file", "breaks", "tests", "equivalent")
+
+
+class TableError(Exception):
+    pass
+
+
+@dataclass
+class Bug:
+    name: str
+    where: str  # file and line of the table
+    file: str = ""
+    breaks: str = ""
+    equivalent: str = ""
+    tests: list = field(default_factory=list)
+    present: list = field(default_factory=list)
+    planted: list = field(default_factory=list)
+
+    @property
+    def room(self):
+        parts = self.file.split("/")
+        return parts[1] if parts[0] == "actors" else parts[0]
+
+    @property
+    def programs(self):
+        return self.tests or [self.file.split("/")[0]]
+
+    def plant(self, text):
+        """The text of its file with the bug in it."""
+        present, planted = "\n".join(self.present), "\n".join(self.planted)
+        found = text.count(present)
+        if found != 1:
+            raise TableError(f"{self.where}: {self.name}: its present text is {found} times in {self.file}; expected once")
+        return text.replace(present, planted)
+
+
+def read(path):
+    bugs = []
+    for number, line in enumerate(path.read_text().split("\n"), 1):
+        where = f"{path.name}:{number}"
+        word, _, rest = line.partition(" ")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if word == "bug":
+            bugs.append(Bug(rest.strip(), where))
+            continue
+        if not bugs:
+            raise TableError(f"{where}: \"{line}\" stands before the first bug; expected `bug NAME`")
+        if line[0] in "-+":
+            (bugs[-1].present if line[0] == "-" else bugs[-1].planted).append(line[1:])
+        elif word == "tests":
+            bugs[-1].tests = [name.strip() for name in rest.split(",")]
+        elif word in WORDS:
+            setattr(bugs[-1], word, rest.strip())
+        else:
+            raise TableError(f"{where}: \"{word}\" is no word of the table; expected bug, {', '.join(WORDS)}, - or +")
+    return bugs
+
+
+def read_all(paths):
+    bugs = [bug for path in paths for bug in read(path)]
+    seen = set()
+    for bug in bugs:
+        if bug.name in seen:
+            raise TableError(f"{bug.where}: there are two bugs {bug.name}")
+        if not (bug.name and bug.file and bug.breaks and any(bug.present)):
+            raise TableError(f"{bug.where}: {bug.name}: expected a name, `file`, `breaks` and the present text behind `-`")
+        if bug.present == bug.planted:
+            raise TableError(f"{bug.where}: {bug.name} changes nothing")
+        seen.add(bug.name)
+    return bugs
+
+
+def check(bugs, tree, programs):
+    """What is wrong with them, one line each: every bug has to fit into the tree, into one place."""
+    faults = []
+    for bug in bugs:
+        path = tree / bug.file
+        if not path.is_file():
+            faults.append(f"{bug.where}: {bug.name}: {bug.file} is no file of the tree")
+            continue
+        try:
+            bug.plant(path.read_text())
+        except TableError as error:
+            faults.append(str(error))
+        faults += [f"{bug.where}: {bug.name}: no test program {name}; expected {', '.join(programs)}"
+                   for name in bug.programs if name not in programs]
+    return faults

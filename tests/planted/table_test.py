@@ -1,0 +1,73 @@
+"""The table of planted bugs and its reader: what does not fit is said, with where it stands and what was expected."""
+import pathlib
+import tempfile
+import unittest
+
+import run
+import table
+
+ONE = "bug a\nfile router/x.cc\nbreaks all\n-  if (a)\n-    b();\n+  b();\n"
+
+
+class Table(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.tree = pathlib.Path(self.folder.name)
+        (self.tree / "router").mkdir()
+        self.write("int main() {\n  if (a)\n    b();\n}\n")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, text):
+        (self.tree / "router" / "x.cc").write_text(text)
+
+    def read(self, *texts):
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(self.tree / f"{number}.txt")
+            paths[-1].write_text(text)
+        return table.read_all(paths)
+
+    def faults(self, text=ONE):
+        return table.check(self.read(text), self.tree, run.PROGRAMS)
+
+    def test_a_bug_takes_the_place_of_the_present_text(self):
+        bug = self.read("# why\n\n" + ONE)[0]
+        self.assertEqual((bug.name, bug.room, bug.programs, bug.where), ("a", "router", ["router"], "0.txt:3"))
+        self.assertEqual(bug.plant("x\n  if (a)\n    b();\ny"), "x\n  b();\ny")
+        self.assertEqual(self.faults(), [])
+
+    def test_rooms_of_actors_are_rooms_of_their_own(self):
+        bug = self.read(ONE.replace("router/x.cc", "actors/kv_worker/x.cc"))[0]
+        self.assertEqual((bug.room, bug.programs), ("kv_worker", ["actors"]))
+
+    def test_other_programs_may_be_named(self):
+        self.assertEqual(self.read(ONE + "tests sim, swarm\n")[0].programs, ["sim", "swarm"])
+        self.assertIn("no test program none", self.faults(ONE + "tests none\n")[0])
+
+    def test_a_text_that_is_gone_or_there_twice_does_not_fit(self):
+        self.write("nothing")
+        self.assertIn("0.txt:1: a: its present text is 0 times in router/x.cc; expected once", self.faults())
+        self.write("  if (a)\n    b();\n" * 2)
+        self.assertIn("2 times", self.faults()[0])
+        self.assertIn("is no file of the tree", self.faults(ONE.replace("x.cc", "y.cc"))[0])
+
+    def test_a_table_that_is_not_whole_is_refused(self):
+        for text in (ONE.replace("file", "fiel"), ONE.replace("bug a\n", ""), ONE + ONE, ONE.replace("breaks all\n", ""),
+                     ONE.replace("+  b();", "+  if (a)\n+    b();"), "bug a\nfile x\nbreaks y\n"):
+            with self.subTest(text), self.assertRaises(table.TableError):
+                self.read(text)
+
+    def test_two_files_share_their_names(self):
+        with self.assertRaises(table.TableError):
+            self.read(ONE, ONE)
+
+    def test_the_count_is_of_those_that_tests_could_tell(self):
+        bugs = self.read(ONE, ONE.replace("bug a", "bug b"), ONE.replace("bug a", "bug c") + "equivalent it is\n")
+        verdicts = {"a": {"verdict": "caught"}, "b": {"verdict": "survives"}, "c": {"verdict": "survives"}}
+        self.assertEqual(run.summary(bugs, verdicts), {"caught": 1, "survives": 1, "does not build": 0})
+
+
+if __name__ == "__main__":
+    unittest.main()
