@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,7 +100,7 @@ def reached(program, folders):
 
 
 def minimise(build, targets):
-    """Few small inputs that together reach the most, in place of the former ones."""
+    """Few small inputs that together reach the most, in place of the former ones without a name."""
     for name, program in targets.items():
         sets = {p: s for p, s in reached(program, [CORPUS / name, build / "corpus" / name]).items()
                 if os.path.getsize(p) <= KEPT_BYTES}
@@ -110,8 +109,9 @@ def minimise(build, targets):
             best = max(sets, key=lambda p: (len(sets[p] - covered), -os.path.getsize(p), p))
             kept[best] = pathlib.Path(best).read_bytes()
             covered |= sets[best]
-        shutil.rmtree(CORPUS / name)
-        (CORPUS / name).mkdir()
+        for path in (CORPUS / name).iterdir():
+            if re.fullmatch("[0-9a-f]{12}", path.name):  # others have names of their own: they were findings
+                path.unlink()
         for data in kept.values():
             (CORPUS / name / hashlib.sha1(data).hexdigest()[:12]).write_bytes(data)
         print(f"{name:9} {len(kept):>4} files {sum(map(len, kept.values())):>7} bytes, "
