@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/wire/json_text.h"
+
 namespace troupe::deploy {
 
 struct TextFile::Gzip {
@@ -19,10 +21,11 @@ struct TextFile::Gzip {
   }
 };
 
-TextFile::TextFile(std::filesystem::path path) : path_(std::move(path)), gzip_(std::make_unique<Gzip>()) {
-  gzip_->file = gzopen(path_.c_str(), "rb");
+TextFile::TextFile(std::filesystem::path path)
+    : place_{path.filename().string()}, gzip_(std::make_unique<Gzip>()) {
+  gzip_->file = gzopen(path.c_str(), "rb");
   if (!gzip_->file)
-    throw ImportError(path_.string() + ": cannot be opened; expected a readable text or gzip file");
+    throw ImportError(path.string() + ": cannot be opened; expected a readable text or gzip file");
   gzbuffer(gzip_->file, 256 << 10);
 }
 
@@ -35,30 +38,30 @@ bool TextFile::next(std::string& line) {
     line += chunk;
     const z_off_t after = gztell(gzip_->file);
     if (static_cast<std::size_t>(after - std::exchange(before, after)) != std::strlen(chunk)) {
-      ++line_number_;
+      ++place_.line;
       fail("the line has a NUL byte", "text");
     }
     if (!line.empty() && line.back() == '\n') break;
     if (line.size() > line_bytes_max) {
-      ++line_number_;
+      ++place_.line;
       fail("the line is too long", "at most 16 MiB");
     }
   }
   int code = Z_OK;
   gzerror(gzip_->file, &code);
   if (code != Z_OK && code != Z_STREAM_END) {
-    ++line_number_;
+    ++place_.line;
     fail("the compressed data is damaged or cut short", "a whole gzip file");
   }
   if (line.empty()) return false;
-  ++line_number_;
+  ++place_.line;
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
   return true;
 }
 
-void TextFile::fail(std::string_view what, std::string_view expected) const {
-  throw ImportError(path_.filename().string() + ":" + std::to_string(line_number_) + ": " +
-                    std::string(what) + "; expected " + std::string(expected));
+void LinePlace::fail(std::string_view what, std::string_view expected) const {
+  throw ImportError(printable(file + ":" + std::to_string(line) + ": " + std::string(what) + "; expected " +
+                              std::string(expected)));
 }
 
 std::vector<std::string_view> split(std::string_view line, char separator) {

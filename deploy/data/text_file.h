@@ -15,6 +15,13 @@ struct ImportError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Where a reader of lines is.
+struct LinePlace {
+  std::string file;
+  std::uint64_t line = 0;  // from 1
+  [[noreturn]] void fail(std::string_view what, std::string_view expected) const;  // throws ImportError
+};
+
 class TextFile {
  public:
   explicit TextFile(std::filesystem::path path);  // throws ImportError
@@ -22,17 +29,17 @@ class TextFile {
 
   // False at the end. Throws ImportError on a damaged file, or a line over `line_bytes_max`.
   bool next(std::string& line);
-  std::uint64_t line_number() const { return line_number_; }  // of the last line, from 1
+  const LinePlace& place() const { return place_; }  // of the last line; lives as long as the file
+  std::uint64_t line_number() const { return place_.line; }
 
-  [[noreturn]] void fail(std::string_view what, std::string_view expected) const;
+  [[noreturn]] void fail(std::string_view what, std::string_view expected) const { place_.fail(what, expected); }
 
   static constexpr std::size_t line_bytes_max = 16 << 20;
 
  private:
   struct Gzip;
-  std::filesystem::path path_;
+  LinePlace place_;
   std::unique_ptr<Gzip> gzip_;
-  std::uint64_t line_number_ = 0;
 };
 
 std::vector<std::string_view> split(std::string_view line, char separator);

@@ -40,7 +40,7 @@ void JsonLine::fail(std::string_view field, std::string_view expected) const {
     what += ": there is ";
     append_json_string(what, shown);
   }
-  file_.fail(what, expected);
+  place_.fail(what, expected);
 }
 
 void JsonLine::skip_space() {
@@ -124,9 +124,10 @@ void JsonLine::read_text(std::string& out, const std::string& field, std::size_t
     at_.remove_prefix(run);
     if (out.size() > bytes_max) fail(field, "a text of at most " + std::to_string(bytes_max) + " bytes");
     if (at_.empty()) fail(field, "a closing quote");
-    if (take('"')) break;
-    if (at_.front() != '\\') fail(field, "control characters as \\u0000");
+    const char end = at_.front();  // not take(): within a text a tab is no space between fields
+    if (end != '"' && end != '\\') fail(field, "control characters as \\u0000");
     at_.remove_prefix(1);
+    if (end == '"') break;
     read_escape(out, field);
   }
   if (std::ranges::any_of(out, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }) && !is_utf8(out))

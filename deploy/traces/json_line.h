@@ -13,7 +13,7 @@ namespace troupe::deploy {
 class JsonLine {
  public:
   // Both outlive it.
-  JsonLine(const TextFile& file, std::string_view line) : file_(file), at_(line), name_() {}
+  JsonLine(const LinePlace& place, std::string_view line) : place_(place), at_(line), name_() {}
 
   // Calls `read(name)` for each field of the object, in the line's order; `read` takes the field's value.
   template <class Read>
@@ -46,7 +46,7 @@ class JsonLine {
   void read_escape(std::string& out, const std::string& field);
   std::uint32_t read_hex(const std::string& field);
 
-  const TextFile& file_;
+  const LinePlace& place_;
   std::string_view at_;  // what is not read yet
   std::string name_;
 };

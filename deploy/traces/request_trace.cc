@@ -27,20 +27,20 @@ constexpr double replay_us_max = 3.2e15;
 template <std::size_t count>
 class Fields {
  public:
-  Fields(const TextFile& file, const std::array<std::string_view, count>& names)
-      : file_(file), names_(names) {}
+  Fields(const LinePlace& place, const std::array<std::string_view, count>& names)
+      : place_(place), names_(names) {}
 
   std::size_t meet(std::string_view name) {
     const auto at = static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
-    if (at == count) file_.fail("there is a field \"" + std::string(name) + "\"", known());
-    if (met_[at]) file_.fail(std::string(name) + " is given twice", "each field once");
+    if (at == count) place_.fail("there is a field \"" + std::string(name) + "\"", known());
+    if (met_[at]) place_.fail(std::string(name) + " is given twice", "each field once");
     met_[at] = true;
     return at;
   }
   bool has(std::size_t index) const { return met_[index]; }
   void need(std::size_t index) const {
     if (!met_[index])
-      file_.fail("there is no field \"" + std::string(names_[index]) + "\"", "that field in every line");
+      place_.fail("there is no field \"" + std::string(names_[index]) + "\"", "that field in every line");
   }
 
  private:
@@ -49,7 +49,7 @@ class Fields {
     for (std::string_view name : names_) text += " " + std::string(name);
     return text;
   }
-  const TextFile& file_;
+  const LinePlace& place_;
   const std::array<std::string_view, count>& names_;
   std::array<bool, count> met_{};
 };
@@ -77,24 +77,20 @@ void append_text(std::string& out, std::string_view name, std::string_view text)
 
 // ---- reading ----
 
-TraceReader::TraceReader(std::filesystem::path path) : file_(std::move(path)) { read_header(); }
-
-void TraceReader::read_header() {
-  const std::string expected = R"(a header line {"format":"troupe-trace","version":1,"source":"…"})";
-  if (!file_.next(line_)) file_.fail("the file is empty", expected);
-  Fields<3> fields(file_, header_names);
-  JsonLine line(file_, line_);
+void TraceLines::read_header(std::string_view text) {
+  Fields<3> fields(place_, header_names);
+  JsonLine line(place_, text);
   line.object([&](std::string_view name) {
     std::string format;
     switch (fields.meet(name)) {
       case 0:
         line.text(format, source_bytes_max);
         if (format != format_name)
-          file_.fail("format is \"" + format.substr(0, 40) + "\"", "\"troupe-trace\"");
+          place_.fail("format is \"" + format.substr(0, 40) + "\"", "\"troupe-trace\"");
         break;
       case 1:
         if (const std::uint64_t version = line.number(number_max); version != trace_version)
-          file_.fail("version is " + std::to_string(version), std::to_string(trace_version));
+          place_.fail("version is " + std::to_string(version), std::to_string(trace_version));
         break;
       default:
         line.text(source_, source_bytes_max);
@@ -103,10 +99,9 @@ void TraceReader::read_header() {
   for (std::size_t i = 0; i < header_names.size(); ++i) fields.need(i);
 }
 
-bool TraceReader::next(TracedRequest& request) {
-  if (!file_.next(line_)) return false;
-  Fields<7> fields(file_, request_names);
-  JsonLine line(file_, line_);
+void TraceLines::read(std::string_view text, TracedRequest& request) {
+  Fields<7> fields(place_, request_names);
+  JsonLine line(place_, text);
   line.object([&](std::string_view name) {
     switch (fields.meet(name)) {
       case f_at:
@@ -136,30 +131,40 @@ bool TraceReader::next(TracedRequest& request) {
   if (!fields.has(f_events)) request.events.clear();
   if (!fields.has(f_truth)) request.truth.clear();
   check(request);
-  return true;
 }
 
-void TraceReader::check(const TracedRequest& request) {
+void TraceLines::check(const TracedRequest& request) {
   if (request.at < last_)
-    fail("at_us is " + std::to_string(request.at.us),
+    place_.fail("at_us is " + std::to_string(request.at.us),
          "at least " + std::to_string(last_.us) + ", the time of the line before");
   last_ = request.at;
-  if (request.user.empty()) fail("user is empty", "the id of a user");
+  if (request.user.empty()) place_.fail("user is empty", "the id of a user");
   check_candidates(request.candidates);
   if (std::ranges::find(request.events, "") != request.events.end())
-    fail("an entry of events is empty", "item ids");
+    place_.fail("an entry of events is empty", "item ids");
   if (!request.truth.empty() &&
       std::ranges::find(request.candidates, request.truth) == request.candidates.end())
-    fail("truth is \"" + request.truth.substr(0, 40) + "\"", "one of the candidates");
+    place_.fail("truth is \"" + request.truth.substr(0, 40) + "\"", "one of the candidates");
 }
 
-void TraceReader::check_candidates(const std::vector<std::string>& candidates) {
-  if (candidates.empty()) fail("candidates is empty", "at least one item id");
+void TraceLines::check_candidates(const std::vector<std::string>& candidates) {
+  if (candidates.empty()) place_.fail("candidates is empty", "at least one item id");
   if (const auto empty = std::ranges::find(candidates, ""); empty != candidates.end())
-    fail("candidates[" + std::to_string(empty - candidates.begin()) + "] is empty", "an item id");
+    place_.fail("candidates[" + std::to_string(empty - candidates.begin()) + "] is empty", "an item id");
   if (const auto again = repeats_.find(candidates))
-    fail("candidates[" + std::to_string(*again) + "] is \"" + candidates[*again].substr(0, 40) + "\" again",
+    place_.fail("candidates[" + std::to_string(*again) + "] is \"" + candidates[*again].substr(0, 40) + "\" again",
          "each candidate once");
+}
+
+TraceReader::TraceReader(std::filesystem::path path) : file_(std::move(path)), lines_(file_.place()) {
+  if (!file_.next(line_)) fail("the file is empty", R"(a header line {"format":"troupe-trace","version":1,"source":"…"})");
+  lines_.read_header(line_);
+}
+
+bool TraceReader::next(TracedRequest& request) {
+  if (!file_.next(line_)) return false;
+  lines_.read(line_, request);
+  return true;
 }
 
 Instant TraceReader::due(const TracedRequest& request, double speed) const {
@@ -190,7 +195,7 @@ struct TraceWriter::File {
 };
 
 TraceWriter::TraceWriter(std::filesystem::path path, const std::string& source)
-    : path_(std::move(path)), file_(std::make_unique<File>(path_)) {
+    : path_(std::move(path)), file_(new File{path_}) {
   const bool packed = path_.extension() == ".gz";
   file_->handle = gzopen(path_.c_str(), packed ? "wb4" : "wbT");
   if (!file_->handle) fail();
@@ -198,26 +203,33 @@ TraceWriter::TraceWriter(std::filesystem::path path, const std::string& source)
   gzbuffer(file_->handle, 256 << 10);
   line_ = R"({"format":"troupe-trace","version":1)";
   append_text(line_, "source", source);
+  line_ += '}';
   put_line();
 }
 
 TraceWriter::~TraceWriter() = default;
 
+void append_request(std::string& out, const TracedRequest& request) {
+  out += "{\"at_us\":" + std::to_string(request.at.us);
+  if (!request.tenant.empty()) append_text(out, "tenant", request.tenant);
+  append_text(out, "user", request.user);
+  out += ",\"profile\":" + std::to_string(request.profile);
+  if (!request.events.empty()) append_list(out, "events", request.events);
+  append_list(out, "candidates", request.candidates);
+  if (!request.truth.empty()) append_text(out, "truth", request.truth);
+  out += '}';
+}
+
 void TraceWriter::write(const TracedRequest& request) {
   TROUPE_CHECK(request.at >= last_, "a trace is written in order of time");
   last_ = request.at;
-  line_ = "{\"at_us\":" + std::to_string(request.at.us);
-  if (!request.tenant.empty()) append_text(line_, "tenant", request.tenant);
-  append_text(line_, "user", request.user);
-  line_ += ",\"profile\":" + std::to_string(request.profile);
-  if (!request.events.empty()) append_list(line_, "events", request.events);
-  append_list(line_, "candidates", request.candidates);
-  if (!request.truth.empty()) append_text(line_, "truth", request.truth);
+  line_.clear();
+  append_request(line_, request);
   put_line();
 }
 
 void TraceWriter::put_line() {
-  line_ += "}\n";
+  line_ += '\n';
   if (gzwrite(file_->handle, line_.data(), static_cast<unsigned>(line_.size())) !=
       static_cast<int>(line_.size()))
     fail();

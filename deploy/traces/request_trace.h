@@ -14,12 +14,32 @@ namespace troupe::deploy {
 
 inline constexpr std::uint64_t trace_version = 1;
 
+// A trace's lines one after the other, from texts to values. Throws ImportError.
+class TraceLines {
+ public:
+  explicit TraceLines(const LinePlace& place) : place_(place) {}  // of the line at hand; outlives it
+
+  void read_header(std::string_view line);
+  // Strings of `request` are used again.
+  void read(std::string_view line, TracedRequest& request);
+  const std::string& source() const { return source_; }
+
+ private:
+  void check(const TracedRequest& request);
+  void check_candidates(const std::vector<std::string>& candidates);
+
+  const LinePlace& place_;
+  std::string source_;
+  Instant last_;
+  Repeats repeats_;
+};
+
 class TraceReader {
  public:
   // Reads the header. Throws ImportError, as all its functions do.
   explicit TraceReader(std::filesystem::path path);
 
-  const std::string& source() const { return source_; }  // where the trace came from
+  const std::string& source() const { return lines_.source(); }  // where the trace came from
   // False at the end. Strings of `request` are used again.
   bool next(TracedRequest& request);
   std::uint64_t line_number() const { return file_.line_number(); }  // of the last request
@@ -31,15 +51,12 @@ class TraceReader {
   }
 
  private:
-  void read_header();
-  void check(const TracedRequest& request);
-  void check_candidates(const std::vector<std::string>& candidates);
-
   TextFile file_;
-  std::string line_, source_;
-  Instant last_;
-  Repeats repeats_;
+  TraceLines lines_;
+  std::string line_;
 };
+
+void append_request(std::string& out, const TracedRequest& request);  // its line, without the line's end
 
 class TraceWriter {
  public:

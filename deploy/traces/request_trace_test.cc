@@ -169,6 +169,23 @@ TEST_SUITE("request trace") {
           std::string::npos);
   }
 
+  TEST_CASE("a tab in a text is refused, also before its closing quote and at the line's end") {
+    LinePlace place{"t.jsonl", 1};
+    TraceLines lines(place);
+    for (const std::string text : {R"({"source":"a)" "\t\"}", R"({"source":"a)" "\t"}) {
+      const std::vector<char> exact(text.begin(), text.end());  // without a zero behind it
+      CHECK_THROWS_WITH_AS(lines.read_header({exact.data(), exact.size()}),
+                           doctest::Contains("expected control characters as"), ImportError);
+    }
+  }
+
+  TEST_CASE("an error is one line, whatever a name or a text holds") {
+    LinePlace place{"t.jsonl", 1};
+    TraceLines lines(place);
+    CHECK_THROWS_WITH_AS(lines.read_header(R"({"a\n\u001b[2J":1})"),
+                         doctest::Contains("t.jsonl:1: there is a field \"a??[2J\"; expected only format"), ImportError);
+  }
+
   TEST_CASE("a header is needed, of this format and version") {
     Folder folder;
     CHECK(folder.error_of("").find("t.jsonl:0: the file is empty; expected a header line") == 0);

@@ -134,9 +134,7 @@ const char* torch_dtype(StoredAs stored_as) {
 
 }  // namespace
 
-DecoderConfig read_decoder_config(const std::filesystem::path& directory) {
-  const std::filesystem::path file = directory / kConfigFile;
-  const nlohmann::json document = read_json_file(file, kConfigBytesMax);
+DecoderConfig decoder_config_of(const std::filesystem::path& file, const nlohmann::json& document) {
   const JsonFields fields(file, document);
   DecoderConfig config;
   config.family = read_family(fields);
@@ -150,6 +148,11 @@ DecoderConfig read_decoder_config(const std::filesystem::path& directory) {
   refuse_windows(fields, config);
   refuse_what_is_not_computed(fields);
   return config;
+}
+
+DecoderConfig read_decoder_config(const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / kConfigFile;
+  return decoder_config_of(file, read_json_file(file, kConfigBytesMax));
 }
 
 std::string config_text(const DecoderConfig& config, StoredAs stored_as) {

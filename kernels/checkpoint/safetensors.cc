@@ -102,13 +102,12 @@ bool widen_all(const std::byte* in, std::span<float> out, Widen widen) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : path_(file), mapped_(file) {
-  read_header();
+Safetensors::Safetensors(const std::filesystem::path& file, std::span<const std::byte> bytes) : path_(file) {
+  read_header(bytes);
   check_tiling();
 }
 
-void SafetensorsFile::read_header() {
-  const std::span<const std::byte> bytes = mapped_.bytes();
+void Safetensors::read_header(std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes)
     load_fault(path_, std::to_string(bytes.size()) + " bytes long", "8 bytes of header length and a header");
   std::uint64_t header_bytes = 0;
@@ -128,7 +127,7 @@ void SafetensorsFile::read_header() {
       tensors_.emplace(name, read_entry(JsonFields(path_, entry, "tensor " + in_quotes(name)), data_.size()));
 }
 
-void SafetensorsFile::check_tiling() const {
+void Safetensors::check_tiling() const {
   std::vector<const std::pair<const std::string, StoredTensor>*> ordered;
   for (const auto& tensor : tensors_) ordered.push_back(&tensor);
   std::ranges::sort(ordered, {}, [](const auto* t) { return std::pair(t->second.begin, t->second.end); });
@@ -146,7 +145,7 @@ void SafetensorsFile::check_tiling() const {
                "the tensors' " + std::to_string(covered));
 }
 
-std::vector<float> SafetensorsFile::values(const std::string& name) const {
+std::vector<float> Safetensors::values(const std::string& name) const {
   const StoredTensor& tensor = tensors_.at(name);
   std::uint64_t elements = 0;
   checked_bytes(tensor.shape, 1, elements);

@@ -21,9 +21,11 @@ struct StoredTensor {
   std::uint64_t begin = 0, end = 0;  // bytes, relative to the first byte after the header
 };
 
-class SafetensorsFile {
+// What the bytes of a file say. Views them.
+class Safetensors {
  public:
-  explicit SafetensorsFile(const std::filesystem::path& file);  // throws LoadError
+  // `file` is for errors. Throws LoadError.
+  Safetensors(const std::filesystem::path& file, std::span<const std::byte> bytes);
 
   const std::filesystem::path& path() const { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
@@ -33,13 +35,18 @@ class SafetensorsFile {
   std::vector<float> values(const std::string& name) const;
 
  private:
-  void read_header();
+  void read_header(std::span<const std::byte> bytes);
   void check_tiling() const;
 
   std::filesystem::path path_;
-  MappedFile mapped_;
   std::span<const std::byte> data_;
   std::map<std::string, StoredTensor> tensors_;
+};
+
+class SafetensorsFile : private MappedFile, public Safetensors {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& file)  // throws LoadError
+      : MappedFile(file), Safetensors(file, bytes()) {}
 };
 
 struct NamedTensor {

@@ -16,7 +16,11 @@ std::optional<Token> Vocabulary::find(std::string_view name) const {
 
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary) {
   const std::filesystem::path file = directory / "vocab.json";
-  const nlohmann::json document = read_json_file(file, kVocabularyBytesMax);
+  return vocabulary_of(file, read_json_file(file, kVocabularyBytesMax), vocabulary);
+}
+
+Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,
+                         std::uint32_t vocabulary) {
   const JsonFields fields(file, document);
   Vocabulary result;
   result.names_.resize(vocabulary);

@@ -4,6 +4,7 @@
 // weights.
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,8 @@ class Vocabulary {
   std::size_t named() const { return tokens_.size(); }
 
  private:
-  friend Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary);
+  friend Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,
+                                  std::uint32_t vocabulary);
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
@@ -35,5 +37,7 @@ class Vocabulary {
 
 // Reads vocab.json; every id is below `vocabulary` and has one name. Throws LoadError.
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary);
+// The same of what the file says.
+Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document, std::uint32_t vocabulary);
 
 }  // namespace troupe::kernels

@@ -11,6 +11,7 @@
 
 #include "router/door/door_places.h"
 #include "router/door/front_door.h"
+#include "router/door/front_door_head.h"
 #include "router/door/request_body.h"
 
 namespace troupe::router {
@@ -83,22 +84,12 @@ struct FrontDoor::Server {
 
 // Requests on a connection are served one after the other; a pipelined one waits in the socket.
 struct FrontDoor::Session : std::enable_shared_from_this<Session> {
-  using Parser = http::request_parser<http::empty_body>;  // of headers alone
-
-  // What the header says, fixed before the first byte of the body is read.
-  struct Asked {
-    std::string method, target, tenant;
-    unsigned version = 11;
-    bool keep_alive = false, waits = false;  // for "go on", before it sends its body
-  };
-
   Session(Server& server, Tcp::socket socket, DoorPlaces& among, DoorPlaces::Guest guest);
   ~Session();
 
   void read();
-  void read_start();
-  void read_header();
-  void header_is_read();
+  void read_head();
+  void head_is_read();
   void read_body();
   void read_failed(const beast::error_code& error);
   bool keep();
@@ -115,9 +106,9 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   const DoorPlaces::Guest guest;
   beast::tcp_stream stream;
   beast::flat_buffer buffer;
-  std::optional<Parser> parser;  // while a header is read
+  std::optional<RequestHead> head;  // while it is read
   std::optional<RequestBody> body;
-  Asked asked;
+  RequestHead::Asked asked;
   http::response<http::string_body> response;
   bool writing = false;
 };

@@ -14,27 +14,16 @@ namespace {
 constexpr std::int64_t drain_us_max = 500'000;
 constexpr std::size_t read_bytes = 16 << 10;  // at a time
 constexpr std::size_t kept_bytes = 4 << 10;   // of an idle connection's buffer
-constexpr std::ptrdiff_t fields_max = 100;    // lines of a header
 constexpr unsigned retry_after_s = 1;
-constexpr const char* tenant_header = "x-troupe-tenant";
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
-BodyLimits body_limits(const DoorConfig& config) {
-  return {.body_bytes_max = config.body_bytes_max, .trailers_bytes_max = config.header_bytes_max};
+HeadLimits head_limits(const DoorConfig& config) {
+  return {config.header_bytes_max,
+          {.body_bytes_max = config.body_bytes_max, .trailers_bytes_max = config.header_bytes_max}};
 }
 
-Refusal refusal_of(const beast::error_code& error, const DoorConfig& config) {
-  if (error == http::error::header_limit || error == http::error::buffer_overflow)
-    return {431, "header_too_long", "the header is too long", "header",
-            "at most " + std::to_string(config.header_bytes_max) + " bytes (http.header_bytes_max)"};
-  if (error == http::error::body_limit)
-    return {413, "body_too_long", "the body is too long", "body",
-            "at most " + std::to_string(config.body_bytes_max) + " bytes (http.body_bytes_max)"};
-  if (error == asio::error::eof)
-    return {400, "bad_http", "the connection ended before the request did", "request", "a whole request"};
-  return {400, "bad_http", error.message(), "request", "HTTP/1.1"};
+Refusal cut_short() {
+  return {400, "bad_http", "the connection ended before the request did", "request", "a whole request"};
 }
 
 Refusal full(const DoorConfig& config) {
@@ -47,32 +36,6 @@ Refusal full(const DoorConfig& config) {
 Refusal too_much_kept(const DoorConfig& config) {
   return {503, "overloaded", "the door keeps as many bytes of requests as it may", "body",
           "at most " + std::to_string(config.memory_bytes_max) + " bytes of all requests (http.memory_max)"};
-}
-
-// Who serves a request by its Host, as proxies do, and who by its target must not be told different things
-// (RFC 9112 §3.2).
-std::optional<Refusal> host_fault(const http::request_header<>& header) {
-  const std::size_t hosts = header.count(http::field::host);
-  if (hosts == 1 || (hosts == 0 && header.version() == 10)) return std::nullopt;
-  return Refusal{400, "bad_host",
-                 hosts == 0 ? "the request names no host" : "the request names several hosts", "host",
-                 "one Host, which may be empty"};
-}
-
-// What the parser lets pass and we do not. A coding that we cannot read would leave the body's end unknown,
-// and the bytes behind it would be taken for the next request.
-std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>& parser) {
-  const auto& header = parser.get();
-  if (std::distance(header.begin(), header.end()) > fields_max)
-    return Refusal{431, "header_too_long", "the header has too many fields", "header",
-                   "at most " + std::to_string(fields_max)};
-  const bool coded = header.count(http::field::transfer_encoding) > 0;
-  if (coded && (!parser.chunked() || header.version() == 10))
-    return Refusal{501, "transfer_encoding", "the body has a coding that is not supported",
-                   "transfer-encoding", "chunked in HTTP/1.1, or content-length"};
-  if (header.count(tenant_header) > 1)
-    return Refusal{400, "repeated_tenant", "the request names several tenants", tenant_header, "one at most"};
-  return host_fault(header);
 }
 
 }  // namespace
@@ -98,52 +61,30 @@ void FrontDoor::Session::read() {
   asked = {};
   body.reset();
   response = {};
-  parser.emplace();
-  parser->header_limit(server.config.header_bytes_max);
-  parser->body_limit(server.config.body_bytes_max);
+  head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(guest);
   stream.expires_after(microseconds(server.config.timeout_us));  // for header and body together
-  read_start();
+  read_head();
 }
 
-// An empty line before a request is skipped, once (RFC 9112 §2.2).
-void FrontDoor::Session::read_start() {
-  const std::string_view start(static_cast<const char*>(buffer.data().data()), buffer.size());
-  if (start.size() >= 2) {
-    if (start.starts_with("\r\n")) buffer.consume(2);
-    return read_header();
-  }
+void FrontDoor::Session::read_head() {
+  buffer.consume(head->take({static_cast<const char*>(buffer.data().data()), buffer.size()}));
+  if (head->fault() || head->done()) return head_is_read();
   stream.async_read_some(buffer.prepare(beast::read_size(buffer, kept_bytes)),
                          [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
                            self->buffer.commit(bytes);
-                           if (error && (self->buffer.size() == 0 || error != asio::error::eof))
-                             return self->close();
-                           if (error) return self->read_failed(error);
-                           self->read_start();
+                           if (!error) return self->read_head();
+                           if (self->head->is_empty() && self->buffer.size() == 0) return self->close();
+                           self->read_failed(error);
                          });
 }
 
-void FrontDoor::Session::read_header() {
-  http::async_read_header(stream, buffer, *parser,
-                          [self = shared_from_this()](beast::error_code error, std::size_t) {
-                            if (error) return self->read_failed(error);
-                            self->header_is_read();
-                          });
-}
-
-void FrontDoor::Session::header_is_read() {
-  const auto& header = parser->get();
-  asked.version = header.version() == 10 ? 10 : 11;
-  asked.method = view(header.method_string());
-  if (const std::optional<Refusal> fault = header_fault(*parser)) return refuse_and_close(*fault);
-  asked.target = view(header.target());
-  asked.tenant = view(header[tenant_header]);
-  asked.keep_alive = header.keep_alive();
-  asked.waits = header.version() == 11 && beast::iequals(header[http::field::expect], "100-continue");
-  body = parser->chunked() ? RequestBody::chunked(body_limits(server.config))
-                           : RequestBody(parser->content_length().value_or(0), body_limits(server.config));
-  parser.reset();
+void FrontDoor::Session::head_is_read() {
+  asked = head->asked();
+  if (head->fault()) return refuse_and_close(Refusal(*head->fault()));
+  body = head->body();
+  head.reset();
   if (&places == &server.lane && !is_for_health()) return refuse_and_close(full(server.config));
   if (!asked.waits || body->done()) return read_body();
   asio::async_write(stream, asio::buffer(go_on),
@@ -188,11 +129,8 @@ bool FrontDoor::Session::keep() {
 }
 
 void FrontDoor::Session::read_failed(const beast::error_code& error) {
-  const bool malformed = error.category() == make_error_code(http::error::bad_method).category();
-  const bool cut = error == asio::error::eof;
-  if ((!malformed && !cut) || error == http::error::end_of_stream)
-    return close();  // gone, silent or too slow
-  refuse_and_close(refusal_of(error, server.config));
+  if (error != asio::error::eof) return close();  // gone, silent or too slow
+  refuse_and_close(cut_short());
 }
 
 void FrontDoor::Session::handle() {
@@ -215,7 +153,7 @@ void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer
 
 void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
-  parser.reset();
+  head.reset();
   body.reset();
   response = {};
   response.version(asked.version);

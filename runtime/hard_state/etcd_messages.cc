@@ -4,6 +4,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "runtime/wire/json_text.h"
+
 namespace troupe {
 namespace {
 
@@ -187,7 +189,7 @@ EtcdFault fault_of(unsigned status, const Value& body) {
   if (!object.is_object()) return fault;
   std::string words;
   if (object.contains("message") && object["message"].is_string()) words = object["message"];
-  if (!words.empty()) fault.what += ": " + words.substr(0, words_max);
+  if (!words.empty()) fault.what += ": " + printable(words.substr(0, words_max));
   fault.no_lease = object.contains("code") && object["code"] == code_not_found &&
                    words.find("lease not found") != std::string::npos;
   return fault;

@@ -112,6 +112,10 @@ TEST_CASE("what etcd says went wrong is told, and a lease that is gone is told a
   CHECK(!std::get<EtcdFault>(answer(read_k, R"({"message":7,"code":"5"})", 404)).no_lease);
 }
 
+TEST_CASE("what a stranger says in an error is told in one line") {
+  CHECK(fault_of(read_k, R"({"message":"no\n\u001b[2Jleader"})", 503) == "HTTP status 503: no??[2Jleader");
+}
+
 TEST_CASE("what etcd would not say to this question is a fault that says what was expected") {
   const std::string done = ",\"succeeded\":true,";
   const auto kv = [](const std::string& members) { return range_of("{" + members + "}"); };

@@ -2,7 +2,6 @@
 
 #include <openssl/x509v3.h>
 
-#include <algorithm>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -159,19 +158,8 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
   got.frame = std::get<Frame>(decoded);
   got.body.resize(got.frame.bytes);
   if (got.frame.bytes > 0) got.fault = co_await read_bytes(got.body);
-  if (got.fault.empty() && sealed_ && got.frame.kind == Kind::cargo) got.fault = break_seal(header, got.body);
+  if (got.fault.empty() && sealed_ && got.frame.kind == Kind::cargo) got.fault = take_seal_off(header, got.body);
   co_return got;
-}
-
-// Takes the seal off. The text says what is wrong.
-std::string Connection::break_seal(const Header& header, Bytes& body) const {
-  if (body.size() < seal_bytes) return "cargo without a seal";
-  const auto envelope = std::span(body).first(body.size() - seal_bytes);
-  const Seal right = seal(header, envelope);
-  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes))
-    return "cargo that was damaged on the way";
-  body.resize(envelope.size());
-  return "";
 }
 
 // ---- out ----

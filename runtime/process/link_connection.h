@@ -69,7 +69,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<std::string> read_bytes(std::span<std::uint8_t> to);
   Task<void> write_all();
   Task<void> watch();
-  std::string break_seal(const Header& header, Bytes& body) const;
   void take_batch();
   void touch();
 

@@ -133,6 +133,15 @@ Seal seal(const Header& header, std::span<const std::uint8_t> envelope) {
   return seal_of({header, envelope});
 }
 
+std::string take_seal_off(const Header& header, Bytes& body) {
+  if (body.size() < seal_bytes) return "cargo without a seal";
+  const auto envelope = std::span(body).first(body.size() - seal_bytes);
+  const Seal right = seal(header, envelope);
+  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes)) return "cargo that was damaged on the way";
+  body.resize(envelope.size());
+  return "";
+}
+
 Bytes encode(const Join& join) {
   Bytes bytes;
   append(bytes, join.wire);

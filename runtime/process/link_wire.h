@@ -48,6 +48,8 @@ bool is_whole(const Header& header);
 inline constexpr std::size_t seal_bytes = 8;
 using Seal = std::array<std::uint8_t, seal_bytes>;
 Seal seal(const Header& header, std::span<const std::uint8_t> envelope);
+// Leaves the envelope of a sealed cargo's body. The text, if any, says what is wrong.
+std::string take_seal_off(const Header& header, Bytes& body);
 
 struct Join {
   std::uint32_t wire = wire_version;

@@ -1,7 +1,6 @@
 #include "runtime/redis/redis_connection.h"
 
 #include <fcntl.h>
-#include <hiredis/read.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,8 +15,6 @@
 
 namespace troupe {
 namespace {
-
-using Kind = RedisReply::Kind;
 
 constexpr const char* too_late = "no answer in time";
 
@@ -67,76 +64,10 @@ std::string encode(std::span<const RedisCommand> commands) {
   return bytes;
 }
 
-// ---- hiredis builds our replies: the root is ours to delete, the others live in their parents ----
-
-RedisReply* place_of(const redisReadTask* task) {
-  if (!task->parent) return new RedisReply;
-  return &static_cast<RedisReply*>(task->parent->obj)->list.at(static_cast<std::size_t>(task->idx));
-}
-
-// A null reply makes hiredis give up; an exception must not pass through it.
-template <class Fill>
-void* make_reply(const redisReadTask* task, Fill fill) noexcept {
-  RedisReply* made = nullptr;
-  try {
-    made = place_of(task);
-    fill(*made);
-    return made;
-  } catch (...) {
-    if (made && !task->parent) delete made;
-    return nullptr;
-  }
-}
-
-void* make_text(const redisReadTask* task, char* text, std::size_t size) {
-  return make_reply(task, [&](RedisReply& reply) {
-    reply.kind = task->type == REDIS_REPLY_ERROR    ? Kind::error
-                 : task->type == REDIS_REPLY_STATUS ? Kind::status
-                                                    : Kind::text;
-    reply.text.assign(text, size);
-  });
-}
-
-void* make_list(const redisReadTask* task, int elements) {
-  return make_reply(task, [&](RedisReply& reply) {
-    const auto& limits = *static_cast<const RedisReplyLimits*>(task->privdata);
-    if (elements < 0 || static_cast<std::size_t>(elements) > limits.elements_max) throw std::bad_alloc();
-    reply.kind = Kind::list;
-    reply.list.resize(static_cast<std::size_t>(elements));
-  });
-}
-
-void* make_integer(const redisReadTask* task, long long value) {
-  return make_reply(task, [&](RedisReply& reply) { reply.kind = Kind::integer, reply.integer = value; });
-}
-
-void* make_nil(const redisReadTask* task) {
-  return make_reply(task, [](RedisReply&) {});
-}
-
-void free_reply(void* reply) { delete static_cast<RedisReply*>(reply); }
-
-redisReplyObjectFunctions reply_makers{make_text, make_list, make_integer, make_nil, free_reply};
-
 }  // namespace
 
-struct RedisConnection::Reader {
-  explicit Reader(const RedisReplyLimits& l)
-      : limits(l), parser(redisReaderCreateWithFunctions(&reply_makers)) {
-    if (!parser) throw std::bad_alloc();
-    parser->privdata = &limits;
-  }
-  ~Reader() { redisReaderFree(parser); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-
-  RedisReplyLimits limits;
-  redisReader* parser;
-  std::array<char, 65536> incoming;
-};
-
 RedisConnection::RedisConnection(int socket, const RedisReplyLimits& limits)
-    : socket_(socket), reader_(std::make_unique<Reader>(limits)) {}
+    : socket_(socket), replies_(limits) {}
 
 RedisConnection::~RedisConnection() { close(socket_); }
 
@@ -163,12 +94,11 @@ OrRedisFailure<std::vector<RedisReply>> RedisConnection::run(std::span<const Red
   bool any_sent = false;
   if (std::string why = send_all(encode(commands), deadline, any_sent); !why.empty())
     return RedisFailure{std::move(why), any_sent};
-  std::size_t bytes_left = reader_->limits.bytes_max;
+  replies_.begin();
   std::vector<RedisReply> replies(commands.size());
   for (RedisReply& reply : replies)
-    if (std::string why = read_reply(reply, deadline, bytes_left); !why.empty())
-      return RedisFailure{std::move(why), true};
-  if (reader_->parser->pos != reader_->parser->len) return RedisFailure{"more replies than commands", true};
+    if (std::string why = read_reply(reply, deadline); !why.empty()) return RedisFailure{std::move(why), true};
+  if (!replies_.is_empty()) return RedisFailure{"more replies than commands", true};
   return replies;
 }
 
@@ -187,29 +117,21 @@ std::string RedisConnection::send_all(std::string_view bytes, RedisDeadline dead
   return "";
 }
 
-std::string RedisConnection::read_reply(RedisReply& reply, RedisDeadline deadline, std::size_t& bytes_left) {
+std::string RedisConnection::read_reply(RedisReply& reply, RedisDeadline deadline) {
   for (;;) {
-    void* found = nullptr;
-    if (redisReaderGetReply(reader_->parser, &found) != REDIS_OK)
-      return std::string("not a reply of a Redis: ") + reader_->parser->errstr;
-    if (found) {
-      const std::unique_ptr<RedisReply> root(static_cast<RedisReply*>(found));
-      reply = std::move(*root);
-      return "";
-    }
-    if (std::string why = receive(deadline, bytes_left); !why.empty()) return why;
+    auto found = replies_.next();
+    if (auto* whole = std::get_if<RedisReply>(&found)) return reply = std::move(*whole), "";
+    if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
+    if (std::string why = receive(deadline); !why.empty()) return why;
   }
 }
 
-std::string RedisConnection::receive(RedisDeadline deadline, std::size_t& bytes_left) {
+std::string RedisConnection::receive(RedisDeadline deadline) {
   if (std::string why = wait_for(socket_, POLLIN, deadline); !why.empty()) return why;
-  const ssize_t got = recv(socket_, reader_->incoming.data(), reader_->incoming.size(), 0);
+  const ssize_t got = recv(socket_, incoming_.data(), incoming_.size(), 0);
   if (got == 0) return "it closed the connection";
   if (got < 0) return errno == EAGAIN || errno == EINTR ? "" : "the connection broke: " + system_text(errno);
-  if (static_cast<std::size_t>(got) > bytes_left) return "a reply that is too long";
-  bytes_left -= static_cast<std::size_t>(got);
-  redisReaderFeed(reader_->parser, reader_->incoming.data(), static_cast<std::size_t>(got));
-  return "";
+  return replies_.add({incoming_.data(), static_cast<std::size_t>(got)});
 }
 
 bool RedisConnection::is_quiet() const {

@@ -4,12 +4,13 @@
 #include <optional>
 
 #include "runtime/settings/config.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe {
 namespace {
 
 [[noreturn]] void fail(const std::string& what, const std::string& expected) {
-  throw ConfigError("redis://…: " + what + "; expected " + expected);
+  throw ConfigError("redis://…: " + printable(what) + "; expected " + expected);
 }
 
 constexpr const char* form = "redis://[[user]:password@]host[:port][/database]";

@@ -49,6 +49,10 @@ TEST_CASE("what is wrong is named, and what was expected") {
   CHECK(fault("redis://ann@shop").find("without a password") != std::string::npos);
 }
 
+TEST_CASE("a fault is one line, whatever the address holds") {
+  CHECK_THROWS_WITH_AS(parse_redis_url("redis://a:6\n\x1b"), doctest::Contains("port \"6??\""), ConfigError);
+}
+
 TEST_CASE("no fault tells the password") {
   for (const char* url : {"redis://ann:secret%@shop", "redis://ann:secret@shop:x", "redis://ann:secret@",
                           "rediss://ann:secret@shop", "x://ann:secret@shop", "redis://ann:secret@shop/x"}) {

@@ -36,13 +36,6 @@ std::string known_names(std::string_view name) {
   return keys.empty() ? sections : keys;
 }
 
-// A message repeats what a file held, and that may have been anything: a zero would end it.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  return text;
-}
-
 [[noreturn]] void unknown(std::string_view name) {
   throw ConfigError(printable("there is no knob " + std::string(name.substr(0, quoted_bytes_max)) +
                               "; expected " + known_names(name)));
@@ -68,19 +61,30 @@ class DocumentStarts final : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(file_bytes_max + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) throw ConfigError(path + ": cannot be read; expected a YAML file");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > file_bytes_max) throw ConfigError(path + ": is larger than 1 MiB; expected a YAML file");
+  return text;
+}
+
 // Reads one file into a configuration; errors get the file's name and the line.
 class FileReader {
  public:
+  // `path` is for errors.
   FileReader(std::string path, Config& config) : path_(std::move(path)), config_(config) {}
 
-  void read() {
-    const YAML::Node document = load();
+  void read(const std::string& text) {
+    const YAML::Node document = load(text);
     if (!document.IsNull()) read_map(document, "");  // null: empty, or comments only
   }
 
   // The sections, then the list `nodes`.
-  std::vector<ClusterNode> read_cluster() {
-    const YAML::Node document = load();
+  std::vector<ClusterNode> read_cluster(const std::string& text) {
+    const YAML::Node document = load(text);
     if (!document.IsMap()) fail(document.Mark(), "the file is no map; expected sections and a list of nodes");
     nodes_expected_ = true;
     read_map(document, "");
@@ -94,8 +98,7 @@ class FileReader {
   }
 
  private:
-  YAML::Node load() {
-    const std::string text = contents();
+  YAML::Node load(const std::string& text) {
     YAML::Node document;
     try {
       refuse_second_document(text);
@@ -104,17 +107,6 @@ class FileReader {
       fail(e.mark, "is no YAML (" + e.msg + "); expected sections of keys and values");
     }
     return document;
-  }
-
-  std::string contents() {
-    std::ifstream file(path_, std::ios::binary);
-    std::string text(file_bytes_max + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (!file.is_open() || file.bad()) throw ConfigError(path_ + ": cannot be read; expected a YAML file");
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    if (text.size() > file_bytes_max)
-      throw ConfigError(path_ + ": is larger than 1 MiB; expected a YAML file");
-    return text;
   }
 
   void refuse_second_document(const std::string& text) {
@@ -277,10 +269,12 @@ std::string_view name_of(NodeRole role) {
   return role == NodeRole::router ? "router" : role == NodeRole::cache_meta ? "cache_meta" : "worker";
 }
 
-std::vector<ClusterNode> load_cluster(const std::string& path) {
+std::vector<ClusterNode> read_cluster(const std::string& text, const std::string& path) {
   Config shared;
-  return FileReader(path, shared).read_cluster();
+  return FileReader(path, shared).read_cluster(text);
 }
+
+std::vector<ClusterNode> load_cluster(const std::string& path) { return read_cluster(contents(path), path); }
 
 Config::Config() {
   for (const Knob& knob : knob_table()) {
@@ -324,11 +318,13 @@ const std::string& Config::text(std::string_view name) const {
   return std::get<std::string>(value(name, is_choice ? KnobKind::choice : KnobKind::text));
 }
 
-Config load_config(const std::string& path) {
+Config read_config(const std::string& text, const std::string& path) {
   Config config;
-  FileReader(path, config).read();
+  FileReader(path, config).read(text);
   return config;
 }
+
+Config load_config(const std::string& path) { return read_config(contents(path), path); }
 
 std::string example_yaml() {
   std::string out = "# Every knob with its default. A key that is left out has its default, too.\n";

@@ -39,6 +39,7 @@ class Config {
 };
 
 Config load_config(const std::string& path);
+Config read_config(const std::string& text, const std::string& path);  // `path`: of the text, for errors
 
 // ---- a cluster: one file for all of its nodes ----
 //
@@ -64,6 +65,7 @@ struct ClusterNode {
 };
 // There is a node, a router, a cache-meta and a worker; nodes, names and addresses are unique.
 std::vector<ClusterNode> load_cluster(const std::string& path);
+std::vector<ClusterNode> read_cluster(const std::string& text, const std::string& path);
 
 // A file that says what every knob does, with its default and range; loading it gives the defaults.
 std::string example_yaml();

@@ -193,6 +193,12 @@ LogReading read_log(const std::filesystem::path& path, const UseRecord& use) {
   return reading;
 }
 
+LogReading read_log_bytes(std::string_view bytes, const UseRecord& use) {
+  LogReader reader(use);
+  for (std::size_t at = 0; at < bytes.size(); at += block_bytes) reader.take_block(at, bytes.substr(at, block_bytes));
+  return reader.end(bytes.size());
+}
+
 std::optional<BatchHead> batch_head(std::string_view record) {
   constexpr std::size_t bytes = 12;
   if (record.size() < bytes) return {};

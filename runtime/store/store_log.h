@@ -29,6 +29,7 @@ struct LogReading {
 // `use` gets each sound record with the offset where it begins, in order.
 using UseRecord = std::function<void(std::uint64_t offset, std::string_view record)>;
 LogReading read_log(const std::filesystem::path& file, const UseRecord& use);
+LogReading read_log_bytes(std::string_view bytes, const UseRecord& use);  // of a whole file
 
 // The head of a record of a write-ahead log.
 struct BatchHead {

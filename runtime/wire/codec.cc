@@ -8,6 +8,7 @@
 #include "runtime/meter/cpu_rooms.h"
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
+#include "runtime/wire/json_text.h"
 #include "runtime/wire/schema/envelope.capnp.h"
 
 // The alternatives of Message, in its order: type, member of the envelope's union.
@@ -122,7 +123,7 @@ std::variant<Envelope, std::string> decode(std::span<const std::uint8_t> bytes) 
   try {
     return read_envelope(words);
   } catch (const kj::Exception& e) {
-    return std::string("envelope: ") + e.getDescription().cStr();
+    return printable(std::string("envelope: ") + e.getDescription().cStr());  // it may show the byte at fault
   }
 }
 

@@ -4,80 +4,15 @@
 #include <capnp/serialize.h>
 #include <doctest/doctest.h>
 
-#include <boost/pfr.hpp>
+#include <algorithm>
 #include <cstring>
-#include <random>
 
+#include "runtime/wire/random_message_test.h"
 #include "runtime/wire/schema/envelope.capnp.h"
 
 using namespace troupe;
 
 namespace {
-
-// Fills every member of every struct, also those that are added later.
-class RandomMessage {
- public:
-  explicit RandomMessage(std::uint64_t seed) : random_(seed) {}
-
-  Envelope envelope(std::size_t alternative) {
-    Envelope e;
-    fill(e.from);
-    make(e.message, alternative, std::make_index_sequence<std::variant_size_v<AnyMessage>>());
-    return e;
-  }
-  std::uint64_t below(std::uint64_t n) { return random_() % n; }
-
- private:
-  template <std::size_t... I>
-  void make(Message& m, std::size_t alternative, std::index_sequence<I...>) {
-    ((I == alternative ? fill(m.emplace<I>()) : void()), ...);
-  }
-  void fill(std::string& s) {
-    s.resize(below(12));
-    for (char& c : s) c = static_cast<char>(random_());
-  }
-  void fill(BlockName& name) {
-    for (auto& byte : name.bytes) byte = static_cast<std::uint8_t>(random_());
-  }
-  void fill(bool& value) { value = below(2) == 1; }
-  void fill(double& value) { value = static_cast<double>(random_()) / 3e9; }
-  void fill(SegmentKind& value) { value = static_cast<SegmentKind>(below(6)); }
-  void fill(Readout::What& value) { value = static_cast<Readout::What>(below(3)); }
-  void fill(Tokens& tokens) {
-    std::vector<Token> copy;
-    fill(copy);
-    tokens = std::move(copy);
-  }
-  void fill(Sees& sees) {
-    for (std::uint32_t range = 0, at = 0; range < below(5); ++range) {
-      const auto begin = static_cast<std::uint32_t>(at + below(9));
-      at = static_cast<std::uint32_t>(begin + 1 + below(9));
-      sees.add({begin, at});
-    }
-  }
-  void fill(Role& value) { value = static_cast<Role>(below(6)); }
-  void fill(Priority& value) { value = static_cast<Priority>(below(2)); }
-  void fill(Grant& value) { value = static_cast<Grant>(below(3)); }
-  void fill(Outcome& value) { value = static_cast<Outcome>(below(4)); }
-  template <class T>
-  void fill(std::optional<T>& value) {
-    if (below(2) == 1) fill(value.emplace());
-  }
-  template <class T>
-  void fill(std::vector<T>& values) {
-    values.resize(below(5));
-    for (T& value : values) fill(value);
-  }
-  template <class T>
-  void fill(T& value) {
-    if constexpr (std::is_integral_v<T>)
-      value = static_cast<T>(random_());
-    else
-      boost::pfr::for_each_field(value, [this](auto& field) { fill(field); });
-  }
-
-  std::mt19937_64 random_;
-};
 
 constexpr std::size_t alternatives = std::variant_size_v<AnyMessage>;
 
@@ -149,6 +84,17 @@ TEST_CASE("bytes that are no whole message are refused with the reason") {
   CHECK(says(error_of(std::span(bytes).first(bytes.size() - 8)), "ends prematurely"));
   bytes.resize(bytes.size() + 8);
   CHECK(says(error_of(bytes), "bytes after the end"));
+}
+
+// A KJ text shows the byte that should have been a zero, as it is.
+TEST_CASE("an error is one line, whatever the bytes are") {
+  Bytes bytes = encode({{}, DeleteItem{.item = "abc"}});
+  const auto at = std::search(bytes.begin(), bytes.end(), "abc", "abc" + 3);
+  REQUIRE(at + 3 < bytes.end());
+  at[3] = 0x1b;
+  const std::string error = error_of(bytes);
+  CHECK(says(error, "envelope: "));
+  CHECK(std::none_of(error.begin(), error.end(), [](unsigned char c) { return c < ' '; }));
 }
 
 TEST_CASE("an unknown message, enumerator or length of name is refused") {

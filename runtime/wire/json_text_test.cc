@@ -46,6 +46,11 @@ TEST_CASE("any bytes become a JSON string") {
   }
 }
 
+TEST_CASE("what is shown as a line has nothing that a terminal obeys") {
+  CHECK(printable("a\r\n\x1b[2J\x7f\tü") == "a???[2J??ü");
+  CHECK(printable(std::string(1, '\0')) == "?");
+}
+
 TEST_CASE("UTF-8 is told from what only looks like it") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("aé€😀"));

@@ -1,0 +1,103 @@
+#include "runtime/redis/redis_reply.h"
+
+#include <hiredis/read.h>
+
+#include <new>
+
+namespace troupe {
+namespace {
+
+using Kind = RedisReply::Kind;
+
+// ---- hiredis builds our replies: the root is ours to delete, the others live in their parents ----
+
+RedisReply* place_of(const redisReadTask* task) {
+  if (!task->parent) return new RedisReply;
+  return &static_cast<RedisReply*>(task->parent->obj)->list.at(static_cast<std::size_t>(task->idx));
+}
+
+// A null reply makes hiredis give up; an exception must not pass through it.
+template <class Fill>
+void* make_reply(const redisReadTask* task, Fill fill) noexcept {
+  RedisReply* made = nullptr;
+  try {
+    made = place_of(task);
+    fill(*made);
+    return made;
+  } catch (...) {
+    if (made && !task->parent) delete made;
+    return nullptr;
+  }
+}
+
+void* make_text(const redisReadTask* task, char* text, std::size_t size) {
+  return make_reply(task, [&](RedisReply& reply) {
+    reply.kind = task->type == REDIS_REPLY_ERROR    ? Kind::error
+                 : task->type == REDIS_REPLY_STATUS ? Kind::status
+                                                    : Kind::text;
+    reply.text.assign(text, size);
+  });
+}
+
+void* make_list(const redisReadTask* task, int elements) {
+  return make_reply(task, [&](RedisReply& reply) {
+    const auto& limits = *static_cast<const RedisReplyLimits*>(task->privdata);
+    if (elements < 0 || static_cast<std::size_t>(elements) > limits.elements_max) throw std::bad_alloc();
+    reply.kind = Kind::list;
+    reply.list.resize(static_cast<std::size_t>(elements));
+  });
+}
+
+void* make_integer(const redisReadTask* task, long long value) {
+  return make_reply(task, [&](RedisReply& reply) { reply.kind = Kind::integer, reply.integer = value; });
+}
+
+void* make_nil(const redisReadTask* task) {
+  return make_reply(task, [](RedisReply&) {});
+}
+
+void free_reply(void* reply) { delete static_cast<RedisReply*>(reply); }
+
+redisReplyObjectFunctions reply_makers{make_text, make_list, make_integer, make_nil, free_reply};
+
+}  // namespace
+
+struct RedisReplyReader::Parser {
+  explicit Parser(const RedisReplyLimits& l)
+      : limits(l), reader(redisReaderCreateWithFunctions(&reply_makers)) {
+    if (!reader) throw std::bad_alloc();
+    reader->privdata = &limits;
+  }
+  ~Parser() { redisReaderFree(reader); }
+  Parser(const Parser&) = delete;
+  Parser& operator=(const Parser&) = delete;
+
+  RedisReplyLimits limits;
+  redisReader* reader;
+};
+
+RedisReplyReader::RedisReplyReader(const RedisReplyLimits& limits)
+    : parser_(std::make_unique<Parser>(limits)) {}
+RedisReplyReader::~RedisReplyReader() = default;
+
+void RedisReplyReader::begin() { bytes_left_ = parser_->limits.bytes_max; }
+
+std::string RedisReplyReader::add(std::string_view bytes) {
+  if (bytes.size() > bytes_left_) return "a reply that is too long";
+  bytes_left_ -= bytes.size();
+  redisReaderFeed(parser_->reader, bytes.data(), bytes.size());
+  return "";
+}
+
+std::variant<RedisReply, RedisReplyReader::Needs, std::string> RedisReplyReader::next() {
+  void* found = nullptr;
+  if (redisReaderGetReply(parser_->reader, &found) != REDIS_OK)
+    return std::string("not a reply of a Redis: ") + parser_->reader->errstr;
+  if (!found) return Needs{};
+  const std::unique_ptr<RedisReply> root(static_cast<RedisReply*>(found));
+  return std::move(*root);
+}
+
+bool RedisReplyReader::is_empty() const { return parser_->reader->pos == parser_->reader->len; }
+
+}  // namespace troupe

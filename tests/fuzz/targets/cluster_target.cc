@@ -1,0 +1,45 @@
+// A cluster's file: what all nodes share, and its nodes.
+#include <set>
+
+#include "runtime/settings/config.h"
+#include "tests/fuzz/targets/target.h"
+
+namespace troupe::fuzz {
+namespace {
+
+void check_nodes(const std::vector<ClusterNode>& nodes) {
+  std::set<NodeRole> roles;
+  std::set<std::uint32_t> numbers;
+  for (const ClusterNode& node : nodes) {
+    TROUPE_CHECK(node.node != 0 && node.port != 0 && !node.name.empty() && !node.host.empty(), "half a node");
+    TROUPE_CHECK(numbers.insert(node.node).second, "a number of two nodes");
+    roles.insert(node.roles.begin(), node.roles.end());
+  }
+  TROUPE_CHECK(roles.size() == 3, "a role is nobody's");
+}
+
+void run(Input input) {
+  try {
+    check_nodes(read_cluster(std::string(text_of(input)), "cluster.yaml"));
+  } catch (const ConfigError& error) {
+    const std::string_view words = error.what();
+    TROUPE_CHECK(words.starts_with("cluster.yaml"), "an error without its place");
+    check_words(words, 8'192);
+  }
+}
+
+std::vector<std::string> seeds() {
+  const std::string shared = "cluster: {name: blue, coordination: \"http://10.0.0.9:2379\", heartbeat: 200ms}\n";
+  return {shared +
+              "nodes:\n  - {node: 1, name: a, host: 10.0.0.1, port: 7000, roles: [router, cache_meta],\n"
+              "     settings: {http: {address: 0.0.0.0}}}\n"
+              "  - {node: 2, name: b, host: \"::1\", port: 7000, roles: [worker]}\n",
+          "nodes:\n- {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker]}\n", shared,
+          "nodes: &n [*n]\n"};
+}
+
+}  // namespace
+
+const Target cluster_target{"cluster", run, seeds};
+
+}  // namespace troupe::fuzz

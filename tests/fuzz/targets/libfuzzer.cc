@@ -1,0 +1,7 @@
+// One target as libFuzzer wants it; TROUPE_FUZZ_TARGET is its variable.
+#include "tests/fuzz/targets/target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  troupe::fuzz::TROUPE_FUZZ_TARGET.run({data, size});
+  return 0;
+}
