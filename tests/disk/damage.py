@@ -328,6 +328,12 @@ class Rounds:
               f"{dict(sorted(self.looks.items()))}")
 
 
+def end_once(*_):
+    """With what was seen until then, and nothing left behind."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
+    sys.exit(1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
@@ -340,7 +346,7 @@ def main():
     folder = pathlib.Path(options.folder or tempfile.mkdtemp(prefix="troupe-damage-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"seed {options.seed}", flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with what was seen until then, and nothing left behind
+    signal.signal(signal.SIGTERM, end_once)
     rounds = Rounds(options, folder)
     began = time.monotonic()
     try:
