@@ -226,7 +226,7 @@ void RouterCore::fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const
   if (attempt.open()) workers_.forget(attempt.ticket);
   attempt.state = Attempt::State::over;
   may_unpark_ = !parked_.empty();
-  if (was_late && flight.has_open_attempt() && !planted(Bug::retry_beside_running)) return;
+  if (was_late && flight.has_open_attempt()) return;
   if (retry(turn, flight, free, refusal) || flight.has_open_attempt()) return;
   refuse_flight(turn, flight, refusal);
 }

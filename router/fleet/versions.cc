@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "runtime/actor/planted.h"
 
 namespace troupe::router {
 namespace {
@@ -47,7 +46,7 @@ void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& 
 }
 
 void VersionKeeper::rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers) {
-  if (!coordinate_ || epoch <= now_.epoch || planted(Bug::follow_versions_slowly)) return;
+  if (!coordinate_ || epoch <= now_.epoch) return;
   heard_epoch_ = std::max(heard_epoch_, epoch);
   if (!behind_since_) behind_since_ = turn.now;
   if (rumour_read_ && turn.now < *rumour_read_ + heartbeat_) return;
@@ -57,7 +56,6 @@ void VersionKeeper::rumour(Turn turn, std::uint64_t epoch, const WorkerTable& wo
 
 void VersionKeeper::tick(Turn turn, const WorkerTable& workers) {
   if (!coordinate_ || question_ != Question::none) return;
-  if (planted(Bug::follow_versions_slowly) && now_.epoch > 0 && turn.now.us / heartbeat_.us % 64 != 0) return;
   catalog_asked_ = false;
   if (!advance(turn, workers)) ask_key(turn);
 }

@@ -46,7 +46,6 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(keep_remote_pins, 3, through(), "what another node was granted stays pinned when its lease has ended")  \
   X(answer_from_newest_model, 4, through(1),                                                                \
     "a worker runs a plan on the newest model, not on the pinned one")                                      \
-  X(follow_versions_slowly, 4, through(1), "a router looks seldom for the versions that are served")       \
   X(refuse_reload, 4, through(), "a reload is refused as if another one were under way")                    \
   X(end_reload_early, 4, through(), "a reload is answered as done when it has begun")                       \
   X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \
@@ -65,7 +64,6 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
   X(take_nonsense, 15, through(), "a profile that makes no sense is stored")                                \
   X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")                   \
-  X(retry_beside_running, 20, through(), "a late attempt that fails is tried again though another runs")    \
   X(ignore_held_blocks, 20, through(), "the router plans as if no worker had any block")                    \
   X(misstate_tokens, 20, through(), "a reply tells of reused tokens as computed")                           \
   X(recompute_held, 20, through(), "a block that is there is not granted, so it is computed again")         \
