@@ -58,7 +58,10 @@ void RequestBody::make_room(std::size_t bytes) {
   if (wanted <= text_.capacity()) return;
   const std::uint64_t most = at_ == At::length ? text_.size() + left_ : limits_.body_bytes_max;
   const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
-  text_.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
+  std::string larger;  // a string that holds something may take twice of that for what it is asked to reserve
+  larger.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
+  larger.append(text_);
+  text_ = std::move(larger);
 }
 
 void RequestBody::take_byte(char c) {

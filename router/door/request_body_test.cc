@@ -73,6 +73,11 @@ TEST_SUITE("request body") {
     for (int i = 0; i < 1'000; ++i) exact.take(std::string(1'000, 'x'));
     CHECK(exact.done());
     CHECK(exact.held_bytes() < 1'100'000);
+    RequestBody uneven(1'200, large);
+    uneven.take(std::string(700, 'x'));
+    uneven.take(std::string(500, 'x'));
+    CHECK(uneven.done());
+    CHECK(uneven.held_bytes() == 1'200);
   }
 
   TEST_CASE("more bytes than may come are refused when they are announced") {

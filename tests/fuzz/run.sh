@@ -14,6 +14,7 @@ for word in "$@"; do
 done
 echo 'int main() {}' | clang++ -fsanitize=fuzzer-no-link,address -x c++ - -o /dev/null 2>/dev/null ||
   { echo "clang++ cannot build fuzzers; expected Debian's clang and libclang-rt-14-dev"; exit 77; }
-cmake -S tests/fuzz/targets -B $build -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DTROUPE_FUZZ_SANITIZE=$sanitize >$build.log
-cmake --build $build >>$build.log || { tail -30 $build.log; exit 1; }
+mkdir -p $build
+cmake -S tests/fuzz/targets -B $build -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DTROUPE_FUZZ_SANITIZE=$sanitize >$build/run.log
+cmake --build $build >>$build/run.log || { tail -30 $build/run.log; exit 1; }
 exec python3 -B tests/fuzz/fuzz.py --build $build "$@"

@@ -11,8 +11,9 @@ namespace {
 
 using namespace router;
 
+// Small, so that what lies beyond a bound is soon reached.
 constexpr HeadLimits limits{.header_bytes_max = 512,
-                            .body = {.body_bytes_max = 1'024, .extension_bytes_max = 16, .extensions_bytes_max = 64,
+                            .body = {.body_bytes_max = 96, .extension_bytes_max = 16, .extensions_bytes_max = 64,
                                      .trailers_bytes_max = 64, .trailers_max = 4}};
 constexpr std::size_t kept_max = 32 << 10;  // of a head's fields and their text, and a body; without what parsers are
 
