@@ -47,6 +47,7 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(keep_suspects_private, 12, through(), "the router does not tell the others of its suspects")            \
   X(drop_on_drain, 13, through(1, 6, 10), "a draining worker drops what waits")                             \
   X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
+  X(one_queue_for_all, 14, through(), "what waits for a worker goes as it came, whoever sent it")           \
   X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")
 
 enum class Bug : std::uint8_t {
