@@ -104,7 +104,7 @@ class Load:
                     self.free.pop().ask(self.request, time.monotonic())
             while per_second and begin + number / per_second <= now:
                 if self.free:
-                    self.free.pop().ask(self.request, begin + number / per_second)
+                    self.ask(begin + number / per_second)
                 else:
                     self.unsent += 1
                 number += 1
@@ -115,13 +115,27 @@ class Load:
                 "unsent": self.unsent, "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
                 "times": sorted(self.times)}
 
+    def ask(self, due):
+        """As clients do, it opens a connection anew that was closed while it was idle."""
+        link = self.free.pop()
+        try:
+            link.ask(self.request, due)
+        except OSError:
+            self.replace(link)
+            self.free.pop(0).ask(self.request, due)
+
     def collect(self, pause):
         for key, _ in self.waiting.select(pause):
             link = key.data
             if not link.asked:  # it was idle for so long that the door has closed it
                 self.replace(link)
                 continue
-            status = link.read()
+            try:
+                status = link.read()
+            except OSError:  # an error of its tenant: the door may close idle connections, not this one
+                self.statuses[0] += 1
+                self.replace(link)
+                continue
             if status is None:
                 continue
             self.statuses[status] += 1
@@ -132,7 +146,7 @@ class Load:
     def replace(self, link):
         self.waiting.unregister(link.socket)
         link.socket.close()
-        self.free.remove(link)
+        self.free = [other for other in self.free if other is not link]
         self.free.insert(0, Link(link.server, link.address))
         self.waiting.register(self.free[0].socket, selectors.EVENT_READ, self.free[0])
 
