@@ -98,6 +98,14 @@ router::Policy serving_policy(const std::string& name) {
   throw ConfigError("router.policy is \"" + name + "\"; expected " + router::policy_names());
 }
 
+router::TenantWeights tenant_weights(const std::string& text) {
+  try {
+    return router::parse_tenant_weights(text);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(std::string("router.tenant_weights: ") + error.what());
+  }
+}
+
 std::vector<double> shares_of(const Config& config) {
   return area_shares([&](std::string_view knob) { return config.real(std::string(knob).c_str()); });
 }
@@ -265,6 +273,12 @@ std::unique_ptr<Core> Box::make_router() const {
   c.limits.pass_tokens_max = model_.pass_tokens_max;
   c.limits.token_bytes = model_.token_bytes;
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
+  c.tenants = {.weights = tenant_weights(config_.text("router.tenant_weights")),
+               .tenants_max = number("router.tenants_max"),
+               .requests_max = number("router.tenant_requests_max"),
+               .work_us_max = config_.duration_us("router.tenant_work_max")};
+  c.quantum = {config_.duration_us("router.turn")};
+  c.window = {config_.duration_us("router.window")};
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();

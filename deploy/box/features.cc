@@ -26,7 +26,7 @@ StoreOptions store_options(const Config& config) {
 bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }
 
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item, FeatureWatch watch) {
+                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls) {
   if (!features_in_redis(config)) {
     TROUPE_CHECK(folder, "features are kept in a folder");
     return std::make_unique<FeaturePort>(*folder, limits, std::move(name_item));
@@ -38,8 +38,8 @@ std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder,
   options.time_limit = std::chrono::microseconds(config.duration_us("features.time_limit"));
   options.when_away = config.text("features.when_away") == "refuse" ? WhenAway::refuse : WhenAway::last_known;
   options.wait_replicas = static_cast<std::uint32_t>(config.integer("features.wait_replicas"));
-  options.refuses = std::move(watch.refuses);
-  options.on_loss = std::move(watch.on_loss);
+  options.refuses = std::move(calls.refuses);
+  options.on_loss = std::move(calls.on_loss);
   return std::make_unique<RedisFeaturePort>(std::move(options), limits, std::move(name_item));
 }
 

@@ -17,8 +17,8 @@ FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& mo
 bool features_in_redis(const Config& config);
 StoreOptions store_options(const Config& config);  // of a store that keeps them
 
-// Of a Redis, while it is used: see RedisFeatureOptions.
-struct FeatureWatch {
+// What a Redis asks and tells while it is used: see RedisFeatureOptions.
+struct RedisCalls {
   std::function<std::string(const std::string& made_for)> refuses;
   std::function<void(const std::string& what)> on_loss;
 };
@@ -26,6 +26,6 @@ struct FeatureWatch {
 // `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. Throws
 // ConfigError if the Redis is not well named.
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item, FeatureWatch watch = {});
+                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls = {});
 
 }  // namespace troupe::deploy

@@ -12,6 +12,8 @@
 #include "router/request/held_blocks.h"
 #include "router/request/plan_cost.h"
 #include "router/request/request.h"
+#include "router/tenants/fair_queue.h"
+#include "router/tenants/tenants.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {
@@ -45,11 +47,19 @@ struct Considered {
   PlanCost cost;
 };
 
+// A request's place in the line for the worker that it has chosen.
+struct InLine {
+  WorkerTable::Option option;
+  FairQueue::Place place;
+  double work_us = 0;
+};
+
 enum class Stage : std::uint8_t { features, lookup, executing };
 
 struct Flight {
   std::uint64_t serial = 0;  // its id between router, index and workers
   Asked asked;
+  TenantId tenant = Tenants::others;
   Pinned pinned;
   Stage stage = Stage::features;
   Instant stage_began;
@@ -62,6 +72,7 @@ struct Flight {
   std::vector<Considered> plans;  // in the order of the policy; only the chosen one once it is
   bool planned = false;           // the first of those is chosen, for good: all attempts have one plan
   Timings timings;                // filled step by step
+  std::optional<InLine> in_line;  // while it waits for its turn
   std::vector<Attempt> attempts;  // each at another node
   // Of the least work that was too large for a worker: one that lacks less of the plan's blocks may do it.
   double too_many_operations = std::numeric_limits<double>::infinity();

@@ -60,7 +60,8 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
       if (contains(tried, node)) continue;
       const std::size_t plan = plan_at(node, flight);
       const placement::Work work = work_at(node, flight, plan);
-      if (work.operations < flight.too_many_operations) options.push_back({node, work, plan});
+      if (work.operations < flight.too_many_operations)
+        options.push_back({node, work, plan, passes_us(node, flight.tenant)});
     }
     return workers_.choose(turn.now, options, model, flight.attempts.empty());
   };
@@ -121,7 +122,7 @@ void RouterCore::unpark(Turn turn) {
 }
 
 // Refuses a request that workers died of.
-bool RouterCore::refuse_poison(Turn turn, const Flight& flight) {
+bool RouterCore::refuse_poison(Turn turn, Flight& flight) {
   const std::uint32_t enough = planted(Bug::convict_at_once) ? 1 : poison_strikes;
   if (suspects_.strikes(turn.now, flight.fingerprint) < enough || planted(Bug::retry_poison)) return false;
   refuse_flight(turn, flight, poison());
@@ -135,16 +136,16 @@ void RouterCore::execute(Turn turn, Flight& flight) {
                        "a retry after a pause"};
   if (!option && park(turn, flight, false, nobody)) return;
   if (!option) return refuse_flight(turn, flight, nobody);
-  if (workers_.predicted_us(turn.now, option->node, option->work) >
+  if (workers_.predicted_us(turn.now, option->node, option->work, option->passes_us) >
       static_cast<double>((flight.asked.deadline - turn.now).us))
-    return refuse_flight(turn, flight,
-                         {503, "overloaded", "no worker can be done before the request's time is over",
-                          "router", "a retry after a pause"});
-  flight.paid = 1;
+    return refuse_flight(turn, flight, too_busy(flight.tenant));
+  // One that workers may die of is sent while no other such runs there; there are few.
+  if (!goes_at_once(option->node) && !is_suspect(turn.now, flight)) return line_up(turn, flight, *option);
   send_plan(turn, flight, *option);
 }
 
 void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option) {
+  if (flight.attempts.empty()) flight.paid = 1;
   if (!flight.planned) settle_plan(flight, option.plan);  // for good: all attempts of a request have one plan
   Execute plan = make_plan(turn.now, flight, option.node);
   const Duration left = flight.asked.deadline - turn.now;
@@ -156,6 +157,8 @@ void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option&
   const Instant late_at = turn.now + Duration{left.us / 2};
   flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
   attempts_ += flight.attempts.size() == 1 || !planted(Bug::miscount_attempts);
+  turn.effects.count(Metric::tenant_work, workers_.pace(option.node).us(option.work) * 1e-6,
+                     tenants_[flight.tenant].name);
   turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
   turn.effects.send({option.node, Role::inference_worker}, std::move(plan));
 }
@@ -270,6 +273,7 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
     suspects_.strike(turn.now, fingerprint, struck.alone, struck.losses);
     if (!planted(Bug::keep_suspects_private)) tell_routers(turn, suspects_.tell(turn.now, fingerprint));
   }
+  for (const NodeId node : nodes) dissolve_line(turn, node);
   for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);
     const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",

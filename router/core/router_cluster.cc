@@ -1,16 +1,29 @@
 // What the router does about the cluster around it: who is alive, which versions are served, draining,
 // status.
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "router/core/router_core.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
+namespace {
+
+constexpr std::size_t tenants_shown = 8;
+
+std::string weight_text(double weight) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", weight);
+  return text;
+}
+
+}  // namespace
 
 // Once per heartbeat: who has fallen silent, what the Coordination says, whether a reload is through.
 void RouterCore::on_beat(Turn turn) {
   const std::vector<NodeId> silent = workers_.tick(turn.now);
+  lanes_ = workers_.lanes_alive(turn.now);
   lose_attempts(turn, silent, "is silent");
   precompute_.lose(turn, silent);
   may_unpark_ = !parked_.empty();
@@ -29,6 +42,7 @@ void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat
     lose_attempts(turn, {&node, 1}, "has restarted");
     precompute_.lose(turn, {&node, 1});
   }
+  if (heartbeat.draining) dissolve_line(turn, node);
   // A process that lives did not die of what it ran.
   if (suspects_.take_back(turn.now, node, heartbeat.incarnation, heartbeat.sequence)) may_unpark_ = true;
   const std::uint64_t epoch = versions().epoch;
@@ -172,6 +186,12 @@ StatusReply RouterCore::status(RequestId id) const {
   field("versions_epoch", std::to_string(versions().epoch));
   field("policy", config_.policy.name());
   field("requests_in_flight", std::to_string(flights_.size()));
+  field("requests_waiting", std::to_string(waiting_));
+  for (const Tenants::Tenant* tenant : tenants_.busiest(tenants_shown))
+    field("tenant", "\"" + tenant->name + "\": " + std::to_string(tenant->requests) + " requests, " +
+                        std::to_string(tenant->waiting) + " waiting with " +
+                        std::to_string(static_cast<std::int64_t>(tenant->work_us / 1000)) + " ms of work, weight " +
+                        weight_text(tenant->weight));
   field("writes_in_flight", std::to_string(writings_.size()));
   field("requests_answered", std::to_string(answered_));
   field("requests_refused", std::to_string(refused_));
@@ -203,6 +223,9 @@ std::string RouterCore::check_bounds() const {
   const std::size_t open_max = flights_.size() + writings_.size() + reloading_.has_value();
   if (open_.size() > open_max) return over("open ids", open_.size(), open_max);
   if (recent_.size() > config_.recent_max) return over("remembered ids", recent_.size(), config_.recent_max);
+  if (waiting_ > flights_.size()) return over("waiting requests", waiting_, flights_.size());
+  const std::size_t tenants_max = 1 + config_.tenants.weights.size() + config_.tenants.tenants_max;
+  if (tenants_.size() > tenants_max) return over("tenants", tenants_.size(), tenants_max);
   if (parked_.size() > flights_.size()) return over("parked requests", parked_.size(), flights_.size());
   if (suspects_.size() > config_.suspects_max)
     return over("suspects", suspects_.size(), config_.suspects_max);

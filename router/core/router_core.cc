@@ -34,7 +34,11 @@ RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
       attention_(config_.heartbeat),
-      workers_({.heartbeat = config_.heartbeat, .pace = config_.pace}, config_.workers),
+      workers_({.heartbeat = config_.heartbeat,
+                .pace = config_.pace,
+                .window = config_.window,
+                .pass = config_.costs.passes(1)},
+               config_.workers),
       leader_(config_.cache_metas, config_.heartbeat),
       features_(config_.features),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
@@ -42,6 +46,7 @@ RouterCore::RouterCore(RouterConfig config)
       suspects_(config_.suspects_max, suspect_memory, {5 * config_.heartbeat.us}),
       retry_budget_(config_.retry_share, config_.retry_burst),
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
+      tenants_(config_.tenants),
       recent_(config_.recent_max) {
   TROUPE_CHECK(next_id_ > 0, "a request's timers lie above those of the router");
   TROUPE_CHECK(!config_.workers.empty(), "somebody has to do the work");
@@ -65,6 +70,7 @@ void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   }
   if (!early_.empty()) take_early(turn);
   if (may_unpark_) unpark(turn);
+  serve_lines(turn);
 }
 
 // Requests that come before it is known which versions are served wait for that, for a while.
@@ -168,6 +174,10 @@ void RouterCore::on_timer(Turn turn, std::uint64_t timer) {
     workers_.start(turn.now);
     leader_.start(turn.now);
     precompute_.start(turn);
+    for (const auto& [name, weight] : config_.tenants.weights)  // whose samples are there from the start
+      for (const Metric metric :
+           {Metric::tenant_requests, Metric::tenant_refused, Metric::tenant_work, Metric::tenant_waiting})
+        turn.effects.count(metric, 0, name);
     return on_beat(turn);
   }
   if (timer == precompute_timer) return precompute_.on_timer(turn);
@@ -179,7 +189,7 @@ void RouterCore::on_timer(Turn turn, std::uint64_t timer) {
     if (kind == TimerKind::deadline && planted(Bug::tell_too_late) && turn.now < latest)
       return turn.effects.set_timer(timer, latest);
     if (kind == TimerKind::deadline) return refuse_flight(turn, *flight, too_late());
-    if (kind == TimerKind::late) return on_late(turn, *flight);
+    if (kind == TimerKind::late) return flight->in_line ? reconsider(turn, *flight) : on_late(turn, *flight);
     if (flight->stage == Stage::lookup) choose_plan(turn, *flight);
     return;
   }
@@ -200,37 +210,51 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
   if (!versions_.current(now))
     return Refusal{503, "starting", "it is not known yet which versions are served", "router",
                    "a retry after a pause"};
-  const bool full = flights_.size() >= config_.in_flight_max || feature_jobs_.size() >= config_.in_flight_max;
-  if (full) return too_many_requests(config_.in_flight_max);
+  return std::nullopt;
+}
+
+// There are as many requests as there may be.
+std::optional<Refusal> RouterCore::find_no_place(Turn turn, TenantId tenant) {
+  const bool full = flights_.size() >= config_.in_flight_max && !make_room(turn, tenant);
+  if (full || feature_jobs_.size() >= config_.in_flight_max) return too_many_requests(config_.in_flight_max);
+  return std::nullopt;
+}
+
+// Nobody is there who could be done in time. Names the workers that it may go to.
+std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, std::uint64_t home,
+                                                  const placement::Work& work) const {
+  flight.workers = workers_.candidates(
+      now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
+  if (flight.workers.empty())
+    return Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version, "router",
+                   "a retry after a pause"};
+  const auto left_us = static_cast<double>((flight.asked.deadline - flight.asked.received).us);
+  const bool in_time = std::ranges::any_of(flight.workers, [&](NodeId node) {
+    return workers_.predicted_us(now, node, work, passes_us(node, flight.tenant)) <= left_us;
+  });
+  if (!in_time) return too_busy(flight.tenant);
   return std::nullopt;
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Turn turn, const Asked& asked, std::uint64_t home, const placement::Work& work,
-                          const std::optional<Refusal>& fault) {
+Flight* RouterCore::admit(Turn turn, const Asked& asked, TenantId tenant, std::uint64_t home,
+                          const placement::Work& work, const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
-  std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
-  Flight flight{.serial = next_id_, .asked = asked};
+  Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant};
   flight.pinned = {versions().model_version, versions().catalog_version};
-  if (!refusal) {
-    flight.workers = workers_.candidates(
-        turn.now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
-    double done_us = static_cast<double>((asked.deadline - asked.received).us) + 1;
-    for (const NodeId node : flight.workers)
-      done_us = std::min(done_us, workers_.predicted_us(turn.now, node, work));
-    if (flight.workers.empty()) {
-      refusal = Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version,
-                        "router", "a retry after a pause"};
-    } else if (done_us > static_cast<double>((asked.deadline - asked.received).us)) {
-      refusal = overloaded("no worker can be done before the request's time is over");
-    }
-  }
+  std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
+  if (!refusal) refusal = find_excess(tenant);
+  if (!refusal) refusal = find_no_worker(turn.now, flight, home, work);
+  if (!refusal) refusal = find_no_place(turn, tenant);
   if (refusal) {
+    turn.effects.count(Metric::tenant_refused, 1, tenants_[tenant].name);
     refuse(turn, asked, *refusal);
     return nullptr;
   }
   ++next_id_;
   ++admitted_;
+  tenants_.enter(tenant);
+  turn.effects.count(Metric::tenant_requests, 1, tenants_[tenant].name);
   retry_budget_.earn();
   open_.insert({asked.from, asked.id});
   turn.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), asked.deadline);
@@ -258,12 +282,13 @@ void RouterCore::refuse(Turn turn, const Asked& asked, Refusal refusal) {
   turn.effects.send(asked.from, Refused{asked.id, std::move(refusal)});
 }
 
-void RouterCore::refuse_flight(Turn turn, const Flight& flight, const Refusal& refusal) {
+void RouterCore::refuse_flight(Turn turn, Flight& flight, const Refusal& refusal) {
+  turn.effects.count(Metric::tenant_refused, 1, tenants_[flight.tenant].name);
   refuse(turn, flight.asked, refusal);
   drop(turn, flight);
 }
 
-void RouterCore::close(Turn turn, const Flight& flight) {
+void RouterCore::close(Turn turn, Flight& flight) {
   ++answered_;
   turn.effects.count(Metric::request_seconds,
                      static_cast<double>((turn.now - flight.asked.received).us) * 1e-6);
@@ -271,9 +296,11 @@ void RouterCore::close(Turn turn, const Flight& flight) {
   drop(turn, flight);
 }
 
-void RouterCore::drop(Turn turn, const Flight& flight) {
-  for (const Attempt& attempt : flight.attempts)
+void RouterCore::drop(Turn turn, Flight& flight) {
+  for (Attempt& attempt : flight.attempts)
     if (attempt.open()) workers_.forget(attempt.ticket);
+  if (flight.in_line) leave_line(turn, flight);
+  tenants_.leave(flight.tenant);
   const Serial serial = flight.serial;
   std::erase_if(parked_, [serial](const Parked& parked) { return parked.serial == serial; });
   may_unpark_ = !parked_.empty();

@@ -27,6 +27,8 @@
 #include "router/fleet/worker_table.h"
 #include "router/request/pull_cost.h"
 #include "router/request/request.h"
+#include "router/tenants/fair_queue.h"
+#include "router/tenants/tenants.h"
 #include "runtime/actor/attention.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
@@ -48,6 +50,9 @@ struct RouterConfig {
   RequestLimits limits;
   std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
   std::uint32_t writes_in_flight_max = 256;
+  TenantsConfig tenants;
+  Duration window{2'000};    // of work that a worker has and has not answered, for each lane: WorkerTableConfig
+  Duration quantum{10'000};  // of work, for a tenant of weight 1 each time it is its turn at a worker
   Duration budget{2'000'000};  // of requests that name none
   Duration budget_max{10'000'000};
   Duration reload_budget{120'000'000};
@@ -98,6 +103,8 @@ class RouterCore final : public Core {
   std::uint64_t admitted() const { return admitted_; }
   std::uint64_t attempts() const { return attempts_; }  // plans sent
   std::uint64_t retries() const { return retries_; }    // of those, what the retry budget paid for
+  std::size_t waiting() const { return waiting_; }      // for their turn, of those that are executing
+  std::string find_unfairness() const;                  // who waits while others have more than their share, or ""
 
  private:
   using Serial = std::uint64_t;
@@ -163,7 +170,22 @@ class RouterCore final : public Core {
   void on_late(Turn turn, Flight& flight);
   void lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why);
   void lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
-  bool refuse_poison(Turn turn, const Flight& flight);
+  bool refuse_poison(Turn turn, Flight& flight);
+
+  // router_turns.cc
+  std::optional<Refusal> find_excess(TenantId tenant) const;
+  bool make_room(Turn turn, TenantId tenant);
+  Refusal too_busy(TenantId tenant) const;
+  double passes_us(NodeId node, TenantId tenant) const;
+  bool goes_at_once(NodeId node) const;
+  void line_up(Turn turn, Flight& flight, const WorkerTable::Option& option);
+  void note_line(Turn turn, NodeId node, TenantId tenant, int more);
+  void end_waiting(Turn turn, Flight& flight);
+  void leave_line(Turn turn, Flight& flight);
+  void serve_lines(Turn turn);
+  void begin_turn(Turn turn, Flight& flight);
+  void reconsider(Turn turn, Flight& flight);
+  void dissolve_line(Turn turn, NodeId node);
 
   // router_cluster.cc
   void on_beat(Turn turn);
@@ -188,16 +210,19 @@ class RouterCore final : public Core {
 
   // router_core.cc: admission and ends
   std::optional<Refusal> find_obstacle(Instant now) const;
+  std::optional<Refusal> find_no_place(Turn turn, TenantId tenant);
+  std::optional<Refusal> find_no_worker(Instant now, Flight& flight, std::uint64_t home,
+                                        const placement::Work& work) const;
   bool is_copy(Address from, RequestId id) const;
   // `work`: of the plan, as far as known.
-  Flight* admit(Turn turn, const Asked& asked, std::uint64_t home, const placement::Work& work,
+  Flight* admit(Turn turn, const Asked& asked, TenantId tenant, std::uint64_t home, const placement::Work& work,
                 const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
   void refuse(Turn turn, const Asked& asked, Refusal refusal);
-  void refuse_flight(Turn turn, const Flight& flight, const Refusal& refusal);  // and ends it
-  void close(Turn turn, const Flight& flight);                                  // after its answer was sent
-  void drop(Turn turn, const Flight& flight);
+  void refuse_flight(Turn turn, Flight& flight, const Refusal& refusal);  // and ends it
+  void close(Turn turn, Flight& flight);                                        // after its answer was sent
+  void drop(Turn turn, Flight& flight);
   Flight* find(Serial serial);
   void count_in_flight(Turn turn) const;
   std::size_t count(Stage stage) const;
@@ -217,6 +242,10 @@ class RouterCore final : public Core {
   Precompute precompute_;
   std::deque<Early> early_;
   std::map<Serial, Flight> flights_;
+  Tenants tenants_;
+  std::map<NodeId, FairQueue> lines_;  // of requests that wait for their turn at a worker
+  std::size_t waiting_ = 0;            // in all of them
+  double lanes_ = 1;                   // of all workers that live, at the last beat
   std::deque<Parked> parked_;  // each flight once at most
   bool may_unpark_ = false;    // something has changed for those
   std::map<Serial, Writing> writings_;

@@ -21,7 +21,8 @@ void RouterCore::on_request(Turn turn, Address from, const RequestKind& kind, co
   std::vector<Considered> plans;
   if (!fault && at_once) plans = consider(*request, {versions().model_version, versions().catalog_version});
   const placement::Work work = plans.empty() ? placement::Work{} : plans.front().cost.nothing_held();
-  Flight* flight = admit(turn, asked, request->home(), work, fault);
+  const TenantId tenant = fault ? Tenants::others : tenants_.id_of(request->tenant());
+  Flight* flight = admit(turn, asked, tenant, request->home(), work, fault);
   if (!flight) return;
   flight->request = std::move(request);
   flight->stage_began = turn.now;

@@ -47,7 +47,7 @@ Refusal stopping() {
 
 FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
   return {refusal.status, to_json(refusal), "application/json",
-          refusal.status == 405 ? refusal.expected : ""};
+          refusal.status == 405 ? refusal.expected : "", refusal.retry_after_s};
 }
 
 FrontDoor::Answer FrontDoor::Answer::of(const Message& message) {

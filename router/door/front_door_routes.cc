@@ -79,7 +79,8 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
             {"label_tokens", limits.score_labels_max, "router.score_labels_max", "labels"},
             {"query", of_prompt.max, of_prompt.knob, of_prompt.things},
             {"tokens", by_memory ? limits.pass_tokens_max : limits.request_tokens_max,
-             by_memory ? "inference.memory_max" : "router.request_tokens_max", "tokens"}};
+             by_memory ? "inference.memory_max" : "router.request_tokens_max", "tokens",
+             by_memory ? "too_much_memory" : ""}};
   }
   if constexpr (std::same_as<M, PutUser>)
     return {{"history", limits.history_events_max, "router.history_events_max", "events"},

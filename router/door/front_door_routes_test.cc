@@ -143,6 +143,7 @@ TEST_SUITE("front door routes") {
   TEST_CASE("tokens that a worker has no memory for end as early, and name its knob") {
     const DoorRequest request{"POST", "/v1/score", R"({"items":[{"tokens":[1,2,3]},{"tokens":[4)", ""};
     const Refusal r = refusal_of(route(request, {.request_tokens_max = 9, .pass_tokens_max = 3}));
+    CHECK(r.code == "too_much_memory");
     CHECK(r.expected == "at most 3 (inference.memory_max)");
   }
 

@@ -26,6 +26,7 @@ struct FrontDoor::Answer {
   std::string body;
   std::string type = "application/json";
   std::string allow;  // with 405: the methods that are served
+  unsigned retry_after_s = 0;  // 0: nobody said
 
   static Answer of(const Refusal& refusal);
   static Answer of(const Message& message);
@@ -92,6 +93,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   void head_is_read();
   void read_body();
   void read_failed(const beast::error_code& error);
+  bool fits();
   bool keep();
   bool is_for_health() const;
   void handle();

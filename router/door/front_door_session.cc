@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t drain_us_max = 500'000;
 constexpr std::size_t read_bytes = 16 << 10;  // at a time
 constexpr std::size_t kept_bytes = 4 << 10;   // of an idle connection's buffer
-constexpr unsigned retry_after_s = 1;
+constexpr unsigned retry_after_s = 1;         // unless somebody knows better
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
 HeadLimits head_limits(const DoorConfig& config) {
@@ -64,6 +64,7 @@ void FrontDoor::Session::read() {
   head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(guest);
+  places.keeps(guest, buffer.capacity());
   stream.expires_after(microseconds(server.config.timeout_us));  // for header and body together
   read_head();
 }
@@ -115,17 +116,20 @@ void FrontDoor::Session::read_body() {
                          });
 }
 
-// Says how many bytes are kept for it. False: there are too many of all, and this one has to go.
-bool FrontDoor::Session::keep() {
-  places.keeps(guest, buffer.capacity() + (body ? body->held_bytes() : 0) + response.body().size());
+// Says how many bytes are kept for it, and sends away who has to go for them. False: that is this one.
+bool FrontDoor::Session::fits() {
+  places.keeps(guest, buffer.capacity() + (body ? body->held_bytes() : 0) + response.body().capacity());
   while (const auto goes = places.goes_for_bytes()) {
-    if (*goes == guest) {
-      refuse_and_close(too_much_kept(server.config));
-      return false;
-    }
+    if (*goes == guest) return false;
     server.send_away(*goes);
   }
   return true;
+}
+
+bool FrontDoor::Session::keep() {
+  if (fits()) return true;
+  refuse_and_close(too_much_kept(server.config));
+  return false;
 }
 
 void FrontDoor::Session::read_failed(const beast::error_code& error) {
@@ -139,6 +143,7 @@ void FrontDoor::Session::handle() {
   stream.expires_never();  // the wait is bounded by the door's own timer
   DoorRoute routed = route({asked.method, asked.target, body->text(), asked.tenant}, server.config.limits);
   body.reset();
+  if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();  // it may take a while
   places.keeps(guest, buffer.capacity());
   auto then = [self = shared_from_this()](Answer answer) {
     self->write(std::move(answer), self->asked.keep_alive);
@@ -152,22 +157,30 @@ void FrontDoor::Session::handle() {
 void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }
 
 void FrontDoor::Session::write(Answer answer, bool keep_alive) {
-  if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
   head.reset();
   body.reset();
   response = {};
+  places.waits(guest);
+  std::size_t length = answer.body.size();
+  if (asked.method != "HEAD") response.body() = std::move(answer.body);
+  if (!fits()) {  // its client does not get it, and knows why
+    answer = Answer::of(too_much_kept(server.config));
+    length = answer.body.size();
+    response.body() = std::move(answer.body);
+    keep_alive = false;
+    fits();
+  }
+  if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
   response.version(asked.version);
   response.result(answer.status);
   response.set(http::field::server, "troupe");
   response.set(http::field::content_type, answer.type);
   if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
-  if (answer.status == 503) response.set(http::field::retry_after, std::to_string(retry_after_s));
+  if (answer.status == 503 || answer.status == 429)
+    response.set(http::field::retry_after, std::to_string(std::max(answer.retry_after_s, retry_after_s)));
   keep_alive = keep_alive && !server.closing;
   response.keep_alive(keep_alive);
-  response.content_length(answer.body.size());
-  if (asked.method != "HEAD") response.body() = std::move(answer.body);
-  places.waits(guest);
-  places.keeps(guest, buffer.capacity() + response.body().size());
+  response.content_length(length);
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;
   http::async_write(stream, response,

@@ -457,6 +457,38 @@ TEST_SUITE("front door") {
     CHECK(has(honest.read_until("\r\n\r\n"), " 200 "));
   }
 
+  TEST_CASE("an answer that would take more than all may keep is not kept, and its client is told") {
+    DoorConfig config;
+    config.body_bytes_max = 16 << 10;
+    config.memory_bytes_max = 64 << 10;
+    Fixture f(config);
+    f.silent = true;
+    RawClient greedy(f.door->port());
+    greedy.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->deliver(RankReply{1, std::string(1 << 20, 'x')});
+    const std::string reply = greedy.read_until("\r\n\r\n");
+    CHECK(has(reply, " 503 "));
+    CHECK(has(reply, "Retry-After: 1\r\n"));
+    RawClient modest(f.door->port());
+    modest.send(post_rank("") + rank_body);
+    f.asked.wait(1);
+    f.door->deliver(RankReply{2, std::string(30'000, 'x')});
+    CHECK(has(modest.read_until("\r\n\r\n"), " 200 "));
+  }
+
+  TEST_CASE("a refusal says how long its client should wait") {
+    Fixture f;
+    f.silent = true;
+    RawClient client(f.door->port());
+    client.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->deliver(Refused{1, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    const std::string reply = client.read_until("\r\n\r\n");
+    CHECK(has(reply, " 429 "));
+    CHECK(has(reply, "Retry-After: 7\r\n"));
+  }
+
   TEST_CASE("a door that cannot accept says so, and gives the files of who waits longest to who comes") {
     Fixture f;
     std::deque<RawClient> idle;

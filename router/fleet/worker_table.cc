@@ -61,13 +61,14 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   if (numbered && heartbeat.incarnation == row->process && heartbeat.sequence <= row->last.sequence)
     return News::ignored;
   const std::uint64_t beats = row->beats + 1;
-  if (restarted) *row = {.node = node, .hash = row->hash};
+  if (restarted) *row = {.node = node, .hash = row->hash, .life = ++lives_, .waiting_us = row->waiting_us};
   row->process = heartbeat.incarnation;
   row->heard = now;
   row->lost = false;
   row->last = heartbeat;
   row->beats = beats;
   row->sent = {};  // the heartbeat counts it
+  freed_.push_back(node);  // it may have more lanes, or be faster
   return restarted ? News::restarted : News::known;
 }
 
@@ -143,8 +144,8 @@ Pace WorkerTable::pace(const Row& row) const {
 }
 
 // A heartbeat grows old: its worker has gone on since, if slowly when it is slow.
-double WorkerTable::wait_us(Instant now, const Row& row) const {
-  const double lanes = std::max(1U, row.last.lanes);
+double WorkerTable::sent_wait_us(Instant now, const Row& row) const {
+  const double lanes = this->lanes(row);
   const double running = std::min<double>(row.last.lanes_busy, lanes) / 2;
   const Work waiting{row.last.operations_waiting, row.last.bytes_waiting, row.last.passes_waiting};
   const Pace pace = this->pace(row);
@@ -153,14 +154,18 @@ double WorkerTable::wait_us(Instant now, const Row& row) const {
   return std::max(0.0, backlog_us - since_us) + pace.us(row.sent) / lanes;
 }
 
+double WorkerTable::wait_us(Instant now, const Row& row) const {
+  return sent_wait_us(now, row) + row.waiting_us / lanes(row);
+}
+
 double WorkerTable::wait_us(Instant now, NodeId node) const {
   const Row* row = find(node);
   return row ? wait_us(now, *row) : 0;
 }
 
-double WorkerTable::predicted_us(Instant now, NodeId node, const Work& work) const {
+double WorkerTable::predicted_us(Instant now, NodeId node, const Work& work, double passes_us) const {
   const Row* row = find(node);
-  return row ? wait_us(now, *row) + pace(*row).us(work) : 0;
+  return row ? wait_us(now, *row) - passes_us / lanes(*row) + pace(*row).us(work) : 0;
 }
 
 Pace WorkerTable::pace(NodeId node) const {
@@ -173,8 +178,9 @@ double WorkerTable::slowness(NodeId node) const {
   return row ? row->slowness : 1;
 }
 
-double WorkerTable::done_us(Instant now, const Row& row, const Work& work) const {
-  const double predicted = wait_us(now, row) + pace(row).us(work);
+double WorkerTable::done_us(Instant now, const Row& row, const Option& option) const {
+  const double predicted =
+      wait_us(now, row) - option.passes_us / lanes(row) + pace(row).us(option.work);
   return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
@@ -188,6 +194,12 @@ bool WorkerTable::any_has(std::string_view model) const {
 std::size_t WorkerTable::alive_count(Instant now) const {
   return static_cast<std::size_t>(
       std::count_if(rows_.begin(), rows_.end(), [&](const Row& row) { return alive(now, row); }));
+}
+
+double WorkerTable::lanes_alive(Instant now) const {
+  double sum = 0;
+  for (const Row& row : rows_) sum += alive(now, row) ? lanes(row) : 0;
+  return std::max(1.0, sum);
 }
 
 bool WorkerTable::all_have(Instant now, std::string_view model) const {
@@ -269,7 +281,7 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
 
 bool WorkerTable::earlier(Instant now, const Row& a, const Option& option_a, const Row& b,
                           const Option& option_b, NodeId home) const {
-  const double done_a = done_us(now, a, option_a.work), done_b = done_us(now, b, option_b.work);
+  const double done_a = done_us(now, a, option_a), done_b = done_us(now, b, option_b);
   if (done_a != done_b) return done_a < done_b;
   if (planted(Bug::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
   if (a.node == home || b.node == home) return a.node == home;
@@ -301,21 +313,49 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
 Ticket WorkerTable::send(Instant now, const Option& option) {
   Row* row = find(option.node);
   TROUPE_CHECK(row, "a plan goes to a worker of the table");
-  const double predicted = wait_us(now, *row) + pace(*row).us(option.work);
+  const double predicted = sent_wait_us(now, *row) + pace(*row).us(option.work);
+  Work share = option.work;
+  share -= config_.pass;  // plans that run together pay for one
+  const double window_us = pace(*row).us(share);
   row->sent += option.work;
+  ++row->open;
+  row->open_us += window_us;
   plan_average_ = plan_average_ * (1 - share_of_new) + option.work * share_of_new;
-  return {option.node, row->process, row->beats, option.work, predicted, now};
+  return {option.node, row->process, row->beats, option.work, predicted, now, row->life, window_us};
 }
 
-void WorkerTable::end(Row& row, const Ticket& ticket) {
+void WorkerTable::line_up(NodeId node, double waiting_us) {
+  if (Row* row = find(node)) row->waiting_us = waiting_us;
+}
+
+double WorkerTable::lanes(NodeId node) const {
+  const Row* row = find(node);
+  return row ? lanes(*row) : 1;
+}
+
+// One plan more than lanes: a lane that gets free finds it, and does not stand still for a message there and back.
+bool WorkerTable::has_room(NodeId node) const {
+  const Row* row = find(node);
+  if (!row) return false;
+  const double window_us =
+      std::max(static_cast<double>(config_.window.us), config_.window_passes * pace(*row).us(config_.pass));
+  return row->open <= lanes(*row) || row->open_us < lanes(*row) * window_us;
+}
+
+void WorkerTable::end(Row& row, Ticket& ticket) {
+  if (!std::exchange(ticket.open, false)) return;
   if (row.process == ticket.process && row.beats == ticket.beat) row.sent -= ticket.work;
+  if (row.life != ticket.life) return;  // it has forgotten that process
+  row.open -= std::min(row.open, 1U);
+  row.open_us = row.open > 0 ? std::max(0.0, row.open_us - ticket.window_us) : 0;
+  freed_.push_back(row.node);
 }
 
-void WorkerTable::forget(const Ticket& ticket) {
+void WorkerTable::forget(Ticket& ticket) {
   if (Row* row = find(ticket.node)) end(*row, ticket);
 }
 
-std::optional<double> WorkerTable::finish(Instant now, const Ticket& ticket) {
+std::optional<double> WorkerTable::finish(Instant now, Ticket& ticket) {
   Row* row = find(ticket.node);
   if (!row) return std::nullopt;
   end(*row, ticket);

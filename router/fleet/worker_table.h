@@ -7,15 +7,23 @@
 //   wait    = what is left of the backlog by now + time of what was sent there since / lanes
 //   done in = (wait + time of the plan) * slowness
 //
+// Beyond what is sent, plans wait at this router for their turn at the worker it has chosen (router/tenants/): the
+// wait for one counts those that go before it.
+//
+// Of what is sent, so much is not answered: the worker has room for more while it has fewer plans than it takes to
+// keep its lanes at work, or less work than a window for each lane.
+//
 // Times are work at the worker's pace (placement/cost/work.h). Slowness is a moving average of observed over
 // predicted time. A worker that is `slow_factor` times slower than the median of the others gets only a probe
 // now and then until it is normal again (promise 11). A request looks at a few workers, never at the load of
 // all of them, so that a thousand workers cost no more than ten.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "placement/cost/work.h"
@@ -28,6 +36,9 @@ struct WorkerTableConfig {
   placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
   double slow_factor = 3;
   Duration allowance{1'000};        // on the way there and back; keeps tiny plans from looking slow
+  Duration window{2'000};  // of work that is sent and not answered, for each lane; or, if that is more,
+  double window_passes = 8;  // as much as so many passes cost beside what they compute: a batch shares that
+  placement::Work pass;      // which is this
   std::uint32_t probe_gap_max = 8;  // heartbeats between probes of a worker that stays slow; at first one
 };
 
@@ -39,6 +50,9 @@ struct Ticket {
   placement::Work work;
   double predicted_us = 0;
   Instant sent;
+  std::uint64_t life = 0;  // of the row: what is known of the worker since it was last begun anew
+  double window_us = 0;    // what it takes of the window; nothing once it has ended
+  bool open = true;
 };
 
 class WorkerTable {
@@ -62,12 +76,13 @@ class WorkerTable {
   bool alive(Instant now, NodeId node) const;
   bool usable(Instant now, NodeId node, std::string_view model) const;  // alive, not draining, has the model
   bool slow(NodeId node) const;
-  double wait_us(Instant now, NodeId node) const;
-  // Until it would be done, were it not slow.
-  double predicted_us(Instant now, NodeId node, const placement::Work& work) const;
+  double wait_us(Instant now, NodeId node) const;  // behind all that waits here for it, too
+  // Until it would be done, were it not slow. `passes_us`: of what waits here, so much goes after it.
+  double predicted_us(Instant now, NodeId node, const placement::Work& work, double passes_us = 0) const;
   double slowness(NodeId node) const;
   placement::Pace pace(NodeId node) const;
   std::size_t alive_count(Instant now) const;
+  double lanes_alive(Instant now) const;  // of all workers that are, one at least
   bool any_has(std::string_view model) const;  // that was heard of since the start, and is not lost
   bool all_have(Instant now,
                 std::string_view model) const;              // that are alive and not draining; half are heard
@@ -89,19 +104,26 @@ class WorkerTable {
     NodeId node = 0;
     placement::Work work;
     std::size_t plan = 0;  // of the request, there: for whoever asks
+    double passes_us = 0;  // of what waits here for that worker, so much goes after it
   };
   // The option that is done first; ties go to the earlier option if it is the home (the first), then to the
   // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not
   // usable is passed over.
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
                                bool may_probe);
+  // Plans wait here for that worker: so much work, in all.
+  void line_up(NodeId node, double waiting_us);
+  bool has_room(NodeId node) const;
+  double lanes(NodeId node) const;
+  // The workers that have got room since this was last asked, or may have.
+  std::vector<NodeId> take_freed() { return std::exchange(freed_, {}); }
   Ticket send(Instant now, const Option& option);
   // It was answered. The ratio of observed over predicted time, if that says something.
-  std::optional<double> finish(Instant now, const Ticket& ticket);
+  std::optional<double> finish(Instant now, Ticket& ticket);
   // It was not, for so long: slow at once, unless that is no wonder for such a plan.
   void time_out(Instant now, const Ticket& ticket);
   void fail(Instant now, const Ticket& ticket);  // it was answered badly: slow at once
-  void forget(const Ticket& ticket);             // it is not waited for any more
+  void forget(Ticket& ticket);                   // it is not waited for any more
 
  private:
   struct Row {
@@ -113,6 +135,9 @@ class WorkerTable {
     std::uint64_t beats = 0;
     Heartbeat last;
     placement::Work sent;  // since the last heartbeat, not ended
+    std::uint64_t life = 0;
+    std::uint32_t open = 0;               // plans sent that have not ended
+    double open_us = 0, waiting_us = 0;  // of those; of what waits here
     double slowness = 1;   // by answers and by what was taken for slow
     double observed = 1;   // by answers only, so that judgements do not feed on each other
     Instant probe_at;
@@ -130,14 +155,16 @@ class WorkerTable {
     return overdue(now, row) || (slow(row) && now < row.probe_at);
   }
   placement::Pace pace(const Row& row) const;
+  static double lanes(const Row& row) { return std::max(1U, row.last.lanes); }
+  double sent_wait_us(Instant now, const Row& row) const;
   double wait_us(Instant now, const Row& row) const;
-  double done_us(Instant now, const Row& row, const placement::Work& work) const;
+  double done_us(Instant now, const Row& row, const Option& option) const;
   bool earlier(Instant now, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
                NodeId home) const;
   const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
   std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;
   void judge(Instant now, Row& row, double ratio);
-  void end(Row& row, const Ticket& ticket);
+  void end(Row& row, Ticket& ticket);
 
   WorkerTableConfig config_;
   Duration silence_;
@@ -145,6 +172,8 @@ class WorkerTable {
   std::vector<Row> rows_;         // in order of node
   double reference_ = 0;          // median of what was observed; 0: nobody to compare with
   placement::Work plan_average_;  // moving, of what is sent
+  std::uint64_t lives_ = 0;
+  std::vector<NodeId> freed_;
 };
 
 }  // namespace troupe::router

@@ -31,7 +31,7 @@ NodeId chosen(WorkerTable& table, std::int64_t us, std::vector<WorkerTable::Opti
 // Answered after `times` the predicted time.
 void answer(WorkerTable& table, NodeId node, double times, int count = 1) {
   for (int i = 0; i < count; ++i) {
-    const Ticket ticket = table.send({0}, {node, 100});
+    Ticket ticket = table.send({0}, {node, 100});
     table.finish({static_cast<std::int64_t>(ticket.predicted_us * times)}, ticket);
   }
 }
@@ -107,7 +107,7 @@ TEST_CASE("another incarnation is another process, an older one is not heard") {
 TEST_CASE("what an earlier process answered or failed at says nothing of the present one") {
   WorkerTable table = table_of({1, 2});
   hear(table, {0}, 1, heartbeat(0, 5));
-  const Ticket slow = table.send({0}, {1, 100}), failed = table.send({0}, {1, 100});
+  Ticket slow = table.send({0}, {1, 100}), failed = table.send({0}, {1, 100});
   hear(table, {1}, 1, heartbeat(0, 7));
   CHECK_FALSE(table.finish({1'000'000}, slow));
   table.fail({1'000'000}, failed);
@@ -133,10 +133,10 @@ TEST_CASE("the wait is what the worker reported and what was sent since, over it
   beat.us_per_operation = 4;
   hear(table, {0}, 1, beat);
   CHECK(table.wait_us({0}, 1) == 120);
-  const Ticket first = table.send({0}, {1, 50});
+  Ticket first = table.send({0}, {1, 50});
   CHECK(first.predicted_us == 120 + 200);
   CHECK(table.wait_us({0}, 1) == 220);
-  const Ticket second = table.send({0}, {1, 30});
+  Ticket second = table.send({0}, {1, 30});
   table.forget(first);
   CHECK(table.wait_us({0}, 1) == 180);
   hear(table, {2}, 1, beat);  // counts the second
@@ -153,7 +153,7 @@ TEST_CASE("a backlog is worked off between two heartbeats, what was sent since s
   CHECK(table.wait_us({0}, 1) == 300);
   CHECK(table.wait_us({200}, 1) == 100);
   CHECK(table.wait_us({900}, 1) == 0);
-  const Ticket sent = table.send({900}, {1, 5});
+  Ticket sent = table.send({900}, {1, 5});
   CHECK(sent.predicted_us == 50);
   CHECK(table.wait_us({990}, 1) == 50);
   answer(table, 2, 10, 10);  // ten times slower: its backlog stays as much longer
@@ -179,7 +179,7 @@ TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of
   Heartbeat late = heartbeat(1'000);
   late.sequence = 6;
   CHECK(table.hear({2'000}, 1, late) == WorkerTable::News::ignored);
-  const Ticket sent = table.send({2'000}, {1, 5});
+  Ticket sent = table.send({2'000}, {1, 5});
   CHECK(table.hear({2'000}, 1, beat) == WorkerTable::News::ignored);
   CHECK(table.wait_us({0}, 1) == 150);
   CHECK_FALSE(table.alive({3'000}, 1));  // neither says that it lives still
@@ -315,7 +315,7 @@ TEST_CASE("rounds of time-outs on most workers do not add up: with answers all a
     beats();
     for (int i = 0; i < 4; ++i) {
       const NodeId node = chosen(table, now, {{1, 10}, {2, 10}, {3, 10}, {4, 10}, {5, 10}});
-      const Ticket ticket = table.send({now}, {node, 10});
+      Ticket ticket = table.send({now}, {node, 10});
       table.finish({now + static_cast<std::int64_t>(ticket.predicted_us)}, ticket);
     }
   }

@@ -22,6 +22,7 @@ class Ranking final : public Request {
       : request_(request), policy_(find_policy(request.policy).value_or(usual)) {}
 
   RequestId id() const override { return request_.id; }
+  std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   std::optional<Refusal> find_fault(const PromptForm&, const RequestLimits& limits) const override {
     return router::find_fault(request_, limits);

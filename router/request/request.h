@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "router/request/block_names.h"
@@ -34,6 +35,7 @@ class Request {
   virtual ~Request() = default;
 
   virtual RequestId id() const = 0;
+  virtual std::string_view tenant() const = 0;
   virtual std::int64_t budget_us() const = 0;  // 0: the configured one
   // Before anything is done for it.
   virtual std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const = 0;

@@ -13,6 +13,7 @@ class Scoring final : public Request {
   explicit Scoring(const ScoreRequest& request) : request_(request) {}
 
   RequestId id() const override { return request_.id; }
+  std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
   std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
     return router::find_fault(request_, form, limits);

@@ -69,7 +69,8 @@ struct Effects {
   struct Send { Address to; Message message; };
   struct SetTimer { std::uint64_t timer; Instant at; };
   struct Start { std::uint64_t job; Job work; };
-  struct Count { Metric metric; double amount; };      // counters: added; gauges: set; histograms: observed
+  // Counters: added; gauges: set; histograms: observed. `whose`: of metrics with a sample for each tenant.
+  struct Count { Metric metric; double amount; std::string whose = {}; };
   struct Log { LogLevel level; std::string event; std::vector<LogField> fields; };
   using Effect = std::variant<Send, SetTimer, Start, Count, Log>;
 
@@ -86,6 +87,7 @@ struct Effects {
   void set_timer(std::uint64_t timer, Instant at);
   void start(std::uint64_t job, Job work);
   void count(Metric metric, double amount = 1);
+  void count(Metric metric, double amount, std::string whose);
   void log(LogLevel level, std::string event, std::vector<LogField> fields = {});
 };
 

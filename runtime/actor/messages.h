@@ -69,6 +69,7 @@ struct Refusal {
   std::string what;      // what is wrong
   std::string where;     // the field, file or actor
   std::string expected;  // what would have been right
+  std::uint16_t retry_after_s = 0;  // how long a client should wait; 0: nobody knows. Over HTTP a header
   bool operator==(const Refusal&) const = default;
 };
 

@@ -5,6 +5,10 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "kernels/base/check.h"
@@ -16,6 +20,7 @@ using enum Metric;
 using enum MetricKind;
 
 constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
+constexpr std::string_view by_tenant = "tenant";
 constexpr std::string_view requests_help = "Requests taken in by the router.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
 constexpr std::string_view hit_help = "Blocks that a request found in the cache and reused.";
@@ -40,6 +45,16 @@ constexpr MetricRow rows[] = {
     {plans_item, counter, "troupe_plans_total", item_label, plans_help},
     {plans_other, counter, "troupe_plans_total", "kind=\"other\"", plans_help},
     {plans_recompute, counter, "troupe_plans_total", "kind=\"recompute\"", plans_help},
+    {requests_waiting, gauge, "troupe_requests_waiting", "",
+     "Requests that wait at the router for their turn at a worker."},
+    {tenant_requests, counter, "troupe_tenant_requests_total", "", "Requests that the router has admitted, by tenant.",
+     by_tenant},
+    {tenant_refused, counter, "troupe_tenant_refused_total", "",
+     "Requests that the router has refused or that expired, by tenant.", by_tenant},
+    {tenant_work, counter, "troupe_tenant_work_seconds_total", "",
+     "Predicted work that was sent to workers, by tenant.", by_tenant},
+    {tenant_waiting, gauge, "troupe_tenant_waiting", "",
+     "Requests that wait at the router for their turn, by tenant.", by_tenant},
     {request_seconds, histogram, "troupe_request_seconds", "",
      "Time from a request's receipt to its answer."},
     {compute_seconds, histogram, "troupe_compute_seconds", "", "Time that one batch was computed."},
@@ -192,6 +207,28 @@ struct Series {
   }
 };
 
+using Named = std::map<std::string, double, std::less<>>;  // samples by whose they are
+
+// When there are as many as there may be, all others share the last.
+double& sample_of(Named& samples, std::string_view whose) {
+  if (const auto at = samples.find(whose); at != samples.end()) return at->second;
+  return samples[samples.size() + 1 < of_whom_max ? std::string(whose) : "(others)"];
+}
+
+// As it stands between the quotes of a label.
+std::string quoted(std::string_view label, std::string_view value) {
+  std::string out = std::string(label) + "=\"";
+  for (const char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+void append_named(std::string& out, const MetricRow& row, const Named& samples) {
+  for (const auto& [whose, value] : samples) append_sample(out, row, "", quoted(row.by, whose), value);
+}
+
 void append_histogram(std::string& out, const MetricRow& row, const Series& series) {
   const std::span<const double> bounds = bounds_of(row.metric);
   std::uint64_t below = 0;
@@ -211,6 +248,8 @@ std::span<const MetricRow> metric_table() { return rows; }
 
 struct MetricRegistry::State {
   std::array<Series, metric_count> series;
+  std::mutex mutex;  // of those below
+  std::array<Named, metric_count> named;
 };
 
 MetricRegistry::MetricRegistry() : state_(std::make_unique<State>()) {
@@ -242,6 +281,22 @@ void MetricRegistry::record(Metric metric, double amount) {
   series.value.fetch_add(amount, std::memory_order_relaxed);
 }
 
+void MetricRegistry::record(Metric metric, double amount, std::string_view whose) {
+  const auto index = static_cast<std::size_t>(metric);
+  TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
+  if (rows[index].by.empty()) return record(metric, amount);
+  const std::lock_guard lock(state_->mutex);
+  double& sample = sample_of(state_->named[index], whose);
+  sample = rows[index].kind == counter ? sample + amount : amount;
+}
+
+double MetricRegistry::value(Metric metric, std::string_view whose) const {
+  const std::lock_guard lock(state_->mutex);
+  const Named& samples = state_->named[static_cast<std::size_t>(metric)];
+  const auto at = samples.find(whose);
+  return at != samples.end() ? at->second : 0;
+}
+
 double MetricRegistry::value(Metric metric) const {
   const auto index = static_cast<std::size_t>(metric);
   TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
@@ -260,10 +315,14 @@ std::string MetricRegistry::render() const {
     for (const MetricRow& row : rows) {
       if (row.name != first.name) continue;
       const Series& series = state_->series[static_cast<std::size_t>(row.metric)];
-      if (row.kind == histogram)
+      if (!row.by.empty()) {
+        const std::lock_guard lock(state_->mutex);
+        append_named(out, row, state_->named[static_cast<std::size_t>(row.metric)]);
+      } else if (row.kind == histogram) {
         append_histogram(out, row, series);
-      else
+      } else {
         append_sample(out, row, "", "", series.value.load(std::memory_order_relaxed));
+      }
     }
   }
   return out;

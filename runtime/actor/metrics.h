@@ -13,6 +13,7 @@ enum class Metric : std::uint16_t {
   requests_rank, requests_score, requests_refused, requests_expired,
   tokens_total, tokens_computed, tokens_reused,
   plans_user, plans_item, plans_other, plans_recompute,
+  requests_waiting, tenant_requests, tenant_refused, tenant_work, tenant_waiting,
   request_seconds, compute_seconds, prediction_ratio, batch_tokens, batch_requests, queue_depth, requests_in_flight,
   blocks_hit_user, blocks_hit_item, blocks_computed_user, blocks_computed_item, blocks_waited, blocks_corrupt,
   blocks_checked, blocks_scrubbed, scrub_round_seconds,
@@ -38,7 +39,10 @@ struct MetricRow {
   std::string_view name;     // "troupe_tokens_total"
   std::string_view labels;   // "" or e.g. "kind=\"user\""
   std::string_view help;
+  // "tenant": there is a sample for each tenant, of the first `of_whom_max`; "(others)" is that of all further ones.
+  std::string_view by = {};
 };
+inline constexpr std::size_t of_whom_max = 64;
 std::span<const MetricRow> metric_table();   // one row per enumerator, in order
 
 // Thread-safe. One per process.
@@ -47,7 +51,10 @@ class MetricRegistry {
   MetricRegistry();
   ~MetricRegistry();
   void record(Metric metric, double amount);   // counter: add; gauge: set; histogram: observe
+  // The same, of a row with samples for each of somebody: a counter or a gauge.
+  void record(Metric metric, double amount, std::string_view whose);
   double value(Metric metric) const;           // counter or gauge; histogram: number of observations
+  double value(Metric metric, std::string_view whose) const;
   std::string render() const;                  // Prometheus text exposition format 0.0.4
  private:
   struct State;

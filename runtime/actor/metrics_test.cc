@@ -65,6 +65,24 @@ TEST_CASE("the text has help and type once per name, and every labelled sample")
   CHECK(text.ends_with("\n"));
 }
 
+TEST_CASE("a metric by tenant has a sample for each of the first, and one for all others") {
+  MetricRegistry registry;
+  registry.record(Metric::tenant_requests, 2, "a\"b");
+  registry.record(Metric::tenant_requests, 3, "a\"b");
+  registry.record(Metric::tenant_waiting, 5, "");
+  registry.record(Metric::tenant_waiting, 4, "");
+  CHECK(registry.value(Metric::tenant_requests, "a\"b") == 5);
+  CHECK(has_line(registry.render(), "troupe_tenant_requests_total{tenant=\"a\\\"b\"} 5"));
+  CHECK(has_line(registry.render(), "troupe_tenant_waiting{tenant=\"\"} 4"));
+  for (std::size_t i = 0; i < 10 * of_whom_max; ++i)
+    registry.record(Metric::tenant_requests, 1, "invented " + std::to_string(i));
+  const std::string text = registry.render();
+  std::size_t samples = 0;
+  for (std::size_t at = 0; (at = text.find("\ntroupe_tenant_requests_total{", at)) != text.npos; ++at) ++samples;
+  CHECK(samples == of_whom_max);
+  CHECK(registry.value(Metric::tenant_requests, "(others)") == 10 * of_whom_max - (of_whom_max - 2));
+}
+
 TEST_CASE("a histogram's buckets include their bound and add up") {
   MetricRegistry registry;
   for (double amount : {1.0, 2.0, 2.5, 256.0, 257.0}) registry.record(Metric::batch_requests, amount);

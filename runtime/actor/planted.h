@@ -62,6 +62,7 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(convict_at_once, 12, through(), "what was lost once with its worker is refused as poison")              \
   X(drop_on_drain, 13, through(1, 6, 10), "a draining worker drops what waits")                             \
   X(no_tenant_salt, 14, through(), "user blocks of all tenants share their names")                          \
+  X(one_queue_for_all, 14, through(), "what waits for a worker goes as it came, whoever sent it")           \
   X(take_nonsense, 15, through(), "a profile that makes no sense is stored")                                \
   X(unseeded_choice, 17, through(), "the router breaks ties by the address of an object")                   \
   X(ignore_held_blocks, 20, through(), "the router plans as if no worker had any block")                    \

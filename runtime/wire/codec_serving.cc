@@ -36,6 +36,7 @@ void put(const Refusal& m, schema::Refusal::Builder to) {
   to.setWhat(wire(m.what));
   to.setWhere(wire(m.where));
   to.setExpected(wire(m.expected));
+  to.setRetryAfterS(m.retry_after_s);
 }
 void get(schema::Refusal::Reader from, Refusal& m) {
   m.status = from.getStatus();
@@ -43,6 +44,7 @@ void get(schema::Refusal::Reader from, Refusal& m) {
   get(from.getWhat(), m.what);
   get(from.getWhere(), m.where);
   get(from.getExpected(), m.expected);
+  m.retry_after_s = from.getRetryAfterS();
 }
 
 void put(const RankRequest& m, schema::RankRequest::Builder to) {

@@ -29,6 +29,7 @@ struct ListLimit {
   std::uint32_t max = 0;    // elements
   std::string_view knob;    // that sets it: "router.candidates_max"
   std::string_view things;  // in the refusal's code: too_many_candidates
+  std::string_view code = {};  // instead of that one
 };
 using ListLimits = std::span<const ListLimit>;
 

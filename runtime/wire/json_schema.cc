@@ -201,7 +201,7 @@ class TreeBuilder {
     const ListLimit& limit = limits_[array.limit];
     if (++elements_[array.limit] <= limit.max) return;
     const std::string most = std::to_string(limit.max);
-    throw Refusal{413, "too_many_" + std::string(limit.things),
+    throw Refusal{413, limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
                   std::string(limit.list) + " has more than " + most + " elements", std::string(limit.list),
                   "at most " + most + " (" + std::string(limit.knob) + ")"};
   }

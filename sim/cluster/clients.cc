@@ -78,6 +78,7 @@ void Clients::arrive_traced() {
 
 std::string Clients::draw_tenant() {
   const auto& tenants = cluster_.world().options().tenants;
+  if (greedy_share_ > 0 && chance(random_, greedy_share_)) return tenants.at(greedy_);
   return tenants[random_.below(tenants.size())];
 }
 

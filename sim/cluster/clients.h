@@ -69,6 +69,8 @@ class Clients {
   void set_must_succeed(bool must) { must_succeed_ = must; }
   void set_since_kill(Asked::SinceKill since) { since_kill_ = since; }
   void set_malformed(double share) { malformed_share_ = share; }
+  // The tenant of that number sends this share of the requests; the rest comes from all alike.
+  void set_greedy(std::uint32_t tenant, double share) { greedy_ = tenant, greedy_share_ = share; }
 
   // Without it every refusal as poison is just.
   void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
@@ -152,6 +154,8 @@ class Clients {
   TracedRequest next_traced_;
   bool closed_ = false;
   double rate_factor_ = 1, writes_share_ = 0, malformed_share_ = 0;
+  std::uint32_t greedy_ = 0;
+  double greedy_share_ = 0;
   bool must_succeed_ = false;
   Asked::SinceKill since_kill_ = Asked::SinceKill::unknown;
   std::deque<Second> seconds_;

@@ -147,6 +147,11 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.names = names_;
   c.policy = scenario_.policy;
   c.in_flight_max = scenario_.in_flight_max;
+  for (std::size_t i = 0; i < scenario_.tenant_weights.size(); ++i)
+    c.tenants.weights[world_.options().tenants.at(i)] = scenario_.tenant_weights[i];
+  c.tenants.tenants_max = scenario_.tenants_max;
+  c.window = scenario_.window;
+  c.quantum = scenario_.turn;
   c.budget = scenario_.deadline;
   c.budget_max = {10'000'000};
   c.heartbeat = scenario_.heartbeat;

@@ -50,6 +50,9 @@ void Inspector::look() {
   judge_flips();
   costs_.look();
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
+  for (const auto& [id, node] : cluster_.nodes())
+    if (const std::string fault = node.router ? node.router->find_unfairness() : ""; !fault.empty())
+      report(14, "router@" + std::to_string(id) + ": " + fault);
 }
 
 // By what was sent; what the router itself counts must agree with that.

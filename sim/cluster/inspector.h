@@ -2,8 +2,9 @@
 // Judges what no single answer shows: bounds and invariants of the actors while the run goes on (promises 2,
 // 10), that a bit that flips in memory is found within the time that the configuration states (2), that
 // commands of those who led before have no effect (5), that plans are tried again as seldom as promised (10),
-// that a slow node is shed (11), that nothing is paid for in vain (20: `costs.h`), and, when all is quiet at
-// the end, that nothing is left over and the index agrees with what the workers hold (3, 8).
+// that a slow node is shed (11), that no tenant waits while others have more than their shares (14), that
+// nothing is paid for in vain (20: `costs.h`), and, when all is quiet at the end, that nothing is left over
+// and the index agrees with what the workers hold (3, 8).
 #include <map>
 #include <set>
 #include <string>

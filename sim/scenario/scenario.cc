@@ -103,6 +103,15 @@ void draw_checks(std::uint64_t seed, Scenario& s) {
   s.scrub_interval = {draw_knob(random, "pool.scrub_interval", 1'000'000, 8'000'000)};
 }
 
+void draw_shares(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x7e4a47);
+  for (std::uint32_t i = 0; i < s.tenants; ++i)
+    s.tenant_weights.push_back(chance(random, 0.5) ? 1 : std::exp(real(random, std::log(0.25), std::log(4.0))));
+  if (chance(random, 0.2)) s.tenants_max = 1, s.tenant_weights.resize(1);
+  s.window = {draw_knob(random, "router.window", 1'000, 30'000)};
+  s.turn = {draw_knob(random, "router.turn", 1'000, 30'000)};
+}
+
 void draw_placement(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x91ace);
   constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
@@ -280,6 +289,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_load(random, s);
   draw_placement(seed, s);
   draw_checks(seed, s);
+  draw_shares(seed, s);
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);
@@ -295,11 +305,12 @@ std::string describe(const Scenario& s) {
   std::snprintf(
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
-      "deadline %.3g s; %u items, %u users of %u tenants, %.0f requests/s of %u candidates; "
+      "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f requests/s of %u candidates; "
       "%zu faults in %.1f s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
+      static_cast<long long>(s.window.us),
       s.requests_per_s, s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
       s.drill ? " (drill)" : "");
   return text;

@@ -47,6 +47,9 @@ struct Scenario {
   // Knobs, inside the ranges of the knob table; their defaults, but for the pool.
   std::uint32_t page_tokens = 4, pages = 512, lanes = 1, queue_max = 1'024, batch_tokens_max = 4'096;
   std::uint32_t in_flight_max = 256;
+  std::vector<double> tenant_weights;  // of the first tenants; the others have 1
+  std::uint32_t tenants_max = 256;     // that routers tell apart
+  Duration window{2'000}, turn{10'000};
   double item_share = 0.5;
   router::Policy policy = router::policy("bat");
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};

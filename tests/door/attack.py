@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import selectors
 import socket
 import subprocess
@@ -25,6 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BLOCK = b"x" * (64 << 10)
 MEMORY_BOUND, LATENCY_BOUND = 1.2, 5.0
 HONEST_PER_SECOND = 25
+QUERY, ITEM = 600, 200  # tokens of scores
 
 
 # ---- the attacker ----
@@ -148,10 +150,13 @@ def numbers(count):
     return b"[" + b",".join([b"5"] * count) + b"]"
 
 
+def score_body(items):
+    row = b'{"tokens":' + numbers(ITEM) + b"}"
+    return b'{"query":' + numbers(QUERY) + b',"items":[' + b",".join([row] * items) + b'],"label_tokens":[1,2]}'
+
+
 def score(items):
-    row = b'{"tokens":' + numbers(200) + b"}"
-    return post("/v1/score", b'{"query":' + numbers(600) + b',"items":[' + b",".join([row] * items) +
-                b'],"label_tokens":[1,2]}')
+    return post("/v1/score", score_body(items))
 
 
 def attacks():
@@ -246,8 +251,44 @@ def measure(box, seconds, attack=None):
     return times, refused, why, most
 
 
+def ask_score(server, items, tell=None):
+    link = http.client.HTTPConnection(*server, timeout=60)
+    link.putrequest("POST", "/v1/score", skip_accept_encoding=True)
+    body = score_body(items)
+    link.putheader("content-length", str(len(body)))
+    link.endheaders(body)
+    reply = link.getresponse()
+    text = reply.read()
+    if tell:
+        tell.put(reply.status)
+    return reply.status, text
+
+
+def compute_largest(box):
+    """Working memory is counted before a request is admitted, up to inference.memory_max, and each executor keeps its
+    share of that: scores of honest clients, the largest that are admitted and smaller ones beside each other, take as
+    much as those of hostile ones can. The door says how many tokens that is."""
+    status, text = ask_score(box.server, 1024)
+    most = re.search(rb"at most (\d+) .*inference.memory_max", text)
+    if status != 413 or not most:
+        raise RuntimeError(f"a score of any size is taken, or refused for another reason: {status} {text[:300]!r}")
+    items = (int(most[1]) - QUERY) // ITEM
+    tell = multiprocessing.Queue()
+    for part in (1, 2, 3, 4, 6, 8, 12, 16):
+        askers = [multiprocessing.Process(target=ask_score, args=(box.server, items // part, tell)) for _ in range(4)]
+        for asker in askers:
+            asker.start()
+        statuses = [tell.get() for _ in askers]
+        for asker in askers:
+            asker.join()
+        if 200 not in statuses:
+            raise RuntimeError(f"scores of {items // part} items, which the door admits, are refused: {statuses}")
+    return items
+
+
 def warm_up(box):
-    """A box in use: batches of several requests were computed, and the allocator has what it needs."""
+    """A box in use: batches of several requests were computed, the largest that there may be, and the allocator has
+    what it needs."""
     tell = multiprocessing.Queue()
     crowd_of = [multiprocessing.Process(target=honest, args=(box.server, box.large, 5, tell, 500)) for _ in range(4)]
     for one in crowd_of:
@@ -255,6 +296,9 @@ def warm_up(box):
     for one in crowd_of:
         tell.get()
         one.join()
+    idle = resident(box.pid)
+    items = compute_largest(box)
+    print(f"resident {idle:.1f} MiB, and {resident(box.pid):.1f} MiB with the largest score, of {items * ITEM + QUERY} tokens")
     measure(box, 3)
 
 
@@ -285,7 +329,7 @@ class Own:
         sets = [word for knob in args.set for word in ("--set", knob)]
         self.process = subprocess.Popen(
             [args.troupe, "serve", *common, "--port", "0", "--port-file", port_file, *sets],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if not os.environ.get("BOX_STDERR") else None)
         self.pid = self.process.pid
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:

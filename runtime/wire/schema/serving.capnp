@@ -30,6 +30,7 @@ struct Refusal {
   what @2 :Text $Json.name("message");            # what is wrong
   where @3 :Text;                                 # the field, file or actor
   expected @4 :Text;                              # what would have been right
+  retryAfterS @5 :UInt16 $internal;               # how long a client should wait; over HTTP a header says it
 }
 
 struct Refused {

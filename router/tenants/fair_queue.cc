@@ -1,0 +1,155 @@
+#include "router/tenants/fair_queue.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/check.h"
+#include "runtime/actor/planted.h"
+
+namespace troupe::router {
+
+FairQueue::Row* FairQueue::find(TenantId tenant) {
+  const auto at = rows_.find(tenant);
+  return at != rows_.end() ? &*at->second : nullptr;
+}
+
+const FairQueue::Row* FairQueue::find(TenantId tenant) const {
+  return const_cast<FairQueue*>(this)->find(tenant);
+}
+
+FairQueue::Place FairQueue::push(TenantId tenant, double weight, Item item, double work_us) {
+  TROUPE_CHECK(weight > 0 && work_us >= 0, "a tenant has a weight, a request takes no less than nothing");
+  auto [at, is_new] = rows_.try_emplace(tenant);
+  if (is_new) at->second = fresh_.insert(fresh_.end(), Row{.tenant = tenant, .credit_us = quantum_us_ * weight});
+  Row& row = *at->second;
+  if (row.waiting.empty()) {
+    row.taken_at_us = taken_us_;
+  } else {
+    weights_ -= row.weight;
+  }
+  row.weight = weight;
+  weights_ += weight;
+  row.work_us += work_us;
+  work_us_ += work_us;
+  ++size_;
+  largest_us_ = std::max(largest_us_, work_us);
+  weights_most_ = std::max(weights_most_, weights_);
+  rows_most_ = std::max(rows_most_, rows_.size());
+  Place place;
+  place.tenant = tenant;
+  place.at = row.waiting.insert(row.waiting.end(), {item, work_us, ++pushed_});
+  return place;
+}
+
+FairQueue::Taken FairQueue::take() {
+  TROUPE_CHECK(size_ > 0, "something waits");
+  Row& row = next();
+  const Waiting first = row.waiting.front();
+  const Taken taken{first.item, row.tenant, first.work_us};
+  Place place;
+  place.tenant = row.tenant;
+  place.at = row.waiting.begin();
+  row.credit_us -= first.work_us;
+  taken_us_ += first.work_us;
+  row.taken_at_us = taken_us_;
+  remove(place);
+  return taken;
+}
+
+// A row that is out of credit stays at the front of the round: its turn ends when the next one is looked for.
+void FairQueue::remove(const Place& place) {
+  Row* row = find(place.tenant);
+  TROUPE_CHECK(row && size_ > 0, "what is removed waits");
+  row->work_us = std::max(0.0, row->work_us - place.at->work_us);
+  work_us_ = std::max(0.0, work_us_ - place.at->work_us);
+  row->waiting.erase(place.at);
+  if (row->waiting.empty()) weights_ -= row->weight;
+  if (--size_ == 0) return end_busy_time();
+  if (row->fresh && (row->waiting.empty() || row->credit_us <= 0)) leave_front(*row);
+}
+
+// From those that go first into the round.
+void FairQueue::leave_front(Row& row) {
+  row.fresh = false;
+  round_.splice(round_.end(), fresh_, rows_.at(row.tenant));
+}
+
+void FairQueue::end_busy_time() {
+  fresh_.clear();
+  round_.clear();
+  rows_.clear();
+  work_us_ = weights_ = taken_us_ = largest_us_ = weights_most_ = 0;
+  rows_most_ = 0;
+}
+
+// Whose turn it is; it has something waiting.
+FairQueue::Row& FairQueue::next() {
+  if (planted(Bug::one_queue_for_all)) {
+    Row* oldest = nullptr;
+    for (Rows* rows : {&fresh_, &round_})
+      for (Row& row : *rows)
+        if (!row.waiting.empty() && (!oldest || row.waiting.front().number < oldest->waiting.front().number))
+          oldest = &row;
+    return *oldest;
+  }
+  if (!fresh_.empty()) return fresh_.front();
+  for (std::size_t poor = 0;;) {
+    Row& row = round_.front();
+    if (row.credit_us <= 0) {
+      if (++poor > round_.size()) spend_lap(), poor = 0;
+      row.credit_us += quantum_us_ * row.weight;
+      round_.splice(round_.end(), round_, round_.begin());
+    } else if (row.waiting.empty()) {
+      rows_.erase(row.tenant);
+      round_.pop_front();
+    } else {
+      return row;
+    }
+  }
+}
+
+// Everybody owes more than a quantum: the rounds in which nothing would happen are one step.
+void FairQueue::spend_lap() {
+  double rounds = INFINITY;
+  for (const Row& row : round_)
+    rounds = std::min(rounds, std::floor(-row.credit_us / (quantum_us_ * row.weight)));
+  for (Row& row : round_) row.credit_us += std::max(0.0, rounds) * quantum_us_ * row.weight;
+}
+
+double FairQueue::work_us(TenantId tenant) const {
+  const Row* row = find(tenant);
+  return row ? row->work_us : 0;
+}
+
+double FairQueue::ahead_us(TenantId tenant, double weight) const {
+  const Row* row = find(tenant);
+  const double own_us = row ? row->work_us : 0;
+  const double owed_us = row ? std::max(0.0, -row->credit_us) : 0;
+  const double others = weights_ - (row && !row->waiting.empty() ? row->weight : 0);
+  return own_us + std::min(work_us_ - own_us, (own_us + owed_us) * others / weight);
+}
+
+std::optional<FairQueue::Item> FairQueue::newest(TenantId tenant) const {
+  const Row* row = find(tenant);
+  if (!row || row->waiting.empty()) return std::nullopt;
+  return row->waiting.back().item;
+}
+
+// While a tenant waits to pay what its last request left it owing, and for its turn, each other one has its share
+// of those rounds, one request beyond that, and a quantum as one that goes first.
+std::string FairQueue::find_unfairness() const {
+  for (const Rows* rows : {&fresh_, &round_})
+    for (const Row& row : *rows) {
+      if (row.waiting.empty()) continue;
+      const double rounds = std::ceil(largest_us_ / (quantum_us_ * row.weight)) + 3;
+      const double most_us =
+          rounds * quantum_us_ * weights_most_ + 2 * static_cast<double>(rows_most_) * largest_us_;
+      const double others_us = taken_us_ - row.taken_at_us;
+      if (others_us > most_us)
+        return "a tenant waits while " + std::to_string(others_us) + " us of others' work goes first; at most " +
+               std::to_string(most_us) + " us may";
+    }
+  return "";
+}
+
+}  // namespace troupe::router
