@@ -233,7 +233,6 @@ TEST_CASE("lanes that share a device smaller than what they use all get their an
 
 TEST_CASE("the pool is page-locked while its pages go to a device, and no longer") {
   PageArena arena(64, 2);
-  const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
   const auto locked = [&] { return cuda::emulator::is_page_locked(arena.page(0), 2 * 64); };
   {
     const DevicePages pages(arena, 0, 1, 1, true);

@@ -24,8 +24,8 @@ Fields fields_of(const StoreLoss& loss) {
     fields.push_back({"first_version", std::to_string(loss.first_version)});
     fields.push_back({"last_version", std::to_string(loss.last_version)});
   } else {
-    fields.push_back({"from", printable(loss.from)});
-    fields.push_back({"to", printable(loss.to)});
+    fields.push_back({"from", bytes_shown(loss.from)});
+    fields.push_back({"to", bytes_shown(loss.to)});
     fields.push_back({"rows_max", std::to_string(loss.rows_max)});
   }
   return fields;

@@ -381,7 +381,7 @@ void Store::on_damage(std::function<void(const StoreDamage&)> tell) { rocks_->bo
 
 void Store::report_damage(Column column, std::string_view key) const {
   rocks_->book.count_read();
-  rocks_->book.note({"rocksdb", "the row of \"" + printable(key) + "\" does not match its sum", {}, column});
+  rocks_->book.note({"rocksdb", "the row of \"" + bytes_shown(key) + "\" does not match its sum", {}, column});
 }
 
 }  // namespace troupe

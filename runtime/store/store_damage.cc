@@ -16,7 +16,7 @@ std::string_view name_of(Column column) {
   return "";
 }
 
-std::string printable(std::string_view key) {
+std::string bytes_shown(std::string_view key) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
   for (const char c : key) {
@@ -48,8 +48,8 @@ std::string describe(const StoreLoss& loss) {
            range + where;
   }
   std::string text = loss.rows_max > 0 ? "at most " + std::to_string(loss.rows_max) + " " : "";
-  text += std::string(name_of(loss.column)) + " from \"" + printable(loss.from) + "\"";
-  text += loss.to.empty() ? " to the end" : " up to \"" + printable(loss.to) + "\"";
+  text += std::string(name_of(loss.column)) + " from \"" + bytes_shown(loss.from) + "\"";
+  text += loss.to.empty() ? " to the end" : " up to \"" + bytes_shown(loss.to) + "\"";
   return text + where;
 }
 

@@ -34,6 +34,6 @@ std::string describe(const StoreDamage& damage);
 // "users whose profiles have versions 12..14 (rocksdb/000012.log)"; "at most 70 users from "ann" up to "bob" (…)"
 std::string describe(const StoreLoss& loss);
 // Bytes that are no ASCII letters stand as \x0a, quotes and \ as \x22 and \x5c.
-std::string printable(std::string_view key);
+std::string bytes_shown(std::string_view key);
 
 }  // namespace troupe

@@ -176,7 +176,7 @@ std::string_view expected_instead_of(StoreFault fault) {
 std::string words_of(const rocksdb::Status& status) {
   std::string text;
   for (const char c : status.ToString())
-    text += c >= ' ' && c < 0x7F ? std::string(1, c) : printable({&c, 1});
+    text += c >= ' ' && c < 0x7F ? std::string(1, c) : bytes_shown({&c, 1});
   return text;
 }
 
