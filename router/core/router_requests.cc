@@ -55,7 +55,7 @@ void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result)
   if (planted(Bug::refuse_known) && flight.serial % 32 == 0)
     return refuse_flight(turn, flight, {404, "unknown_user", "planted", "user", "a user"});
   if (planted(Bug::refuse_sound) && flight.serial % 32 == 0)
-    return refuse_flight(turn, flight, {422, "no_rank", "planted", "user", "a user"});
+    return refuse_flight(turn, flight, {422, "too_long", "planted", "user", "a user"});
   const auto& features = std::get<Features>(result);
   catalog_version_ = features.catalog->version();
   if (const auto refusal = flight.request->take(config_.form, config_.limits, features))

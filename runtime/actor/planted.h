@@ -88,8 +88,10 @@ inline Bug bug = Bug::none;  // set once, before anything runs
 inline int name_bits = 256;  // of a block name, that containers see: 8..256
 }  // namespace planting
 inline bool planted(Bug bug) { return planting::bug == bug; }
+inline bool names_collide() { return planting::name_bits < 256; }
 #else
 constexpr bool planted(Bug) { return false; }
+constexpr bool names_collide() { return false; }
 #endif
 
 }  // namespace troupe

