@@ -174,9 +174,17 @@ FrontDoor::Server::Waiting& FrontDoor::Server::wait(std::int64_t us) {
   return w;
 }
 
-void FrontDoor::Server::ask_router(Message message, OnAnswer then) {
+std::int64_t FrontDoor::Server::now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void FrontDoor::Server::ask_router(Message message, std::string tenant, OnAnswer then) {
   const bool is_reload = std::holds_alternative<Reload>(message);
-  wait(is_reload ? config.reload_us_max : config.answer_us_max).on_answer = std::move(then);
+  Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
+  waits.on_answer = std::move(then);
+  waits.tenant = std::move(tenant);
   set_id(message, last_id);
   post(config.router, std::move(message));
 }
@@ -202,6 +210,8 @@ void FrontDoor::Server::deliver(const Message& answer) {
   }
   if (!found->second.on_answer) return;
   const OnAnswer then = std::move(found->second.on_answer);
+  if (const auto* refused = std::get_if<Refused>(&answer))
+    pauses.refused(found->second.tenant, refused->refusal, now_us());
   waiting.erase(found);
   then(Answer::of(answer));
 }

@@ -171,6 +171,11 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
 
 }  // namespace
 
+bool is_ranking(std::string_view method, std::string_view target) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  return method == "POST" && (path == "/v1/rank" || path == "/v1/score");
+}
+
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
   const std::string_view target = origin_form(request.target);
   const std::string_view path = target.substr(0, target.find('?'));

@@ -32,6 +32,8 @@ struct DoorLimits {
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;
 
+bool is_ranking(std::string_view method, std::string_view target);  // POST of /v1/rank or /v1/score
+
 // The message's id is 0; the door gives it one.
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits);
 

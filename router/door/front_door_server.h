@@ -13,6 +13,7 @@
 #include "router/door/front_door.h"
 #include "router/door/front_door_head.h"
 #include "router/door/request_body.h"
+#include "router/door/tenant_pauses.h"
 
 namespace troupe::router {
 
@@ -39,6 +40,7 @@ struct FrontDoor::Server {
   // A question to the actors that is not answered yet.
   struct Waiting {
     OnAnswer on_answer;  // of the router
+    std::string tenant;  // who asked it
     OnStatus on_status;  // of all actors
     std::vector<StatusReply> statuses;
     std::size_t asked = 0;  // for their status
@@ -56,18 +58,23 @@ struct FrontDoor::Server {
   void send_away(DoorPlaces::Guest guest);
   void stop();
   Waiting& wait(std::int64_t us);
-  void ask_router(Message message, OnAnswer then);
+  void ask_router(Message message, std::string tenant, OnAnswer then);
+  static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
   void expire(RequestId id);
   void finish_status(RequestId id);
   void answer_question(DoorQuestion question, OnAnswer then);
 
+  static constexpr std::int64_t pause_us = 20'000;
+  static constexpr std::size_t paused_max = 256;
+
   DoorConfig config;
   Post post;
   MetricRegistry& metrics;
   LogSink log;
   DoorPlaces places;  // for whatever is asked
+  TenantPauses pauses{pause_us, paused_max};
   DoorPlaces lane;    // for health and metrics, when nobody can leave the others
   std::map<DoorPlaces::Guest, Session*> sessions;
   DoorPlaces::Guest last_guest = 0;
@@ -97,6 +104,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   bool keep();
   bool is_for_health() const;
   void handle();
+  const Refusal* find_pause();  // what its tenant is told without being heard; null: it is heard
   void refuse_and_close(const Refusal& refusal);
   void write(Answer answer, bool keep_alive);
   void close();

@@ -137,8 +137,16 @@ void FrontDoor::Session::read_failed(const beast::error_code& error) {
   refuse_and_close(cut_short());
 }
 
+const Refusal* FrontDoor::Session::find_pause() {
+  return is_ranking(asked.method, asked.target) ? server.pauses.find(asked.tenant, server.now_us()) : nullptr;
+}
+
 void FrontDoor::Session::handle() {
   server.metrics.record(Metric::http_requests, 1);
+  if (const Refusal* refusal = find_pause()) {
+    server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
+    return write(Answer::of(*refusal), asked.keep_alive);
+  }
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer
   DoorRoute routed = route({asked.method, asked.target, body->text(), asked.tenant}, server.config.limits);
@@ -151,7 +159,7 @@ void FrontDoor::Session::handle() {
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<DoorQuestion>(&routed))
     return server.answer_question(*question, then);
-  server.ask_router(std::get<Message>(std::move(routed)), then);
+  server.ask_router(std::get<Message>(std::move(routed)), asked.tenant, then);
 }
 
 void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }

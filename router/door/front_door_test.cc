@@ -489,6 +489,34 @@ TEST_SUITE("front door") {
     CHECK(has(reply, "Retry-After: 7\r\n"));
   }
 
+  TEST_CASE("a tenant that the router refused is not heard for a moment, and others are") {
+    Fixture f;
+    f.silent = true;
+    RawClient flood(f.door->port()), steady(f.door->port());
+    const auto ask = [](const char* tenant) {
+      return post_rank(std::string("x-troupe-tenant: ") + tenant + "\r\n") + rank_body;
+    };
+    flood.send(ask("flood"));
+    f.asked.wait(0);
+    f.door->deliver(Refused{1, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    CHECK(has(flood.read_until("\r\n\r\n"), " 429 "));
+    flood.read_until("}}");
+    flood.send(ask("flood"));
+    const std::string again = flood.read_until("}}");  // nobody else has been asked
+    CHECK(has(again, " 429 "));
+    CHECK(has(again, "Retry-After: 7\r\n"));
+    CHECK(f.asked.load() == 1);
+    steady.send(ask("steady"));
+    f.asked.wait(1);
+    f.door->deliver(RankReply{2, "u"});
+    CHECK(has(steady.read_until("\r\n\r\n"), " 200 "));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    flood.send(ask("flood"));
+    f.asked.wait(2);
+    f.door->deliver(RankReply{3, "u"});
+    CHECK(has(flood.read_until("\r\n\r\n"), " 200 "));
+  }
+
   TEST_CASE("a door that cannot accept says so, and gives the files of who waits longest to who comes") {
     Fixture f;
     std::deque<RawClient> idle;

@@ -100,17 +100,19 @@ Envelope read_envelope(kj::ArrayPtr<const capnp::word> words) {
 Bytes encode(const Envelope& envelope) {
   const CpuScope codec(CpuRoom::codec);
   static thread_local codec::Scratch scratch;
-  capnp::MallocMessageBuilder builder{scratch.segment()};
-  auto to = builder.initRoot<schema::Envelope>();
-  to.setFromNode(envelope.from.node);
-  to.setFromRole(codec::wire<schema::Role>(envelope.from.role));
-  std::visit([&](const auto& m) { put_message(m, to); }, envelope.message);
-  const std::size_t words = capnp::computeSerializedSizeInWords(builder);
-  scratch.took(words);
-  Bytes bytes(words * sizeof(capnp::word));
-  kj::ArrayOutputStream out(kj::arrayPtr(bytes.data(), bytes.size()));
-  capnp::writeMessage(out, builder);
-  return bytes;
+  for (;;) {
+    capnp::MallocMessageBuilder builder{scratch.segment()};
+    auto to = builder.initRoot<schema::Envelope>();
+    to.setFromNode(envelope.from.node);
+    to.setFromRole(codec::wire<schema::Role>(envelope.from.role));
+    std::visit([&](const auto& m) { put_message(m, to); }, envelope.message);
+    const std::size_t words = capnp::computeSerializedSizeInWords(builder);
+    if (!scratch.took(words)) continue;
+    Bytes bytes(words * sizeof(capnp::word));
+    kj::ArrayOutputStream out(kj::arrayPtr(bytes.data(), bytes.size()));
+    capnp::writeMessage(out, builder);
+    return bytes;
+  }
 }
 
 std::variant<Envelope, std::string> decode(std::span<const std::uint8_t> bytes) {

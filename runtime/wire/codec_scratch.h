@@ -22,9 +22,12 @@ class Scratch {
     }
     return segment_;
   }
-  // A message was built: the next one finds room for twice as much.
-  void took(std::size_t words) {
-    if (words > segment_.size()) wanted_ = std::min(2 * words, words_max);
+  // A message was built. False: not in one piece, for want of room; there is room for twice as much from now on. What
+  // has to be the same bytes whatever the thread built before is built again then.
+  bool took(std::size_t words) {
+    if (words <= segment_.size() || segment_.size() == words_max) return true;
+    wanted_ = std::min(2 * words, words_max);
+    return false;
   }
 
  private:
