@@ -86,6 +86,7 @@ class Costs {
   void on_worker_send(NodeId node, Address to, const Message& message);
   void judge_question(NodeId node, Worker& worker, const AcquireBlocks& ask);
   void judge_evictions(NodeId node, Worker& worker, const CacheChanges& changes);
+  static bool is_read(const Worker& worker, const PoolBlock& block);
   void judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone, const Known& block);
 
   // ---- inference workers, allocators ----
