@@ -1,7 +1,7 @@
 #pragma once
 // Who floods is refused before his bodies are read as JSON: a tenant that the router has just refused, because it has
-// as much there as one may, gets the same answer again for a moment. What it has there takes longer than that, so
-// nothing stands idle for it. Without this the door's one thread is busy with what will be refused, and everybody
+// as much there as one may, gets the same answer again for a moment. What waits there takes longer than
+// that as a rule, so nothing stands idle for it; a bound of a few small requests may be done sooner. Without this the door's one thread is busy with what will be refused, and everybody
 // waits for it. A request that comes after the moment goes to the router and says how things are.
 #include <cstddef>
 #include <cstdint>

@@ -182,6 +182,28 @@ TEST_SUITE("costs") {
     CHECK_FALSE(forgotten.says(""));
   }
 
+  TEST_CASE("what another node may read still, or read last when its lease ended, stays rightly") {
+    for (const bool read_elsewhere : {true, false}) {
+      CAPTURE(read_elsewhere);
+      CostBench b;
+      auto users = b.blocks(SegmentKind::user);
+      const PoolBlock& last = *users.back();
+      users.pop_back();
+      AcquireBlocks far{950, 0, {}};  // nobody is told of its end
+      far.read_only = true;
+      for (const PoolBlock* block : users) far.wants.push_back(want_of(*block));
+      if (read_elsewhere) b.hear(kv, {there, Role::kv_worker}, far);
+      b.ask(far.wants, 901);  // read here, too, and let go
+      b.hear(kv, compute, ReleaseBlocks{901, {}});
+      b.ask({want_of(last)}, 902);
+      b.hear(kv, compute, ReleaseBlocks{902, {}});
+      b.says("");
+      b.ask({});
+      b.evict(last);
+      CHECK(b.says("was used after another one that stays") == !read_elsewhere);
+    }
+  }
+
   TEST_CASE("the oldest goes without a word when it has to") {
     CostBench b;
     b.ask({}, 900, true);  // all areas are one

@@ -17,9 +17,7 @@ import statistics
 import subprocess
 import sys
 
-
-def version(program):
-    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+from request_cost import version
 
 
 def run(program, shape, weights, rounds):

@@ -112,12 +112,15 @@ def show(policy, candidates, cell):
     sys.stdout.flush()
 
 
+def version(program):
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def named(options):
     """What a run was asked for: programs by version, files and folders by name, for where they lie means nothing elsewhere."""
     named = {key: value.name if isinstance(value, pathlib.Path) else value for key, value in vars(options).items()}
     for build in ("old", "new"):
-        named[build] = subprocess.run([getattr(options, build), "--version"], capture_output=True, text=True,
-                                      check=True).stdout.strip()
+        named[build] = version(getattr(options, build))
     return named
 
 
