@@ -16,7 +16,8 @@ namespace troupe::actors {
 struct ComputePort::Work {
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
-  std::vector<std::size_t> index;  // in the batch
+  std::vector<std::size_t> index;   // in the batch
+  std::vector<AssetsPointer> assets;  // that are in use until the work is done
 };
 
 namespace {
@@ -72,6 +73,16 @@ Refusal not_loaded(const std::string& model_version) {
           "a model that was loaded before"};
 }
 
+Refusal not_here(const std::string& catalog_version) {
+  return {503, "wrong_catalog", "catalog " + catalog_version + " is not here", "inference worker's device",
+          "a version that the store of profiles and items has now, or that requests hold"};
+}
+
+Refusal no_assets(const std::string& catalog_version, const std::exception& error) {
+  return {503, "load_failed", "for catalog " + catalog_version + ": " + error.what(), "inference worker's device",
+          "a catalog that the model can use"};
+}
+
 Refusal cannot_load(std::uint16_t status, const char* code, const std::string& model_version,
                     std::string what, const char* expected) {
   return {status, code, std::move(what), "model " + model_version, expected};
@@ -83,32 +94,33 @@ std::string words(const kernels::PageLayout& layout) {
 
 }  // namespace
 
-ComputePort::ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version,
-                         PageArena& arena, std::uint32_t lanes, const MakePages& make_pages, Loader loader)
+ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
+                         const MakePages& make_pages, Loader loader, FindCatalog find_catalog)
     : first_version_(std::move(model_version)),
-      layout_(executor->layout()),
+      layout_(model.executor->layout()),
       arena_(arena),
       lanes_(lanes + (loader ? 1 : 0)),
-      loader_(std::move(loader)) {
-  models_[first_version_] = executors_of(std::move(executor));
+      loader_(std::move(loader)),
+      find_catalog_(std::move(find_catalog)) {
+  models_[first_version_] = make_model(std::move(model));
   pages_ = make_pages(arena_, lanes_);
 }
 
-ComputePort::ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version,
-                         PageArena& arena, std::uint32_t lanes, bool verify_on_read, Loader loader)
+ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
+                         bool verify_on_read, Loader loader, FindCatalog find_catalog)
     : ComputePort(
-          std::move(executor), std::move(model_version), arena, lanes,
+          std::move(model), std::move(model_version), arena, lanes,
           [verify_on_read](PageArena& pages, std::uint32_t) {
             return std::make_unique<ArenaPages>(pages, verify_on_read);
           },
-          std::move(loader)) {}
+          std::move(loader), std::move(find_catalog)) {}
 
-std::shared_ptr<ComputePort::Executors> ComputePort::executors_of(
-    std::unique_ptr<kernels::Executor> executor) const {
-  auto executors = std::make_shared<Executors>(1);
-  for (std::uint32_t lane = 1; lane < lanes_; ++lane) executors->push_back(executor->share(lane));
-  executors->front() = std::move(executor);
-  return executors;
+std::shared_ptr<ComputePort::Model> ComputePort::make_model(LoadedModel loaded) const {
+  const std::shared_ptr<Model> model(new Model{{}, {std::move(loaded.make_assets), find_catalog_}});
+  model->executors.resize(1);
+  for (std::uint32_t lane = 1; lane < lanes_; ++lane) model->executors.push_back(loaded.executor->share(lane));
+  model->executors.front() = std::move(loaded.executor);
+  return model;
 }
 
 JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
@@ -125,7 +137,7 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
 
 // ---- models ----
 
-std::shared_ptr<ComputePort::Executors> ComputePort::find(const std::string& model_version) const {
+std::shared_ptr<ComputePort::Model> ComputePort::find(const std::string& model_version) const {
   const std::lock_guard lock(mutex_);
   const auto at = models_.find(model_version.empty() ? first_version_ : model_version);
   return at == models_.end() ? nullptr : at->second;
@@ -136,15 +148,15 @@ JobResult ComputePort::load(const std::string& model_version) try {
   if (!loader_)
     return cannot_load(501, "models_fixed", model_version, "models cannot be changed here",
                        "the model that was loaded at the start");
-  std::unique_ptr<kernels::Executor> executor = loader_(model_version);
-  TROUPE_CHECK(executor != nullptr, "a loader gives an executor or throws");
-  if (executor->layout() != layout_)
+  LoadedModel loaded = loader_(model_version);
+  TROUPE_CHECK(loaded.executor != nullptr, "a loader gives an executor or throws");
+  if (loaded.executor->layout() != layout_)
     return cannot_load(422, "other_layout", model_version,
-                       "the model's " + words(executor->layout()) + "; the pool's " + words(layout_),
+                       "the model's " + words(loaded.executor->layout()) + "; the pool's " + words(layout_),
                        "a model whose blocks fit the pages of the pool");
-  auto executors = executors_of(std::move(executor));
+  auto model = make_model(std::move(loaded));
   const std::lock_guard lock(mutex_);
-  models_.emplace(model_version, std::move(executors));
+  models_.emplace(model_version, std::move(model));
   return ModelChanged{};
 } catch (const kernels::LoadError& error) {
   return cannot_load(422, "bad_model", model_version, error.what(), "a model directory that can be read");
@@ -156,7 +168,7 @@ JobResult ComputePort::load(const std::string& model_version) try {
 }
 
 JobResult ComputePort::drop(const std::string& model_version) {
-  std::shared_ptr<Executors> last;  // freed without the lock
+  std::shared_ptr<Model> last;  // freed without the lock
   const std::lock_guard lock(mutex_);
   const auto node = models_.extract(model_version);
   if (!node.empty()) last = std::move(node.mapped());
@@ -173,8 +185,8 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
   for (std::size_t i = 0; i < batch.requests.size(); ++i)
     by_model[batch.requests[i].model_version].push_back(i);
   for (const auto& [model_version, requests] : by_model) {
-    if (const auto executors = find(model_version)) {
-      run_model(batch, requests, *executors->at(lane), lane, done);
+    if (const auto model = find(model_version)) {
+      run_model(batch, requests, *model, lane, done);
     } else {
       for (const std::size_t i : requests) done.replies[i].refusal = not_loaded(model_version);
     }
@@ -184,23 +196,32 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
   return done;
 }
 
-void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests,
-                            kernels::Executor& executor, std::uint32_t lane, BatchDone& done) const {
+void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model,
+                            std::uint32_t lane, BatchDone& done) const {
   Work work;
+  kernels::Executor& executor = *model.executors.at(lane);
   for (const std::size_t i : requests)
-    done.replies[i].refusal = prepare(batch.requests[i], executor.limits(), i, work);
+    done.replies[i].refusal = prepare(batch.requests[i], executor.limits(), model.assets, i, work);
   for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, executor, lane, done);
 }
 
 std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::PlanLimits& limits,
-                                            std::size_t index, Work& work) const {
+                                            ModelAssets& assets, std::size_t index, Work& work) const {
   std::string fault = kernels::find_fault(request.plan, limits);
   if (fault.empty()) fault = pages_fault(request);
   if (!fault.empty()) return bad_plan(std::move(fault));
+  AssetsPointer used;
+  if (assets.needed() && !request.catalog_version.empty()) try {
+      used = assets.of(request.catalog_version);
+      if (!used) return not_here(request.catalog_version);
+    } catch (const std::exception& error) {
+      return no_assets(request.catalog_version, error);
+    }
   PassBlocks& blocks = work.blocks.emplace_back();
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
-  work.requests.push_back({&request.plan, std::vector<kernels::SegmentKv>(request.kv.size())});
+  work.requests.push_back({&request.plan, std::vector<kernels::SegmentKv>(request.kv.size()), used.get()});
+  work.assets.push_back(std::move(used));
   work.index.push_back(index);
   return std::nullopt;
 }

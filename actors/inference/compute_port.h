@@ -2,8 +2,8 @@
 // The inference worker's device: runs batches of plans on a model's executors, reading and writing key-value
 // pages of the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong,
 // or whose pages are, fails alone; cached pages are checked against their checksum before use and computed
-// again if they do not match (promise 2). It holds several models at a time, all of one page layout, and
-// changes them while batches of others run.
+// again if they do not match (promise 2). It holds several models at a time, all of one page layout, each with
+// what it computes with of the catalogs that plans name, and changes them while batches of others run.
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/inference/model_assets_port.h"
 #include "actors/inference/pass_pages_port.h"
 #include "kernels/executor/executor.h"
 #include "runtime/actor/ports.h"
@@ -19,20 +20,30 @@
 
 namespace troupe::actors {
 
+// What serves a model version.
+struct LoadedModel {
+  std::unique_ptr<kernels::Executor> executor;
+  MakeAssets make_assets;  // none: it needs nothing of a catalog
+
+  LoadedModel(std::unique_ptr<kernels::Executor> with_executor, MakeAssets with_assets = {})
+      : executor(std::move(with_executor)), make_assets(std::move(with_assets)) {}
+};
+
 class ComputePort final : public Port {
  public:
-  // The executor of a model version; throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
-  using Loader = std::function<std::unique_ptr<kernels::Executor>(const std::string& model_version)>;
+  // Throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
+  using Loader = std::function<LoadedModel(const std::string& model_version)>;
   // Called once, when the executors are there: what memory they left is for pages.
   using MakePages = std::function<std::unique_ptr<PassPages>(PageArena& arena, std::uint32_t lanes)>;
 
   // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
-  // outlives the port. Without a loader the port keeps the one model.
-  ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version, PageArena& arena,
-              std::uint32_t lanes, const MakePages& make_pages, Loader loader = {});
+  // outlives the port. Without a loader the port keeps the one model. `find_catalog` is called on lanes' threads, for
+  // models that need something of catalogs.
+  ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
+              const MakePages& make_pages, Loader loader = {}, FindCatalog find_catalog = {});
   // On the arena's own pages.
-  ComputePort(std::unique_ptr<kernels::Executor> executor, std::string model_version, PageArena& arena,
-              std::uint32_t lanes, bool verify_on_read, Loader loader = {});
+  ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
+              bool verify_on_read, Loader loader = {}, FindCatalog find_catalog = {});
 
   // That its host has to give it: with a loader one more than there are batches at a time, so that a load
   // does not keep a batch waiting.
@@ -43,17 +54,20 @@ class ComputePort final : public Port {
 
  private:
   struct Work;
-  using Executors = std::vector<std::unique_ptr<kernels::Executor>>;  // [lane]
+  struct Model {  // in use as long as somebody has its pointer
+    std::vector<std::unique_ptr<kernels::Executor>> executors;  // [lane]
+    ModelAssets assets;
+  };
 
-  std::shared_ptr<Executors> executors_of(std::unique_ptr<kernels::Executor> executor) const;
-  std::shared_ptr<Executors> find(const std::string& model_version) const;
+  std::shared_ptr<Model> make_model(LoadedModel loaded) const;
+  std::shared_ptr<Model> find(const std::string& model_version) const;
   JobResult load(const std::string& model_version);
   JobResult drop(const std::string& model_version);
   BatchDone run_batch(const RunBatch& batch, std::uint32_t lane) const;
-  void run_model(const RunBatch& batch, std::span<const std::size_t> requests, kernels::Executor& executor,
-                 std::uint32_t lane, BatchDone& done) const;
+  void run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model, std::uint32_t lane,
+                 BatchDone& done) const;
   std::optional<Refusal> prepare(const BatchRequest& request, const kernels::PlanLimits& limits,
-                                 std::size_t index, Work& work) const;
+                                 ModelAssets& assets, std::size_t index, Work& work) const;
   std::string pages_fault(const BatchRequest& request) const;
   std::size_t run_pass(Work& work, std::size_t first, kernels::Executor& executor, std::uint32_t lane,
                        BatchDone& done) const;
@@ -63,8 +77,9 @@ class ComputePort final : public Port {
   PageArena& arena_;
   const std::uint32_t lanes_;
   const Loader loader_;
+  const FindCatalog find_catalog_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Executors>> models_;  // guarded by mutex_
+  std::map<std::string, std::shared_ptr<Model>> models_;  // guarded by mutex_
   std::unique_ptr<PassPages> pages_;
 };
 

@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "kernels/base/errors.h"
 #include "kernels/decoder/decoder.h"
+#include "runtime/actor/catalog_test.h"
 
 namespace troupe::actors {
 namespace {
@@ -156,6 +159,88 @@ TEST_CASE("models come and go while other lanes compute") {
   for (int i = 0; i < 100; ++i) same = same && b.scores("one") == one;
   changes.join();
   CHECK(same);
+}
+
+// Adds to each logit what the assets of its request say.
+struct Offset : kernels::CatalogAssets {
+  explicit Offset(float by) : offset(by) {}
+  const float offset;
+};
+class OffsetExecutor final : public kernels::Executor {
+ public:
+  explicit OffsetExecutor(std::unique_ptr<kernels::Executor> inner) : inner_(std::move(inner)) {}
+  kernels::PlanLimits limits() const override { return inner_->limits(); }
+  const kernels::PageLayout& layout() const override { return inner_->layout(); }
+  void run(std::span<const kernels::Request> batch, std::vector<kernels::Reply>& replies) override {
+    inner_->run(batch, replies);
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      if (const auto* assets = static_cast<const Offset*>(batch[i].assets))
+        for (auto& row : replies[i].readouts)
+          for (float& logit : row) logit += assets->offset;
+  }
+  void measure(kernels::PassTimes* times) override { inner_->measure(times); }
+  std::unique_ptr<kernels::Executor> share(std::uint32_t executor) const override {
+    return std::make_unique<OffsetExecutor>(inner_->share(executor));
+  }
+
+ private:
+  std::unique_ptr<kernels::Executor> inner_;
+};
+
+TEST_CASE("each request of a batch is computed with what the model has made of the catalog that it names") {
+  Bench b;
+  std::map<std::string, CatalogPointer> catalogs;
+  for (const char* version : {"c1", "c2"}) catalogs[version] = features_of(nullptr, {}, version).catalog;
+  std::vector<std::weak_ptr<const kernels::CatalogAssets>> made;
+  const auto loaded = [&](std::uint64_t seed, float times) {
+    return LoadedModel(std::make_unique<OffsetExecutor>(decoder(seed)), [&, times](CatalogPointer catalog) {
+      const auto assets = std::make_shared<const Offset>(times * (catalog->version() == "c1" ? 100.0f : 200.0f));
+      made.push_back(assets);
+      return assets;
+    });
+  };
+  ComputePort port(
+      loaded(1, 1), "one", b.arena, 2, true, [&](const std::string&) { return loaded(1, 4); },
+      [&](const std::string& version) {
+        const auto at = catalogs.find(version);
+        return at == catalogs.end() ? nullptr : at->second;
+      });
+  const auto run = [&](const char* model, std::vector<const char*> versions) {
+    RunBatch batch;
+    for (const char* version : versions) {
+      batch.requests.push_back(request(model));
+      batch.requests.back().catalog_version = version;
+    }
+    return std::get<BatchDone>(port.run(batch, 0)).replies;
+  };
+  const auto replies = run("one", {"", "c2", "c1", "c9"});
+  const double plain = replies[0].readouts[0].scores[0];  // it needs nothing of a catalog
+  CHECK(replies[1].readouts[0].scores[0] == doctest::Approx(plain + 200));
+  CHECK(replies[2].readouts[0].scores[0] == doctest::Approx(plain + 100));
+  CHECK(replies[3].refusal->code == "wrong_catalog");
+  CHECK(replies[3].refusal->status == 503);
+
+  REQUIRE(std::holds_alternative<ModelChanged>(port.run(LoadModel{"two"}, 2)));
+  CHECK(run("two", {"c1"})[0].readouts[0].scores[0] == doctest::Approx(plain + 400));
+  CHECK(made.size() == 3);
+  port.run(DropModel{"one"}, 2);  // and all that it made
+  CHECK(made[0].expired());
+  CHECK(made[1].expired());
+  CHECK_FALSE(made[2].expired());
+}
+
+TEST_CASE("a model that cannot use a catalog refuses its plans alone") {
+  Bench b;
+  const CatalogPointer catalog = features_of(nullptr, {}, "c1").catalog;
+  ComputePort port(
+      LoadedModel(decoder(1), [](CatalogPointer) -> AssetsPointer { throw std::runtime_error("no items"); }), "one",
+      b.arena, 1, true, {}, [&](const std::string&) { return catalog; });
+  BatchRequest wanting = request("one");
+  wanting.catalog_version = "c1";
+  const auto replies = std::get<BatchDone>(port.run(RunBatch{{wanting, request("one")}}, 0)).replies;
+  CHECK(replies[0].refusal->status == 503);
+  CHECK(replies[0].refusal->what == "for catalog c1: no items");
+  CHECK_FALSE(replies[1].refusal);
 }
 
 }  // namespace

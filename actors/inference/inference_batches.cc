@@ -112,6 +112,8 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
 BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
   BatchRequest request;
   request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
+  request.catalog_version =
+      planted(Bug::answer_from_newest_catalog) ? models_.versions().catalog_version : task.plan.catalog_version;
   for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     BatchSegmentKv& kv = request.kv.emplace_back();
     if (!task.want_of[i]) continue;

@@ -32,7 +32,7 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   beat.us_per_byte = pace.us_per_byte;
   beat.us_per_pass = pace.us_per_pass;
   beat.plans_executed = executed_;
-  beat.versions_epoch = models_.epoch();
+  beat.versions_epoch = models_.versions().epoch;
   beat.models = models_.served(now);
   if (const auto& refused = models_.refused_next()) {
     beat.refused_model = refused->model;
@@ -100,7 +100,7 @@ StatusReply InferenceCore::status(Instant now, RequestId id) const {
   field("plans_waiting", waiting_[0].plans);
   field("background_plans_waiting", waiting_[1].plans);
   field("plans_executed", executed_);
-  field("versions_epoch", models_.epoch());
+  field("versions_epoch", models_.versions().epoch);
   std::string models;
   for (const std::string& model : models_.served(now)) models += (models.empty() ? "" : " ") + model;
   reply.fields.push_back({"models", models});

@@ -418,5 +418,23 @@ TEST_CASE("a lost router's waiting plans are dropped and their blocks given back
   CHECK(b.probe.effects.list.empty());
 }
 
+TEST_CASE("a plan runs with the catalog that it names, whatever is served now and whoever runs beside it") {
+  Bench b;
+  b.follow(0, 7, "m1");
+  b.plain(1, 1);  // keeps the lane busy
+  const auto first = b.job();
+  for (const RequestId id : {2u, 3u}) {
+    Execute wanted = Bench::plan(id, {segment(1)});
+    wanted.catalog_version = id == 2 ? "c1" : "c2";
+    b.probe.receive(2, router, wanted);
+  }
+  CHECK(first.second.requests.at(0).catalog_version == "");
+  b.run(3, first);
+  const RunBatch both = b.job().second;
+  REQUIRE(both.requests.size() == 2);
+  CHECK(both.requests[0].catalog_version == "c1");
+  CHECK(both.requests[1].catalog_version == "c2");
+}
+
 }  // namespace
 }  // namespace troupe::actors

@@ -43,7 +43,7 @@ class ModelSet {
   bool ready(Instant now) const { return serves(now, active()); }
   std::vector<std::string> served(Instant now) const;  // in order of version
   const std::string& newest() const;                   // that was loaded last
-  std::uint64_t epoch() const { return versions_.epoch; }
+  const Versions& versions() const { return versions_; }  // that it follows
   std::size_t size() const { return models_.size(); }
 
  private:

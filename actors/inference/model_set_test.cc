@@ -45,7 +45,7 @@ TEST_CASE("older versions and the same ones again change nothing") {
   b.follow(1, 5, "a", "b");
   CHECK_FALSE(b.set.follow({2}, {5, "c", "", "d"}));
   CHECK_FALSE(b.set.follow({2}, {4, "c", "", "d"}));
-  CHECK(b.set.epoch() == 5);
+  CHECK(b.set.versions().epoch == 5);
   CHECK(b.next(2) == "+b");
   b.end(3);
   CHECK(b.next(4) == "");
@@ -193,7 +193,7 @@ TEST_CASE("no more models are loaded than there is room for; a drop makes room")
 TEST_CASE("versions without a model keep the present one") {
   Bench b;
   b.follow(0, 1, "");
-  CHECK(b.set.epoch() == 1);
+  CHECK(b.set.versions().epoch == 1);
   CHECK(b.next(1'000) == "");
   CHECK(b.set.ready({1'000}));
 }
@@ -217,7 +217,7 @@ TEST_CASE(
     for (int i = 0; i < 200; ++i) {
       now += random() % 40;
       if (random() % 4 == 0) b.follow(now, epoch + random() % 3, any(), random() % 2 ? any() : "");
-      epoch = b.set.epoch();
+      epoch = b.set.versions().epoch;
       b.needed = random() % 2 ? std::set<std::string>{any()} : std::set<std::string>{};
       if (random() % 2) tend(random() % 3 != 0);
     }

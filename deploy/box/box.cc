@@ -182,10 +182,13 @@ void Box::open_worker(OpenedModel model) {
   arena_ = make_arena(model_.layout.page_bytes(), pages_of(config_, model_.layout));
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
+  if (model.make_assets && !place_.router)
+    throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
   Engine engine = model.engine();
-  compute_ = std::make_unique<actors::ComputePort>(std::move(engine.executor), names_.model_version, *arena_,
-                                                   executors_, engine.make_pages,
-                                                   version_loader(families_, config_));
+  compute_ = std::make_unique<actors::ComputePort>(
+      actors::LoadedModel(std::move(engine.executor), std::move(model.make_assets)), names_.model_version, *arena_,
+      executors_, engine.make_pages, version_loader(families_, config_),
+      [this](const std::string& version) { return features_ ? features_->catalog_at(version) : nullptr; });
 }
 
 void Box::open_transport() {

@@ -34,7 +34,7 @@ actors::ComputePort::Loader version_loader(const Families& families, const Confi
     const OpenedModel model = family_of(families, directory).open(directory, config);
     if (model.version != version)
       kernels::load_fault(directory, "it holds model " + model.version, "the model that it is named after");
-    return model.engine().executor;
+    return actors::LoadedModel(model.engine().executor, model.make_assets);
   };
 }
 

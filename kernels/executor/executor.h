@@ -38,10 +38,19 @@ struct SegmentKv {
       pages;  // layout.pages_for(tokens) addresses, 64-byte aligned; may be empty for compute
 };
 
+// What a family computes with beside its weights, and makes of a state of the catalog: an index of its items, say. It
+// never changes.
+class CatalogAssets {
+ public:
+  virtual ~CatalogAssets() = default;
+};
+
 // One request of a batch. A cached segment must not have a readout.
 struct Request {
   const Plan* plan = nullptr;
-  std::vector<SegmentKv> kv;  // one per segment
+  std::vector<SegmentKv> kv;               // one per segment
+  const CatalogAssets* assets = nullptr;   // of the catalog that the plan was made against; null: the plan needs none,
+                                           // or the family has none
 };
 
 struct Reply {

@@ -76,7 +76,7 @@ struct Flight {
   std::vector<Attempt> attempts;  // each at another node
   // Of the least work that was too large for a worker: one that lacks less of the plan's blocks may do it.
   double too_many_operations = std::numeric_limits<double>::infinity();
-  std::uint32_t paid = 0;  // attempts but for those after a worker that is draining or has not the model
+  std::uint32_t paid = 0;  // attempts but for those after a worker that is draining or has not these versions
 
   Attempt* attempt_at(NodeId node) {  // the latest there
     for (std::size_t i = attempts.size(); i-- > 0;)

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t sends_max = 4;
 
 bool costs_nothing(const Refusal& refusal) {
-  return (refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model")) ||
+  return (refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model" ||
+                                     refusal.code == "wrong_catalog")) ||
          refusal.code == "too_large";
 }
 
@@ -152,6 +153,7 @@ void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option&
   plan.id = flight.serial;
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
+  plan.catalog_version = flight.request->catalog_version();
   const bool suspect = is_suspect(turn.now, flight) && !planted(Bug::forget_suspects);
   plan.alone = suspect || flight.failed_on_device;
   const Instant late_at = turn.now + Duration{left.us / 2};

@@ -51,12 +51,12 @@ TEST_CASE("what every worker would refuse goes to the client; a worker's own fau
 }
 
 TEST_CASE(
-    "a draining worker, or one without the model, costs no retry; but a plan is sent four times at most") {
+    "a draining worker, or one without the versions, costs no retry; but a plan is sent four times at most") {
   RouterConfig config = cluster_config({1, 2, 3, 4, 5, 6});
   config.retry_burst = 0;
   Cluster c(config);
   c.send_plan(0, 1);
-  for (const char* code : {"draining", "wrong_model", "draining"}) {
+  for (const char* code : {"draining", "wrong_model", "wrong_catalog"}) {
     c.refuse_at(10, c.node, 503, code);
     REQUIRE(c.plans() == 1);
   }

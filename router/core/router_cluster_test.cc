@@ -140,6 +140,7 @@ TEST_CASE("new requests are pinned to the new versions at once, a plan of the ol
   CHECK(c.probe.started<FindFeatures>().at(0).second.model_version == "model 2");
   c.probe.done(5, old_job, test_features());
   CHECK(c.plan().model_version == "model 1");
+  CHECK(c.plan().catalog_version == "catalog 1");  // of the snapshot that it was made from
 }
 
 TEST_CASE("a catalog that is gone since the flip is asked for once more under the present versions") {

@@ -35,6 +35,7 @@ class Ranking final : public Request {
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
                               const Features& features) override;
+  std::string catalog_version() const override { return catalog_->version(); }
   std::span<const ItemView> items() const override { return items_; }
 
   const Policy* policy() const override { return &policy_; }

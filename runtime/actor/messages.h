@@ -216,8 +216,10 @@ struct Execute {
   RequestId id = 0;
   Priority priority = Priority::serving;
   std::int64_t budget_us = 0;
-  std::string model_version;  // the one that the request is pinned to; a worker without it refuses
-  bool alone = false;         // in a batch of its own: a worker was lost while it ran (promise 12)
+  // What the plan was made against, and what it is computed with; a worker without either refuses. No catalog: the
+  // plan takes nothing from one but its tokens.
+  std::string model_version, catalog_version;
+  bool alone = false;  // in a batch of its own: a worker was lost while it ran (promise 12)
   Plan plan;
   std::vector<SegmentBlock> blocks;  // one for each of the plan's segments
   Retention retention;

@@ -46,6 +46,8 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(keep_remote_pins, 3, through(), "what another node was granted stays pinned when its lease has ended")  \
   X(answer_from_newest_model, 4, through(1),                                                                \
     "a worker runs a plan on the newest model, not on the pinned one")                                      \
+  X(answer_from_newest_catalog, 4, through(),                                                               \
+    "a worker runs a plan with the catalog that is served now, not with the plan's own")                    \
   X(refuse_reload, 4, through(), "a reload is refused as if another one were under way")                    \
   X(end_reload_early, 4, through(), "a reload is answered as done when it has begun")                       \
   X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \

@@ -74,6 +74,7 @@ struct BatchRequest {
   std::vector<SegmentBlock> blocks;  // one per segment
   std::vector<BatchSegmentKv> kv;  // one per segment
   std::string model_version;       // "": the port's own
+  std::string catalog_version;     // as Execute::catalog_version
 };
 struct RunBatch {
   std::vector<BatchRequest> requests;

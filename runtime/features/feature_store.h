@@ -48,6 +48,8 @@ class FeatureStore : public Port {
 
   virtual std::uint64_t items() const = 0;
   virtual std::string catalog_version() const = 0;
+  // The snapshot of that version: the present one, or one that somebody still holds; null: neither.
+  virtual CatalogPointer catalog_at(const std::string& version) = 0;
   virtual std::uint64_t bad_records() const = 0;  // seen since the start; each was a miss
 };
 

@@ -177,6 +177,7 @@ std::string FeaturePort::catalog_version() const { return catalog()->version(); 
 
 void FeaturePort::publish(std::uint64_t version) {
   StoredCatalogPointer next = writer_.publish(version);  // what is replaced is freed after the lock
+  held_.note(next);
   const std::lock_guard lock(catalog_mutex_);
   catalog_.swap(next);
 }

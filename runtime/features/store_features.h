@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/features/feature_store.h"
+#include "runtime/features/held_catalogs.h"
 #include "runtime/features/profile_cache.h"
 #include "runtime/features/stored_catalog.h"
 #include "runtime/features/unreadable_ranges.h"
@@ -44,6 +45,7 @@ class FeaturePort final : public FeatureStore {
 
   std::uint64_t items() const override;
   std::string catalog_version() const override;
+  CatalogPointer catalog_at(const std::string& version) override { return held_.find(version); }
   std::uint64_t bad_records() const override { return bad_records_.load(); }
 
  private:
@@ -89,6 +91,7 @@ class FeaturePort final : public FeatureStore {
   CatalogWriter writer_;
   mutable std::mutex catalog_mutex_;  // guards the next, and is held to copy the pointer
   StoredCatalogPointer catalog_;
+  HeldCatalogs held_;
   ProfileCache profiles_;
 };
 

@@ -87,6 +87,16 @@ std::string RedisFeaturePort::catalog_version() const {
   return catalog_version_text(catalog_.mirror().position().version);
 }
 
+// A plan of another router may name a version that nobody has asked for here yet.
+CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
+  if (CatalogPointer held = held_.find(version)) return held;
+  StoredCatalogPointer present = catalog_.mirror().present();
+  if (present->version() == version) return present;
+  ask(0, "");
+  present = catalog_.mirror().present();
+  return present->version() == version ? present : nullptr;
+}
+
 // ---- reads ----
 
 OrRedisFailure<StorePoint> RedisFeaturePort::ask(std::uint32_t lane, const std::string& user) {
@@ -134,6 +144,7 @@ std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, co
                                                   const StorePoint& point) {
   StoredCatalogPointer catalog = catalog_.at(point);
   if (!catalog) return {};
+  held_.note(catalog);
   ProfilePointer user = key.empty() ? nullptr : profile_of(point, key);
   if (options_.when_away == WhenAway::last_known && !key.empty()) {
     if (user)
@@ -157,6 +168,7 @@ JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const st
   }
   StoredCatalogPointer catalog = catalog_.mirror().at(at);
   if (at.run.empty() || !catalog) return unavailable(away.why + ", and its catalog is not known here");
+  held_.note(catalog);
   return find_items(wanted, std::move(user), std::move(catalog));
 }
 

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "runtime/features/feature_store.h"
+#include "runtime/features/held_catalogs.h"
 #include "runtime/features/profile_cache.h"
 #include "runtime/redis/redis_catalog.h"
 #include "runtime/redis/redis_lanes.h"
@@ -87,6 +88,7 @@ class RedisFeaturePort final : public FeatureStore {
 
   std::uint64_t items() const override { return catalog_.mirror().items(); }  // when asked last
   std::string catalog_version() const override;
+  CatalogPointer catalog_at(const std::string& version) override;  // may ask Redis
   std::uint64_t bad_records() const override { return catalog_.bad_records(); }
 
  private:
@@ -135,6 +137,7 @@ class RedisFeaturePort final : public FeatureStore {
   RedisCatalog catalog_;
   RedisMemory memory_;
   ProfileCache profiles_;
+  HeldCatalogs held_;
 };
 
 }  // namespace troupe

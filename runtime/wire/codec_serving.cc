@@ -352,6 +352,7 @@ void put(const Execute& m, schema::Execute::Builder to) {
   put_list(m.blocks, to.initBlocks(m.blocks.size()));
   put(m.retention, to.initRetention());
   to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
   to.setAlone(m.alone);
 }
 void get(schema::Execute::Reader from, Execute& m) {
@@ -362,6 +363,7 @@ void get(schema::Execute::Reader from, Execute& m) {
   get_list(from.getBlocks(), m.blocks);
   get(from.getRetention(), m.retention);
   get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
   m.alone = from.getAlone();
 }
 

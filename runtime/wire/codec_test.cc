@@ -50,6 +50,17 @@ TEST_CASE("every message comes back from its bytes as it was") {
   }
 }
 
+TEST_CASE("a plan keeps the versions that it was made against, and one of an older router names no catalog") {
+  Execute execute;
+  execute.model_version = "m7", execute.catalog_version = "c12";
+  const Envelope sent{{1, Role::router}, execute};
+  const auto got = std::get<Execute>(std::get<Envelope>(decode(encode(sent))).message);
+  CHECK(got.model_version == "m7");
+  CHECK(got.catalog_version == "c12");
+  CHECK(std::get<Execute>(std::get<Envelope>(decode(encode(Envelope{{1, Role::router}, Execute{}}))).message)
+            .catalog_version == "");
+}
+
 TEST_CASE("a large message is within its own traversal limit") {
   Execute execute;
   execute.plan.segments.resize(2000, Segment{.tokens = Tokens(37, 5), .sees = {0, 2, 4, 6}});

@@ -220,6 +220,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.node = node.id;
   options.family = &family();
   options.model_version = names_.model_version;
+  options.had_tokens = [this](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
+    return world_.had_tokens(item, catalog, tokens);
+  };
   options.load_time = {500'000};
   options.verify_on_read = scenario_.verify_on_read;
   options.struck = &struck_;

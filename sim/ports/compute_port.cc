@@ -128,6 +128,7 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
   Begun begun;
   begun.reply.refusal = find_request_fault(request);
   if (begun.reply.refusal) return begun;
+  check_catalog(request);
   const std::uint64_t key = model_key(model_of(request));
   std::vector<SegmentValue> seen;
   begun.values.reserve(request.plan.segments.size());
@@ -145,6 +146,18 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     note(request, i, true, begun);
   }
   return begun;
+}
+
+// What a real device has made of that catalog, an index of its items for one, would not be about these items.
+void ComputePort::check_catalog(const BatchRequest& request) {
+  if (request.catalog_version.empty() || !options_.had_tokens) return;
+  for (std::uint32_t i = 0; i < request.plan.segments.size(); ++i) {
+    const Segment& segment = request.plan.segments[i];
+    const std::string& item = request.blocks[i].owner;
+    if (segment.kind != SegmentKind::item || item.empty()) continue;
+    if (!options_.had_tokens(item, request.catalog_version, segment.tokens))
+      return report(4, request, i, "is of another catalog than \"" + request.catalog_version + "\"");
+  }
 }
 
 std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32_t segment, bool half_written,

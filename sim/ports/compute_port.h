@@ -3,7 +3,8 @@
 // of its process. A batch reads its cached pages at its start and again at its end, and writes half of its
 // pages at the start and all of them at the end; pages that changed between are pages that were given to
 // somebody else under a reader or a writer, which is reported (promise 3). Pages of another block, tenant or
-// model than the plan's are reported as well (promises 2, 14, 4), and pages that were pulled too late (3),
+// model than the plan's are reported as well (promises 2, 14, 4), items that were never so in the catalog that the plan
+// names (4), and pages that were pulled too late (3),
 // since the answer alone may look right. So is what was computed here and is used before anybody compared it
 // with its checksum though a bit of it has flipped, and a block that is computed from such a page (2);
 // answers from pages whose bits flipped later are only noted.
@@ -39,6 +40,8 @@ struct ComputeOptions {
   std::string model_version;                                           // loaded from the start
   std::size_t models_max = 3;                                          // room for loaded ones
   std::function<bool(const std::string& model_version)> model_exists;  // none: all do
+  // Whether the item was ever made of these tokens in that catalog; none: it was.
+  std::function<bool(std::string_view item, std::string_view catalog, std::span<const Token> tokens)> had_tokens;
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
   // Undisturbed device time of a batch.
@@ -95,6 +98,7 @@ class ComputePort final : public SimPort {
   std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
+  void check_catalog(const BatchRequest& request);
   bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   bool find_struck(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   void check_origin(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);

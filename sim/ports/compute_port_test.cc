@@ -142,6 +142,33 @@ TEST_CASE("what nobody may use although its bits flipped is reported: unchecked,
   CHECK(device.violations.count() == 1);  // allowed, for a time
 }
 
+TEST_CASE("a plan whose items are not those of the catalog that it names is reported") {
+  Device device;
+  ComputeOptions options = device.options(true);
+  options.had_tokens = [](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
+    return item == "i1" && catalog == "c1" && tokens.size() == 2;
+  };
+  ComputePort port(options, device.pages, device.faults, device.poisons, device.violations);
+  const auto run = [&](std::vector<Token> tokens, const char* catalog, const char* item = "i1") {
+    BatchRequest other = request(Grant::none);
+    other.plan.segments.insert(other.plan.segments.begin() + 1, {SegmentKind::item, std::move(tokens), 10, {0}});
+    other.plan.readouts[0].segment = 2;
+    other.blocks.insert(other.blocks.begin() + 1, {name(4), item});
+    other.kv.emplace_back();
+    other.catalog_version = catalog;
+    const Job job = RunBatch{{other}};
+    port.begin(device.now, job, 0);
+    port.run(job, 0);
+    return device.violations.count();
+  };
+  CHECK(run({7, 8}, "c1") == 0);
+  CHECK(run({7}, "") == 0);      // it needs nothing of a catalog
+  CHECK(run({7}, "c1", "") == 0);  // nobody says which item it is
+  CHECK(run({7, 8}, "c2") == 1);
+  CHECK(run({7}, "c1") == 2);
+  CHECK(promises(device.violations) == std::vector<int>{4, 4});
+}
+
 TEST_CASE("pages of another tenant, model or block, and such that came late, are reported") {
   Device device;
   const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];

@@ -104,6 +104,17 @@ std::optional<Item> WorldData::item(std::string_view id, std::string_view catalo
   return at ? item_at(id, *at, edition) : std::nullopt;
 }
 
+bool WorldData::had_tokens(std::string_view id, std::string_view catalog, std::span<const Token> tokens) const {
+  const auto at = find_catalog(catalog);
+  const auto number = number_of(id, 'i', options_.items);
+  const std::optional<Item> made = at && number ? made_item(*number, *at) : std::nullopt;
+  if (made && std::ranges::equal(made->tokens, tokens)) return true;
+  const auto changes = item_changes_.find(id);
+  return at && changes != item_changes_.end() && std::ranges::any_of(changes->second, [&](const ItemChange& change) {
+           return change.put && std::ranges::equal(change.put->tokens, tokens);
+         });
+}
+
 std::optional<ItemNumber> WorldData::item_number(std::string_view id) const {
   if (const auto number = number_of(id, 'i', options_.items)) return number;
   const auto at = added_.find(id);

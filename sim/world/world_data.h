@@ -84,6 +84,8 @@ class WorldData {
   // Without the name of its block. None: not in that catalog (or there is no such catalog).
   std::optional<Item> item(std::string_view id, std::string_view catalog) const;
   std::optional<Item> item(std::string_view id, std::string_view catalog, Edition edition) const;
+  // Whether it was made of these tokens in that catalog, now or at any earlier edition.
+  bool had_tokens(std::string_view id, std::string_view catalog, std::span<const Token> tokens) const;
   // An id's number and back, whether any catalog has the item or not; those that were put under ids of their own
   // come after the others. Absent: it was never put.
   std::optional<ItemNumber> item_number(std::string_view id) const;

@@ -211,3 +211,27 @@ TEST_CASE("profiles of a data set have its mean length, none above the most") {
   CHECK(shorter / 20'000.0 == doctest::Approx(0.353).epsilon(0.05));  // Φ((ln(2/3) + 0.18) / 0.6)
   CHECK(world.profile("", "u7")->tokens == WorldData(options).profile("", "u7")->tokens);
 }
+
+TEST_CASE("tokens that an item ever had in a catalog are known, and no others") {
+  WorldData world(small());
+  std::size_t told_apart = 0;
+  for (std::uint32_t n = 0; n < 230; ++n) {
+    const std::string id = WorldData::item_id(n);
+    const auto one = world.item(id, "c1"), two = world.item(id, "c2");
+    if (one) CHECK(world.had_tokens(id, "c1", one->tokens));
+    if (!one || !two || one->tokens == two->tokens) continue;
+    CHECK_FALSE(world.had_tokens(id, "c2", one->tokens));
+    ++told_apart;
+  }
+  CHECK(told_apart > 0);
+  std::uint32_t there = 0;
+  while (!world.item(WorldData::item_id(there), "c1")) ++there;
+  const std::string id = WorldData::item_id(there);
+  const std::vector<Token> before = world.item(id, "c1")->tokens, after{1, 2, 3};
+  world.write({PutItem{0, id, "changed", after, 1}});
+  REQUIRE(world.item(id, "c1")->tokens == after);
+  CHECK(world.had_tokens(id, "c1", before));
+  CHECK(world.had_tokens(id, "c1", after));
+  CHECK_FALSE(world.had_tokens(id, "no catalog", after));
+  CHECK_FALSE(world.had_tokens("nobody", "c1", after));
+}

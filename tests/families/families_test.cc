@@ -131,6 +131,23 @@ TEST_SUITE("two families") {
     CHECK(expected.size() == 8);
   }
 
+  TEST_CASE("what it makes of the catalog is of the state that the request sees") {
+    const fuzz::ServedBox box({}, {}, pooled_model);
+    const auto score = [&] {
+      const fuzz::Reply reply = box.ask("POST", "/v1/rank", R"({"user":"ana","candidates":["item-1"]})");
+      REQUIRE_MESSAGE(reply.status == 200, reply.body.dump());
+      return std::pair(reply.body.at("catalog_version").get<std::string>(),
+                       reply.body.at("items")[0].at("score").get<double>());
+    };
+    const auto [first, before] = score();
+    REQUIRE(box.ask("PUT", "/v1/items/one-more", R"({"title":"one more","tokens":[5,6],"identifier":50})").status == 200);
+    const auto [second, with_one_more] = score();
+    CHECK(first != second);
+    CHECK(with_one_more == doctest::Approx(before + 1));
+    const fuzz::Reply scored = box.ask("POST", "/v1/score", R"({"query":[5],"items":[{"tokens":[6]}],"label_tokens":[7]})");
+    CHECK_MESSAGE(scored.status == 200, scored.body.dump());  // it needs nothing of a catalog
+  }
+
   TEST_CASE("a simulated cluster keeps its promises with it, through faults") {
     const ToyPooled family;
     for (const std::uint64_t seed : {3u, 11u}) {

@@ -18,6 +18,16 @@ using kernels::PlanLimits;
 using kernels::Reply;
 using kernels::Request;
 
+struct ItemCount : kernels::CatalogAssets {
+  float items = 0;
+};
+
+actors::AssetsPointer count_items(const CatalogPointer& catalog) {
+  auto count = std::make_shared<ItemCount>();
+  for (ItemNumber n = catalog->next(0); n != no_item; n = catalog->next(n + 1)) ++count->items;
+  return count;
+}
+
 struct Weights {
   std::vector<float> embedding, inner,
       output;  // [vocabulary × hidden], [hidden × hidden], [vocabulary × hidden]
@@ -117,6 +127,8 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
     add(std::span(segments[readout.segment]).first((readout.offset + 1) * shape_.hidden));
     for (float& number : mean) number /= static_cast<float>(tokens);
     reply.readouts.push_back(read(mean, readout.rows));
+    if (request.assets != nullptr)
+      for (float& logit : reply.readouts.back()) logit += static_cast<const ItemCount*>(request.assets)->items;
   }
 }
 
@@ -208,7 +220,8 @@ deploy::Family pooled_family() {
                                                          return std::make_unique<actors::ArenaPages>(arena,
                                                                                                      true);
                                                        }};
-                               }};
+                               },
+                               count_items};
   };
   return {"pooled", {"pooled_mlp"}, describe, open};
 }

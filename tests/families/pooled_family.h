@@ -1,7 +1,8 @@
 #pragma once
 // A second family, for tests only: what a plan's tokens mean is the mean of their embeddings, and a small
 // perceptron over that mean gives the scores. It knows no order, no positions and no attention, and its pages
-// hold embeddings; so whatever still takes every model for a decoder shows.
+// hold embeddings; so whatever still takes every model for a decoder shows. Of a catalog it uses how many items there
+// are: each adds one to every score.
 //
 //   config.json: {"model_type": "pooled_mlp", "vocab_size": 64, "hidden_size": 16, "max_position_embeddings":
 //   96,

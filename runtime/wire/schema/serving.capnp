@@ -266,6 +266,7 @@ struct Execute {
   plan @11 :Plan;
   blocks @12 :List(SegmentBlock);                 # one for each of the plan's segments
   retention @13 :Retention;
+  catalogVersion @14 :Text;                       # that the plan was made against; "": it needs nothing of one
 }
 
 struct Executed {

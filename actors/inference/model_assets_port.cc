@@ -1,0 +1,30 @@
+#include "actors/inference/model_assets_port.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/base/check.h"
+
+namespace troupe::actors {
+
+AssetsPointer ModelAssets::of(const std::string& catalog_version) {
+  TROUPE_CHECK(needed(), "assets are asked of a model that has some");
+  const std::shared_ptr<Version> wanted = version(catalog_version);
+  const std::lock_guard lock(wanted->making);
+  if (wanted->assets) return wanted->assets;
+  CatalogPointer catalog = find_catalog_ ? find_catalog_(catalog_version) : nullptr;
+  if (catalog) wanted->assets = make_(std::move(catalog));
+  return wanted->assets;
+}
+
+std::shared_ptr<ModelAssets::Version> ModelAssets::version(const std::string& catalog_version) {
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::find(versions_, catalog_version, [](const auto& v) { return v->catalog_version; });
+  std::shared_ptr<Version> wanted = at != versions_.end() ? *at : std::make_shared<Version>(catalog_version);
+  if (at != versions_.end()) versions_.erase(at);
+  versions_.push_front(wanted);
+  if (versions_.size() > versions_max) versions_.pop_back();
+  return wanted;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,24 @@
+#include "runtime/features/held_catalogs.h"
+
+namespace troupe {
+
+// Those that nobody holds any more go whenever another one comes.
+void HeldCatalogs::note(const CatalogPointer& catalog) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = catalogs_.find(catalog->version()); at != catalogs_.end() && at->second.lock() == catalog) return;
+  std::erase_if(catalogs_, [](const auto& entry) { return entry.second.expired(); });
+  catalogs_[catalog->version()] = catalog;
+}
+
+CatalogPointer HeldCatalogs::find(const std::string& version) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = catalogs_.find(version);
+  return at == catalogs_.end() ? nullptr : at->second.lock();
+}
+
+std::size_t HeldCatalogs::noted() const {
+  const std::lock_guard lock(mutex_);
+  return catalogs_.size();
+}
+
+}  // namespace troupe
