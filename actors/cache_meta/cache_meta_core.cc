@@ -33,7 +33,7 @@ FollowConfig follow_config(const CacheMetaConfig& c) {
 CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
     : config_(std::move(config)),
       index_(config_.index_blocks_max),
-      attention_(config_.heartbeat),
+      deafness_(config_.heartbeat),
       workers_(follow_config(config_), index_),
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
       users_(config_.user_popularity),
@@ -43,7 +43,7 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
 }
 
 void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {
-  workers_.excuse(attention_.deaf(now));
+  workers_.excuse(deafness_.before(now));
   if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, *received, effects);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {

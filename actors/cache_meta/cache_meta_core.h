@@ -17,7 +17,7 @@
 #include "actors/cache_meta/leadership.h"
 #include "placement/heat/popularity.h"
 #include "placement/heat/return_rate.h"
-#include "runtime/actor/attention.h"
+#include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::actors {
@@ -79,7 +79,7 @@ class CacheMetaCore final : public Core {
 
   CacheMetaConfig config_;
   BlockIndex index_;
-  Attention attention_;
+  Deafness deafness_;
   FollowedWorkers workers_;
   Leadership leadership_;
   placement::Popularity<std::string> users_;  // by key

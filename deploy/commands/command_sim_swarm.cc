@@ -215,7 +215,7 @@ int run_sim_replay(const SimCommandOptions& options) {
     std::cout << "  fault " << i << ": " << describe(scenario.faults[i]) << '\n';
   scenario.faults = kept(scenario.faults, options.keep);
   sim::RunOptions run_options;
-  if (options.messages) run_options.trace = [](const std::string& line) { std::cout << line << '\n'; };
+  if (options.messages) run_options.history = [](const std::string& line) { std::cout << line << '\n'; };
   const sim::RunResult result = run(scenario, run_options);
   const sim::Tally& t = result.tally;
   std::cout << "events " << result.events << ", digest " << std::hex << result.digest << std::dec

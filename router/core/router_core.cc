@@ -33,7 +33,7 @@ Refusal too_many_requests(std::uint32_t most) {
 RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
-      attention_(config_.heartbeat),
+      deafness_(config_.heartbeat),
       workers_({.heartbeat = config_.heartbeat,
                 .pace = config_.pace,
                 .window = config_.window,
@@ -54,7 +54,7 @@ RouterCore::RouterCore(RouterConfig config)
 
 void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   const Turn turn{now, next_id_, effects};
-  if (const Duration deaf = attention_.deaf(now); deaf.us > 0) {
+  if (const Duration deaf = deafness_.before(now); deaf.us > 0) {
     workers_.excuse(deaf);
     leader_.excuse(deaf);
     effects.log(LogLevel::warning, "was_stopped", {{"us", std::to_string(deaf.us)}});

@@ -29,7 +29,7 @@
 #include "router/request/request.h"
 #include "router/tenants/fair_queue.h"
 #include "router/tenants/tenants.h"
-#include "runtime/actor/attention.h"
+#include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
 
@@ -230,7 +230,7 @@ class RouterCore final : public Core {
 
   RouterConfig config_;
   std::uint64_t next_id_;
-  Attention attention_;
+  Deafness deafness_;
   WorkerTable workers_;
   LeaderView leader_;
   FeatureWatch features_;

@@ -12,7 +12,7 @@ namespace {
 // Streams of the run's seed that belong to no node.
 constexpr std::uint64_t network_stream = std::uint64_t{1} << 40, outside_stream = network_stream + 1;
 
-// While a core, a port or a trace is on the stack, no process may go.
+// While a core, a port or a watch is on the stack, no process may go.
 class Inside {
  public:
   explicit Inside(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
@@ -141,7 +141,7 @@ void SimHost::deliver(Item& item, Bytes& bytes) {
   if (!envelope) return;
   Event event = Received{envelope->from, std::move(envelope->message)};
   if (actor) return step(*item.node, *actor, event);
-  trace(to, event);
+  show(to, event);
   auto& [from, message] = std::get<Received>(event);
   door(from, std::move(message));
 }
@@ -169,12 +169,12 @@ void SimHost::deliver(Item& item, std::unique_ptr<JobEnd>& end) {
   step(*item.node, actor, Done{end->job, std::move(result)});
 }
 
-void SimHost::trace(Address to, const Event& event) {
-  if (!trace_ && !event_trace_) return;
+void SimHost::show(Address to, const Event& event) {
+  if (!watch_ && !event_watch_) return;
   const Inside inside(in_core_);
-  if (auto* received = std::get_if<Received>(&event); received && trace_)
-    trace_(now_, received->from, to, received->message);
-  if (event_trace_) event_trace_(now_, to, event);
+  if (auto* received = std::get_if<Received>(&event); received && watch_)
+    watch_(now_, received->from, to, received->message);
+  if (event_watch_) event_watch_(now_, to, event);
 }
 
 void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> content) {
@@ -188,7 +188,7 @@ void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> cont
 // ---- what a core asks for ----
 
 void SimHost::step(Node& node, Actor& actor, const Event& event) {
-  trace(actor.spec.address, event);
+  show(actor.spec.address, event);
   const Inside inside(in_core_);
   effects_.list.clear();
   actor.spec.core->step(clock(node), event, effects_);
@@ -197,7 +197,7 @@ void SimHost::step(Node& node, Actor& actor, const Event& event) {
 
 void SimHost::apply(Node&, Actor& actor, Effects::Send& effect) {
   const Address from = actor.spec.address;
-  if (send_trace_) send_trace_(now_, from, effect.to, effect.message);
+  if (send_watch_) send_watch_(now_, from, effect.to, effect.message);
   carry(from, effect.to, encode(Envelope{from, std::move(effect.message)}));
 }
 

@@ -42,7 +42,7 @@ class SimPort : public Port {
   virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) = 0;
 };
 
-// `kill`, `restart` and `stop` must not be called from a core's step, a port or a trace; by at(now(), …) they
+// `kill`, `restart` and `stop` must not be called from a core's step, a port or a watch; by at(now(), …) they
 // come right after the step.
 class SimHost final : public Host {
  public:
@@ -94,12 +94,12 @@ class SimHost final : public Host {
   void at(Instant when, std::function<void()> action);
 
   // Both are called before the core's step or the door, with the virtual time. One of each at most.
-  using Trace = std::function<void(Instant, Address from, Address to, const Message&)>;
-  void set_trace(Trace trace) { trace_ = std::move(trace); }
-  using EventTrace = std::function<void(Instant, Address to, const Event&)>;
-  void set_event_trace(EventTrace trace) { event_trace_ = std::move(trace); }
+  using Watch = std::function<void(Instant, Address from, Address to, const Message&)>;
+  void watch_deliveries(Watch watch) { watch_ = std::move(watch); }
+  using EventWatch = std::function<void(Instant, Address to, const Event&)>;
+  void watch_events(EventWatch watch) { event_watch_ = std::move(watch); }
   // Called for each message of a core when it is sent, whether it will arrive or not.
-  void set_send_trace(Trace trace) { send_trace_ = std::move(trace); }
+  void watch_sends(Watch watch) { send_watch_ = std::move(watch); }
 
   // Delivers all events up to `end`, which then is the time. Returns how many (actions count).
   std::uint64_t run_until(Instant end);
@@ -182,7 +182,7 @@ class SimHost final : public Host {
   void deliver(Item& item, PeerLost& lost);
   void deliver(Item& item, std::unique_ptr<JobEnd>& end);
   void deliver(Item& item, Action& action);
-  void trace(Address to, const Event& event);
+  void show(Address to, const Event& event);
   void digest(const Item& item, std::initializer_list<std::uint64_t> content);  // at most 4 numbers
   void step(Node& node, Actor& actor, const Event& event);
   void apply(Node& node, Actor& actor, Effects::Send& effect);
@@ -198,15 +198,15 @@ class SimHost final : public Host {
   SimNetwork network_;
   SimRandom outside_;
   State state_ = State::building;
-  bool in_core_ = false;                     // a core, a port or a trace is on the stack
+  bool in_core_ = false;                     // a core, a port or a watch is on the stack
   std::deque<Node> nodes_;                   // in the order in which they became known; they stay in place
   std::unordered_map<NodeId, Node*> by_id_;  // never iterated
   SimQueue<Item> queue_;
   std::uint64_t ordered_ = 0;  // actions and held events so far
   std::vector<Instant> arrivals_;
   Effects effects_;  // of the step under way; kept for its memory
-  Trace trace_, send_trace_;
-  EventTrace event_trace_;
+  Watch watch_, send_watch_;
+  EventWatch event_watch_;
   Instant now_;
   std::uint64_t digest_ = 0, events_ = 0;
 };

@@ -75,7 +75,7 @@ void SimHost::start() {
 }
 
 void SimHost::stop() {
-  TROUPE_CHECK(!in_core_, "a core, port or trace does not stop its host");
+  TROUPE_CHECK(!in_core_, "a core, port or watch does not stop its host");
   state_ = State::stopped;
   queue_.clear();
   for (Node& node : nodes_) {
@@ -113,7 +113,7 @@ void SimHost::schedule_starts(Node& node) {
 }
 
 void SimHost::kill(NodeId id) {
-  TROUPE_CHECK(!in_core_, "a core, port or trace does not kill: it asks for it by at(now(), …)");
+  TROUPE_CHECK(!in_core_, "a core, port or watch does not kill: it asks for it by at(now(), …)");
   Node& node = known(id);
   if (!node.alive) return;
   node.alive = node.paused = false;

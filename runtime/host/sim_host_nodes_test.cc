@@ -322,17 +322,17 @@ TEST_CASE("what a core asks to be done to its process comes right after its step
   CHECK(fired == 3);
 }
 
-TEST_CASE("traces see every delivery before the core does") {
+TEST_CASE("watches see every delivery before the core does") {
   World world;
   world.add_echo(1);
   int messages = 0, events = 0, at_client = 0;
-  world.host.set_trace([&](Instant at, Address from, Address to, const Message& message) {
+  world.host.watch_deliveries([&](Instant at, Address from, Address to, const Message& message) {
     ++messages;
     at_client += to == client && from == router && std::get<StatusRequest>(message).id == 4;
     CHECK(at == world.host.now());
     CHECK(world.heard.empty());
   });
-  world.host.set_event_trace([&](Instant, Address, const Event&) { ++events; });
+  world.host.watch_events([&](Instant, Address, const Event&) { ++events; });
   world.host.start();
   world.ask(1, 4);
   world.run(5000);
@@ -361,7 +361,7 @@ TEST_CASE("a seed with faults replays to the last event, and a fault leaves the 
     }
     world.host.network().set_default({.lose_ppm = 400'000, .double_ppm = 100'000, .reorder_ppm = 50'000});
     Run result;
-    world.host.set_trace([&](Instant at, Address, Address to, const Message&) {
+    world.host.watch_deliveries([&](Instant at, Address, Address to, const Message&) {
       if (to.node > 2) result.elsewhere.push_back(at.us);
     });
     world.host.start();

@@ -34,10 +34,10 @@ struct CostBench {
 
   explicit CostBench(const char* policy = "user", std::uint32_t pages = 4'000)
       : cluster(costly(policy, pages), violations) {
-    cluster.host().set_send_trace([this](Instant, Address from, Address to, const Message& message) {
+    cluster.host().watch_sends([this](Instant, Address from, Address to, const Message& message) {
       costs.on_send(from, to, message);
     });
-    cluster.host().set_event_trace(
+    cluster.host().watch_events(
         [this](Instant, Address to, const Event& event) { costs.on_event(to, event); });
     cluster.start();
     clients.start({100'000}, {1'500'000});

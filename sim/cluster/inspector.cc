@@ -27,11 +27,11 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
     flips_.push_back(
         {node, cluster_.host().incarnation(node), generation, cluster_.host().local_time(node), {}});
   };
-  cluster_.host().set_send_trace([this](Instant now, Address from, Address to, const Message& message) {
+  cluster_.host().watch_sends([this](Instant now, Address from, Address to, const Message& message) {
     attempts_.on_send(now, from, to, message);
     costs_.on_send(from, to, message);
   });
-  cluster_.host().set_event_trace([this](Instant now, Address to, const Event& event) {
+  cluster_.host().watch_events([this](Instant now, Address to, const Event& event) {
     attempts_.on_event(now, to, event);
     costs_.on_event(to, event);
     if (to.role != Role::kv_worker) return;

@@ -51,7 +51,7 @@ void Injector::seed_draws(const Fault& fault) {
 
 void Injector::strike(std::size_t index) {
   if (healed_) return;
-  if (trace) trace("fault strikes: " + describe(faults_[index]));
+  if (history) history("fault strikes: " + describe(faults_[index]));
   active_.insert(index);
   act(index);
 }
@@ -68,7 +68,7 @@ void Injector::end(std::size_t index) {
   if (active_.erase(index) == 0) return;
   const bool acted = acted_.contains(index);
   if (!acted) ++missed_[static_cast<std::size_t>(faults_[index].kind)];
-  if (trace) trace((acted ? "fault ends: " : "fault ends and did not act: ") + describe(faults_[index]));
+  if (history) history((acted ? "fault ends: " : "fault ends and did not act: ") + describe(faults_[index]));
   seed_draws(faults_[index]);
   apply(index, false);
 }

@@ -34,7 +34,7 @@ class Injector {
   const std::array<std::uint32_t, fault_kinds>& missed() const { return missed_; }
   const Meetings& meetings() const { return meetings_; }
 
-  std::function<void(const std::string& line)> trace;
+  std::function<void(const std::string& line)> history;
 
  private:
   static constexpr Address operator_{0xD0000000, Role::door};

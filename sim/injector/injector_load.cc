@@ -93,7 +93,7 @@ bool Injector::start_poison(std::size_t index) {
 // off from those who know.
 void Injector::on_poison(NodeId node, std::uint64_t content) {
   if (!alive(node)) return;
-  if (trace) trace("poison kills node " + std::to_string(node));
+  if (history) history("poison kills node " + std::to_string(node));
   const Scenario& s = cluster_.scenario();
   const std::uint32_t most =
       s.drill && !s.together ? 2 : 2 * (s.routers + static_cast<std::uint32_t>(s.faults.size()));

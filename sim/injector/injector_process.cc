@@ -140,7 +140,7 @@ void Injector::poll_drain(NodeId id) {
   if (draining.left.empty() || cluster_.now() >= draining.give_up) {
     judge_drained(node);
     node.draining = false;
-    if (trace) trace("node " + std::to_string(id) + " is restarted after its drain");
+    if (history) history("node " + std::to_string(id) + " is restarted after its drain");
     return bring_back(id);
   }
   // A command that is still under way when all is healed would meet the new process.

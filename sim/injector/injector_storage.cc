@@ -76,7 +76,7 @@ void Injector::on_struck(NodeId node, FaultKind kind) {
     if (faults_[index].kind == kind && faults_[index].node == node) note_acted(index, met);
   refresh_torn(node);
   if (!dies) return;
-  if (trace) trace("node " + std::to_string(node) + " dies while it saves a block");
+  if (history) history("node " + std::to_string(node) + " dies while it saves a block");
   kill(node);
   cluster_.host().at(cluster_.now() + Duration{300'000}, [this, node] { restart(node); });
 }

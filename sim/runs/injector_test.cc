@@ -218,7 +218,7 @@ TEST_CASE("two leaders: workers get commands of one whom they know to be succeed
     Bench bench(s, {{FaultKind::two_leaders, {1'500'000}, {3'000'000}, 0, 2, intensity}});
     std::map<NodeId, std::uint64_t> highest;
     int stale = 0;
-    bench.cluster.host().set_trace([&](Instant, Address, Address to, const Message& message) {
+    bench.cluster.host().watch_deliveries([&](Instant, Address, Address to, const Message& message) {
       if (to.role != Role::kv_worker) return;
       const auto* beat = std::get_if<LeaderBeat>(&message);
       const auto* forget = std::get_if<Forget>(&message);

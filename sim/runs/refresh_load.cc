@@ -164,7 +164,7 @@ class RefreshLoad {
   // What requests want of the items' blocks. (What is wanted in the background belongs, or may not displace.)
   void count_wants() {
     const Instant changed = cluster_.now();
-    cluster_.host().set_event_trace([this, changed](Instant now, Address to, const Event& event) {
+    cluster_.host().watch_events([this, changed](Instant now, Address to, const Event& event) {
       const auto* received = std::get_if<Received>(&event);
       const auto* ask =
           received && to.role == Role::kv_worker && received->from.role == Role::inference_worker

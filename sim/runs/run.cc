@@ -6,7 +6,7 @@
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/inspector.h"
 #include "sim/injector/injector.h"
-#include "sim/runs/trace.h"
+#include "sim/runs/history.h"
 
 namespace troupe::sim {
 namespace {
@@ -22,10 +22,10 @@ class Run {
         clients_(cluster_, violations_),
         injector_(cluster_, clients_, violations_),
         inspector_(cluster_, clients_, violations_) {
-    if (!options.trace) return;
-    trace_to(cluster_.host(), options.trace);
-    injector_.trace = [this](const std::string& line) {
-      options_.trace(time_text(cluster_.now()) + "  " + line);
+    if (!options.history) return;
+    tell_history(cluster_.host(), options.history);
+    injector_.history = [this](const std::string& line) {
+      options_.history(time_text(cluster_.now()) + "  " + line);
     };
   }
 

@@ -18,7 +18,7 @@ namespace troupe::sim {
 
 struct RunOptions {
   bool first_violation_ends = true;
-  std::function<void(const std::string& line)> trace;  // one line for each message and fault; empty: none
+  std::function<void(const std::string& line)> history;  // one line for each message and fault; empty: none
 };
 
 struct RunResult {

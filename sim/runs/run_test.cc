@@ -21,12 +21,12 @@ TEST_CASE("a cluster without faults answers every request, and the same seed run
   }
 }
 
-TEST_CASE("faults strike, their phases are counted, and the trace tells of them") {
+TEST_CASE("faults strike, their phases are counted, and the history tells of them") {
   Scenario scenario = draw_scenario(3);
   scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};
   int lines = 0, strikes = 0;
   RunOptions options;
-  options.trace = [&](const std::string& line) {
+  options.history = [&](const std::string& line) {
     ++lines;
     strikes += line.find("fault strikes") != line.npos;
   };

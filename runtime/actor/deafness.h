@@ -6,13 +6,13 @@
 
 namespace troupe {
 
-class Attention {
+class Deafness {
  public:
   // Between two steps of a core that is looked after, since it has a timer that often.
-  explicit Attention(Duration longest_rest) : longest_rest_(longest_rest) {}
+  explicit Deafness(Duration longest_rest) : longest_rest_(longest_rest) {}
 
-  // At each step; 0 unless the rest before it was more than twice the longest.
-  Duration deaf(Instant now) {
+  // At each step: how long its core was deaf before it; 0 unless that rest was more than twice the longest.
+  Duration before(Instant now) {
     const Duration rest = looked_ ? now - last_ : Duration{};
     last_ = now;
     looked_ = true;

@@ -1,4 +1,4 @@
-#include "sim/runs/trace.h"
+#include "sim/runs/history.h"
 
 #include <boost/pfr.hpp>
 #include <cstdio>
@@ -87,8 +87,8 @@ std::string text_of(const Message& message) {
   return text;
 }
 
-void trace_to(SimHost& host, std::function<void(const std::string& line)> line) {
-  host.set_trace([line = std::move(line)](Instant at, Address from, Address to, const Message& message) {
+void tell_history(SimHost& host, std::function<void(const std::string& line)> line) {
+  host.watch_deliveries([line = std::move(line)](Instant at, Address from, Address to, const Message& message) {
     line(time_text(at) + "  " + name_of(from) + " → " + name_of(to) + "  " + text_of(message));
   });
 }
