@@ -39,14 +39,16 @@ endfunction()
 
 # troupe_unite(<target> <sources>...): a build from nothing parses headers and instantiates templates once for up to eight
 # files of a sub-room, which are compiled as one. With a compiler cache each stays a file of its own, so that a change
-# compiles what changed. Names in unnamed namespaces are therefore a sub-room's own, not a file's.
+# compiles what changed. Names in unnamed namespaces are therefore a sub-room's own, not a file's; a test whose helpers have
+# the names of another's gives them a namespace of its file's name.
 function(troupe_unite target)
   if(NOT TROUPE_PRECOMPILE)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(source IN LISTS ARGN)
-    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(folder ${source} ABSOLUTE)
+    get_filename_component(folder ${folder} DIRECTORY)
     file(RELATIVE_PATH folder ${CMAKE_CURRENT_SOURCE_DIR} ${folder})
     string(MAKE_C_IDENTIFIER "${folder}" group)
     math(EXPR count_${group} "0${count_${group}} + 1")
@@ -60,6 +62,9 @@ endfunction()
 function(troupe_test_program name)
   cmake_parse_arguments(program "" "" "PRECOMPILE" ${ARGN})
   set(options $<$<NOT:$<CONFIG:Debug>>:-Og>)
+  if(TROUPE_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # an eighth of its time is looking for little garbage
+    list(APPEND options --param=ggc-min-heapsize=262144)
+  endif()
   if(NOT TARGET troupe_test_main)
     add_library(troupe_test_main STATIC ${TROUPE_ROOT}/kernels/base/test_main.cc)
     target_compile_options(troupe_test_main PRIVATE ${options})
@@ -69,7 +74,11 @@ function(troupe_test_program name)
   target_include_directories(${name} PRIVATE ${TROUPE_ROOT})
   target_compile_definitions(${name} PRIVATE TROUPE_ROOT_DIR="${TROUPE_ROOT}")
   target_compile_options(${name} PRIVATE ${options})
-  troupe_precompile(${name} <doctest/doctest.h> ${program_PRECOMPILE})
+  troupe_unite(${name} ${program_UNPARSED_ARGUMENTS})
+  list(LENGTH program_UNPARSED_ARGUMENTS files)
+  if(files GREATER 8)  # fewer are one or two files then, and parse their headers sooner than all of them
+    troupe_precompile(${name} <doctest/doctest.h> ${program_PRECOMPILE})
+  endif()
 endfunction()
 
 # troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]

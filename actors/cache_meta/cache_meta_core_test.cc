@@ -10,7 +10,7 @@
 #include "runtime/hard_state/coordination_state.h"
 
 namespace troupe::actors {
-namespace {
+namespace cache_meta_core_test {
 
 constexpr Address router{1, Role::router}, worker{1, Role::kv_worker}, other{2, Role::kv_worker};
 using Nodes = std::vector<NodeId>;
@@ -392,5 +392,5 @@ TEST_CASE("after any news answers agree with a plain list of what the workers ho
   }
 }
 
-}  // namespace
+}  // namespace cache_meta_core_test
 }  // namespace troupe::actors

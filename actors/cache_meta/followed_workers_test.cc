@@ -9,7 +9,7 @@
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
-namespace {
+namespace followed_workers_test {
 
 BlockName name(std::uint8_t n) {
   BlockName result;
@@ -475,5 +475,5 @@ TEST_CASE("after loss, doubles, overtaking and restarts the index is what the wo
   }
 }
 
-}  // namespace
+}  // namespace followed_workers_test
 }  // namespace troupe::actors

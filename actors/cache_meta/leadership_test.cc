@@ -9,7 +9,7 @@
 #include "runtime/hard_state/coordination_state.h"
 
 namespace troupe::actors {
-namespace {
+namespace leadership_test {
 
 constexpr std::int64_t beat = 200, lease = 1'000;
 
@@ -226,5 +226,5 @@ TEST_CASE("whatever is refused, late or lost, no two lead at a time, and in the 
   }
 }
 
-}  // namespace
+}  // namespace leadership_test
 }  // namespace troupe::actors

@@ -12,7 +12,7 @@
 #include "runtime/actor/catalog_test.h"
 
 namespace troupe::actors {
-namespace {
+namespace compute_port_test {
 
 std::unique_ptr<kernels::Executor> decoder(std::uint64_t seed, std::uint32_t layers = 2) {
   kernels::DecoderConfig config;
@@ -243,5 +243,5 @@ TEST_CASE("a model that cannot use a catalog refuses its plans alone") {
   CHECK_FALSE(replies[1].refusal);
 }
 
-}  // namespace
+}  // namespace compute_port_test
 }  // namespace troupe::actors

@@ -18,7 +18,7 @@
 #endif
 
 namespace troupe::actors {
-namespace {
+namespace device_pages_port_test {
 
 namespace cuda = kernels::cuda;
 
@@ -306,5 +306,5 @@ TEST_CASE("a device that fails, wherever, refuses the batch; then it serves agai
 
 #endif
 
-}  // namespace
+}  // namespace device_pages_port_test
 }  // namespace troupe::actors

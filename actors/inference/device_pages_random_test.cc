@@ -12,7 +12,7 @@
 #include "kernels/operations/kv_layout.h"
 
 namespace troupe::actors {
-namespace {
+namespace device_pages_random_test {
 
 namespace cuda = kernels::cuda;
 
@@ -143,5 +143,5 @@ TEST_CASE("on a device smaller than what lanes use, with failures, each finds th
   }
 }
 
-}  // namespace
+}  // namespace device_pages_random_test
 }  // namespace troupe::actors

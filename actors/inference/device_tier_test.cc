@@ -9,7 +9,7 @@
 #include <utility>
 
 namespace troupe::actors {
-namespace {
+namespace device_tier_test {
 
 using Room = DeviceTier::Room;
 using State = DeviceTier::State;
@@ -270,5 +270,5 @@ TEST_CASE("random lanes find what they want or fill it, and nobody writes under 
   }
 }
 
-}  // namespace
+}  // namespace device_tier_test
 }  // namespace troupe::actors

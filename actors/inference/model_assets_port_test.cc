@@ -11,7 +11,7 @@
 #include "runtime/actor/catalog_test.h"
 
 namespace troupe::actors {
-namespace {
+namespace model_assets_port_test {
 
 struct Named : kernels::CatalogAssets {
   explicit Named(CatalogPointer of) : catalog(std::move(of)) {}
@@ -90,5 +90,5 @@ TEST_CASE("threads that want one version get the same, made once") {
   CHECK(b.made == 1);
 }
 
-}  // namespace
+}  // namespace model_assets_port_test
 }  // namespace troupe::actors

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace troupe::actors {
-namespace {
+namespace model_set_test {
 
 using Names = std::vector<std::string>;
 
@@ -232,5 +232,5 @@ TEST_CASE(
   }
 }
 
-}  // namespace
+}  // namespace model_set_test
 }  // namespace troupe::actors

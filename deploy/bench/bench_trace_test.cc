@@ -9,7 +9,7 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-namespace {
+namespace bench_trace_test {
 
 const std::filesystem::path demo = std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "demo";
 
@@ -50,8 +50,6 @@ Config demo_config() {
   config.set("inference.executors", "2");
   return config;
 }
-
-}  // namespace
 
 TEST_SUITE("bench trace") {
   TEST_CASE(
@@ -147,3 +145,5 @@ TEST_SUITE("bench trace") {
     CHECK_THROWS_AS(run_policy(open, demo_config(), memory, "recompute"), ImportError);
   }
 }
+
+}  // namespace bench_trace_test

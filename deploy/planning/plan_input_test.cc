@@ -8,7 +8,7 @@
 using namespace troupe;
 using namespace troupe::deploy;
 
-namespace {
+namespace plan_input_test {
 
 struct Folder : TestFolder {
   Folder() {
@@ -86,4 +86,4 @@ TEST_SUITE("plan input") {
   }
 }
 
-}  // namespace
+}  // namespace plan_input_test

@@ -10,7 +10,7 @@
 
 using namespace troupe::deploy;
 
-namespace {
+namespace svg_plot_test {
 
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
@@ -27,8 +27,6 @@ std::vector<PlotLine> first_lines(const Plot& plot) {
 bool contains(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
-
-}  // namespace
 
 TEST_SUITE("svg_plot") {
   TEST_CASE("a line breaks where a value is missing, and a lone point is a dot") {
@@ -124,3 +122,5 @@ TEST_SUITE("svg_plot") {
     CHECK(contains(drawing, "class=\"symbol"));
   }
 }
+
+}  // namespace svg_plot_test

@@ -7,7 +7,7 @@
 #include "kernels/base/test_folder.h"
 
 namespace troupe::kernels {
-namespace {
+namespace hf_config_test {
 
 using nlohmann::json;
 
@@ -157,5 +157,5 @@ TEST_CASE("a configuration survives being written and read") {
   CHECK(config_text(read_decoder_config(folder.path()), StoredAs::f32) == text);
 }
 
-}  // namespace
+}  // namespace hf_config_test
 }  // namespace troupe::kernels

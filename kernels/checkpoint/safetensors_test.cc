@@ -8,7 +8,7 @@
 #include "kernels/base/test_folder.h"
 
 namespace troupe::kernels {
-namespace {
+namespace safetensors_test {
 
 std::string file_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
@@ -141,5 +141,5 @@ TEST_CASE("what is not a file that can be read is refused") {
         std::string::npos);
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace troupe::kernels

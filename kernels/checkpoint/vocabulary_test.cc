@@ -5,7 +5,7 @@
 #include "kernels/base/test_folder.h"
 
 namespace troupe::kernels {
-namespace {
+namespace vocabulary_test {
 
 Vocabulary read(const std::string& text, std::uint32_t vocabulary) {
   const TestFolder folder;
@@ -52,5 +52,5 @@ TEST_CASE("names that occur twice or are empty, and files that are no JSON objec
   CHECK(load_error_of([&] { read_vocabulary(empty.path(), 4); }).find("no such file") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace vocabulary_test
 }  // namespace troupe::kernels

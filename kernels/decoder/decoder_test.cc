@@ -12,7 +12,7 @@
 #include "kernels/base/test_tokens.h"
 
 namespace troupe::kernels {
-namespace {
+namespace decoder_test {
 
 constexpr std::uint32_t page_tokens = 4;
 
@@ -226,5 +226,5 @@ TEST_CASE("a key or value too large for its format is an answer that is no numbe
   }
 }
 
-}  // namespace
+}  // namespace decoder_test
 }  // namespace troupe::kernels

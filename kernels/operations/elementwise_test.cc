@@ -11,7 +11,7 @@
 
 using namespace troupe::kernels;
 
-namespace {
+namespace elementwise_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const double kUnit = std::ldexp(1.0, -24);  // unit roundoff of float32
@@ -70,8 +70,6 @@ void for_every_version(Check check) {
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("rms_norm agrees with the reference, also in place") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
@@ -158,3 +156,5 @@ TEST_CASE("the chosen elementwise version is usable, and the table ends with the
   CHECK(elementwise_versions().back().name == "reference");
   CHECK(elementwise_versions().back().usable);
 }
+
+}  // namespace elementwise_test

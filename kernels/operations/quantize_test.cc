@@ -10,7 +10,7 @@
 #include <string>
 
 namespace troupe::kernels {
-namespace {
+namespace quantize_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -68,8 +68,6 @@ std::vector<std::vector<float>> rows_of_every_kind(std::size_t width, std::mt199
 bool same_bits(float a, float b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
-
-}  // namespace
 
 TEST_CASE("every version makes the reference's bytes, scales and zero points of activations") {
   for_every_version([](const Quantize& version, std::size_t width, std::mt19937& random) {
@@ -195,4 +193,5 @@ TEST_CASE("the chosen quantising version is usable, and the table ends with the 
   CHECK(quantize_versions().back().usable);
 }
 
+}  // namespace quantize_test
 }  // namespace troupe::kernels

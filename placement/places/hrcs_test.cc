@@ -9,7 +9,7 @@
 #include "placement/heat/spread.h"
 
 namespace troupe::placement {
-namespace {
+namespace hrcs_test {
 
 std::vector<NodeNumber> first_nodes(std::size_t count) {
   std::vector<NodeNumber> nodes(count);
@@ -158,5 +158,5 @@ TEST_CASE("an input that makes no sense is refused") {
                        "hrcs: nodes is 0.000000; expected a positive number of nodes", std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace hrcs_test
 }  // namespace troupe::placement

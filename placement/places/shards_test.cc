@@ -5,7 +5,7 @@
 #include <numeric>
 
 namespace troupe::placement {
-namespace {
+namespace shards_test {
 
 std::vector<NodeNumber> first_nodes(std::size_t count) {
   std::vector<NodeNumber> nodes(count);
@@ -70,5 +70,5 @@ TEST_CASE("a full node passes on to the one with most room, and nobody is overfi
   CHECK(rooms.most_free() == 5);
 }
 
-}  // namespace
+}  // namespace shards_test
 }  // namespace troupe::placement

@@ -11,7 +11,7 @@
 #include "runtime/actor/core_probe.h"
 
 namespace troupe::router {
-namespace {
+namespace precompute_test {
 
 const PromptForm form{{1, 2}, {3}, {}, {4}, 10, 100};
 const NameContext names{"m", "l"};
@@ -492,5 +492,5 @@ TEST_CASE("switched off it does nothing") {
   CHECK(precompute.state() == "off");
 }
 
-}  // namespace
+}  // namespace precompute_test
 }  // namespace troupe::router

@@ -4,7 +4,7 @@
 
 using namespace troupe::router;
 
-namespace {
+namespace request_body_test {
 
 constexpr BodyLimits small{.body_bytes_max = 20,
                            .extension_bytes_max = 8,
@@ -30,8 +30,6 @@ std::string fault_of(std::string_view bytes) {
   CHECK(body.fault()->status < 500);
   return body.fault()->code;
 }
-
-}  // namespace
 
 TEST_SUITE("request body") {
   TEST_CASE("a body of a length takes so many bytes and leaves the rest") {
@@ -117,3 +115,5 @@ TEST_SUITE("request body") {
     CHECK(fault_of(std::string_view("1;\0", 3)) == "bad_http");
   }
 }
+
+}  // namespace request_body_test

@@ -5,7 +5,7 @@
 #include <map>
 
 namespace troupe::router {
-namespace {
+namespace versions_test {
 
 // The key as a Coordination keeps it, and a keeper that asks it.
 struct Bench {
@@ -398,5 +398,5 @@ TEST_CASE("without a Coordination nothing is asked and nothing changes") {
   CHECK(alone.versions().model_version == "m1");
 }
 
-}  // namespace
+}  // namespace versions_test
 }  // namespace troupe::router

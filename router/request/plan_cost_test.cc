@@ -5,7 +5,7 @@
 #include "router/request/plans.h"
 
 namespace troupe::router {
-namespace {
+namespace plan_cost_test {
 
 const PromptForm form{{1, 2, 3, 4}, {}, {7, 8}, {5}, 4'096, 1'000};
 const BlockNames names(form, {"m", "l"});
@@ -87,5 +87,5 @@ TEST_CASE("uses are those of the blocks that nobody keeps, in the mean") {
   CHECK(item.uses(held({}, {1})) == 0);
 }
 
-}  // namespace
+}  // namespace plan_cost_test
 }  // namespace troupe::router

@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace troupe::router {
-namespace {
+namespace ranking_test {
 
 std::vector<Item> items(std::initializer_list<const char*> ids) {
   std::vector<Item> list;
@@ -47,5 +47,5 @@ TEST_CASE("a value that is no number is seen") {
   CHECK_FALSE(all_finite(std::vector<double>{std::numeric_limits<double>::infinity()}));
 }
 
-}  // namespace
+}  // namespace ranking_test
 }  // namespace troupe::router

@@ -5,7 +5,7 @@
 #include <functional>
 
 namespace troupe::router {
-namespace {
+namespace request_check_test {
 
 const PromptForm form{{1}, {2}, {3}, {4}, 20, 100};
 const RequestLimits limits{.candidates_max = 3,
@@ -97,5 +97,5 @@ TEST_CASE("profiles and items are checked before they are stored") {
   CHECK(find_fault(DeleteItem{1, ""}, form, limits)->code == "empty_item");
 }
 
-}  // namespace
+}  // namespace request_check_test
 }  // namespace troupe::router

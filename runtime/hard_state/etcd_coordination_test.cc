@@ -9,7 +9,7 @@
 #include "runtime/hard_state/etcd_test_server.h"
 
 namespace troupe {
-namespace {
+namespace etcd_coordination_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -302,5 +302,5 @@ TEST_CASE("an etcd whose revisions go back, or that is another one, is refused")
   CHECK(refusal_of(at, ReadKey{"k"}).what == "this is etcd cluster 2, before it was 1");
 }
 
-}  // namespace
+}  // namespace etcd_coordination_test
 }  // namespace troupe

@@ -6,7 +6,7 @@
 #include <random>
 
 namespace troupe {
-namespace {
+namespace etcd_messages_test {
 
 const std::string prefix = "/troupe/t/";
 const std::string header = R"("header":{"cluster_id":"15118495548433857066","revision":"9"})";
@@ -188,5 +188,5 @@ TEST_CASE("an answer with any byte changed is an answer or a fault") {
     }
 }
 
-}  // namespace
+}  // namespace etcd_messages_test
 }  // namespace troupe

@@ -14,7 +14,7 @@
 #include "runtime/store/store_test_folder.h"
 
 namespace troupe {
-namespace {
+namespace file_coordination_test {
 
 struct Bench {
   TestFolder folder;
@@ -298,5 +298,5 @@ TEST_CASE("of many threads that want one key each revision has one winner") {
   CHECK(ask(at, ReadKey{"k"}).revision == static_cast<Revision>(wins.load()));
 }
 
-}  // namespace
+}  // namespace file_coordination_test
 }  // namespace troupe

@@ -10,7 +10,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace sim_host_test {
 
 constexpr Address door{1, Role::door}, router{1, Role::router}, worker{2, Role::inference_worker};
 
@@ -198,4 +198,4 @@ TEST_CASE("the loss of a node is told to the cores of all other nodes") {
   CHECK(told == std::vector<NodeId>{1, 3});
 }
 
-}  // namespace
+}  // namespace sim_host_test

@@ -8,7 +8,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace page_pool_test {
 
 BlockName named(std::uint32_t n) {
   BlockName name;
@@ -64,8 +64,6 @@ struct SmallPool {
 };
 
 using Names = std::vector<BlockName>;
-
-}  // namespace
 
 TEST_CASE_FIXTURE(SmallPool, "a reserved block is found at once, and read only after its commit") {
   const PoolBlock* block = reserve(1, 9);
@@ -243,8 +241,6 @@ TEST_CASE_FIXTURE(SmallPool, "what is removed while it is held gives its pages b
   CHECK(sound());
 }
 
-namespace {
-
 // Items and system prompts: 4 pages; users: 4, of which they lend 2 at most; all other kinds: 2.
 struct ThreeAreas {
   static constexpr PoolArea items{0}, users{1}, others{2};
@@ -269,8 +265,6 @@ struct ThreeAreas {
     return names;
   }
 };
-
-}  // namespace
 
 TEST_CASE_FIXTURE(ThreeAreas, "an area borrows of all others, and of none more than it may lend") {
   for (std::uint32_t n = 1; n <= 4; ++n) CHECK(put(n, SegmentKind::user, 1, false));
@@ -474,7 +468,6 @@ TEST_CASE("generations start where the owner says, so that those of an earlier p
 }
 
 #ifdef TROUPE_PLANTED
-namespace {
 
 struct Planted {
   explicit Planted(Bug bug, int name_bits = 256) {
@@ -486,8 +479,6 @@ struct Planted {
     planting::name_bits = 256;
   }
 };
-
-}  // namespace
 
 TEST_CASE_FIXTURE(SmallPool, "names that are cut find another block, which is not identical") {
   const Planted cut(Bug::none, 8);
@@ -520,3 +511,5 @@ TEST_CASE_FIXTURE(SmallPool, "with the planted bug an old writer finishes the ne
   CHECK(sound());
 }
 #endif
+
+}  // namespace page_pool_test

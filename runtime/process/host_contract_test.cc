@@ -12,7 +12,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace host_contract_test {
 
 constexpr Address door{1, Role::door}, router{1, Role::router}, meta{2, Role::cache_meta};
 
@@ -158,4 +158,4 @@ TEST_CASE_TEMPLATE("after stop() a post is dropped and a second stop() does noth
   CHECK(steps == 1);
 }
 
-}  // namespace
+}  // namespace host_contract_test

@@ -12,7 +12,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace features_contract_test {
 
 const FeatureLimits limits{
     .vocabulary = 1000, .item_tokens_max = 8, .history_events_max = 5, .items_max = 20'000};
@@ -81,8 +81,6 @@ Item item_of(const Features& found, std::size_t index = 0) {
 PutUser history(const std::string& user, std::vector<std::string> items) {
   return {0, "t", user, std::move(items)};
 }
-
-}  // namespace
 
 TEST_CASE_FIXTURE(Shop, "an item is found with the name of its block, and in order of number in the list") {
   version(item("b", {1, 2})), version(item("a", {3})), version(item("c", {4}));
@@ -321,3 +319,5 @@ TEST_CASE_FIXTURE(Shop, "10,000 items and as many users are imported, and are th
   CHECK(find("t", "user9999").user->events == std::vector<std::uint32_t>{6, 6, 6});
   CHECK(port->bad_records() == 0);
 }
+
+}  // namespace features_contract_test

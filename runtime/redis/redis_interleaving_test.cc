@@ -12,7 +12,7 @@
 using namespace troupe;
 using namespace troupe::redis_test;
 
-namespace {
+namespace redis_interleaving_test {
 
 const std::vector<std::string> item_ids{"a", "b", "c", "d", "e"}, user_ids{"ann", "bob"};
 
@@ -128,8 +128,6 @@ std::string fault_of(const Asked& asked, const std::vector<Truth>& states) {
          " writes: " + asked.answer + "; expected " + states[asked.acknowledged].answer(asked.user);
 }
 
-}  // namespace
-
 TEST_CASE(
     "1,000 writes at two routers under four readers: no answer is a mix, none is older than it may be") {
   if (!RedisTestServer::is_installed()) return;
@@ -155,3 +153,5 @@ TEST_CASE(
                        << " of them beside a write");
   CHECK(between > 100);
 }
+
+}  // namespace redis_interleaving_test

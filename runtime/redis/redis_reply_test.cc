@@ -6,7 +6,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace redis_reply_test {
 
 constexpr RedisReplyLimits limits{.bytes_max = 100, .elements_max = 4};
 
@@ -32,8 +32,6 @@ Read read(std::string_view bytes, std::size_t step = 1000) {
   return read;
 }
 
-}  // namespace
-
 TEST_CASE("replies are the same in any pieces") {
   for (std::size_t step = 1; step < 40; ++step) {
     CAPTURE(step);
@@ -56,3 +54,5 @@ TEST_CASE("what is longer than its bound, or no reply, is a fault that says so")
   CHECK(read("HTTP/1.1 200 OK\r\n").fault.starts_with("not a reply of a Redis: "));
   CHECK(read("*-1\r\n").replies.at(0).is(RedisReply::Kind::nil));
 }
+
+}  // namespace redis_reply_test

@@ -16,7 +16,7 @@
 using namespace troupe;
 namespace fs = std::filesystem;
 
-namespace {
+namespace store_damage_test {
 
 std::string user(int i) { return user_key("", "user" + std::to_string(1000 + i)); }
 
@@ -123,8 +123,6 @@ struct Damaged {
 };
 
 bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE_FIXTURE(Damaged, "a store whose process was killed is whole, and opens") {
   CHECK(check_store(folder.path(), ~0ull).is_whole());
@@ -506,3 +504,5 @@ TEST_CASE("a store is copied while it is written to, and the copy is whole") {
   CHECK(Damaged::version_of(copy, 49) == 50);
   CHECK_FALSE(Damaged::version_of(copy, 50));
 }
+
+}  // namespace store_damage_test

@@ -12,7 +12,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace store_test {
 
 std::optional<std::string> get(const Store& store, Column column, const std::string& key) {
   std::optional<std::string> value;
@@ -48,8 +48,6 @@ bool no_disk(const TestFolder& folder) {
 void overwrite(const std::filesystem::path& file, const std::string& content) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
 }
-
-}  // namespace
 
 TEST_CASE("what is written is read, in its column, also after the store was closed") {
   TestFolder folder;
@@ -234,3 +232,5 @@ TEST_CASE("while too little is free, rows are refused and erasures are not") {
   CHECK_FALSE(store.write({&erase, 1}, Durability::synced));
   CHECK_FALSE(get(store, Column::users, "old"));
 }
+
+}  // namespace store_test

@@ -10,7 +10,7 @@
 using namespace troupe;
 using Landed = IncomingPull::Landed;
 
-namespace {
+namespace incoming_pull_test {
 
 constexpr std::size_t page_bytes = 64 << 10;  // four of them are a chunk of five pieces
 constexpr std::int64_t patient_us = 60'000'000;
@@ -50,8 +50,6 @@ Landed land_all(IncomingPull& pull, const PullRequest& request) {
   return last;
 }
 Refusal some_refusal() { return pull_refused("peer_lost", 3, "is gone", "a peer"); }
-
-}  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "a few chunks are asked for at a time, the next when one is here") {
   add_block(0, 26);
@@ -171,3 +169,5 @@ TEST_CASE_FIXTURE(Fixture, "absurd replies in any number change nothing but what
   for (const std::uint32_t page : {0u, 7u, 18u, 63u})
     for (std::size_t i = 0; i < page_bytes; ++i) REQUIRE(arena.page(page)[i] == std::byte{0});
 }
+
+}  // namespace incoming_pull_test

@@ -19,7 +19,7 @@
 
 using namespace troupe;
 
-namespace {
+namespace ucx_transport_test {
 
 constexpr int line_fd = 3;  // of the other process: its end of the line to the test
 constexpr Incarnation owner_incarnation = 100;
@@ -255,4 +255,4 @@ TEST_CASE("a transport that UCX does not have, or a device that is not there, sa
   CHECK_THROWS_AS(UcxTransport({"tcp", "no_such_device"}, 1, arena, metrics), std::runtime_error);
 }
 
-}  // namespace
+}  // namespace ucx_transport_test

@@ -15,7 +15,7 @@
 using namespace troupe;
 using namespace troupe::sim;
 
-namespace {
+namespace client_judge_test {
 
 constexpr std::int64_t way_us = 100;  // of a message from outside
 constexpr NodeId first = 1, second = 2;
@@ -119,8 +119,6 @@ struct JudgeBench {
     return found.find(words) != std::string::npos;
   }
 };
-
-}  // namespace
 
 TEST_SUITE("client judge") {
   TEST_CASE("a right answer is accepted, once, at the door where it was asked for") {
@@ -464,3 +462,5 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
   }
 }
+
+}  // namespace client_judge_test

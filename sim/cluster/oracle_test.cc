@@ -8,7 +8,7 @@
 using namespace troupe;
 using namespace troupe::sim;
 
-namespace {
+namespace oracle_test {
 
 const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 60, 5'000};
 
@@ -41,8 +41,6 @@ Asked answered(const WorldData& world, std::string_view plan, std::string_view u
 }
 
 WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
-
-}  // namespace
 
 TEST_CASE("the truth is accepted for both plans and all profiles") {
   const WorldData world(options());
@@ -171,3 +169,5 @@ TEST_CASE("scores of label tokens are checked as well") {
   for (ScoreRow& row : reply.items) row.scores = router::softmax(row.scores);
   CHECK(oracle.find_fault(request, reply) == "");
 }
+
+}  // namespace oracle_test

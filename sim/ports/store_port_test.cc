@@ -5,7 +5,7 @@
 using namespace troupe;
 using namespace troupe::sim;
 
-namespace {
+namespace store_port_test {
 
 const BlockName name{{7}};
 const std::vector<std::uint32_t> three{1, 2, 3};
@@ -57,8 +57,6 @@ struct Node {
 };
 
 const std::vector<std::uint32_t> target{8, 9, 10};
-
-}  // namespace
 
 // ---- other nodes' pages ----
 
@@ -270,3 +268,5 @@ TEST_CASE("a disk that loses loads refuses single blocks, and keeps them") {
   node.disk.faults().loads_lost = 0;
   CHECK(node.loaded());
 }
+
+}  // namespace store_port_test

@@ -19,7 +19,7 @@
 using namespace troupe;
 using namespace troupe::fuzz;
 
-namespace {
+namespace files_fuzz_test {
 
 constexpr std::uint64_t seed = 7'707;
 
@@ -101,8 +101,6 @@ const char* const trace_jsonl =
 const char* const plan_json =
     R"({"input": {"memory_bytes": 90}, "placements": [{"name": "hrcs", "nodes": [1, 4], "everywhere": ["i1"],
     "nowhere": ["i4", "i5"], "shards": {"1": ["i2"], "4": ["i3", "i\u00e9"]}}]})";
-
-}  // namespace
 
 TEST_SUITE("files fuzz") {
   TEST_CASE("a damaged configuration ends in a ConfigError with its place, or is read") {
@@ -248,3 +246,5 @@ TEST_SUITE("files fuzz") {
     tally.tell("plans");
   }
 }
+
+}  // namespace files_fuzz_test

@@ -18,7 +18,7 @@ using namespace troupe::kernels::cuda::simt;
 using troupe::kernels::from_bf16;
 using troupe::kernels::to_bf16;
 
-namespace {
+namespace emulator_test {
 
 // Runs `body` as a kernel and waits.
 template <class Body>
@@ -62,8 +62,6 @@ void check_product(unsigned seed) {
       REQUIRE(got[row * 8 + column] == want);
     }
 }
-
-}  // namespace
 
 TEST_SUITE("cuda emulator") {
   TEST_CASE("every thread of every block runs once and knows its place") {
@@ -333,3 +331,5 @@ TEST_SUITE("cuda emulator") {
     CHECK_THROWS_AS(stream.copy(device.get(), host.data(), 4), DeviceError);
   }
 }
+
+}  // namespace emulator_test
