@@ -42,35 +42,35 @@ bool Precompute::at_rest() const {
   return stage_ != Stage::walking && !lookup_ && changed_.empty() && missing_.empty() && running_.empty();
 }
 
-void Precompute::start(Turn turn) {
+void Precompute::start(Step step) {
   if (!config_.on) return;
   stage_ = Stage::walking;
-  on_timer(turn);
+  on_timer(step);
 }
 
-void Precompute::on_timer(Turn turn) {
-  watch_nodes(turn);
+void Precompute::on_timer(Step step) {
+  watch_nodes(step);
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
-    rooms_.ask(turn);
+    rooms_.ask(step);
   if (lookup_ &&
-      turn.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
-    want_all(turn.now, lookup_->items);
+      step.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
+    want_all(step.now, lookup_->items);
     lookup_.reset();
   }
   for (auto at = running_.begin(); at != running_.end();) {
-    const bool overdue = turn.now >= at->second.deadline;
-    if (overdue) blame(turn, at->second, blame_silent, "no answer");
+    const bool overdue = step.now >= at->second.deadline;
+    if (overdue) blame(step, at->second, blame_silent, "no answer");
     at = overdue ? running_.erase(at) : std::next(at);
   }
-  work(turn);
-  turn.effects.set_timer(precompute_timer, turn.now + config_.poll);
+  work(step);
+  step.effects.set_timer(precompute_timer, step.now + config_.poll);
 }
 
-void Precompute::add(Turn turn, Item item) {
+void Precompute::add(Step step, Item item) {
   drop(item.id);
   missing_.absolve(item.id);  // its content is another
   refresh(std::move(item));
-  work(turn);
+  work(step);
 }
 
 void Precompute::drop(const std::string& item) {
@@ -79,7 +79,7 @@ void Precompute::drop(const std::string& item) {
 }
 
 // Another model: all blocks have other names, so everything is missing again. Another catalog: other items.
-void Precompute::follow(Turn turn, const std::string& model_version, const std::string& catalog_version) {
+void Precompute::follow(Step step, const std::string& model_version, const std::string& catalog_version) {
   if (model_version == names_.model_version() && catalog_version == catalog_version_) return;
   renamed_ = renamed_ || model_version != names_.model_version();
   names_ = BlockNames(form_, {model_version, names_.context().layout_version});
@@ -89,7 +89,7 @@ void Precompute::follow(Turn turn, const std::string& model_version, const std::
   running_.clear();
   missing_.absolve_all();
   walk_again();
-  work(turn);
+  work(step);
 }
 
 void Precompute::walk_again() {
@@ -104,7 +104,7 @@ void Precompute::walk_again() {
   behind_.clear();
 }
 
-void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
+void Precompute::lose(Step step, std::span<const NodeId> nodes) {
   if (nodes.empty()) return;
   for (const NodeId node : nodes) {
     rooms_.lose(node);
@@ -112,10 +112,10 @@ void Precompute::lose(Turn turn, std::span<const NodeId> nodes) {
   }
   for (auto at = running_.begin(); at != running_.end();) {
     const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
-    if (there) blame_loss(turn, at->second);
+    if (there) blame_loss(step, at->second);
     at = there ? running_.erase(at) : std::next(at);
   }
-  work(turn);
+  work(step);
 }
 
 bool Precompute::fits(const Item& item) const {
@@ -157,13 +157,13 @@ void Precompute::leave_out(NodeId node, bool refreshed) {
 
 // ---- one thing after the other: compute what is missing, look up what changed, walk on ----
 
-void Precompute::work(Turn turn) {
-  if (stage_ == Stage::off || turn.now < paused_until_) return;
+void Precompute::work(Step step) {
+  if (stage_ == Stage::off || step.now < paused_until_) return;
   while (may_start()) {
-    const NodeId node = next_chunk(turn.now);
+    const NodeId node = next_chunk(step.now);
     if (node == 0 && !missing_.empty()) return;
     if (node != 0 && !may_start()) return;  // another is in front now
-    if (node != 0) compute_chunk(turn, node);
+    if (node != 0) compute_chunk(step, node);
   }
   if (!missing_.empty() || lookup_) return;
   if (stage_ == Stage::walking && !rooms_.some_ready()) return;
@@ -174,32 +174,32 @@ void Precompute::work(Turn turn) {
     for (auto item = changed_.begin(); item != end; ++item)
       items.push_back({.item = std::move(*item), .refreshed = places_.planned()});
     changed_.erase(changed_.begin(), end);
-    return look_up(turn, std::move(items));
+    return look_up(step, std::move(items));
   }
   if (stage_ != Stage::walking && running_.empty() &&
-      ((walk_due_ && rooms_.some_ready()) || may_catch_up(turn.now)))
+      ((walk_due_ && rooms_.some_ready()) || may_catch_up(step.now)))
     walk_again();
   if (stage_ != Stage::walking || list_job_ != 0) return;
   if (!last_listed_) {
-    turn.effects.start(list_job_ = turn.next_id++, ListItems{walked_, config_.page_items});
+    step.effects.start(list_job_ = step.next_id++, ListItems{walked_, config_.page_items});
   } else if (running_.empty()) {
     stage_ = Stage::done;
-    turn.effects.log(LogLevel::info, "precompute_done", {{"items", std::to_string(items_precomputed_)}});
+    step.effects.log(LogLevel::info, "precompute_done", {{"items", std::to_string(items_precomputed_)}});
   }
 }
 
-void Precompute::look_up(Turn turn, std::vector<Wanted> items) {
-  const NodeId leader = leader_.leader(turn.now);
+void Precompute::look_up(Step step, std::vector<Wanted> items) {
+  const NodeId leader = leader_.leader(step.now);
   if (leader == 0) {  // nobody to ask: all of them, what is there is not rewritten
-    want_all(turn.now, items);
-    return work(turn);
+    want_all(step.now, items);
+    return work(step);
   }
-  LookupBlocks lookup{.id = turn.next_id++, .count_access = false, .all_holders = places_.planned()};
+  LookupBlocks lookup{.id = step.next_id++, .count_access = false, .all_holders = places_.planned()};
   for (const Wanted& wanted : items)
     lookup.blocks.push_back(
         {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
-  lookup_ = Asked{lookup.id, leader, std::move(items), turn.now + config_.lookup_wait};
-  turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
+  lookup_ = Asked{lookup.id, leader, std::move(items), step.now + config_.lookup_wait};
+  step.effects.send({leader, Role::cache_meta}, std::move(lookup));
 }
 
 // Suspects run by themselves: nothing beside them is lost with them, or lost to another and laid to them.
@@ -213,8 +213,8 @@ bool Precompute::may_start() const {
 }
 
 // A plan of the system segment and some items, without readouts: only the blocks are wanted.
-void Precompute::compute_chunk(Turn turn, NodeId node) {
-  Execute chunk{.id = turn.next_id++,
+void Precompute::compute_chunk(Step step, NodeId node) {
+  Execute chunk{.id = step.next_id++,
                 .priority = Priority::background,
                 .budget_us = config_.budget.us,
                 .model_version = names_.model_version()};
@@ -224,24 +224,24 @@ void Precompute::compute_chunk(Turn turn, NodeId node) {
     chunk.plan.segments.push_back({SegmentKind::system, form_.system, 0, {}});
     chunk.blocks.push_back({names_.system(), "", 0});
   }
-  Asked asked{chunk.id, node, missing_.take_chunk(), turn.now + config_.budget + config_.lookup_wait};
+  Asked asked{chunk.id, node, missing_.take_chunk(), step.now + config_.budget + config_.lookup_wait};
   for (const Wanted& wanted : asked.items) {
     const Item& item = wanted.item;
     chunk.plan.segments.push_back({SegmentKind::item, item.tokens, start, Sees::all_before(framed)});
-    chunk.blocks.push_back({item.block, item.id, workers_.alive(turn.now, wanted.at) ? wanted.at : 0});
+    chunk.blocks.push_back({item.block, item.id, workers_.alive(step.now, wanted.at) ? wanted.at : 0});
     chunk.retention.belongs = wanted.refreshed;
     asked.suspect = wanted.together_max > 0;
     asked.pulls = chunk.blocks.back().at != 0;
   }
   chunk.alone = asked.suspect;
   if (chunk.retention.belongs)
-    turn.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
+    step.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
   running_[chunk.id] = std::move(asked);
-  turn.effects.send({node, Role::inference_worker}, std::move(chunk));
+  step.effects.send({node, Role::inference_worker}, std::move(chunk));
 }
 
 // Which of several it was the halves will tell.
-void Precompute::blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why) {
+void Precompute::blame(Step step, const Asked& chunk, std::uint32_t blame, std::string_view why) {
   std::vector<Wanted> items = chunk.items;
   const bool by_itself = items.size() == 1;
   for (Wanted& wanted : items) {
@@ -252,15 +252,15 @@ void Precompute::blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::
   if (!by_itself || items.front().blame < MissingItems::blame_most) return missing_.give_back(items);
   missing_.drop(items.front().item.id);  // elsewhere
   ++items_given_up_;
-  turn.effects.count(Metric::item_blocks_given_up);
-  turn.effects.log(LogLevel::warning, "precompute_gives_up",
+  step.effects.count(Metric::item_blocks_given_up);
+  step.effects.log(LogLevel::warning, "precompute_gives_up",
                    {{"item", items.front().item.id}, {"why", std::string(why)}});
 }
 
 // A lost worker costs more than many small plans, so its items are tried one by one at once: what kills does
 // so twice (promise 12).
-void Precompute::blame_loss(Turn turn, const Asked& chunk) {
-  if (chunk.items.size() == 1) return blame(turn, chunk, blame_failed, "its worker was lost");
+void Precompute::blame_loss(Step step, const Asked& chunk) {
+  if (chunk.items.size() == 1) return blame(step, chunk, blame_failed, "its worker was lost");
   std::vector<Wanted> items = chunk.items;
   for (Wanted& wanted : items) {
     wanted.together_max = 1;
@@ -272,28 +272,28 @@ void Precompute::blame_loss(Turn turn, const Asked& chunk) {
 
 // ---- answers ----
 
-bool Precompute::on_status(Turn turn, const StatusReply& reply) {
+bool Precompute::on_status(Step step, const StatusReply& reply) {
   if (stage_ == Stage::off || reply.role != Role::kv_worker || !rooms_.has(reply.node)) return false;
   if (!reply.ready) return true;
   rooms_.hear_ready(reply.node);
-  work(turn);
+  work(step);
   return true;
 }
 
-bool Precompute::on_listed(Turn turn, std::uint64_t job, const JobResult& result) {
+bool Precompute::on_listed(Step step, std::uint64_t job, const JobResult& result) {
   if (job != list_job_ || list_job_ == 0) return false;
   list_job_ = 0;
   const auto* list = std::get_if<ItemList>(&result);
-  if (!list) paused_until_ = turn.now + config_.pause;
+  if (!list) paused_until_ = step.now + config_.pause;
   if (std::exchange(list_is_stale_, false)) {
-    work(turn);
+    work(step);
   } else if (list) {
-    take_page(turn, *list);
+    take_page(step, *list);
   }
   return true;
 }
 
-void Precompute::take_page(Turn turn, const ItemList& page) {
+void Precompute::take_page(Step step, const ItemList& page) {
   last_listed_ = page.last || page.items.empty();
   if (!page.items.empty()) walked_ = page.items.back() + 1;
   std::vector<Wanted> items;
@@ -302,14 +302,14 @@ void Precompute::take_page(Turn turn, const ItemList& page) {
   if (renamed_)
     for (Wanted& wanted : items) wanted.item.block = names_.item(wanted.item.tokens);
   if (!items.empty() && !lookup_) {
-    look_up(turn, std::move(items));
+    look_up(step, std::move(items));
   } else {
-    want_all(turn.now, items);  // a put item is being looked up
-    work(turn);
+    want_all(step.now, items);  // a put item is being looked up
+    work(step);
   }
 }
 
-bool Precompute::on_found(Turn turn, const BlocksFound& found) {
+bool Precompute::on_found(Step step, const BlocksFound& found) {
   if (!lookup_ || lookup_->id != found.id) return false;
   std::vector<MissingItems::Seen> seen;
   std::span<const NodeId> holders = found.holders;
@@ -318,13 +318,13 @@ bool Precompute::on_found(Turn turn, const BlocksFound& found) {
     seen.push_back({lookup_->items[i], holders.first(std::min(count, holders.size())), count > 0});
     holders = holders.subspan(seen.back().holders.size());
   }
-  want(turn.now, seen);
+  want(step.now, seen);
   lookup_.reset();
-  work(turn);
+  work(step);
   return true;
 }
 
-bool Precompute::on_executed(Turn turn, const Executed& executed) {
+bool Precompute::on_executed(Step step, const Executed& executed) {
   const auto asked = running_.extract(executed.id);
   if (asked.empty()) return false;
   const Asked& chunk = asked.mapped();
@@ -335,29 +335,29 @@ bool Precompute::on_executed(Turn turn, const Executed& executed) {
   const bool system_written = !form_.system.empty() && !system_reused;  // before any item, if at all
   const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
   items_precomputed_ += written;
-  turn.effects.count(Metric::item_blocks_precomputed, written);
+  step.effects.count(Metric::item_blocks_precomputed, written);
   if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
-    on_fruitless(turn, chunk);
+    on_fruitless(step, chunk);
   } else if (!chunk.items.front().refreshed) {  // those make room for themselves
     rooms_.keep(chunk.node);
   }
-  work(turn);
+  work(step);
   return true;
 }
 
 // The item area there is full, or the KV-cache worker was silent for a while: the latter is asked before the
 // next try, and then it can only be the former. Nobody was hurt: the items are no suspects.
-void Precompute::on_fruitless(Turn turn, const Asked& chunk) {
+void Precompute::on_fruitless(Step step, const Asked& chunk) {
   if (stage_ != Stage::walking || chunk.items.front().refreshed) return;
   rooms_.keep_nothing(chunk.node);
   std::vector<Wanted> items;
   for (const Wanted& wanted : chunk.items)
     items.push_back({.item = wanted.item, .node = wanted.node, .at = wanted.at});
   missing_.give_back(items);
-  if (!rooms_.nobody_has_room(turn.now)) return;
+  if (!rooms_.nobody_has_room(step.now)) return;
   stage_ = Stage::full;
   missing_.keep_refreshed();
-  turn.effects.log(
+  step.effects.log(
       LogLevel::warning, "precompute_full",
       {{"items", std::to_string(items_precomputed_)},
        {"why", "the item area of every worker's pool is full; the other items are computed when asked for"},
@@ -379,11 +379,11 @@ void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {
 
 // A worker that is busy says nothing about the items, one that ran out of time that they were too many. A
 // device may fail because of them or for itself, so one item is given up for that only after several times.
-bool Precompute::on_refused(Turn turn, const Refused& refused) {
+bool Precompute::on_refused(Step step, const Refused& refused) {
   const auto asked = running_.extract(refused.id);
   if (asked.empty()) return false;
   const Refusal& why = refused.refusal;
-  paused_until_ = turn.now + config_.pause;
+  paused_until_ = step.now + config_.pause;
   if (why.status == 503 && !why.code.starts_with("device_")) {
     if (places_.planned()) {  // others first
       missing_.put_behind(asked.mapped().items);
@@ -392,7 +392,7 @@ bool Precompute::on_refused(Turn turn, const Refused& refused) {
     }
   } else {
     const std::uint32_t weight = why.status == 503 ? blame_silent : why.status == 504 ? 0 : blame_failed;
-    blame(turn, asked.mapped(), weight, why.code + ": " + why.what);
+    blame(step, asked.mapped(), weight, why.code + ": " + why.what);
   }
   return true;
 }

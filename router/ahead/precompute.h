@@ -34,7 +34,7 @@
 #include "router/ahead/missing_items.h"
 #include "router/ahead/rooms.h"
 #include "router/fleet/leader_view.h"
-#include "router/fleet/turn.h"
+#include "router/fleet/step.h"
 #include "router/fleet/worker_table.h"
 #include "router/request/block_names.h"
 
@@ -65,21 +65,21 @@ class Precompute {
   Precompute(const Precompute&) = delete;
   Precompute& operator=(const Precompute&) = delete;
 
-  void start(Turn turn);
-  void on_timer(Turn turn);  // precompute_timer
-  void add(Turn turn, Item item);
+  void start(Step step);
+  void on_timer(Step step);  // precompute_timer
+  void add(Step step, Item item);
   void drop(const std::string& item);  // it was deleted
   // A request's candidates, of the model and the catalog that are followed.
-  void note_accesses(Turn turn, std::span<const ItemView> items);
-  void follow(Turn turn, const std::string& model_version, const std::string& catalog_version);
-  void lose(Turn turn, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
+  void note_accesses(Step step, std::span<const ItemView> items);
+  void follow(Step step, const std::string& model_version, const std::string& catalog_version);
+  void lose(Step step, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
 
   // False if the answer is to somebody else's question.
-  bool on_status(Turn turn, const StatusReply& reply);
-  bool on_listed(Turn turn, std::uint64_t job, const JobResult& result);
-  bool on_found(Turn turn, const BlocksFound& found);
-  bool on_executed(Turn turn, const Executed& executed);
-  bool on_refused(Turn turn, const Refused& refused);
+  bool on_status(Step step, const StatusReply& reply);
+  bool on_listed(Step step, std::uint64_t job, const JobResult& result);
+  bool on_found(Step step, const BlocksFound& found);
+  bool on_executed(Step step, const Executed& executed);
+  bool on_refused(Step step, const Refused& refused);
 
   bool at_rest() const;            // nothing is left to be computed
   std::string_view state() const;  // off | waiting | running | done | full
@@ -100,23 +100,23 @@ class Precompute {
     bool pulls = false;  // all of it from other nodes
   };
 
-  void work(Turn turn);
+  void work(Step step);
   bool takes_chunks(Instant now, NodeId node, bool refreshed) const;
-  void take_page(Turn turn, const ItemList& page);
-  void look_up(Turn turn, std::vector<Wanted> items);
+  void take_page(Step step, const ItemList& page);
+  void look_up(Step step, std::vector<Wanted> items);
   bool may_start() const;
-  void compute_chunk(Turn turn, NodeId node);
+  void compute_chunk(Step step, NodeId node);
   void walk_again();
-  void watch_nodes(Turn turn);
+  void watch_nodes(Step step);
   void refresh(Item item);
   bool may_catch_up(Instant now) const;
   NodeId next_chunk(Instant now);
   void leave_out(NodeId node, bool refreshed);
   void want(Instant now, std::span<const MissingItems::Seen> seen);
   void want_all(Instant now, const std::vector<Wanted>& items);
-  void on_fruitless(Turn turn, const Asked& chunk);
-  void blame(Turn turn, const Asked& chunk, std::uint32_t blame, std::string_view why);
-  void blame_loss(Turn turn, const Asked& chunk);
+  void on_fruitless(Step step, const Asked& chunk);
+  void blame(Step step, const Asked& chunk, std::uint32_t blame, std::string_view why);
+  void blame_loss(Step step, const Asked& chunk);
   bool fits(const Item& item) const;
 
   PrecomputeConfig config_;

@@ -53,7 +53,7 @@ struct Placed {
     for (int n = 1; n <= 40; ++n) items.push_back(item(n));
     return items;
   }
-  void act(const std::function<void(Turn)>& step) {
+  void act(const std::function<void(Step)>& step) {
     Effects effects;
     step({{now}, next_id, effects});
     for (const auto& effect : effects.list) {
@@ -68,7 +68,7 @@ struct Placed {
     ItemList page = list_of(catalog(), asked.from + asked.count >= 40);
     page.items.erase(page.items.begin(), page.items.begin() + asked.from);
     page.items.resize(std::min<std::size_t>(page.items.size(), asked.count));
-    act([&](Turn turn) { precompute.on_listed(turn, job, page); });
+    act([&](Step step) { precompute.on_listed(step, job, page); });
   }
   void answer(NodeId node, const Message& message) {
     if (const auto* lookup = std::get_if<LookupBlocks>(&message)) {
@@ -79,17 +79,17 @@ struct Placed {
         found.counts.push_back(static_cast<std::uint8_t>(nodes.size()));
         found.holders.insert(found.holders.end(), nodes.begin(), nodes.end());
       }
-      act([&](Turn turn) { precompute.on_found(turn, found); });
+      act([&](Step step) { precompute.on_found(step, found); });
     } else if (std::holds_alternative<StatusRequest>(message)) {
       if (up.contains(node))
-        act([&](Turn turn) { precompute.on_status(turn, StatusReply{1, node, Role::kv_worker, true}); });
+        act([&](Step step) { precompute.on_status(step, StatusReply{1, node, Role::kv_worker, true}); });
     } else if (const auto* chunk = std::get_if<Execute>(&message)) {
       if (!up.contains(node)) return;
       if (kills(*chunk)) {
         ++killed, dead.insert(node);
         return end(node);
       }
-      act([&](Turn turn) { precompute.on_executed(turn, execute(node, *chunk)); });
+      act([&](Step step) { precompute.on_executed(step, execute(node, *chunk)); });
     }
   }
   Executed execute(NodeId node, const Execute& chunk) {
@@ -116,7 +116,7 @@ struct Placed {
     for (auto& [name, holders] : index) holders.erase(node);
     workers.lose(node);
     up.erase(node);
-    act([&](Turn turn) { precompute.lose(turn, std::vector<NodeId>{node}); });
+    act([&](Step step) { precompute.lose(step, std::vector<NodeId>{node}); });
   }
   void begin(NodeId node) {
     up.insert(node);
@@ -127,7 +127,7 @@ struct Placed {
   void run(int ticks = 60) {
     for (int i = 0; i < ticks; ++i) {
       now += 10;
-      act([&](Turn turn) { precompute.on_timer(turn); });
+      act([&](Step step) { precompute.on_timer(step); });
       CHECK(precompute.check_bounds() == "");
       for (const NodeId node : std::set<NodeId>(dead)) dead.erase(node), begin(node);
     }
@@ -135,11 +135,11 @@ struct Placed {
   void start(const std::vector<NodeId>& there = {1, 2, 3}) {
     for (const NodeId node : {1, 2, 3}) workers.lose(node);
     for (const NodeId node : there) begin(node);
-    act([&](Turn turn) { precompute.start(turn); });
+    act([&](Step step) { precompute.start(step); });
   }
   void request(int n, int times) {
     for (int i = 0; i < times; ++i)
-      act([&](Turn turn) { precompute.note_accesses(turn, views(std::vector{item(n)})); });
+      act([&](Step step) { precompute.note_accesses(step, views(std::vector{item(n)})); });
   }
   std::set<NodeId> holders(int n) { return index[item(n).block]; }
   void check(const std::set<NodeId>& there) {
@@ -253,7 +253,7 @@ TEST_CASE("hot and put items displace others on a node that is full, the walk do
   CHECK(p.holders(7) == std::set<NodeId>{1, 2, 3});
   int put = 41;
   while (p.places->nodes_of(item(put).id) != std::vector<NodeId>{2}) ++put;
-  p.act([&](Turn turn) { p.precompute.add(turn, item(put)); });
+  p.act([&](Step step) { p.precompute.add(step, item(put)); });
   CHECK(p.holders(put) == std::set<NodeId>{2});
 }
 

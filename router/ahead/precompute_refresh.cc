@@ -6,13 +6,13 @@
 
 namespace troupe::router {
 
-void Precompute::note_accesses(Turn turn, std::span<const ItemView> items) {
+void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (stage_ == Stage::off || !places_.planned()) return;
   const std::size_t hot_before = places_.hot(), waiting_before = changed_.size();
   for (const ItemView& item : items)
     if (places_.touch(item)) refresh(item.copy());
-  if (places_.hot() != hot_before) turn.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
-  if (changed_.size() > waiting_before) work(turn);
+  if (places_.hot() != hot_before) step.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
+  if (changed_.size() > waiting_before) work(step);
 }
 
 // Looked up, and brought to where it belongs and is not.
@@ -21,17 +21,17 @@ void Precompute::refresh(Item item) {
   changed_.push_back(std::move(item));
 }
 
-void Precompute::watch_nodes(Turn turn) {
+void Precompute::watch_nodes(Step step) {
   if (stage_ == Stage::off || !places_.planned()) return;
   for (const NodeId node : workers_.nodes()) {
-    const bool alive = workers_.alive(turn.now, node);
-    if (!places_.see(turn.now, node, alive)) continue;
+    const bool alive = workers_.alive(step.now, node);
+    if (!places_.see(step.now, node, alive)) continue;
     if (alive) {
       behind_.insert(node);  // for as soon as it is ready
     } else {
       walk_due_ = true;
     }
-    turn.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
+    step.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
                      {{"node", std::to_string(node)}});
   }
 }

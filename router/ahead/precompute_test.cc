@@ -41,7 +41,7 @@ struct Bench {
                         names};
   std::uint64_t next_id = 5;
   Effects effects;
-  Turn at(std::int64_t us) {
+  Step at(std::int64_t us) {
     effects = {};
     return {{us}, next_id, effects};
   }
@@ -237,7 +237,7 @@ struct Cluster {
   std::uint64_t next_id = 5;
   Effects effects;
 
-  Turn at(std::int64_t us) {
+  Step at(std::int64_t us) {
     effects = {};
     return {{us}, next_id, effects};
   }
@@ -363,7 +363,7 @@ struct BadItems {
   int kills = 0;
 
   Effects effects;
-  Turn turn() { return {{now}, next_id, effects}; }
+  Step step() { return {{now}, next_id, effects}; }
   void take_effects() {
     for (auto& effect : effects.list) {
       if (auto* send = std::get_if<Effects::Send>(&effect)) {
@@ -377,15 +377,15 @@ struct BadItems {
   }
   void start() {
     workers.start({0});
-    precompute.start(turn());
+    precompute.start(step());
     for (const NodeId node : {1, 2, 3, 4})
-      precompute.on_status(turn(), StatusReply{1, node, Role::kv_worker, true});
+      precompute.on_status(step(), StatusReply{1, node, Role::kv_worker, true});
     std::uint64_t job = 0;
     for (const auto& effect : effects.list)
       if (const auto* listing = std::get_if<Effects::Start>(&effect)) job = listing->job;
     std::vector<Item> items;
     for (int n = 0; n < 40; ++n) items.push_back(item(n));
-    precompute.on_listed(turn(), job, list_of(items, true));
+    precompute.on_listed(step(), job, list_of(items, true));
     take_effects();
   }
   void answer(NodeId node, const Execute& chunk) {
@@ -395,25 +395,25 @@ struct BadItems {
     if (fails && way == Way::kills) {
       ++kills;
       std::erase_if(running, [&](const auto& other) { return other.first == node; });
-      precompute.lose(turn(), std::vector<NodeId>{node});
-      precompute.on_status(turn(), StatusReply{1, node, Role::kv_worker, true});
+      precompute.lose(step(), std::vector<NodeId>{node});
+      precompute.on_status(step(), StatusReply{1, node, Role::kv_worker, true});
       return;
     }
     if (!fails)
       for (const SegmentBlock& block : chunk.blocks) made.insert(block.owner);
     if (random() % 100 < lost_percent) return;
     if (fails) {
-      precompute.on_refused(turn(), Refused{chunk.id, {503, "device_failed", "it did"}});
+      precompute.on_refused(step(), Refused{chunk.id, {503, "device_failed", "it did"}});
     } else {
-      precompute.on_executed(turn(), Executed{chunk.id, {}, std::vector<std::uint8_t>(1), 1});
+      precompute.on_executed(step(), Executed{chunk.id, {}, std::vector<std::uint8_t>(1), 1});
     }
   }
   void run() {
     start();
-    for (int step = 0; step < 5'000 && precompute.state() != "done"; ++step) {
+    for (int round = 0; round < 5'000 && precompute.state() != "done"; ++round) {
       if (running.empty()) {
         now += 500;
-        precompute.on_timer(turn());
+        precompute.on_timer(step());
       } else {
         ++now;
         const auto [node, chunk] = running.front();

@@ -8,14 +8,14 @@ Rooms::Rooms(const WorkerTable& workers, std::uint32_t asked_max) : workers_(wor
   for (const NodeId node : workers_.nodes()) rooms_[node] = Room::unknown;
 }
 
-void Rooms::ask(Turn turn) {
+void Rooms::ask(Step step) {
   const std::vector<NodeId>& nodes = workers_.nodes();
   std::uint32_t asked = 0;
   for (std::size_t i = 0; i < nodes.size() && asked < asked_max_; ++i) {
     const NodeId node = nodes[next_asked_++ % nodes.size()];
     const Room room = rooms_.at(node);
-    if ((room != Room::unknown && room != Room::doubtful) || !workers_.alive(turn.now, node)) continue;
-    turn.effects.send({node, Role::kv_worker}, StatusRequest{turn.next_id++});
+    if ((room != Room::unknown && room != Room::doubtful) || !workers_.alive(step.now, node)) continue;
+    step.effects.send({node, Role::kv_worker}, StatusRequest{step.next_id++});
     ++asked;
   }
 }

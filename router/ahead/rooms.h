@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "router/fleet/turn.h"
+#include "router/fleet/step.h"
 #include "router/fleet/worker_table.h"
 
 namespace troupe::router {
@@ -18,7 +18,7 @@ class Rooms {
   // time.
   Rooms(const WorkerTable& workers, std::uint32_t asked_max);
 
-  void ask(Turn turn);  // a few, in turn, of those that have to say that they are ready
+  void ask(Step step);  // a few, in turn, of those that have to say that they are ready
   void hear_ready(NodeId node);
   void lose(NodeId node);          // it has to say so anew
   void renew();                    // another model: whoever was ready is so again

@@ -43,11 +43,11 @@ bool contains(const std::vector<NodeId>& nodes, NodeId node) {
 
 // Among the workers that were considered at admission and the one that holds most; when none of them is left,
 // among those that would be considered now.
-std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Flight& flight) {
-  if (suspects_.on_trial(turn.now, flight.fingerprint)) return std::nullopt;
+std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Flight& flight) {
+  if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> tried = flight.tried();
   if (planted(Bug::retry_poison)) tried.clear();
-  if (is_suspect(turn.now, flight))
+  if (is_suspect(step.now, flight))
     for (const NodeId node : nodes_with_suspects()) tried.push_back(node);
   const std::string& model = flight.pinned.model_version;
   const auto choose = [&](std::vector<NodeId> nodes) {
@@ -64,11 +64,11 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Turn turn, const Fl
       if (work.operations < flight.too_many_operations)
         options.push_back({node, work, plan, passes_us(node, flight.tenant)});
     }
-    return workers_.choose(turn.now, options, model, flight.attempts.empty());
+    return workers_.choose(step.now, options, model, flight.attempts.empty());
   };
   if (const auto option = choose(flight.workers)) return option;
   return choose(workers_.candidates(
-      turn.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
+      step.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
 }
 
 bool RouterCore::is_suspect(Instant now, const Flight& flight) const {
@@ -85,13 +85,13 @@ std::vector<NodeId> RouterCore::nodes_with_suspects() const {
 
 // True if the request waits now, for the router that tries it, or for a worker that runs another suspect:
 // were that worker lost, nobody could say of which.
-bool RouterCore::park(Turn turn, const Flight& flight, bool free, const Refusal& refusal) {
-  if (!is_suspect(turn.now, flight)) return false;
+bool RouterCore::park(Step step, const Flight& flight, bool free, const Refusal& refusal) {
+  if (!is_suspect(step.now, flight)) return false;
   const std::vector<NodeId> busy = nodes_with_suspects(), tried = flight.tried();
   const bool some =
-      suspects_.on_trial(turn.now, flight.fingerprint) ||
+      suspects_.on_trial(step.now, flight.fingerprint) ||
       std::any_of(busy.begin(), busy.end(), [&](NodeId node) {
-        return !contains(tried, node) && workers_.usable(turn.now, node, flight.pinned.model_version);
+        return !contains(tried, node) && workers_.usable(step.now, node, flight.pinned.model_version);
       });
   if (!some) return false;
   const auto at = std::find_if(parked_.begin(), parked_.end(),
@@ -105,17 +105,17 @@ bool RouterCore::park(Turn turn, const Flight& flight, bool free, const Refusal&
 }
 
 // Each of the parked tries again, the oldest first; one that still finds nothing is parked anew.
-void RouterCore::unpark(Turn turn) {
+void RouterCore::unpark(Step step) {
   may_unpark_ = false;
   std::deque<Parked> waiting;
   waiting.swap(parked_);
   for (const Parked& parked : waiting) {
     Flight* flight = find(parked.serial);
-    if (!flight || refuse_poison(turn, *flight)) continue;
+    if (!flight || refuse_poison(step, *flight)) continue;
     if (flight->attempts.empty()) {
-      execute(turn, *flight);
-    } else if (!retry(turn, *flight, parked.free, parked.refusal) && !flight->has_open_attempt()) {
-      refuse_flight(turn, *flight, parked.refusal);
+      execute(step, *flight);
+    } else if (!retry(step, *flight, parked.free, parked.refusal) && !flight->has_open_attempt()) {
+      refuse_flight(step, *flight, parked.refusal);
     }
   }
   may_unpark_ =
@@ -123,132 +123,132 @@ void RouterCore::unpark(Turn turn) {
 }
 
 // Refuses a request that workers died of.
-bool RouterCore::refuse_poison(Turn turn, Flight& flight) {
+bool RouterCore::refuse_poison(Step step, Flight& flight) {
   const std::uint32_t enough = planted(Bug::convict_at_once) ? 1 : poison_strikes;
-  if (suspects_.strikes(turn.now, flight.fingerprint) < enough || planted(Bug::retry_poison)) return false;
-  refuse_flight(turn, flight, poison());
+  if (suspects_.strikes(step.now, flight.fingerprint) < enough || planted(Bug::retry_poison)) return false;
+  refuse_flight(step, flight, poison());
   return true;
 }
 
-void RouterCore::execute(Turn turn, Flight& flight) {
+void RouterCore::execute(Step step, Flight& flight) {
   flight.stage = Stage::executing;
-  const auto option = choose_worker(turn, flight);
+  const auto option = choose_worker(step, flight);
   const Refusal nobody{503, "no_worker", "no worker is there to serve the request", "router",
                        "a retry after a pause"};
-  if (!option && park(turn, flight, false, nobody)) return;
-  if (!option) return refuse_flight(turn, flight, nobody);
-  if (workers_.predicted_us(turn.now, option->node, option->work, option->passes_us) >
-      static_cast<double>((flight.asked.deadline - turn.now).us))
-    return refuse_flight(turn, flight, too_busy(flight.tenant));
+  if (!option && park(step, flight, false, nobody)) return;
+  if (!option) return refuse_flight(step, flight, nobody);
+  if (workers_.predicted_us(step.now, option->node, option->work, option->passes_us) >
+      static_cast<double>((flight.asked.deadline - step.now).us))
+    return refuse_flight(step, flight, too_busy(flight.tenant));
   // One that workers may die of is sent while no other such runs there; there are few.
-  if (!goes_at_once(option->node) && !is_suspect(turn.now, flight)) return line_up(turn, flight, *option);
-  send_plan(turn, flight, *option);
+  if (!goes_at_once(option->node) && !is_suspect(step.now, flight)) return line_up(step, flight, *option);
+  send_plan(step, flight, *option);
 }
 
-void RouterCore::send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option) {
+void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option& option) {
   if (flight.attempts.empty()) flight.paid = 1;
   if (!flight.planned) settle_plan(flight, option.plan);  // for good: all attempts of a request have one plan
-  Execute plan = make_plan(turn.now, flight, option.node);
-  const Duration left = flight.asked.deadline - turn.now;
+  Execute plan = make_plan(step.now, flight, option.node);
+  const Duration left = flight.asked.deadline - step.now;
   plan.id = flight.serial;
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
   plan.catalog_version = flight.request->catalog_version();
-  const bool suspect = is_suspect(turn.now, flight) && !planted(Bug::forget_suspects);
+  const bool suspect = is_suspect(step.now, flight) && !planted(Bug::forget_suspects);
   plan.alone = suspect || flight.failed_on_device;
-  const Instant late_at = turn.now + Duration{left.us / 2};
-  flight.attempts.push_back({workers_.send(turn.now, option), late_at, plan.alone, suspect});
+  const Instant late_at = step.now + Duration{left.us / 2};
+  flight.attempts.push_back({workers_.send(step.now, option), late_at, plan.alone, suspect});
   attempts_ += flight.attempts.size() == 1 || !planted(Bug::miscount_attempts);
-  turn.effects.count(Metric::tenant_work, workers_.pace(option.node).us(option.work) * 1e-6,
+  step.effects.count(Metric::tenant_work, workers_.pace(option.node).us(option.work) * 1e-6,
                      tenants_[flight.tenant].name);
-  turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
-  turn.effects.send({option.node, Role::inference_worker}, std::move(plan));
+  step.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
+  step.effects.send({option.node, Role::inference_worker}, std::move(plan));
 }
 
 // False if nobody is left to try, or it may not be tried again. True also if it waits to be.
-bool RouterCore::retry(Turn turn, Flight& flight, bool free, const Refusal& refusal) {
+bool RouterCore::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
   if (!planted(Bug::retry_poison)) {
     if (flight.attempts.size() >= sends_max) return false;
     if (!free && flight.paid >= config_.attempts_max) return false;
   }
-  const auto option = choose_worker(turn, flight);
-  if (!option) return park(turn, flight, free, refusal);
+  const auto option = choose_worker(step, flight);
+  if (!option) return park(step, flight, free, refusal);
   if (!free && !planted(Bug::retry_poison) && !retry_budget_.spend()) return false;
   if (!free) ++flight.paid, ++retries_;
-  send_plan(turn, flight, *option);
+  send_plan(step, flight, *option);
   return true;
 }
 
 // ---- how an attempt ends ----
 
-void RouterCore::on_executed(Turn turn, Address from, Flight& flight, const Executed& executed) {
+void RouterCore::on_executed(Step step, Address from, Flight& flight, const Executed& executed) {
   Attempt* attempt = flight.attempt_at(from.node);
   if (!attempt || from.role != Role::inference_worker) return;
   const bool open = attempt->open(), alone = attempt->alone;
   if (open)
-    if (const auto ratio = workers_.finish(turn.now, attempt->ticket))
-      turn.effects.count(Metric::prediction_ratio, *ratio);
+    if (const auto ratio = workers_.finish(step.now, attempt->ticket))
+      step.effects.count(Metric::prediction_ratio, *ratio);
   if (const auto fault = find_answer_fault(flight.plans.front().candidate.plan, flight.pinned.model_version, executed)) {
     if (!open) return;
-    mark_fault(turn, *attempt, *fault);
-    return fail_attempt(turn, flight, *attempt, *fault, false);
+    mark_fault(step, *attempt, *fault);
+    return fail_attempt(step, flight, *attempt, *fault, false);
   }
-  if (alone && is_suspect(turn.now, flight)) {  // it was not its doing
+  if (alone && is_suspect(step.now, flight)) {  // it was not its doing
     suspects_.clear(flight.fingerprint);
-    tell_routers(turn, Suspect{flight.fingerprint, 0, {}});
+    tell_routers(step, Suspect{flight.fingerprint, 0, {}});
   }
   attempt->state = Attempt::State::over;
-  answer(turn, flight, from.node, executed);
+  answer(step, flight, from.node, executed);
 }
 
-void RouterCore::on_attempt_refused(Turn turn, Address from, const Refused& refused) {
+void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refused) {
   Flight* flight = find(refused.id);
   Attempt* attempt = flight ? flight->attempt_at(from.node) : nullptr;
   if (!attempt || !attempt->open() || from.role != Role::inference_worker) return;
   if (planted(Bug::forget_refused_request)) {
     open_.erase({flight->asked.from, flight->asked.id});
-    return drop(turn, *flight);
+    return drop(step, *flight);
   }
-  mark_fault(turn, *attempt, refused.refusal);
+  mark_fault(step, *attempt, refused.refusal);
   if (refused.refusal.code.starts_with("device_")) flight->failed_on_device = true;
   if (refused.refusal.code == "too_large")
     flight->too_many_operations =
         std::min(flight->too_many_operations, work_at(from.node, *flight, 0).operations);
-  if (!is_retriable(refused.refusal)) return refuse_flight(turn, *flight, refused.refusal);
-  fail_attempt(turn, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
+  if (!is_retriable(refused.refusal)) return refuse_flight(step, *flight, refused.refusal);
+  fail_attempt(step, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
 }
 
 // A worker that fails does so fast, and would look idle.
-void RouterCore::mark_fault(Turn turn, const Attempt& attempt, const Refusal& refusal) {
-  if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(turn.now, attempt.ticket);
+void RouterCore::mark_fault(Step step, const Attempt& attempt, const Refusal& refusal) {
+  if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(step.now, attempt.ticket);
 }
 
 // Tries again if it may; else waits for another attempt, and when there is none the refusal goes to the
 // client.
-void RouterCore::fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal,
+void RouterCore::fail_attempt(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal,
                               bool free) {
   const bool was_late = attempt.state == Attempt::State::late;  // it was tried again then
   if (attempt.open()) workers_.forget(attempt.ticket);
   attempt.state = Attempt::State::over;
   may_unpark_ = !parked_.empty();
   if (was_late && flight.has_open_attempt()) return;
-  if (retry(turn, flight, free, refusal) || flight.has_open_attempt()) return;
-  refuse_flight(turn, flight, refusal);
+  if (retry(step, flight, free, refusal) || flight.has_open_attempt()) return;
+  refuse_flight(step, flight, refusal);
 }
 
-void RouterCore::on_late(Turn turn, Flight& flight) {
+void RouterCore::on_late(Step step, Flight& flight) {
   for (Attempt& attempt : flight.attempts) {
-    if (attempt.state != Attempt::State::waiting || turn.now < attempt.late_at) continue;
+    if (attempt.state != Attempt::State::waiting || step.now < attempt.late_at) continue;
     attempt.state = Attempt::State::late;
-    workers_.time_out(turn.now, attempt.ticket);
-    retry(turn, flight, false, worker_too_late());
+    workers_.time_out(step.now, attempt.ticket);
+    retry(step, flight, false, worker_too_late());
     return;  // the list of attempts may have moved
   }
 }
 
 // The processes that ran there are gone, as far as anybody can tell yet: each content that they ran may have
 // one strike more, however often it ran.
-void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why) {
+void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const std::string& why) {
   const auto is_lost = [&](const Attempt& attempt) {
     return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
   };
@@ -259,7 +259,7 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
   };
   std::map<std::uint64_t, Struck> contents;  // by fingerprint
   for (const auto& [serial, flight] : flights_) {
-    if (turn.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
+    if (step.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
     NodeId at = 0;
     for (const Attempt& attempt : flight.attempts) {
       if (!is_lost(attempt)) continue;
@@ -267,27 +267,27 @@ void RouterCore::lose_attempts(Turn turn, std::span<const NodeId> nodes, const s
       if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
       Struck& struck = contents[flight.fingerprint];
       struck.alone = struck.alone || attempt.suspect;
-      struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(turn.now, at)});
+      struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(step.now, at)});
     }
     if (at != 0) lost.push_back({serial, at});
   }
   for (const auto& [fingerprint, struck] : contents) {
-    suspects_.strike(turn.now, fingerprint, struck.alone, struck.losses);
-    if (!planted(Bug::keep_suspects_private)) tell_routers(turn, suspects_.tell(turn.now, fingerprint));
+    suspects_.strike(step.now, fingerprint, struck.alone, struck.losses);
+    if (!planted(Bug::keep_suspects_private)) tell_routers(step, suspects_.tell(step.now, fingerprint));
   }
-  for (const NodeId node : nodes) dissolve_line(turn, node);
+  for (const NodeId node : nodes) dissolve_line(step, node);
   for (const auto& [serial, node] : lost) {
     Flight* flight = find(serial);
     const Refusal refusal{503, "worker_lost", "node " + std::to_string(node) + " " + why, "inference worker",
                           "a retry after a pause"};
-    if (flight) lose_attempt(turn, *flight, nodes, refusal);
+    if (flight) lose_attempt(step, *flight, nodes, refusal);
   }
 }
 
-void RouterCore::lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes,
+void RouterCore::lose_attempt(Step step, Flight& flight, std::span<const NodeId> nodes,
                               const Refusal& refusal) {
-  if (refuse_poison(turn, flight)) return;
-  if (planted(Bug::no_retry_after_loss)) return refuse_flight(turn, flight, refusal);
+  if (refuse_poison(step, flight)) return;
+  if (planted(Bug::no_retry_after_loss)) return refuse_flight(step, flight, refusal);
   Attempt* last = nullptr;
   for (Attempt& attempt : flight.attempts) {
     if (!attempt.open() || std::find(nodes.begin(), nodes.end(), attempt.ticket.node) == nodes.end())
@@ -295,7 +295,7 @@ void RouterCore::lose_attempt(Turn turn, Flight& flight, std::span<const NodeId>
     if (last) workers_.forget(last->ticket), last->state = Attempt::State::over;
     last = &attempt;
   }
-  if (last) fail_attempt(turn, flight, *last, refusal, false);
+  if (last) fail_attempt(step, flight, *last, refusal, false);
 }
 
 }  // namespace troupe::router

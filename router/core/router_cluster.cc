@@ -21,90 +21,90 @@ std::string weight_text(double weight) {
 }  // namespace
 
 // Once per heartbeat: who has fallen silent, what the Coordination says, whether a reload is through.
-void RouterCore::on_beat(Turn turn) {
-  const std::vector<NodeId> silent = workers_.tick(turn.now);
-  lanes_ = workers_.lanes_alive(turn.now);
-  lose_attempts(turn, silent, "is silent");
-  precompute_.lose(turn, silent);
+void RouterCore::on_beat(Step step) {
+  const std::vector<NodeId> silent = workers_.tick(step.now);
+  lanes_ = workers_.lanes_alive(step.now);
+  lose_attempts(step, silent, "is silent");
+  precompute_.lose(step, silent);
   may_unpark_ = !parked_.empty();
-  versions_.tick(turn, workers_);
-  see_to_reload(turn);
-  features_.tick(turn);
+  versions_.tick(step, workers_);
+  see_to_reload(step);
+  features_.tick(step);
   pull_cost_.beat();
-  turn.effects.set_timer(beat_timer, turn.now + config_.heartbeat);
+  step.effects.set_timer(beat_timer, step.now + config_.heartbeat);
 }
 
-void RouterCore::on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat) {
-  const auto news = workers_.hear(turn.now, node, heartbeat);
+void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat) {
+  const auto news = workers_.hear(step.now, node, heartbeat);
   if (news == WorkerTable::News::ignored) return;
   if (news == WorkerTable::News::restarted) {
-    turn.effects.log(LogLevel::warning, "worker_restarted", {{"node", std::to_string(node)}});
-    lose_attempts(turn, {&node, 1}, "has restarted");
-    precompute_.lose(turn, {&node, 1});
+    step.effects.log(LogLevel::warning, "worker_restarted", {{"node", std::to_string(node)}});
+    lose_attempts(step, {&node, 1}, "has restarted");
+    precompute_.lose(step, {&node, 1});
   }
-  if (heartbeat.draining) dissolve_line(turn, node);
+  if (heartbeat.draining) dissolve_line(step, node);
   // A process that lives did not die of what it ran.
-  if (suspects_.take_back(turn.now, node, heartbeat.incarnation, heartbeat.sequence)) may_unpark_ = true;
+  if (suspects_.take_back(step.now, node, heartbeat.incarnation, heartbeat.sequence)) may_unpark_ = true;
   const std::uint64_t epoch = versions().epoch;
-  if (heartbeat.versions_epoch < epoch) turn.effects.send({node, Role::inference_worker}, versions());
-  versions_.rumour(turn, heartbeat.versions_epoch, workers_);
+  if (heartbeat.versions_epoch < epoch) step.effects.send({node, Role::inference_worker}, versions());
+  versions_.rumour(step, heartbeat.versions_epoch, workers_);
 }
 
-void RouterCore::on_peer_lost(Turn turn, NodeId node) {
+void RouterCore::on_peer_lost(Step step, NodeId node) {
   leader_.lose(node);
   if (!workers_.has(node)) return;
   if (workers_.lose(node))
-    turn.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
-  lose_attempts(turn, {&node, 1}, "is gone");
-  precompute_.lose(turn, {&node, 1});
+    step.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
+  lose_attempts(step, {&node, 1}, "is gone");
+  precompute_.lose(step, {&node, 1});
 }
 
-void RouterCore::tell_routers(Turn turn, const Message& message) const {
+void RouterCore::tell_routers(Step step, const Message& message) const {
   for (const NodeId node : config_.routers)
-    if (node != config_.node) turn.effects.send({node, Role::router}, message);
+    if (node != config_.node) step.effects.send({node, Role::router}, message);
 }
 
 // ---- versions ----
 
-void RouterCore::follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing) {
+void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own_doing) {
   if (versions().epoch == epoch_before) return;
-  turn.effects.log(LogLevel::info, "versions",
+  step.effects.log(LogLevel::info, "versions",
                    {{"epoch", std::to_string(versions().epoch)},
                     {"model", versions().model_version},
                     {"catalog", versions().catalog_version},
                     {"next_model", versions().next_model},
                     {"next_catalog", versions().next_catalog}});
-  if (own_doing) tell_routers(turn, versions());
-  precompute_.follow(turn, versions().model_version, versions().catalog_version);
+  if (own_doing) tell_routers(step, versions());
+  precompute_.follow(step, versions().model_version, versions().catalog_version);
 }
 
-void RouterCore::on_reload(Turn turn, Address from, const Reload& reload) {
+void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
   if (is_copy(from, reload.id)) return;
-  const Asked asked{from, reload.id, turn.now, turn.now + config_.reload_budget};
+  const Asked asked{from, reload.id, step.now, step.now + config_.reload_budget};
   if (reload.model_version.empty() && reload.catalog_version.empty())
     return refuse(
-        turn, asked,
+        step, asked,
         {400, "empty_reload", "neither a model nor a catalog is named", "body", "model or catalog"});
   if (reload.model_version.size() + reload.catalog_version.size() > config_.limits.id_bytes_max ||
       (reload.model_version + reload.catalog_version).find('\n') != std::string::npos)
-    return refuse(turn, asked,
+    return refuse(step, asked,
                   {400, "bad_version", "a version is too long or has a line break", "body",
                    "at most " + std::to_string(config_.limits.id_bytes_max) + " bytes in one line"});
   if (!config_.coordinate)
-    return refuse(turn, asked,
+    return refuse(step, asked,
                   {422, "versions_fixed", "this process serves the one model " + versions().model_version,
                    "router", "a restart with another model, or a cluster, whose versions can be changed"});
   if (!versions_.known())
-    return refuse(turn, asked,
+    return refuse(step, asked,
                   {503, "starting", "it is not known yet which versions are served", "router",
                    "a retry after a pause"});
   if (reloading_ || planted(Bug::refuse_reload))
-    return refuse(turn, asked,
+    return refuse(step, asked,
                   {503, "busy", "another reload is under way", "router", "a retry when it is done"});
   open_.insert({from, reload.id});
   versions_.wish(reload.model_version, reload.catalog_version);
   reloading_ = Reloading{asked, std::nullopt};
-  versions_.tick(turn, workers_);
+  versions_.tick(step, workers_);
 }
 
 // Why the wish will not be served, if so.
@@ -142,26 +142,26 @@ bool RouterCore::is_heard_of(Instant now) const {
 }
 
 // Whether the reload has its outcome by now. What it has announced in vain does not stay.
-void RouterCore::see_to_reload(Turn turn) {
+void RouterCore::see_to_reload(Step step) {
   if (!reloading_) return;
-  const std::optional<Refusal> failure = find_failure(turn.now);
-  const bool followed = is_followed(turn.now);
-  if (followed && !reloading_->served_since) reloading_->served_since = turn.now;
-  const bool done = (followed && is_heard_of(turn.now)) || planted(Bug::end_reload_early);
+  const std::optional<Refusal> failure = find_failure(step.now);
+  const bool followed = is_followed(step.now);
+  if (followed && !reloading_->served_since) reloading_->served_since = step.now;
+  const bool done = (followed && is_heard_of(step.now)) || planted(Bug::end_reload_early);
   if (!failure && !done) return;
   const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
-  versions_.end_wish(turn.now);
-  if (failure) return refuse(turn, asked, *failure);
+  versions_.end_wish(step.now);
+  if (failure) return refuse(step, asked, *failure);
   settle(asked);
-  turn.effects.send(asked.from, Stored{asked.id, versions().epoch});
+  step.effects.send(asked.from, Stored{asked.id, versions().epoch});
 }
 
 // ---- drain and status ----
 
-void RouterCore::on_drain(Turn turn, Address from, const Drain& drain) {
-  if (draining_ != drain.on) turn.effects.log(LogLevel::info, drain.on ? "drain" : "serve_again");
+void RouterCore::on_drain(Step step, Address from, const Drain& drain) {
+  if (draining_ != drain.on) step.effects.log(LogLevel::info, drain.on ? "drain" : "serve_again");
   draining_ = drain.on;
-  turn.effects.send(from, status(drain.id));
+  step.effects.send(from, status(drain.id));
 }
 
 std::string RouterCore::find_reason_not_ready() const {

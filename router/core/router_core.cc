@@ -53,149 +53,149 @@ RouterCore::RouterCore(RouterConfig config)
 }
 
 void RouterCore::step(Instant now, const Event& event, Effects& effects) {
-  const Turn turn{now, next_id_, effects};
+  const Step step{now, next_id_, effects};
   if (const Duration deaf = deafness_.before(now); deaf.us > 0) {
     workers_.excuse(deaf);
     leader_.excuse(deaf);
     effects.log(LogLevel::warning, "was_stopped", {{"us", std::to_string(deaf.us)}});
   }
   if (const auto* received = std::get_if<Received>(&event)) {
-    if (!hold_early(turn, *received)) on_message(turn, *received);
+    if (!hold_early(step, *received)) on_message(step, *received);
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
-    on_timer(turn, fired->timer);
+    on_timer(step, fired->timer);
   } else if (const auto* done = std::get_if<Done>(&event)) {
-    on_done(turn, *done);
+    on_done(step, *done);
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
-    on_peer_lost(turn, lost->node);
+    on_peer_lost(step, lost->node);
   }
-  if (!early_.empty()) take_early(turn);
-  if (may_unpark_) unpark(turn);
-  serve_lines(turn);
+  if (!early_.empty()) take_early(step);
+  if (may_unpark_) unpark(step);
+  serve_lines(step);
 }
 
 // Requests that come before it is known which versions are served wait for that, for a while.
-bool RouterCore::hold_early(Turn turn, const Received& received) {
-  if (!find_kind(received.message) || versions_.current(turn.now) || draining_ || early_.size() >= config_.in_flight_max)
+bool RouterCore::hold_early(Step step, const Received& received) {
+  if (!find_kind(received.message) || versions_.current(step.now) || draining_ || early_.size() >= config_.in_flight_max)
     return false;
-  early_.push_back({turn.now, received});
+  early_.push_back({step.now, received});
   return true;
 }
 
 // Once it is known, or when half of the usual time is over: then they are refused.
-void RouterCore::take_early(Turn turn) {
-  while (!early_.empty() && (versions_.current(turn.now) || draining_ ||
-                             turn.now.us - early_.front().at.us >= config_.budget.us / 2)) {
+void RouterCore::take_early(Step step) {
+  while (!early_.empty() && (versions_.current(step.now) || draining_ ||
+                             step.now.us - early_.front().at.us >= config_.budget.us / 2)) {
     Early early = std::move(early_.front());
     early_.pop_front();
-    const std::int64_t waited = turn.now.us - early.at.us;
+    const std::int64_t waited = step.now.us - early.at.us;
     std::visit(
         [&](auto& request) {
           if constexpr (requires { request.budget_us; })
             request.budget_us = std::max<std::int64_t>(1, budget_of(request.budget_us).us - waited);
         },
         early.received.message);
-    on_message(turn, early.received);
+    on_message(step, early.received);
   }
 }
 
-void RouterCore::on_message(Turn turn, const Received& received) {
+void RouterCore::on_message(Step step, const Received& received) {
   const Message& message = received.message;
   const Address from = received.from;
   if (const RequestKind* kind = find_kind(message)) {
-    on_request(turn, from, *kind, message);
+    on_request(step, from, *kind, message);
   } else if (const auto* put_user = std::get_if<PutUser>(&message)) {
-    on_write(turn, from, *put_user);
+    on_write(step, from, *put_user);
   } else if (const auto* delete_user = std::get_if<DeleteUser>(&message)) {
-    on_write(turn, from, *delete_user);
+    on_write(step, from, *delete_user);
   } else if (const auto* put_item = std::get_if<PutItem>(&message)) {
-    on_write(turn, from, *put_item);
+    on_write(step, from, *put_item);
   } else if (const auto* delete_item = std::get_if<DeleteItem>(&message)) {
-    on_write(turn, from, *delete_item);
+    on_write(step, from, *delete_item);
   } else if (const auto* reload = std::get_if<Reload>(&message)) {
-    on_reload(turn, from, *reload);
+    on_reload(step, from, *reload);
   } else if (const auto* drain = std::get_if<Drain>(&message)) {
-    on_drain(turn, from, *drain);
+    on_drain(step, from, *drain);
   } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
-    turn.effects.send(from, status(request->id));
+    step.effects.send(from, status(request->id));
   } else {
-    on_answer(turn, received);
+    on_answer(step, received);
   }
 }
 
 // Answers to what this router asked, and news of the cluster. What finds nothing is late or doubled.
-void RouterCore::on_answer(Turn turn, const Received& received) {
+void RouterCore::on_answer(Step step, const Received& received) {
   const Message& message = received.message;
   const Address from = received.from;
   if (const auto* found = std::get_if<BlocksFound>(&message)) {
-    if (!precompute_.on_found(turn, *found)) on_found(turn, *found);
+    if (!precompute_.on_found(step, *found)) on_found(step, *found);
   } else if (const auto* executed = std::get_if<Executed>(&message)) {
     Flight* flight = find(executed->id);
-    if (flight) return on_executed(turn, from, *flight, *executed);
-    precompute_.on_executed(turn, *executed);
+    if (flight) return on_executed(step, from, *flight, *executed);
+    precompute_.on_executed(step, *executed);
   } else if (const auto* refused = std::get_if<Refused>(&message)) {
-    if (!precompute_.on_refused(turn, *refused)) on_attempt_refused(turn, from, *refused);
+    if (!precompute_.on_refused(step, *refused)) on_attempt_refused(step, from, *refused);
   } else if (const auto* reply = std::get_if<StatusReply>(&message)) {
-    precompute_.on_status(turn, *reply);
+    precompute_.on_status(step, *reply);
   } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    on_heartbeat(turn, from.node, *heartbeat);
+    on_heartbeat(step, from.node, *heartbeat);
   } else if (const auto* beat = std::get_if<LeaderBeat>(&message)) {
-    leader_.hear(turn.now, from.node, beat->token);
+    leader_.hear(step.now, from.node, beat->token);
   } else if (const auto* suspect = std::get_if<Suspect>(&message)) {
-    suspects_.hear(turn.now, *suspect);
+    suspects_.hear(step.now, *suspect);
     may_unpark_ = true;
   } else if (const auto* versions = std::get_if<Versions>(&message)) {
     const std::uint64_t epoch = versions_.versions().epoch;
-    versions_.hear(turn.now, *versions, workers_);
-    follow_versions(turn, epoch, false);
+    versions_.hear(step.now, *versions, workers_);
+    follow_versions(step, epoch, false);
   } else {
-    turn.effects.count(Metric::protocol_errors);
+    step.effects.count(Metric::protocol_errors);
   }
 }
 
-void RouterCore::on_done(Turn turn, const Done& done) {
+void RouterCore::on_done(Step step, const Done& done) {
   const std::uint64_t epoch = versions_.versions().epoch;
-  const auto answer = versions_.on_done(turn, done.job, done.result, workers_);
+  const auto answer = versions_.on_done(step, done.job, done.result, workers_);
   if (answer != VersionKeeper::Answer::foreign) {
-    follow_versions(turn, epoch, answer == VersionKeeper::Answer::written);
-    return see_to_reload(turn);
+    follow_versions(step, epoch, answer == VersionKeeper::Answer::written);
+    return see_to_reload(step);
   }
-  if (features_.on_done(turn, done.job, done.result)) return;
+  if (features_.on_done(step, done.job, done.result)) return;
   const auto features = feature_jobs_.extract(done.job);
   if (!features.empty()) {
-    if (Flight* flight = find(features.mapped())) on_features(turn, *flight, done.result);
+    if (Flight* flight = find(features.mapped())) on_features(step, *flight, done.result);
     return;
   }
-  if (writings_.count(done.job) > 0) return on_written(turn, done.job, done.result);
-  TROUPE_CHECK(precompute_.on_listed(turn, done.job, done.result), "a job that ends was started");
+  if (writings_.count(done.job) > 0) return on_written(step, done.job, done.result);
+  TROUPE_CHECK(precompute_.on_listed(step, done.job, done.result), "a job that ends was started");
 }
 
-void RouterCore::on_timer(Turn turn, std::uint64_t timer) {
+void RouterCore::on_timer(Step step, std::uint64_t timer) {
   if (timer == start_timer) {
-    workers_.start(turn.now);
-    leader_.start(turn.now);
-    precompute_.start(turn);
+    workers_.start(step.now);
+    leader_.start(step.now);
+    precompute_.start(step);
     for (const auto& [name, weight] : config_.tenants.weights)  // whose samples are there from the start
       for (const Metric metric :
            {Metric::tenant_requests, Metric::tenant_refused, Metric::tenant_work, Metric::tenant_waiting})
-        turn.effects.count(metric, 0, name);
-    return on_beat(turn);
+        step.effects.count(metric, 0, name);
+    return on_beat(step);
   }
-  if (timer == precompute_timer) return precompute_.on_timer(turn);
-  if (timer == beat_timer) return on_beat(turn);
+  if (timer == precompute_timer) return precompute_.on_timer(step);
+  if (timer == beat_timer) return on_beat(step);
   const Serial serial = timer / 4;
   const auto kind = static_cast<TimerKind>(timer % 4);
   if (Flight* flight = find(serial)) {
     const Instant latest = flight->asked.deadline + Duration{2 * config_.heartbeat.us + 2'000};
-    if (kind == TimerKind::deadline && planted(Bug::tell_too_late) && turn.now < latest)
-      return turn.effects.set_timer(timer, latest);
-    if (kind == TimerKind::deadline) return refuse_flight(turn, *flight, too_late());
-    if (kind == TimerKind::late) return flight->in_line ? reconsider(turn, *flight) : on_late(turn, *flight);
-    if (flight->stage == Stage::lookup) choose_plan(turn, *flight);
+    if (kind == TimerKind::deadline && planted(Bug::tell_too_late) && step.now < latest)
+      return step.effects.set_timer(timer, latest);
+    if (kind == TimerKind::deadline) return refuse_flight(step, *flight, too_late());
+    if (kind == TimerKind::late) return flight->in_line ? reconsider(step, *flight) : on_late(step, *flight);
+    if (flight->stage == Stage::lookup) choose_plan(step, *flight);
     return;
   }
   const auto writing = writings_.find(serial);
   if (writing != writings_.end() && !std::exchange(writing->second.answered, true))
-    refuse(turn, writing->second.asked, too_late());
+    refuse(step, writing->second.asked, too_late());
 }
 
 // ---- admission and ends ----
@@ -214,8 +214,8 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
 }
 
 // There are as many requests as there may be.
-std::optional<Refusal> RouterCore::find_no_place(Turn turn, TenantId tenant) {
-  const bool full = flights_.size() >= config_.in_flight_max && !make_room(turn, tenant);
+std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
+  const bool full = flights_.size() >= config_.in_flight_max && !make_room(step, tenant);
   if (full || feature_jobs_.size() >= config_.in_flight_max) return too_many_requests(config_.in_flight_max);
   return std::nullopt;
 }
@@ -237,29 +237,29 @@ std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, s
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Turn turn, const Asked& asked, TenantId tenant, std::uint64_t home,
+Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, std::uint64_t home,
                           const placement::Work& work, const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
   Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant};
   flight.pinned = {versions().model_version, versions().catalog_version};
-  std::optional<Refusal> refusal = fault ? fault : find_obstacle(turn.now);
+  std::optional<Refusal> refusal = fault ? fault : find_obstacle(step.now);
   if (!refusal) refusal = find_excess(tenant);
-  if (!refusal) refusal = find_no_worker(turn.now, flight, home, work);
-  if (!refusal) refusal = find_no_place(turn, tenant);
+  if (!refusal) refusal = find_no_worker(step.now, flight, home, work);
+  if (!refusal) refusal = find_no_place(step, tenant);
   if (refusal) {
-    turn.effects.count(Metric::tenant_refused, 1, tenants_[tenant].name);
-    refuse(turn, asked, *refusal);
+    step.effects.count(Metric::tenant_refused, 1, tenants_[tenant].name);
+    refuse(step, asked, *refusal);
     return nullptr;
   }
   ++next_id_;
   ++admitted_;
   tenants_.enter(tenant);
-  turn.effects.count(Metric::tenant_requests, 1, tenants_[tenant].name);
+  step.effects.count(Metric::tenant_requests, 1, tenants_[tenant].name);
   retry_budget_.earn();
   open_.insert({asked.from, asked.id});
-  turn.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), asked.deadline);
+  step.effects.set_timer(timer_of(flight.serial, TimerKind::deadline), asked.deadline);
   Flight& admitted = flights_[flight.serial] = std::move(flight);
-  count_in_flight(turn);
+  count_in_flight(step);
   return &admitted;
 }
 
@@ -273,39 +273,39 @@ void RouterCore::settle(const Asked& asked) {
 }
 
 // What workers and ports call a fault of their own is to clients something that may be over soon.
-void RouterCore::refuse(Turn turn, const Asked& asked, Refusal refusal) {
+void RouterCore::refuse(Step step, const Asked& asked, Refusal refusal) {
   const bool is_own = refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504);
   if (is_own && !planted(Bug::refuse_without_status)) refusal.status = 503;
-  turn.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
+  step.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
   ++refused_;
   settle(asked);
-  turn.effects.send(asked.from, Refused{asked.id, std::move(refusal)});
+  step.effects.send(asked.from, Refused{asked.id, std::move(refusal)});
 }
 
-void RouterCore::refuse_flight(Turn turn, Flight& flight, const Refusal& refusal) {
-  turn.effects.count(Metric::tenant_refused, 1, tenants_[flight.tenant].name);
-  refuse(turn, flight.asked, refusal);
-  drop(turn, flight);
+void RouterCore::refuse_flight(Step step, Flight& flight, const Refusal& refusal) {
+  step.effects.count(Metric::tenant_refused, 1, tenants_[flight.tenant].name);
+  refuse(step, flight.asked, refusal);
+  drop(step, flight);
 }
 
-void RouterCore::close(Turn turn, Flight& flight) {
+void RouterCore::close(Step step, Flight& flight) {
   ++answered_;
-  turn.effects.count(Metric::request_seconds,
-                     static_cast<double>((turn.now - flight.asked.received).us) * 1e-6);
+  step.effects.count(Metric::request_seconds,
+                     static_cast<double>((step.now - flight.asked.received).us) * 1e-6);
   settle(flight.asked);
-  drop(turn, flight);
+  drop(step, flight);
 }
 
-void RouterCore::drop(Turn turn, Flight& flight) {
+void RouterCore::drop(Step step, Flight& flight) {
   for (Attempt& attempt : flight.attempts)
     if (attempt.open()) workers_.forget(attempt.ticket);
-  if (flight.in_line) leave_line(turn, flight);
+  if (flight.in_line) leave_line(step, flight);
   tenants_.leave(flight.tenant);
   const Serial serial = flight.serial;
   std::erase_if(parked_, [serial](const Parked& parked) { return parked.serial == serial; });
   may_unpark_ = !parked_.empty();
   flights_.erase(serial);
-  count_in_flight(turn);
+  count_in_flight(step);
 }
 
 Flight* RouterCore::find(Serial serial) {
@@ -315,8 +315,8 @@ Flight* RouterCore::find(Serial serial) {
 
 // ---- counts ----
 
-void RouterCore::count_in_flight(Turn turn) const {
-  turn.effects.count(Metric::requests_in_flight, static_cast<double>(flights_.size()));
+void RouterCore::count_in_flight(Step step) const {
+  step.effects.count(Metric::requests_in_flight, static_cast<double>(flights_.size()));
 }
 
 std::size_t RouterCore::count(Stage stage) const {
@@ -331,7 +331,7 @@ std::size_t RouterCore::retries_in_flight() const {
   }));
 }
 
-TokenCount RouterCore::count_tokens(Turn turn, const Candidate& sent, const Executed& executed) {
+TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Executed& executed) {
   TokenCount count;
   double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
   for (std::size_t i = 0; i < sent.blocks.size(); ++i) {
@@ -343,13 +343,13 @@ TokenCount RouterCore::count_tokens(Turn turn, const Candidate& sent, const Exec
     count.blocks_reused += reused;
     if (sent.blocks[i].name) ++(reused ? hits : misses)[segment.kind == SegmentKind::user];
   }
-  turn.effects.count(Metric::tokens_total, count.total);
-  turn.effects.count(Metric::tokens_computed, count.computed);
-  turn.effects.count(Metric::tokens_reused, count.reused);
-  turn.effects.count(Metric::blocks_hit_item, hits[0]);
-  turn.effects.count(Metric::blocks_hit_user, hits[1]);
-  turn.effects.count(Metric::blocks_computed_item, misses[0]);
-  turn.effects.count(Metric::blocks_computed_user, misses[1]);
+  step.effects.count(Metric::tokens_total, count.total);
+  step.effects.count(Metric::tokens_computed, count.computed);
+  step.effects.count(Metric::tokens_reused, count.reused);
+  step.effects.count(Metric::blocks_hit_item, hits[0]);
+  step.effects.count(Metric::blocks_hit_user, hits[1]);
+  step.effects.count(Metric::blocks_computed_item, misses[0]);
+  step.effects.count(Metric::blocks_computed_user, misses[1]);
   return count;
 }
 

@@ -128,105 +128,105 @@ class RouterCore final : public Core {
     std::optional<Instant> served_since;
   };
 
-  void on_message(Turn turn, const Received& received);
-  bool hold_early(Turn turn, const Received& received);
-  void take_early(Turn turn);
-  void on_answer(Turn turn, const Received& received);
-  void on_done(Turn turn, const Done& done);
-  void on_timer(Turn turn, std::uint64_t timer);
+  void on_message(Step step, const Received& received);
+  bool hold_early(Step step, const Received& received);
+  void take_early(Step step);
+  void on_answer(Step step, const Received& received);
+  void on_done(Step step, const Done& done);
+  void on_timer(Step step, std::uint64_t timer);
 
   // router_requests.cc
-  void on_request(Turn turn, Address from, const RequestKind& kind, const Message& message);
-  void find_features(Turn turn, const Flight& flight);
-  void on_features(Turn turn, Flight& flight, const JobResult& result);
-  void plan(Turn turn, Flight& flight);
+  void on_request(Step step, Address from, const RequestKind& kind, const Message& message);
+  void find_features(Step step, const Flight& flight);
+  void on_features(Step step, Flight& flight, const JobResult& result);
+  void plan(Step step, Flight& flight);
   std::vector<Considered> consider(const Request& request, const Pinned& pinned);
   const BlockNames& names_of(const std::string& model_version);
-  void look_up(Turn turn, Flight& flight, NodeId leader);
-  void on_found(Turn turn, const BlocksFound& found);
-  void choose_plan(Turn turn, Flight& flight);
+  void look_up(Step step, Flight& flight, NodeId leader);
+  void on_found(Step step, const BlocksFound& found);
+  void choose_plan(Step step, Flight& flight);
   std::size_t plan_at(NodeId node, const Flight& flight) const;
   static void settle_plan(Flight& flight, std::size_t chosen);
   placement::Work work_at(NodeId node, const Flight& flight, std::size_t plan) const;
   void name_holders(Instant now, Flight& flight, NodeId node) const;
   Execute make_plan(Instant now, Flight& flight, NodeId node) const;
-  void send_answer(Turn turn, const Asked& asked, Message reply) const;
-  void answer(Turn turn, Flight& flight, NodeId node, const Executed& executed);
+  void send_answer(Step step, const Asked& asked, Message reply) const;
+  void answer(Step step, Flight& flight, NodeId node, const Executed& executed);
   void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
 
   // router_attempts.cc
-  std::optional<WorkerTable::Option> choose_worker(Turn turn, const Flight& flight);
-  void execute(Turn turn, Flight& flight);
-  void send_plan(Turn turn, Flight& flight, const WorkerTable::Option& option);
-  bool retry(Turn turn, Flight& flight, bool free, const Refusal& refusal);
+  std::optional<WorkerTable::Option> choose_worker(Step step, const Flight& flight);
+  void execute(Step step, Flight& flight);
+  void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
+  bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
   std::vector<NodeId> nodes_with_suspects() const;
   bool is_suspect(Instant now, const Flight& flight) const;
-  bool park(Turn turn, const Flight& flight, bool free, const Refusal& refusal);
-  void unpark(Turn turn);
-  void mark_fault(Turn turn, const Attempt& attempt, const Refusal& refusal);
-  void on_executed(Turn turn, Address from, Flight& flight, const Executed& executed);
-  void on_attempt_refused(Turn turn, Address from, const Refused& refused);
-  void fail_attempt(Turn turn, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free);
-  void on_late(Turn turn, Flight& flight);
-  void lose_attempts(Turn turn, std::span<const NodeId> nodes, const std::string& why);
-  void lose_attempt(Turn turn, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
-  bool refuse_poison(Turn turn, Flight& flight);
+  bool park(Step step, const Flight& flight, bool free, const Refusal& refusal);
+  void unpark(Step step);
+  void mark_fault(Step step, const Attempt& attempt, const Refusal& refusal);
+  void on_executed(Step step, Address from, Flight& flight, const Executed& executed);
+  void on_attempt_refused(Step step, Address from, const Refused& refused);
+  void fail_attempt(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free);
+  void on_late(Step step, Flight& flight);
+  void lose_attempts(Step step, std::span<const NodeId> nodes, const std::string& why);
+  void lose_attempt(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
+  bool refuse_poison(Step step, Flight& flight);
 
   // router_turns.cc
   std::optional<Refusal> find_excess(TenantId tenant) const;
-  bool make_room(Turn turn, TenantId tenant);
+  bool make_room(Step step, TenantId tenant);
   Refusal too_busy(TenantId tenant) const;
   double passes_us(NodeId node, TenantId tenant) const;
   bool goes_at_once(NodeId node) const;
-  void line_up(Turn turn, Flight& flight, const WorkerTable::Option& option);
-  void note_line(Turn turn, NodeId node, TenantId tenant, int more);
-  void end_waiting(Turn turn, Flight& flight);
-  void leave_line(Turn turn, Flight& flight);
-  void serve_lines(Turn turn);
-  void begin_turn(Turn turn, Flight& flight);
-  void reconsider(Turn turn, Flight& flight);
-  void dissolve_line(Turn turn, NodeId node);
+  void line_up(Step step, Flight& flight, const WorkerTable::Option& option);
+  void note_line(Step step, NodeId node, TenantId tenant, int more);
+  void end_waiting(Step step, Flight& flight);
+  void leave_line(Step step, Flight& flight);
+  void serve_lines(Step step);
+  void begin_turn(Step step, Flight& flight);
+  void reconsider(Step step, Flight& flight);
+  void dissolve_line(Step step, NodeId node);
 
   // router_cluster.cc
-  void on_beat(Turn turn);
-  void on_heartbeat(Turn turn, NodeId node, const Heartbeat& heartbeat);
-  void on_peer_lost(Turn turn, NodeId node);
-  void on_reload(Turn turn, Address from, const Reload& reload);
+  void on_beat(Step step);
+  void on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat);
+  void on_peer_lost(Step step, NodeId node);
+  void on_reload(Step step, Address from, const Reload& reload);
   std::optional<Refusal> find_failure(Instant now) const;
   bool is_followed(Instant now) const;
   bool is_heard_of(Instant now) const;
-  void see_to_reload(Turn turn);
-  void follow_versions(Turn turn, std::uint64_t epoch_before, bool own_doing);
-  void tell_routers(Turn turn, const Message& message) const;
-  void on_drain(Turn turn, Address from, const Drain& drain);
+  void see_to_reload(Step step);
+  void follow_versions(Step step, std::uint64_t epoch_before, bool own_doing);
+  void tell_routers(Step step, const Message& message) const;
+  void on_drain(Step step, Address from, const Drain& drain);
   StatusReply status(RequestId id) const;
   std::string find_reason_not_ready() const;  // "": it is ready
 
   // router_writes.cc
   template <class Request>
-  void on_write(Turn turn, Address from, const Request& request);
-  void on_written(Turn turn, Serial serial, const JobResult& result);
-  void spread_news(Turn turn, const Write& write);
+  void on_write(Step step, Address from, const Request& request);
+  void on_written(Step step, Serial serial, const JobResult& result);
+  void spread_news(Step step, const Write& write);
 
   // router_core.cc: admission and ends
   std::optional<Refusal> find_obstacle(Instant now) const;
-  std::optional<Refusal> find_no_place(Turn turn, TenantId tenant);
+  std::optional<Refusal> find_no_place(Step step, TenantId tenant);
   std::optional<Refusal> find_no_worker(Instant now, Flight& flight, std::uint64_t home,
                                         const placement::Work& work) const;
   bool is_copy(Address from, RequestId id) const;
   // `work`: of the plan, as far as known.
-  Flight* admit(Turn turn, const Asked& asked, TenantId tenant, std::uint64_t home, const placement::Work& work,
+  Flight* admit(Step step, const Asked& asked, TenantId tenant, std::uint64_t home, const placement::Work& work,
                 const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
-  void refuse(Turn turn, const Asked& asked, Refusal refusal);
-  void refuse_flight(Turn turn, Flight& flight, const Refusal& refusal);  // and ends it
-  void close(Turn turn, Flight& flight);                                        // after its answer was sent
-  void drop(Turn turn, Flight& flight);
+  void refuse(Step step, const Asked& asked, Refusal refusal);
+  void refuse_flight(Step step, Flight& flight, const Refusal& refusal);  // and ends it
+  void close(Step step, Flight& flight);                                        // after its answer was sent
+  void drop(Step step, Flight& flight);
   Flight* find(Serial serial);
-  void count_in_flight(Turn turn) const;
+  void count_in_flight(Step step) const;
   std::size_t count(Stage stage) const;
-  static TokenCount count_tokens(Turn turn, const Candidate& sent, const Executed& executed);
+  static TokenCount count_tokens(Step step, const Candidate& sent, const Executed& executed);
 
   RouterConfig config_;
   std::uint64_t next_id_;

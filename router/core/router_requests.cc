@@ -11,10 +11,10 @@
 
 namespace troupe::router {
 
-void RouterCore::on_request(Turn turn, Address from, const RequestKind& kind, const Message& message) {
-  turn.effects.count(kind.metric);
+void RouterCore::on_request(Step step, Address from, const RequestKind& kind, const Message& message) {
+  step.effects.count(kind.metric);
   std::unique_ptr<Request> request = kind.take(message, config_.policy);
-  const Asked asked{from, request->id(), turn.now, turn.now + budget_of(request->budget_us())};
+  const Asked asked{from, request->id(), step.now, step.now + budget_of(request->budget_us())};
   if (is_copy(from, asked.id)) return;
   const std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
   const bool at_once = !request->features();
@@ -22,60 +22,60 @@ void RouterCore::on_request(Turn turn, Address from, const RequestKind& kind, co
   if (!fault && at_once) plans = consider(*request, {versions().model_version, versions().catalog_version});
   const placement::Work work = plans.empty() ? placement::Work{} : plans.front().cost.nothing_held();
   const TenantId tenant = fault ? Tenants::others : tenants_.id_of(request->tenant());
-  Flight* flight = admit(turn, asked, tenant, request->home(), work, fault);
+  Flight* flight = admit(step, asked, tenant, request->home(), work, fault);
   if (!flight) return;
   flight->request = std::move(request);
-  flight->stage_began = turn.now;
-  if (!at_once) return find_features(turn, *flight);
+  flight->stage_began = step.now;
+  if (!at_once) return find_features(step, *flight);
   flight->plans = std::move(plans);
-  plan(turn, *flight);
+  plan(step, *flight);
 }
 
 // ---- features ----
 
-void RouterCore::find_features(Turn turn, const Flight& flight) {
+void RouterCore::find_features(Step step, const Flight& flight) {
   FindFeatures features = *flight.request->features();
   features.model_version = flight.pinned.model_version;
   features.catalog_version = flight.pinned.catalog_version;
   const std::uint64_t job = next_id_++;
   feature_jobs_[job] = flight.serial;
-  turn.effects.start(job, std::move(features));
+  step.effects.start(job, std::move(features));
 }
 
-void RouterCore::on_features(Turn turn, Flight& flight, const JobResult& result) {
+void RouterCore::on_features(Step step, Flight& flight, const JobResult& result) {
   const Pinned present{versions().model_version, versions().catalog_version};
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     // The versions were flipped while the request was here, and nothing was done for it yet.
     if (refusal->code != "wrong_catalog" || present == flight.pinned ||
         std::exchange(flight.pinned_again, true))
-      return refuse_flight(turn, flight, *refusal);
+      return refuse_flight(step, flight, *refusal);
     flight.pinned = present;
-    return find_features(turn, flight);
+    return find_features(step, flight);
   }
   if (planted(Bug::refuse_known) && flight.serial % 32 == 0)
-    return refuse_flight(turn, flight, {404, "unknown_user", "planted", "user", "a user"});
+    return refuse_flight(step, flight, {404, "unknown_user", "planted", "user", "a user"});
   if (planted(Bug::refuse_sound) && flight.serial % 32 == 0)
-    return refuse_flight(turn, flight, {422, "too_long", "planted", "user", "a user"});
+    return refuse_flight(step, flight, {422, "too_long", "planted", "user", "a user"});
   const auto& features = std::get<Features>(result);
   catalog_version_ = features.catalog->version();
   if (const auto refusal = flight.request->take(config_.form, config_.limits, features))
-    return refuse_flight(turn, flight, *refusal);
-  flight.timings.features = (turn.now - flight.stage_began).us;
-  if (flight.pinned == present) precompute_.note_accesses(turn, flight.request->items());
+    return refuse_flight(step, flight, *refusal);
+  flight.timings.features = (step.now - flight.stage_began).us;
+  if (flight.pinned == present) precompute_.note_accesses(step, flight.request->items());
   flight.plans = consider(*flight.request, flight.pinned);
-  plan(turn, flight);
+  plan(step, flight);
 }
 
 // ---- plans, and the index ----
 
 // Its content is known, and so are its plans.
-void RouterCore::plan(Turn turn, Flight& flight) {
+void RouterCore::plan(Step step, Flight& flight) {
   flight.fingerprint = flight.request->fingerprint();
-  if (refuse_poison(turn, flight)) return;
+  if (refuse_poison(step, flight)) return;
   const Policy* policy = flight.request->policy();
-  const NodeId leader = policy && (*policy)->reuses ? leader_.leader(turn.now) : 0;
-  if (leader == 0) return choose_plan(turn, flight);
-  look_up(turn, flight, leader);
+  const NodeId leader = policy && (*policy)->reuses ? leader_.leader(step.now) : 0;
+  if (leader == 0) return choose_plan(step, flight);
+  look_up(step, flight, leader);
 }
 
 std::vector<Considered> RouterCore::consider(const Request& request, const Pinned& pinned) {
@@ -99,7 +99,7 @@ const BlockNames& RouterCore::names_of(const std::string& model_version) {
 }
 
 // One question for all plans.
-void RouterCore::look_up(Turn turn, Flight& flight, NodeId leader) {
+void RouterCore::look_up(Step step, Flight& flight, NodeId leader) {
   LookupBlocks lookup{.id = flight.serial, .user = flight.request->user()};
   for (const Considered& considered : flight.plans) {
     const Candidate& candidate = considered.candidate;
@@ -112,27 +112,27 @@ void RouterCore::look_up(Turn turn, Flight& flight, NodeId leader) {
   }
   lookup.prefer = flight.workers;
   flight.stage = Stage::lookup;
-  flight.stage_began = turn.now;
-  turn.effects.send({leader, Role::cache_meta}, std::move(lookup));
+  flight.stage_began = step.now;
+  step.effects.send({leader, Role::cache_meta}, std::move(lookup));
   const Duration budget = flight.asked.deadline - flight.asked.received;
   const Duration wait{std::max(budget.us / 10, config_.lookup_wait_min.us)};
   if (!planted(Bug::wait_for_index))
-    turn.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), turn.now + wait);
+    step.effects.set_timer(timer_of(flight.serial, TimerKind::lookup), step.now + wait);
 }
 
-void RouterCore::on_found(Turn turn, const BlocksFound& found) {
+void RouterCore::on_found(Step step, const BlocksFound& found) {
   Flight* flight = find(found.id);
   if (!flight || flight->stage != Stage::lookup) return;
   const PlanCost& last = flight->plans.back().cost;
   flight->held = HeldBlocks::of(found, last.first() + last.asked(), pull_cost_.share());
   if (planted(Bug::ignore_held_blocks)) flight->held.reset();
-  if (!flight->held) turn.effects.count(Metric::protocol_errors);
-  choose_plan(turn, *flight);
+  if (!flight->held) step.effects.count(Metric::protocol_errors);
+  choose_plan(step, *flight);
 }
 
 // With what the index said, or without it.
-void RouterCore::choose_plan(Turn turn, Flight& flight) {
-  if (flight.stage == Stage::lookup) flight.timings.lookup = (turn.now - flight.stage_began).us;
+void RouterCore::choose_plan(Step step, Flight& flight) {
+  if (flight.stage == Stage::lookup) flight.timings.lookup = (step.now - flight.stage_began).us;
   const Policy* policy = flight.request->policy();
   const bool later = policy && (*policy)->weighs && flight.held;  // with the node
   if (!later) {
@@ -147,7 +147,7 @@ void RouterCore::choose_plan(Turn turn, Flight& flight) {
     settle_plan(flight,
                 chosen != flight.plans.end() ? static_cast<std::size_t>(chosen - flight.plans.begin()) : 0);
   }
-  execute(turn, flight);
+  execute(step, flight);
 }
 
 void RouterCore::settle_plan(Flight& flight, std::size_t chosen) {
@@ -216,18 +216,18 @@ void RouterCore::note_pull(const Candidate& sent, NodeId node, const Executed& e
   pull_cost_.note(pace.us(work), static_cast<double>(executed.pull_us));
 }
 
-void RouterCore::send_answer(Turn turn, const Asked& asked, Message reply) const {
+void RouterCore::send_answer(Step step, const Asked& asked, Message reply) const {
   Address to = asked.from;
   if (planted(Bug::answer_at_other_door) && !config_.routers.empty()) to.node = config_.routers.front();
   if (planted(Bug::answer_other_kind)) reply = Stored{asked.id, 1};
-  if (planted(Bug::answer_twice)) turn.effects.send(to, reply);
-  if (planted(Bug::answer_stranger)) turn.effects.send(to, Stored{asked.id + 1'000'000'000, 1});
-  turn.effects.send(to, std::move(reply));
+  if (planted(Bug::answer_twice)) step.effects.send(to, reply);
+  if (planted(Bug::answer_stranger)) step.effects.send(to, Stored{asked.id + 1'000'000'000, 1});
+  step.effects.send(to, std::move(reply));
 }
 
-void RouterCore::answer(Turn turn, Flight& flight, NodeId node, const Executed& executed) {
+void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& executed) {
   const Candidate& sent = flight.plans.front().candidate;
-  const TokenCount tokens = count_tokens(turn, sent, executed);
+  const TokenCount tokens = count_tokens(step, sent, executed);
   Outcome outcome{.plan = sent.name,
                   .tokens_total = tokens.total,
                   .tokens_computed = tokens.computed,
@@ -243,15 +243,15 @@ void RouterCore::answer(Turn turn, Flight& flight, NodeId node, const Executed& 
   outcome.timings.queue = executed.queue_us;
   outcome.timings.compute = executed.compute_us;
   outcome.timings.pull = executed.pull_us;
-  outcome.timings.total = (turn.now - flight.asked.received).us;
+  outcome.timings.total = (step.now - flight.asked.received).us;
   if (const Attempt* attempt = flight.attempt_at(node))
     outcome.timings.predicted = static_cast<std::int64_t>(attempt->ticket.predicted_us);
   note_pull(sent, node, executed);
   if (const Policy* policy = flight.request->policy())
-    turn.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
+    step.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
   if (planted(Bug::misstate_tokens)) outcome.tokens_computed = tokens.total, outcome.tokens_reused = 0;
-  send_answer(turn, flight.asked, flight.request->reply(outcome));
-  close(turn, flight);
+  send_answer(step, flight.asked, flight.request->reply(outcome));
+  close(step, flight);
 }
 
 }  // namespace troupe::router

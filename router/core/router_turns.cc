@@ -47,7 +47,7 @@ std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
 
 // This router has as many requests as it may. A tenant that has less here than its share gets a place from the one
 // that has most for its weight: what that one has sent last, and still waits, is refused.
-bool RouterCore::make_room(Turn turn, TenantId tenant) {
+bool RouterCore::make_room(Step step, TenantId tenant) {
   const std::optional<TenantId> heaviest = tenants_.heaviest();
   if (!heaviest || *heaviest == tenant) return false;
   const auto load = [&](TenantId of, std::size_t more) {
@@ -60,7 +60,7 @@ bool RouterCore::make_room(Turn turn, TenantId tenant) {
       longest = &line;
   Flight* flight = longest ? find(*longest->newest(*heaviest)) : nullptr;
   if (!flight) return false;
-  refuse_flight(turn, *flight, tenant_overloaded(tenants_[*heaviest], "fewer requests while others need the place"));
+  refuse_flight(step, *flight, tenant_overloaded(tenants_[*heaviest], "fewer requests while others need the place"));
   return true;
 }
 
@@ -84,76 +84,76 @@ bool RouterCore::goes_at_once(NodeId node) const {
   return (at == lines_.end() || at->second.empty()) && workers_.has_room(node);
 }
 
-void RouterCore::line_up(Turn turn, Flight& flight, const WorkerTable::Option& option) {
+void RouterCore::line_up(Step step, Flight& flight, const WorkerTable::Option& option) {
   FairQueue& line = lines_.try_emplace(option.node, static_cast<double>(config_.quantum.us)).first->second;
   const double work_us = workers_.pace(option.node).us(option.work);
   const FairQueue::Place place =
       line.push(flight.tenant, tenants_[flight.tenant].weight, flight.serial, work_us);
   flight.in_line = InLine{option, place, work_us};
   tenants_.wait(flight.tenant, work_us);
-  note_line(turn, option.node, flight.tenant, 1);
-  const Duration left = flight.asked.deadline - turn.now;
-  turn.effects.set_timer(timer_of(flight.serial, TimerKind::late), turn.now + Duration{left.us / 2});
+  note_line(step, option.node, flight.tenant, 1);
+  const Duration left = flight.asked.deadline - step.now;
+  step.effects.set_timer(timer_of(flight.serial, TimerKind::late), step.now + Duration{left.us / 2});
 }
 
-void RouterCore::note_line(Turn turn, NodeId node, TenantId tenant, int more) {
+void RouterCore::note_line(Step step, NodeId node, TenantId tenant, int more) {
   workers_.line_up(node, lines_.at(node).work_us());
   waiting_ = static_cast<std::size_t>(static_cast<int>(waiting_) + more);
-  turn.effects.count(Metric::requests_waiting, static_cast<double>(waiting_));
-  turn.effects.count(Metric::tenant_waiting, static_cast<double>(tenants_[tenant].waiting), tenants_[tenant].name);
+  step.effects.count(Metric::requests_waiting, static_cast<double>(waiting_));
+  step.effects.count(Metric::tenant_waiting, static_cast<double>(tenants_[tenant].waiting), tenants_[tenant].name);
 }
 
 // It is not in its line any more.
-void RouterCore::end_waiting(Turn turn, Flight& flight) {
+void RouterCore::end_waiting(Step step, Flight& flight) {
   const InLine was = *std::exchange(flight.in_line, std::nullopt);
   tenants_.go_on(flight.tenant, was.work_us);
-  note_line(turn, was.option.node, flight.tenant, -1);
+  note_line(step, was.option.node, flight.tenant, -1);
 }
 
-void RouterCore::leave_line(Turn turn, Flight& flight) {
+void RouterCore::leave_line(Step step, Flight& flight) {
   lines_.at(flight.in_line->option.node).remove(flight.in_line->place);
-  end_waiting(turn, flight);
+  end_waiting(step, flight);
 }
 
 // Whoever has room takes what waits for it.
-void RouterCore::serve_lines(Turn turn) {
+void RouterCore::serve_lines(Step step) {
   for (std::vector<NodeId> freed = workers_.take_freed(); !freed.empty() && waiting_ > 0;
        freed = workers_.take_freed())
     for (const NodeId node : freed) {
       const auto at = lines_.find(node);
       while (at != lines_.end() && !at->second.empty() && workers_.has_room(node))
-        begin_turn(turn, *find(at->second.take().item));
+        begin_turn(step, *find(at->second.take().item));
     }
 }
 
 // Much may have changed while it waited: then it chooses anew.
-void RouterCore::begin_turn(Turn turn, Flight& flight) {
+void RouterCore::begin_turn(Step step, Flight& flight) {
   const WorkerTable::Option option = flight.in_line->option;
-  end_waiting(turn, flight);
-  const bool as_before = workers_.usable(turn.now, option.node, flight.pinned.model_version) &&
-                         !is_suspect(turn.now, flight);
-  if (!as_before) return execute(turn, flight);
-  const double left_us = static_cast<double>((flight.asked.deadline - turn.now).us);
-  if (workers_.pace(option.node).us(option.work) > left_us) return refuse_flight(turn, flight, too_busy(flight.tenant));
-  send_plan(turn, flight, option);
+  end_waiting(step, flight);
+  const bool as_before = workers_.usable(step.now, option.node, flight.pinned.model_version) &&
+                         !is_suspect(step.now, flight);
+  if (!as_before) return execute(step, flight);
+  const double left_us = static_cast<double>((flight.asked.deadline - step.now).us);
+  if (workers_.pace(option.node).us(option.work) > left_us) return refuse_flight(step, flight, too_busy(flight.tenant));
+  send_plan(step, flight, option);
 }
 
 // Half of its time is over, and it waits: if another worker is done sooner by now, it goes there.
-void RouterCore::reconsider(Turn turn, Flight& flight) {
-  const auto option = choose_worker(turn, flight);
+void RouterCore::reconsider(Step step, Flight& flight) {
+  const auto option = choose_worker(step, flight);
   if (!option || option->node == flight.in_line->option.node) return;
-  leave_line(turn, flight);
-  execute(turn, flight);
+  leave_line(step, flight);
+  execute(step, flight);
 }
 
 // That worker takes nothing more.
-void RouterCore::dissolve_line(Turn turn, NodeId node) {
+void RouterCore::dissolve_line(Step step, NodeId node) {
   const auto at = lines_.find(node);
   if (at == lines_.end()) return;
   std::vector<Serial> waiting;
   while (!at->second.empty()) waiting.push_back(at->second.take().item);
-  for (const Serial serial : waiting) end_waiting(turn, *find(serial));
-  for (const Serial serial : waiting) execute(turn, *find(serial));
+  for (const Serial serial : waiting) end_waiting(step, *find(serial));
+  for (const Serial serial : waiting) execute(step, *find(serial));
 }
 
 std::string RouterCore::find_unfairness() const {

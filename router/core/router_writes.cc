@@ -7,35 +7,35 @@
 namespace troupe::router {
 
 template <class Request>
-void RouterCore::on_write(Turn turn, Address from, const Request& request) {
+void RouterCore::on_write(Step step, Address from, const Request& request) {
   if (is_copy(from, request.id)) return;
-  const Asked asked{from, request.id, turn.now, turn.now + config_.budget};
+  const Asked asked{from, request.id, step.now, step.now + config_.budget};
   const auto fault = find_fault(request, config_.form, config_.limits);
-  if (fault && !planted(Bug::take_nonsense)) return refuse(turn, asked, *fault);
-  if (draining_) return refuse(turn, asked, *find_obstacle(turn.now));
+  if (fault && !planted(Bug::take_nonsense)) return refuse(step, asked, *fault);
+  if (draining_) return refuse(step, asked, *find_obstacle(step.now));
   if (writings_.size() >= config_.writes_in_flight_max)
-    return refuse(turn, asked, too_many_requests(config_.writes_in_flight_max));
+    return refuse(step, asked, too_many_requests(config_.writes_in_flight_max));
   const Serial serial = next_id_++;
   open_.insert({from, request.id});
   writings_[serial] = {asked, Write{request}};
-  turn.effects.set_timer(timer_of(serial, TimerKind::deadline), asked.deadline);
-  turn.effects.start(serial, Write{request});
+  step.effects.set_timer(timer_of(serial, TimerKind::deadline), asked.deadline);
+  step.effects.start(serial, Write{request});
 }
 
-void RouterCore::on_written(Turn turn, Serial serial, const JobResult& result) {
+void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
   const Writing writing = std::move(writings_.at(serial));
   writings_.erase(serial);
   const auto* written = std::get_if<Written>(&result);
-  if (written) spread_news(turn, writing.write);
+  if (written) spread_news(step, writing.write);
   if (writing.answered) return;
-  if (!written) return refuse(turn, writing.asked, std::get<Refusal>(result));
+  if (!written) return refuse(step, writing.asked, std::get<Refusal>(result));
   settle(writing.asked);
-  turn.effects.send(writing.asked.from, Stored{writing.asked.id, written->version});
+  step.effects.send(writing.asked.from, Stored{writing.asked.id, written->version});
 }
 
 // Blocks of the old content are never asked for again, since they have another name; telling the cache frees
 // their pages. A new item is computed ahead like the rest of the catalog, maybe before a cache hears of this.
-void RouterCore::spread_news(Turn turn, const Write& write) {
+void RouterCore::spread_news(Step step, const Write& write) {
   Forget forget;
   if (const auto* put = std::get_if<PutUser>(&write.what)) {
     forget = {SegmentKind::user, user_key(put->tenant, put->user)};
@@ -44,17 +44,17 @@ void RouterCore::spread_news(Turn turn, const Write& write) {
   } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
     const BlockName name = names_of(versions().model_version).item(item->tokens);
     forget = {SegmentKind::item, item->item, 0, name};
-    precompute_.add(turn, {item->item, item->title, item->tokens, item->identifier, name});
+    precompute_.add(step, {item->item, item->title, item->tokens, item->identifier, name});
   } else if (const auto* gone = std::get_if<DeleteItem>(&write.what)) {
     forget = {SegmentKind::item, gone->item};
     precompute_.drop(gone->item);
   }
-  for (const NodeId node : leader_.audience(turn.now)) turn.effects.send({node, Role::cache_meta}, forget);
+  for (const NodeId node : leader_.audience(step.now)) step.effects.send({node, Role::cache_meta}, forget);
 }
 
-template void RouterCore::on_write(Turn, Address, const PutUser&);
-template void RouterCore::on_write(Turn, Address, const DeleteUser&);
-template void RouterCore::on_write(Turn, Address, const PutItem&);
-template void RouterCore::on_write(Turn, Address, const DeleteItem&);
+template void RouterCore::on_write(Step, Address, const PutUser&);
+template void RouterCore::on_write(Step, Address, const DeleteUser&);
+template void RouterCore::on_write(Step, Address, const PutItem&);
+template void RouterCore::on_write(Step, Address, const DeleteItem&);
 
 }  // namespace troupe::router

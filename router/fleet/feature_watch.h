@@ -4,7 +4,7 @@
 // should hear of it before clients do.
 #include <string>
 
-#include "router/fleet/turn.h"
+#include "router/fleet/step.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
@@ -18,16 +18,16 @@ class FeatureWatch {
  public:
   explicit FeatureWatch(FeatureWatchConfig config) : config_(config) {}
 
-  void tick(Turn turn) {
-    if (config_.every.us <= 0 || job_ != 0 || turn.now < next_) return;
-    turn.effects.start(job_ = turn.next_id++, ListItems{0, 1});
+  void tick(Step step) {
+    if (config_.every.us <= 0 || job_ != 0 || step.now < next_) return;
+    step.effects.start(job_ = step.next_id++, ListItems{0, 1});
   }
   // Whether the job was its own.
-  bool on_done(Turn turn, std::uint64_t job, const JobResult& result) {
+  bool on_done(Step step, std::uint64_t job, const JobResult& result) {
     if (job_ == 0 || job != job_) return false;
     job_ = 0;
-    next_ = turn.now + config_.every;
-    note(turn, obstacle_in(result));
+    next_ = step.now + config_.every;
+    note(step, obstacle_in(result));
     return true;
   }
   // Why no ranking can be answered; "": nothing is known against it.
@@ -48,13 +48,13 @@ class FeatureWatch {
     return {};
   }
   // Each change is told once, in whatever words it comes.
-  void note(Turn turn, Obstacle obstacle) {
+  void note(Step step, Obstacle obstacle) {
     const std::string before = known_ ? obstacle_.code : "";
     known_ = true;
     obstacle_ = std::move(obstacle);
     if (obstacle_.code == before) return;
-    if (obstacle_.code.empty()) return turn.effects.log(LogLevel::info, "features_are_back", {});
-    turn.effects.log(LogLevel::warning, "nothing_to_serve", {{"why", obstacle_.why}});
+    if (obstacle_.code.empty()) return step.effects.log(LogLevel::info, "features_are_back", {});
+    step.effects.log(LogLevel::warning, "nothing_to_serve", {{"why", obstacle_.why}});
   }
 
   const FeatureWatchConfig config_;

@@ -16,7 +16,7 @@ struct Bench {
   Effects effects;
 
   explicit Bench(FeatureWatchConfig config = {.every = {1'000}}) : watch(config) {}
-  Turn at(std::int64_t us) { return {{us}, next_id, effects}; }
+  Step at(std::int64_t us) { return {{us}, next_id, effects}; }
   // Asks at this time and hears that; false: nobody was asked.
   bool hear(std::int64_t us, const JobResult& result) {
     const std::uint64_t job = next_id;

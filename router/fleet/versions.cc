@@ -45,47 +45,47 @@ void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& 
   if (now_.epoch >= heard_epoch_) behind_since_.reset();
 }
 
-void VersionKeeper::rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers) {
+void VersionKeeper::rumour(Step step, std::uint64_t epoch, const WorkerTable& workers) {
   if (!coordinate_ || epoch <= now_.epoch) return;
   heard_epoch_ = std::max(heard_epoch_, epoch);
-  if (!behind_since_) behind_since_ = turn.now;
-  if (rumour_read_ && turn.now < *rumour_read_ + heartbeat_) return;
-  rumour_read_ = turn.now;
-  tick(turn, workers);
+  if (!behind_since_) behind_since_ = step.now;
+  if (rumour_read_ && step.now < *rumour_read_ + heartbeat_) return;
+  rumour_read_ = step.now;
+  tick(step, workers);
 }
 
-void VersionKeeper::tick(Turn turn, const WorkerTable& workers) {
+void VersionKeeper::tick(Step step, const WorkerTable& workers) {
   if (!coordinate_ || question_ != Question::none) return;
   catalog_asked_ = false;
-  if (!advance(turn, workers)) ask_key(turn);
+  if (!advance(step, workers)) ask_key(step);
 }
 
-void VersionKeeper::ask_key(Turn turn) {
+void VersionKeeper::ask_key(Step step) {
   question_ = Question::read;
-  turn.effects.start(job_ = turn.next_id++, Coordinate{ReadKey{std::string(versions_key)}});
+  step.effects.start(job_ = step.next_id++, Coordinate{ReadKey{std::string(versions_key)}});
 }
 
-VersionKeeper::Answer VersionKeeper::on_done(Turn turn, std::uint64_t job, const JobResult& result,
+VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const JobResult& result,
                                              const WorkerTable& workers) {
   if (question_ == Question::none || job != job_) return Answer::foreign;
   const Question question = std::exchange(question_, Question::none);
   if (question == Question::find_catalog) {
     if (wish_ && wish_->earlier_job != job) on_catalog_found(result);
-    if (std::holds_alternative<Refusal>(result) || !advance(turn, workers)) ask_key(turn);
+    if (std::holds_alternative<Refusal>(result) || !advance(step, workers)) ask_key(step);
     return Answer::read;
   }
   const auto* answer = std::get_if<Coordinated>(&result);
   if (!answer) return Answer::read;  // the Coordination is away: asked again with the next heartbeat
   const bool written = question == Question::write && answer->ok;
   if (written && wish_ && wish_->job == job) wish_->in_place = true;
-  adopt(turn, *answer, workers);
+  adopt(step, *answer, workers);
   trace_withdrawn(*answer, question, written);
   if (wish_ && wish_->earlier_job != job && !std::exchange(wish_->confirmed, true))
     wish_->changes |= target() != now_ || written;
   if (question == Question::read && answer->revision == 0) {
-    write(turn, now_, 0);  // nobody has served anything yet
+    write(step, now_, 0);  // nobody has served anything yet
   } else {
-    advance(turn, workers);
+    advance(step, workers);
   }
   return written ? Answer::written : Answer::read;
 }
@@ -96,39 +96,39 @@ void VersionKeeper::on_catalog_found(const JobResult& result) {
   if (refusal && refusal->code == "wrong_catalog") wish_->catalog_wrong = true;
 }
 
-void VersionKeeper::adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers) {
+void VersionKeeper::adopt(Step step, const Coordinated& answer, const WorkerTable& workers) {
   if (answer.revision <= now_.epoch) return;
   if (answer.revision >= heard_epoch_) behind_since_.reset();
   if (auto versions = parse_versions(answer.revision, answer.value)) {
-    note_load_refusal(turn.now, workers);
+    note_load_refusal(step.now, workers);
     now_ = *std::move(versions);
   } else {
-    turn.effects.log(LogLevel::warning, "bad_versions", {{"revision", std::to_string(answer.revision)}});
+    step.effects.log(LogLevel::warning, "bad_versions", {{"revision", std::to_string(answer.revision)}});
   }
 }
 
-bool VersionKeeper::advance(Turn turn, const WorkerTable& workers) {
+bool VersionKeeper::advance(Step step, const WorkerTable& workers) {
   if (now_.epoch == 0) return false;  // read first
   if (wish_ && !wish_->catalog_known && !wish_->catalog_wrong) {
     if (std::exchange(catalog_asked_, true)) return false;
     question_ = Question::find_catalog;  // a catalog that the port does not know is never flipped to
-    turn.effects.start(job_ = turn.next_id++, FindFeatures{.catalog_version = wish_->catalog});
+    step.effects.start(job_ = step.next_id++, FindFeatures{.catalog_version = wish_->catalog});
     return true;
   }
-  const auto next = next_step(turn.now, workers);
-  if (next) write(turn, *next, now_.epoch);
+  const auto next = next_step(step.now, workers);
+  if (next) write(step, *next, now_.epoch);
   return next.has_value();
 }
 
-void VersionKeeper::write(Turn turn, const Versions& next, Revision expected) {
+void VersionKeeper::write(Step step, const Versions& next, Revision expected) {
   question_ = Question::write;
-  job_ = turn.next_id++;
+  job_ = step.next_id++;
   if (wish_ && next == target()) {
     wish_->job = job_;
     wish_->over = expected;
     wish_->changes = true;
   }
-  turn.effects.start(job_, Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
+  step.effects.start(job_, Coordinate{WriteKey{std::string(versions_key), versions_text(next), expected}});
 }
 
 std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "router/fleet/turn.h"
+#include "router/fleet/step.h"
 #include "router/fleet/worker_table.h"
 
 namespace troupe::router {
@@ -46,11 +46,11 @@ class VersionKeeper {
 
   void hear(Instant now, const Versions& heard, const WorkerTable& workers);
   // Somebody follows this epoch. A newer one is read for, once per heartbeat.
-  void rumour(Turn turn, std::uint64_t epoch, const WorkerTable& workers);
-  void tick(Turn turn,
+  void rumour(Step step, std::uint64_t epoch, const WorkerTable& workers);
+  void tick(Step step,
             const WorkerTable& workers);  // once per heartbeat, and whenever something newer is rumoured
   enum class Answer : std::uint8_t { foreign, read, written };
-  Answer on_done(Turn turn, std::uint64_t job, const JobResult& result, const WorkerTable& workers);
+  Answer on_done(Step step, std::uint64_t job, const JobResult& result, const WorkerTable& workers);
 
   // An empty version keeps the present one. There is no wish yet, and there is a Coordination.
   void wish(const std::string& model, const std::string& catalog);
@@ -82,7 +82,7 @@ class VersionKeeper {
     Instant since;
   };
   enum class Question : std::uint8_t { none, read, write, find_catalog };
-  bool advance(Turn turn, const WorkerTable& workers);  // true if it asked something
+  bool advance(Step step, const WorkerTable& workers);  // true if it asked something
   std::optional<Versions> next_step(Instant now, const WorkerTable& workers);
   std::optional<Versions> next_of_wish();
   Versions target() const;   // of the wish: announced, or served
@@ -93,9 +93,9 @@ class VersionKeeper {
   void on_catalog_found(const JobResult& result);
   void trace_withdrawn(const Coordinated& answer, Question question, bool written);
   void forget_withdrawn(Instant now);
-  void write(Turn turn, const Versions& next, Revision expected);
-  void ask_key(Turn turn);
-  void adopt(Turn turn, const Coordinated& answer, const WorkerTable& workers);
+  void write(Step step, const Versions& next, Revision expected);
+  void ask_key(Step step);
+  void adopt(Step step, const Coordinated& answer, const WorkerTable& workers);
 
   Versions now_;
   bool coordinate_;

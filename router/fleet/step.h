@@ -6,7 +6,7 @@
 
 namespace troupe::router {
 
-struct Turn {
+struct Step {
   Instant now;
   std::uint64_t& next_id;  // of requests and jobs of this router
   Effects& effects;
