@@ -21,7 +21,7 @@ Scrub::Config scrub_config(const KvWorkerConfig& config) {
 KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
     : config_(std::move(config)),
       pool_(config_.pool, config_.incarnation),
-      stored_({.blocks_max = config_.stored_blocks_max, .saves_waiting_max = config_.saves_waiting_max}),
+      tier_(config_.tier),
       next_serial_(config_.incarnation + named_timers),
       scrub_(scrub_config(config_), config_.pool.pages),
       samples_(config_.incarnation),
@@ -72,7 +72,7 @@ void KvWorkerCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) 
 
 void KvWorkerCore::on_start(Instant now, Effects& effects) {
   if (config_.store) {
-    effects.start(list_job_ = next_serial_++, ListStored{});
+    list_stored(effects);
   } else {
     ready_ = true;
   }
@@ -167,10 +167,9 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
     reply.fields.push_back({"store", "off"});
     return reply;
   }
-  const bool rests = stored_.loads_rest(now) || stored_.saves_rest(now);
-  reply.fields.push_back({"store", rests ? "resting after a failure" : "on"});
-  field("blocks_stored", stored_.blocks());
-  field("saves_waiting", stored_.saves_waiting() + saves_.size());
+  reply.fields.push_back({"store", tier_.rests(now) ? "resting after a failure" : "on"});
+  field("blocks_stored", tier_.stored().blocks());
+  field("saves_waiting", tier_.saves());
   return reply;
 }
 
@@ -195,12 +194,7 @@ std::string KvWorkerCore::check_bounds() const {
         fault("blocks in the making", making_.size(), pool_.pages()),
         fault("waiters for one block", waiters, config_.requests_max), pulls_.check_bounds(),
         fault("suspects", scrub_.suspects(), config_.scrub.suspects_max),
-        fault("loads", loads_.size(), pool_.pages()),
-        fault("loads of the warm start", warm_loads_.size(), config_.loads_running_max),
-        fault("saves", saves_.size(), config_.saves_running_max),
-        fault("saves waiting", stored_.saves_waiting(), config_.saves_waiting_max),
-        fault("erasures waiting", erase_again_.size(), config_.erases_waiting_max),
-        fault("blocks stored", stored_.blocks(), config_.stored_blocks_max)})
+        tier_.check_bounds(pool_.pages())})
     if (!found.empty()) return found;
   return "";
 }

@@ -20,14 +20,13 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/kv_worker/persistent_tier.h"
 #include "actors/kv_worker/pulls.h"
 #include "actors/kv_worker/scrub.h"
-#include "actors/kv_worker/stored_blocks.h"
 #include "placement/heat/frequency_sketch.h"
 #include "runtime/actor/core.h"
 #include "runtime/pages/page_pool.h"
@@ -50,15 +49,8 @@ struct KvWorkerConfig {
   Scrub::Config scrub;                   // its page_bytes are the core's to say
   double check_reads = 0.01;             // share of the reads that are checked again
   Pulls::Bounds pulling;  // its jobs are fewer than the port has lanes, else saves and loads wait behind pulls
-  bool store = false;             // is there a persistent tier?
-  std::size_t stored_blocks_max = 4'000'000;
-  std::size_t saves_waiting_max = 65'536;
-  std::size_t saves_running_max = 2;
-  std::size_t loads_running_max = 2;        // of the warm start
-  std::size_t load_blocks_max = 64;         // per load of the warm start
-  std::size_t make_room_blocks = 64;        // erased from a tier that is full, before a save is tried again
-  std::size_t erases_waiting_max = 65'536;  // names whose erasure failed
-  Duration store_rest{5'000'000};           // the tier is left alone for so long after it failed
+  bool store = false;     // is there a persistent tier?
+  PersistentTier::Bounds tier;
 };
 
 class KvWorkerCore final : public Core {
@@ -76,7 +68,7 @@ class KvWorkerCore final : public Core {
   std::uint32_t times_wanted(const BlockName& name) const;
   std::size_t remote_reads() const { return remote_reads_; }  // requests of other nodes that hold pins
   std::size_t pulls_running() const { return pulls_.running(); }
-  std::size_t loads_running() const { return loads_.size(); }
+  std::size_t loads_running() const { return tier_.loads(); }
   PoolReport report() const;
 
  private:
@@ -109,11 +101,6 @@ class KvWorkerCore final : public Core {
     std::uint64_t generation = 0;
     std::deque<Waiter> waiters;         // earliest first; some may have given up
     std::optional<Instant> pull_asked;  // if it is pulled
-  };
-  struct Moving {  // between the pool and the persistent tier
-    StoredBlock block;
-    std::uint64_t generation = 0;
-    const PoolBlock* pinned = nullptr;  // while it is saved
   };
   // kv_worker_core.cc: what arrives, reports, bounds
   void on_message(Instant now, const Received& received, Effects& effects);
@@ -194,30 +181,30 @@ class KvWorkerCore final : public Core {
   bool is_cache_meta(Address address) const;
 
   // kv_worker_store.cc: the persistent tier
+  using Moving = PersistentTier::Moving;
   void on_store_done(Instant now, const Done& done, Effects& effects);
   void on_listed(Instant now, const JobResult& result, Effects& effects);
   void on_loaded(Instant now, const std::vector<Moving>& loads, const JobResult& result, Effects& effects);
   void on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects);
-  bool is_stored(Instant now, const BlockWant& want) const;
-  Serial load(const std::vector<const PoolBlock*>& blocks, Effects& effects);
-  void load_warm(Effects& effects);
-  std::vector<const PoolBlock*> reserve_warm();
   void on_not_saved(Instant now, const Moving& save, const Saved& saved, Effects& effects);
   void on_erased(Instant now, const std::vector<BlockName>& names, const JobResult& result, Effects& effects);
+  void list_stored(Effects& effects);
+  void load(const std::vector<const PoolBlock*>& blocks, bool warm, Effects& effects);
+  void load_warm(Effects& effects);
+  std::vector<const PoolBlock*> reserve_warm();
   void tend_store(Instant now, Effects& effects);
   void save_more(Instant now, Effects& effects);
-  void erase_again(Effects& effects);
   void make_room(Effects& effects);
   void erase_stored(std::vector<BlockName> names, Effects& effects);
   void rest_store(Instant now, const std::string& why, Effects& effects);
-  void tell_rest(Instant now, const std::string& why, Effects& effects);
+  void tell_rest(Instant till, const std::string& why, Effects& effects);
 
   Address allocator() const { return {config_.node, Role::allocator}; }
   Address inference_worker() const { return {config_.node, Role::inference_worker}; }
 
   KvWorkerConfig config_;
   PagePool pool_;
-  StoredBlocks stored_;
+  PersistentTier tier_;
   Serial next_serial_;  // below are the timers with a name
   std::map<Serial, Request> requests_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
@@ -229,14 +216,6 @@ class KvWorkerCore final : public Core {
   std::map<BlockName, Making> making_;
   Pulls pulls_;
   std::uint64_t blocks_pulled_ = 0;
-  std::map<Serial, std::vector<Moving>> loads_;      // running jobs
-  std::map<Serial, Moving> saves_;                   // running jobs; the block is pinned
-  std::set<Serial> warm_loads_;                      // those of `loads_` that belong to the warm start
-  std::map<Serial, std::vector<BlockName>> erases_;  // running jobs
-  std::deque<BlockName> erase_again_;                // those that failed, as many as there is room for
-  Serial list_job_ = 0;                              // 0: not running
-  bool list_again_ = false;                          // it failed
-  std::deque<BlockName> warm_;                       // stored blocks that the warm start has still to load
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
   std::uint64_t leader_token_ = 0;  // the highest heard of

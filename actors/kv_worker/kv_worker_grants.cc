@@ -157,7 +157,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
     if (pool_.find(want.name)) continue;  // it was wanted twice
     const bool patient = request.ask.budget_us > 0;
     const bool pulled = patient && may_pull(now, want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
-    const bool loaded = patient && !pulled && is_stored(now, want);
+    const bool loaded = patient && !pulled && tier_.may_load(now, want);
     const PoolBlock* block = reserve(request, i, pulled, loaded, effects);
     if (!block) continue;
     if (pulled) pulls[want.at].push_back(block);
@@ -168,7 +168,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
       request.holds[i] = {Grant::write, false, false, block, block->generation};
     }
   }
-  if (!loads.empty()) load(loads, effects);
+  if (!loads.empty()) load(loads, false, effects);
   for (const auto& [node, blocks] : pulls) ask_owner(now, request, node, blocks, effects);
 }
 
@@ -370,7 +370,7 @@ void KvWorkerCore::quarantine(const PoolBlock& block, std::string where, Effects
   const BlockName name = block.name;
   count_corrupt(name, std::move(where), effects);
   pool_.remove(name, block.generation);
-  if (stored_.find(name)) erase_stored({name}, effects);
+  if (tier_.stored().find(name)) erase_stored({name}, effects);
 }
 
 void KvWorkerCore::count_corrupt(const BlockName& name, std::string where, Effects& effects) const {
@@ -385,7 +385,7 @@ void KvWorkerCore::end_write(const Request& request, std::size_t index, const Bl
   const bool written = outcome && outcome->outcome == Outcome::written && identical(outcome->name, want.name);
   if (written && pool_.commit(want.name, generation, outcome->checksum)) {
     made(want.name, generation, effects);
-    if (config_.store && want.kind != SegmentKind::user) stored_.want_save(want.name);
+    if (config_.store && want.kind != SegmentKind::user) tier_.want_save(want.name);
   } else if (pool_.abandon(want.name, generation)) {  // else it was forgotten while being written
     not_made(want.name, generation, effects);
   }

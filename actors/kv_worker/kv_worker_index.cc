@@ -59,7 +59,7 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
     pool_.remove(name);
     not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now
   }
-  std::vector<BlockName> stored = stored_.names_of(forget.kind, forget.owner);
+  std::vector<BlockName> stored = tier_.stored().names_of(forget.kind, forget.owner);
   std::erase_if(stored, stays);
   if (!stored.empty()) erase_stored(stored, effects);
 }

@@ -10,113 +10,99 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t store_timer = 2;
-constexpr std::size_t erased_again_max = 1'024;  // names per job
 
 }  // namespace
 
 void KvWorkerCore::on_store_done(Instant now, const Done& done, Effects& effects) {
-  if (done.job == list_job_) {
-    list_job_ = 0;
+  const auto ended = tier_.end(done.job);
+  if (!ended) return;
+  if (const auto* load = std::get_if<PersistentTier::Loading>(&*ended)) {
+    on_loaded(now, load->blocks, done.result, effects);
+  } else if (const auto* save = std::get_if<PersistentTier::Saving>(&*ended)) {
+    on_saved(now, *save, done.result, effects);
+  } else if (const auto* erase = std::get_if<PersistentTier::Erasing>(&*ended)) {
+    on_erased(now, erase->names, done.result, effects);
+  } else {
     on_listed(now, done.result, effects);
-  } else if (const auto load = loads_.extract(done.job)) {
-    warm_loads_.erase(done.job);
-    on_loaded(now, load.mapped(), done.result, effects);
-  } else if (const auto save = saves_.extract(done.job)) {
-    on_saved(now, save.mapped(), done.result, effects);
-  } else if (const auto erase = erases_.extract(done.job)) {
-    on_erased(now, erase.mapped(), done.result, effects);
   }
-  if (!ready_ && list_job_ == 0) load_warm(effects);
+  if (!tier_.was_warm()) load_warm(effects);
 }
 
 // What waited for the end of a rest.
 void KvWorkerCore::tend_store(Instant now, Effects& effects) {
-  if (list_again_ && !stored_.loads_rest(now)) {
-    list_again_ = false;
-    effects.start(list_job_ = next_serial_++, ListStored{});
-  }
-  if (!erase_again_.empty() && erases_.empty() && !stored_.saves_rest(now)) erase_again(effects);
+  if (tier_.takes_list(now)) list_stored(effects);
+  if (auto names = tier_.next_erasures(now); !names.empty()) erase_stored(std::move(names), effects);
   save_more(now, effects);
 }
 
 // ---- loads ----
 
+void KvWorkerCore::list_stored(Effects& effects) {
+  const Serial job = next_serial_++;
+  tier_.begin(job, PersistentTier::Listing{});
+  effects.start(job, ListStored{});
+}
+
 // A list that failed is asked for again after the rest. Nobody waits for that one: its blocks are loaded when
 // they are wanted.
 void KvWorkerCore::on_listed(Instant now, const JobResult& result, Effects& effects) {
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
-    list_again_ = true;
+    tier_.note_no_list();
     return rest_store(now, refusal->what, effects);
   }
-  std::set<BlockName> going(erase_again_.begin(), erase_again_.end());
-  for (const auto& [job, names] : erases_) going.insert(names.begin(), names.end());
-  for (const StoredBlock& block : std::get<StoredList>(result).blocks) {
-    if (block.tokens == 0 || block.kind == SegmentKind::user || going.contains(block.name)) continue;
-    stored_.add(block);
-    if (ready_) continue;
-    if (block.kind == SegmentKind::system) {  // every item block needs it
-      warm_.push_front(block.name);
-    } else {
-      warm_.push_back(block.name);
-    }
-  }
+  tier_.note_list(std::get<StoredList>(result));
 }
 
 // The item area is filled until it is full; what is left is loaded when it is asked for.
 void KvWorkerCore::load_warm(Effects& effects) {
-  while (warm_loads_.size() < config_.loads_running_max && !warm_.empty()) {
+  while (tier_.may_warm()) {
     const std::vector<const PoolBlock*> blocks = reserve_warm();
-    if (!blocks.empty()) warm_loads_.insert(load(blocks, effects));
+    if (!blocks.empty()) load(blocks, true, effects);
   }
-  if (!warm_.empty() || !warm_loads_.empty()) return;
+  if (!tier_.is_warm()) return;
   ready_ = true;
   effects.log(LogLevel::info, "warm_start_done",
-              {{"blocks_stored", std::to_string(stored_.blocks())},
+              {{"blocks_stored", std::to_string(tier_.stored().blocks())},
                {"item_pages_used", std::to_string(pool_.used(PoolArea::item))}});
 }
 
 std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
   std::vector<const PoolBlock*> blocks;
-  while (!warm_.empty() && blocks.size() < config_.load_blocks_max) {
-    const BlockName name = warm_.front();
-    warm_.pop_front();
-    const StoredBlock* stored = stored_.find(name);
-    if (!stored || pool_.find(name)) continue;
+  while (blocks.size() < tier_.warm_load_blocks()) {
+    const StoredBlock* stored = tier_.next_warm();
+    if (!stored) break;
+    if (pool_.find(stored->name)) continue;
     if (pool_.room(pool_.area_of(stored->kind)) < pool_.pages_for(stored->tokens)) {
-      warm_.clear();
+      tier_.stop_warm();
       break;
     }
-    const PoolBlock* block = pool_.reserve({name, stored->kind, stored->owner, stored->tokens, true});
+    const PoolBlock* block = pool_.reserve({stored->name, stored->kind, stored->owner, stored->tokens, true});
     TROUPE_CHECK(block, "free room can be reserved");
-    making_[name] = {block->generation, {}};
+    making_[stored->name] = {block->generation, {}};
     blocks.push_back(block);
   }
   return blocks;
 }
 
-bool KvWorkerCore::is_stored(Instant now, const BlockWant& want) const {
-  const StoredBlock* stored = stored_.loads_rest(now) ? nullptr : stored_.find(want.name);
-  return stored && stored->tokens == want.tokens && stored->kind == want.kind;
-}
-
 // Blocks that are reserved for loading and known to be stored.
-KvWorkerCore::Serial KvWorkerCore::load(const std::vector<const PoolBlock*>& blocks, Effects& effects) {
-  const Serial job = next_serial_++;
+void KvWorkerCore::load(const std::vector<const PoolBlock*>& blocks, bool warm, Effects& effects) {
   LoadBlocks work;
+  PersistentTier::Loading loading{.warm = warm};
   for (const PoolBlock* block : blocks) {
-    const StoredBlock& stored = *stored_.find(block->name);
+    const StoredBlock& stored = *tier_.stored().find(block->name);
     work.blocks.push_back({block->name, block->pages, block->tokens, stored.checksum});
-    loads_[job].push_back({stored, block->generation});
+    loading.blocks.push_back({stored, block->generation});
   }
+  const Serial job = next_serial_++;
+  tier_.begin(job, std::move(loading));
   effects.start(job, std::move(work));
-  return job;
 }
 
 void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, const JobResult& result,
                              Effects& effects) {
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     rest_store(now, refusal->what, effects);
-    warm_.clear();
+    tier_.stop_warm();
   }
   const auto* loaded = std::get_if<Loaded>(&result);
   TROUPE_CHECK(!loaded || loaded->ok.size() == loads.size(), "the store answers for each block");
@@ -141,15 +127,13 @@ void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, cons
 // ---- saves ----
 
 void KvWorkerCore::save_more(Instant now, Effects& effects) {
-  BlockName name;
-  while (!stored_.saves_rest(now) && saves_.size() < config_.saves_running_max && stored_.next_save(name)) {
-    if (stored_.find(name) || stored_.full()) continue;
-    const PoolBlock* block = find(name);
+  while (const auto name = tier_.next_save(now)) {
+    const PoolBlock* block = find(*name);
     if (!block || block->state != BlockState::ready) continue;  // evicted or forgotten meanwhile
     pool_.pin(*block);
+    const StoredBlock stored{*name, block->kind, block->owner, block->tokens, block->checksum};
     const Serial job = next_serial_++;
-    const StoredBlock stored{name, block->kind, block->owner, block->tokens, block->checksum};
-    saves_[job] = {stored, block->generation, block};
+    tier_.begin(job, PersistentTier::Saving{{stored, block->generation, block}});
     effects.start(job, SaveBlock{stored, block->pages});
   }
 }
@@ -160,14 +144,13 @@ void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& re
   pool_.unpin(*save.pinned);
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     effects.count(Metric::item_blocks_save_failed);
-    if (wanted) stored_.want_save(name);
+    if (wanted) tier_.want_save(name);
     return rest_store(now, refusal->what, effects);
   }
   const auto& saved = std::get<Saved>(result);
   if (!saved.ok) return on_not_saved(now, save, saved, effects);
   effects.count(Metric::item_blocks_saved);
-  std::erase_if(erase_again_, [&](const BlockName& waiting) { return identical(waiting, name); });
-  stored_.add(save.block);
+  tier_.note_saved(save.block);
   if (!wanted) erase_stored({name}, effects);
 }
 
@@ -179,56 +162,44 @@ void KvWorkerCore::on_not_saved(Instant now, const Moving& save, const Saved& sa
     effects.count(Metric::blocks_corrupt);
     return effects.log(LogLevel::error, "block_corrupt", {{"block", to_hex(name)}, {"where", "memory"}});
   }
-  if (find(name)) stored_.want_save(name);
-  if (saved.full && !stored_.saves_rest(now)) make_room(effects);
-  stored_.rest_saves(now + config_.store_rest);
-  tell_rest(now, saved.why, effects);
+  if (find(name)) tier_.want_save(name);
+  if (saved.full && !tier_.saves_rest(now)) make_room(effects);
+  tell_rest(tier_.rest_saves(now), saved.why, effects);
 }
 
 // ---- erasures ----
 
 // For what is newer. What is in the pool would be saved no more if it were erased now.
 void KvWorkerCore::make_room(Effects& effects) {
-  std::vector<BlockName> names = stored_.oldest(
-      config_.make_room_blocks, [&](const BlockName& name) { return pool_.find(name) != nullptr; });
+  std::vector<BlockName> names = tier_.oldest([&](const BlockName& name) { return pool_.find(name) != nullptr; });
   if (!names.empty()) erase_stored(std::move(names), effects);
 }
 
 void KvWorkerCore::erase_stored(std::vector<BlockName> names, Effects& effects) {
-  for (const BlockName& name : names) stored_.erase(name);
   const Serial job = next_serial_++;
   effects.start(job, EraseBlocks{names});
-  erases_[job] = std::move(names);
+  tier_.begin(job, PersistentTier::Erasing{std::move(names)});
 }
 
-// A part of them may be erased: erasing a block twice is harmless.
+// A part of them may be erased.
 void KvWorkerCore::on_erased(Instant now, const std::vector<BlockName>& names, const JobResult& result,
                              Effects& effects) {
   const auto* refusal = std::get_if<Refusal>(&result);
   if (!refusal) return;
-  for (const BlockName& name : names)
-    if (!stored_.find(name) && erase_again_.size() < config_.erases_waiting_max) erase_again_.push_back(name);
+  tier_.note_not_erased(names);
   rest_store(now, refusal->what, effects);
-}
-
-void KvWorkerCore::erase_again(Effects& effects) {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(erase_again_.size(), erased_again_max));
-  std::vector<BlockName> names(erase_again_.begin(), erase_again_.begin() + count);
-  erase_again_.erase(erase_again_.begin(), erase_again_.begin() + count);
-  erase_stored(std::move(names), effects);
 }
 
 // A tier that failed is neither read nor written for a while: the same answers, slower.
 void KvWorkerCore::rest_store(Instant now, const std::string& why, Effects& effects) {
-  stored_.rest(now + config_.store_rest);
-  tell_rest(now, why, effects);
+  tell_rest(tier_.rest(now), why, effects);
 }
 
 // The timer wakes the core so that waiting saves go on.
-void KvWorkerCore::tell_rest(Instant now, const std::string& why, Effects& effects) {
+void KvWorkerCore::tell_rest(Instant till, const std::string& why, Effects& effects) {
   effects.log(LogLevel::warning, "store_failed",
-              {{"why", why}, {"rests_us", std::to_string(config_.store_rest.us)}});
-  effects.set_timer(store_timer, now + config_.store_rest);
+              {{"why", why}, {"rests_us", std::to_string(tier_.rest_time().us)}});
+  effects.set_timer(store_timer, till);
 }
 
 }  // namespace troupe::actors

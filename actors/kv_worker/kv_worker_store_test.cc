@@ -16,8 +16,7 @@ struct StoreBench : Bench {
     return {.pool = pool_sizes(4, 4, {3, 1}),
             .pulls = true,
             .store = true,
-            .load_blocks_max = 2,
-            .store_rest = {500}};
+            .tier = {.warm_load_blocks = 2, .rest = {500}}};
   }
   explicit StoreBench(const KvWorkerConfig& config = small()) : Bench(config) {}
   std::vector<BlockName> erased() const {  // by the latest effects
@@ -139,7 +138,7 @@ TEST_CASE("a successor of the damaged block stays") {
 TEST_CASE("a full tier gives up its oldest blocks that are not in the pool, a few per rest") {
   KvWorkerConfig config = StoreBench::small();
   for (const std::size_t few : {1, 64}) {
-    config.make_room_blocks = few;
+    config.tier.make_room_blocks = few;
     StoreBench b(config);
     b.start_warm({stored(1), stored(2), stored(3), stored(4), stored(5)});
     b.write(3, item(6));  // in place of the first
@@ -173,7 +172,7 @@ TEST_CASE("names whose erasure failed are erased after the rest, once") {
 
 TEST_CASE("so many names wait for that as there is room for, and none that is stored again meanwhile") {
   KvWorkerConfig config = StoreBench::small();
-  config.erases_waiting_max = 1;
+  config.tier.erases_waiting_max = 1;
   StoreBench b(config);
   b.start_warm({stored(1), stored(2)});
   std::vector<std::uint64_t> jobs;

@@ -42,15 +42,4 @@ std::vector<BlockName> StoredBlocks::names_of(SegmentKind kind, const std::strin
   return {at->second.begin(), at->second.end()};
 }
 
-void StoredBlocks::want_save(const BlockName& name) {
-  if (saves_.size() < bounds_.saves_waiting_max) saves_.push_back(name);
-}
-
-bool StoredBlocks::next_save(BlockName& name) {
-  if (saves_.empty()) return false;
-  name = saves_.front();
-  saves_.pop_front();
-  return true;
-}
-
 }  // namespace troupe::actors

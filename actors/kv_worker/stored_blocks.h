@@ -1,9 +1,6 @@
 #pragma once
-// What the KV-cache worker knows of its persistent tier: which blocks are in it, which wait to be written,
-// and until when the disk is to be left alone because it failed. The bytes are the store port's.
-#include <algorithm>
+// The blocks that a persistent tier is known to have: by name, by owner and by age.
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -25,11 +22,7 @@ inline bool same_block(const BlockName& found, const BlockName& name) {
 
 class StoredBlocks {
  public:
-  struct Bounds {
-    std::size_t blocks_max = 0;  // known blocks
-    std::size_t saves_waiting_max = 0;
-  };
-  explicit StoredBlocks(Bounds bounds) : bounds_(bounds) {}
+  explicit StoredBlocks(std::size_t blocks_max) : blocks_max_(blocks_max) {}
 
   void add(const StoredBlock& block);  // without effect if there is no room for one more
   void erase(const BlockName& name);
@@ -40,22 +33,10 @@ class StoredBlocks {
   std::vector<BlockName> oldest(std::size_t count,
                                 const std::function<bool(const BlockName&)>& is_kept) const;
   std::size_t blocks() const { return blocks_.size(); }
-  bool full() const { return blocks_.size() >= bounds_.blocks_max; }
-
-  // Names of blocks to be saved, first come first. A full queue skips the newcomer: it is saved when next
-  // computed.
-  void want_save(const BlockName& name);
-  bool next_save(BlockName& name);  // false if none waits
-  std::size_t saves_waiting() const { return saves_.size(); }
-
-  // A tier that takes nothing more, being full, may still give back what it has.
-  void rest_saves(Instant until) { saves_from_ = std::max(saves_from_, until); }
-  void rest(Instant until) { saves_from_ = loads_from_ = std::max(loads_from_, until); }
-  bool saves_rest(Instant now) const { return now < saves_from_; }
-  bool loads_rest(Instant now) const { return now < loads_from_; }
+  bool full() const { return blocks_.size() >= blocks_max_; }
 
  private:
-  Bounds bounds_;
+  std::size_t blocks_max_;
   struct Known {
     StoredBlock block;
     std::uint64_t order = 0;  // in which it became known
@@ -64,8 +45,6 @@ class StoredBlocks {
   std::map<std::uint64_t, BlockName> by_order_;
   std::uint64_t last_order_ = 0;
   std::map<std::pair<SegmentKind, std::string>, std::set<BlockName>> owners_;
-  std::deque<BlockName> saves_;
-  Instant saves_from_, loads_from_;
 };
 
 }  // namespace troupe::actors

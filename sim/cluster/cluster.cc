@@ -209,7 +209,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.store = scenario_.store;
   c.pulls = scenario_.workers > 1;
   c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
-  c.store_rest = {1'000'000};
+  c.tier.rest = {1'000'000};
   auto core = std::make_unique<actors::KvWorkerCore>(c);
   node.kv_worker = core.get();
   return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_lanes};

@@ -1,0 +1,127 @@
+#include "actors/kv_worker/persistent_tier.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::size_t erased_again_max = 1'024;  // names per job
+
+}  // namespace
+
+bool PersistentTier::may_load(Instant now, const BlockWant& want) const {
+  const StoredBlock* stored = now < loads_from_ ? nullptr : stored_.find(want.name);
+  return stored && stored->tokens == want.tokens && stored->kind == want.kind;
+}
+
+// ---- jobs ----
+
+void PersistentTier::begin(Serial serial, Job job) {
+  if (const auto* load = std::get_if<Loading>(&job)) warm_loads_ += load->warm;
+  if (const auto* erase = std::get_if<Erasing>(&job))
+    for (const BlockName& name : erase->names) stored_.erase(name);
+  ++running_[job.index()];
+  jobs_[serial] = std::move(job);
+}
+
+std::optional<PersistentTier::Job> PersistentTier::end(Serial serial) {
+  auto node = jobs_.extract(serial);
+  if (node.empty()) return std::nullopt;
+  Job job = std::move(node.mapped());
+  --running_[job.index()];
+  if (const auto* load = std::get_if<Loading>(&job)) warm_loads_ -= load->warm;
+  return job;
+}
+
+// ---- the list, and the warm start ----
+
+void PersistentTier::note_list(const StoredList& list) {
+  std::set<BlockName> going(erase_again_.begin(), erase_again_.end());
+  for (const auto& [serial, job] : jobs_)
+    if (const auto* erase = std::get_if<Erasing>(&job)) going.insert(erase->names.begin(), erase->names.end());
+  for (const StoredBlock& block : list.blocks) {
+    if (block.tokens == 0 || block.kind == SegmentKind::user || going.contains(block.name)) continue;
+    stored_.add(block);
+    if (warm_done_) continue;
+    block.kind == SegmentKind::system ? warm_.push_front(block.name) : warm_.push_back(block.name);
+  }
+}
+
+bool PersistentTier::takes_list(Instant now) { return now >= loads_from_ && std::exchange(list_again_, false); }
+
+const StoredBlock* PersistentTier::next_warm() {
+  while (!warm_.empty()) {
+    const StoredBlock* stored = stored_.find(warm_.front());
+    warm_.pop_front();
+    if (stored) return stored;
+  }
+  return nullptr;
+}
+
+bool PersistentTier::is_warm() {
+  if (warm_done_ || running<Listing>() > 0 || !warm_.empty() || warm_loads_ > 0) return false;
+  return warm_done_ = true;
+}
+
+// ---- saves ----
+
+void PersistentTier::want_save(const BlockName& name) {
+  if (saves_.size() < bounds_.saves_waiting_max) saves_.push_back(name);
+}
+
+std::optional<BlockName> PersistentTier::next_save(Instant now) {
+  while (!saves_.empty() && !saves_rest(now) && running<Saving>() < bounds_.saves_running_max) {
+    const BlockName name = saves_.front();
+    saves_.pop_front();
+    if (!stored_.find(name) && !stored_.full()) return name;
+  }
+  return std::nullopt;
+}
+
+void PersistentTier::note_saved(const StoredBlock& block) {
+  std::erase_if(erase_again_, [&](const BlockName& waiting) { return identical(waiting, block.name); });
+  stored_.add(block);
+}
+
+// ---- erasures that failed ----
+
+void PersistentTier::note_not_erased(const std::vector<BlockName>& names) {
+  for (const BlockName& name : names)
+    if (!stored_.find(name) && erase_again_.size() < bounds_.erases_waiting_max) erase_again_.push_back(name);
+}
+
+std::vector<BlockName> PersistentTier::next_erasures(Instant now) {
+  if (erase_again_.empty() || saves_rest(now) || running<Erasing>() > 0) return {};
+  const auto end = erase_again_.begin() + static_cast<std::ptrdiff_t>(std::min(erase_again_.size(), erased_again_max));
+  std::vector<BlockName> names(erase_again_.begin(), end);
+  erase_again_.erase(erase_again_.begin(), end);
+  return names;
+}
+
+// ---- rests ----
+
+Instant PersistentTier::rest(Instant now) {
+  return saves_from_ = loads_from_ = std::max(loads_from_, now + bounds_.rest);
+}
+
+Instant PersistentTier::rest_saves(Instant now) {
+  return saves_from_ = std::max(saves_from_, now + bounds_.rest);
+}
+
+std::string PersistentTier::check_bounds(std::size_t pool_pages) const {
+  const auto fault = [](const char* what, std::size_t is, std::size_t max) {
+    return is <= max ? "" : std::string(what) + ": " + std::to_string(is) + " of " + std::to_string(max);
+  };
+  for (const std::string& found : {fault("loads", loads(), pool_pages),
+                                   fault("loads of the warm start", warm_loads_, bounds_.warm_loads_max),
+                                   fault("saves", running<Saving>(), bounds_.saves_running_max),
+                                   fault("saves waiting", saves_.size(), bounds_.saves_waiting_max),
+                                   fault("erasures waiting", erase_again_.size(), bounds_.erases_waiting_max),
+                                   fault("blocks stored", stored_.blocks(), bounds_.blocks_max)})
+    if (!found.empty()) return found;
+  return "";
+}
+
+}  // namespace troupe::actors

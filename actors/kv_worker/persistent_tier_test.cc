@@ -1,0 +1,113 @@
+#include "actors/kv_worker/persistent_tier.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::actors {
+namespace persistent_tier_test {
+
+BlockName name(std::uint8_t n) { return {{n}}; }
+StoredBlock stored(std::uint8_t n, SegmentKind kind = SegmentKind::item) { return {name(n), kind, "owner", 4, n}; }
+using Names = std::vector<BlockName>;
+
+// Three known blocks; two saves may wait, one runs; one load of the warm start; it rests for 10 us.
+struct Bench {
+  PersistentTier tier{{.blocks_max = 3,
+                       .saves_waiting_max = 2,
+                       .saves_running_max = 1,
+                       .warm_loads_max = 1,
+                       .erases_waiting_max = 2,
+                       .rest = {10}}};
+  Names warm() {
+    Names names;
+    while (const StoredBlock* next = tier.next_warm()) names.push_back(next->name);
+    return names;
+  }
+};
+
+TEST_CASE("the first list is loaded, system prompts first; a later one only says what is there") {
+  Bench b;
+  b.tier.begin(1, PersistentTier::Listing{});
+  CHECK_FALSE(b.tier.is_warm());
+  REQUIRE(b.tier.end(1));
+  b.tier.note_list({{stored(1), stored(2, SegmentKind::system), stored(3, SegmentKind::user)}});
+  CHECK(b.tier.may_warm());
+  CHECK_FALSE(b.tier.is_warm());
+  CHECK(b.warm() == Names{name(2), name(1)});
+  b.tier.begin(2, PersistentTier::Loading{.warm = true});
+  CHECK_FALSE(b.tier.is_warm());
+  REQUIRE(b.tier.end(2));
+  CHECK(b.tier.is_warm());
+  CHECK_FALSE(b.tier.is_warm());  // told once
+  b.tier.note_list({{stored(5)}});
+  CHECK_FALSE(b.tier.may_warm());
+  CHECK(b.tier.stored().find(name(5)));
+}
+
+TEST_CASE("a list that failed is asked for again after the rest, once") {
+  Bench b;
+  b.tier.note_no_list();
+  b.tier.rest({0});
+  CHECK_FALSE(b.tier.takes_list({9}));
+  CHECK(b.tier.takes_list({10}));
+  CHECK_FALSE(b.tier.takes_list({11}));
+}
+
+TEST_CASE("what is being erased is not believed to be there, and what was not erased is tried again") {
+  Bench b;
+  b.tier.note_saved(stored(1));
+  b.tier.begin(1, PersistentTier::Erasing{{name(1)}});
+  CHECK_FALSE(b.tier.stored().find(name(1)));
+  b.tier.note_list({{stored(1), stored(2)}});
+  CHECK_FALSE(b.tier.stored().find(name(1)));
+  CHECK(b.tier.stored().find(name(2)));
+  const auto ended = b.tier.end(1);
+  b.tier.note_not_erased(std::get<PersistentTier::Erasing>(*ended).names);
+  b.tier.rest({0});
+  CHECK(b.tier.next_erasures({9}).empty());
+  CHECK(b.tier.next_erasures({10}) == Names{name(1)});
+  CHECK(b.tier.next_erasures({10}).empty());
+  b.tier.note_not_erased({name(1), name(4), name(5)});
+  CHECK(b.tier.check_bounds(1) == "");
+  b.tier.note_saved(stored(1));  // and must not be erased any more
+  CHECK(b.tier.next_erasures({10}) == Names{name(4)});
+  b.tier.begin(2, PersistentTier::Erasing{{name(2)}});
+  b.tier.note_saved(stored(2));  // nor what was saved while it was being erased
+  REQUIRE(b.tier.end(2));
+  b.tier.note_not_erased({name(2)});
+  CHECK(b.tier.next_erasures({10}).empty());
+}
+
+TEST_CASE("saves go in order, few at a time, and none of what is there or while the tier rests or is full") {
+  Bench b;
+  b.tier.note_saved(stored(1));
+  for (const std::uint8_t n : {1, 2, 3}) b.tier.want_save(name(n));  // two may wait
+  CHECK(b.tier.saves() == 2);
+  CHECK(b.tier.next_save({0}) == name(2));
+  b.tier.begin(1, PersistentTier::Saving{{stored(2)}});
+  b.tier.want_save(name(3));
+  CHECK_FALSE(b.tier.next_save({0}));
+  REQUIRE(b.tier.end(1));
+  b.tier.rest_saves({0});
+  CHECK_FALSE(b.tier.next_save({9}));
+  CHECK(b.tier.may_load({9}, {name(1), SegmentKind::item, "owner", 4}));
+  CHECK_FALSE(b.tier.may_load({9}, {name(1), SegmentKind::item, "owner", 5}));
+  CHECK(b.tier.next_save({10}) == name(3));
+  b.tier.note_saved(stored(2)), b.tier.note_saved(stored(3));
+  b.tier.want_save(name(4));
+  CHECK_FALSE(b.tier.next_save({20}));
+  CHECK(b.tier.oldest([](const BlockName& n) { return n == name(1); }) == Names{name(2), name(3)});
+}
+
+TEST_CASE("a job that is not the tier's is nobody's, and too many of one kind are told") {
+  Bench b;
+  CHECK_FALSE(b.tier.end(7));
+  b.tier.begin(1, PersistentTier::Loading{});
+  b.tier.begin(2, PersistentTier::Loading{});
+  CHECK(b.tier.loads() == 2);
+  CHECK(b.tier.check_bounds(1) == "loads: 2 of 1");
+  REQUIRE(b.tier.end(1));
+  CHECK(b.tier.check_bounds(1) == "");
+}
+
+}  // namespace persistent_tier_test
+}  // namespace troupe::actors
