@@ -25,13 +25,14 @@ std::string shown(double value) {
 // bytes, and what has one key twice (nlohmann keeps the last one).
 class ParseWatch {
  public:
-  ParseWatch(const std::filesystem::path& file, std::size_t values_max) : file_(file), values_left_(values_max) {}
+  ParseWatch(const std::filesystem::path& file, std::size_t values_max) : file_(file), values_max_(values_max) {}
 
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     if (depth > kDepthMax)
       load_fault(file_, "nested too deep", "at most " + std::to_string(kDepthMax) + " levels");
     const bool ends = event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
-    if (!ends && values_left_-- == 0) load_fault(file_, "too many values", "what files of its kind hold");
+    if (!ends && ++values_ > values_max_)
+      load_fault(file_, "too many values", "at most " + std::to_string(values_max_));
     if (event == json::parse_event_t::object_start) open_.emplace_back();
     if (event == json::parse_event_t::object_end) open_.pop_back();
     if (event == json::parse_event_t::key && !open_.back().insert(parsed.get<std::string>()).second)
@@ -42,7 +43,7 @@ class ParseWatch {
 
  private:
   const std::filesystem::path& file_;
-  std::size_t values_left_;
+  std::size_t values_max_, values_ = 0;
   std::vector<std::set<std::string>> open_;  // keys of the objects that are being read, outermost first
 };
 

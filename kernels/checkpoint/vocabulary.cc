@@ -7,7 +7,8 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 30, kNameBytesMax = 256, kOtherBytesMax = 64 << 10;
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 30, kNameBytesMax = 256, kOtherBytesMax = 1 << 20;
+constexpr std::size_t kOtherValuesMax = 100;
 
 }  // namespace
 
@@ -19,7 +20,7 @@ std::optional<Token> Vocabulary::find(std::string_view name) const {
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary) {
   const std::filesystem::path file = directory / "vocab.json";
   const std::uint64_t bytes_max = std::min(kBytesMax, kOtherBytesMax + kNameBytesMax * vocabulary);
-  return vocabulary_of(file, read_json_file(file, bytes_max, 2 * std::size_t{vocabulary} + 2), vocabulary);
+  return vocabulary_of(file, read_json_file(file, bytes_max, 2 * std::size_t{vocabulary} + kOtherValuesMax), vocabulary);
 }
 
 Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,

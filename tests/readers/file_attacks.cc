@@ -156,7 +156,7 @@ void add_models(std::vector<Attack>& all) {
 
   const Reads words{"json", "vocab.json", 64 * mib,
                     [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); }, "; expected "};
-  add_sparse(all, words, "{", {"at most 321536 bytes"});
+  add_sparse(all, words, "{", {"at most 1304576 bytes"});
   add_text(all, words, "more words than tokens",
            [] {
              std::string text = "{";

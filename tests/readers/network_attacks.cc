@@ -39,7 +39,8 @@ const std::string terabyte_text = std::to_string(terabyte), terabyte_hex = "1000
 void add_door(std::vector<Attack>& all) {
   const auto box = std::make_shared<fuzz::ServedBox>();
   const auto add = [&](std::string name, Endless what, std::string code) {
-    all.push_back({"door", std::move(name), mib, [box, what] { return say_endlessly(box->port(), what); },
+    all.push_back({"door", std::move(name), 4 * mib,  // the box has its own affairs
+                   [box, what] { return say_endlessly(box->port(), what); },
                    {code, "\"message\":", "\"where\":", "\"expected\":"}});
   };
   add("a head without end", {post + "y: "}, "header_too_long");
@@ -219,11 +220,11 @@ std::string ask_etcd(const Endless& what) {
   return fault ? "fault: " + fault->what : "taken";
 }
 
-// What it takes to parse 4 MiB of a list.
-std::string read_etcd_list(char value) {
-  std::string body;
-  while (body.size() < EtcdEndpoint::body_bytes_max) body += value, body += ',';
-  const auto read = etcd_answer({.what = ReadKey{"a"}}, "p", 200, "[" + body + "0]");
+// What it takes to parse 4 MiB.
+std::string read_etcd_text(std::string_view again) {
+  std::string body = "[";
+  while (body.size() < EtcdEndpoint::body_bytes_max) body += again;
+  const auto read = etcd_answer({.what = ReadKey{"a"}}, "p", 200, body + "0]");
   const auto* fault = std::get_if<EtcdFault>(&read);
   return fault ? fault->what : "taken";
 }
@@ -243,9 +244,9 @@ void add_http(std::vector<Attack>& all) {
     all.push_back({"server", name, 100 * mib, [what = what] { return ask_server(what); },
                    {interim ? "status 100" : "; expected a running troupe server"}});
   }
-  all.push_back({"etcd", "two million numbers", 5 * EtcdEndpoint::body_bytes_max, [] { return read_etcd_list('0'); },
+  all.push_back({"etcd", "two million numbers", 5 * EtcdEndpoint::body_bytes_max, [] { return read_etcd_text("0,"); },
                  {"expected a JSON object"}});
-  all.push_back({"etcd", "two million lists", 5 * EtcdEndpoint::body_bytes_max, [] { return read_etcd_list('['); },
+  all.push_back({"etcd", "four million levels", 5 * EtcdEndpoint::body_bytes_max, [] { return read_etcd_text("["); },
                  {"expected a JSON object"}});
 }
 
