@@ -76,7 +76,7 @@ class Client:
                 return reply.status, (json.loads(text) if text[:1] == b"{" else {})
             except (OSError, http.client.HTTPException):
                 self.connection = None
-                if method != "GET":
+                if method != "GET" and target != "/v1/rank":  # asking changes nothing: a connection kept long may be closed
                     break
         return 0, None
 
