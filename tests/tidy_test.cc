@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +12,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/readers/readers.h"
 
 namespace {
 
@@ -197,6 +200,40 @@ std::string text_fault(const std::string& path, const std::string& line) {
   return "";
 }
 
+// What takes bytes from outside is in the table of readers, so that it is attacked there.
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+bool makes_call(const std::string& line, std::string_view call) {
+  for (std::size_t at = line.find(call); at != line.npos; at = line.find(call, at + 1)) {
+    if (is_word(call.front()) && at > 0 && is_word(line[at - 1])) continue;  // the end of a longer name
+    if (call == "::read(" && at > 0 && is_word(line[at - 1])) continue;      // of a class or a namespace
+    if (call == "= read(" && !std::islower(static_cast<unsigned char>(line[at + call.size()]))) continue;
+    return true;
+  }
+  return false;
+}
+
+bool reads(const SourceFile& file) {
+  return std::ranges::any_of(file.lines, [](const std::string& line) {
+    if (line.starts_with("#include") || line.find_first_not_of(' ') == line.find("//")) return false;
+    return std::ranges::any_of(troupe::readers::reading_calls, [&](auto call) { return makes_call(line, call); });
+  });
+}
+
+std::vector<std::string> reader_faults(const std::vector<SourceFile>& files) {
+  std::set<std::string_view> listed;
+  for (const auto& reader : troupe::readers::reader_files) listed.insert(reader.file);
+  std::vector<std::string> faults;
+  for (const SourceFile& file : files) {
+    if (!file.path.ends_with(".cc") || file.path.starts_with("tests/") || file.path.ends_with("_test.cc")) continue;
+    const bool is_listed = listed.erase(file.path) > 0;
+    if (reads(file) && !is_listed) faults.push_back(file.path + ": takes bytes and is not in tests/readers/readers.h");
+    if (!reads(file) && is_listed) faults.push_back(file.path + ": takes no bytes and is in tests/readers/readers.h");
+  }
+  for (const std::string_view path : listed) faults.push_back(std::string(path) + ": is no file, and in tests/readers/readers.h");
+  return faults;
+}
+
 std::vector<SourceFile> read_tree(const fs::path& root) {
   static const std::set<std::string> extensions{".h",  ".cc",  ".cu",   ".cuh",   ".md",    ".sh",
                                                 ".py", ".txt", ".yaml", ".capnp", ".cmake", ".yml",
@@ -288,6 +325,14 @@ TEST_SUITE("tidy") {
     CHECK(purity_fault("sim/runs/swarm.cc", "const auto start = std::chrono::steady_clock::now();") == "");
     CHECK(purity_fault("sim/runs/swarm.cc", "auto t = std::chrono::system_clock::now();") != "");
     CHECK(purity_fault("sim/runs/load.cc", "#include <thread>") != "");
+    for (const char* line : {"  got = ::read(file, to, 5);", "const auto n = read(fd, &x, 8);", "std::ifstream in(path);",
+                             "if (recv(s, b, 1, 0) > 0)", "http::async_read(stream, buffer, parser, note);"})
+      CHECK(reads({"a.cc", {line}}));
+    for (const char* line : {"auto now = read();", "spread(x)", "Got Connection::read(bool joined) {", "// std::ifstream",
+                             "store_.read(column, key, use)", "#include <ifstream>"})
+      CHECK_FALSE(reads({"a.cc", {line}}));
+    CHECK(reader_faults({}).size() == std::size(troupe::readers::reader_files));
+    CHECK(reader_faults({{"a/new.cc", {"std::ifstream in(path);"}}}).size() == 1 + std::size(troupe::readers::reader_files));
     CHECK(text_fault("a.md", "ends in a space ") != "");
     CHECK(text_fault("a.sh", "cd /home/x") != "");
     CHECK(faults_of({"kernels/long.cc", std::vector<std::string>(601, "x")}).size() == 1);
@@ -305,6 +350,7 @@ TEST_SUITE("tidy") {
     std::vector<std::string> paths;
     for (const SourceFile& file : files) paths.push_back(file.path);
     for (const std::string& folder : crowded_folders(paths)) found << folder << "\n";
+    for (const std::string& fault : reader_faults(files)) found << fault << "\n";
     CHECK_MESSAGE(found.str().empty(), found.str());
   }
 

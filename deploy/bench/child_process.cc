@@ -83,11 +83,14 @@ int spawn(const ChildProcess& child, const Pipe& out, const Pipe& errors, pid_t&
   return error;
 }
 
-// False once the writers have closed it.
-bool take(int from, std::string& to) {
+constexpr std::size_t output_bytes_max = 16 << 20, words_bytes_max = 64 << 10;
+
+// False once the writers have closed it. What is beyond the most is read, and the last is kept.
+bool take(int from, std::string& to, std::size_t bytes_max) {
   char buffer[4096];
   const ssize_t size = read(from, buffer, sizeof buffer);
   if (size > 0) to.append(buffer, static_cast<std::size_t>(size));
+  if (to.size() > bytes_max) to.erase(0, to.size() - bytes_max / 2);
   return size > 0 || (size < 0 && errno == EINTR);
 }
 
@@ -98,8 +101,8 @@ bool take_all(int out, int errors, Clock::time_point until, std::string& output,
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     if (left <= 0) return false;
     if (poll(ends.data(), ends.size(), static_cast<int>(std::min<long>(left, 1 << 30))) < 0) continue;
-    if (ends[0].revents != 0 && !take(out, output)) ends[0].fd = -1;
-    if (ends[1].revents != 0 && !take(errors, words)) ends[1].fd = -1;
+    if (ends[0].revents != 0 && !take(out, output, output_bytes_max)) ends[0].fd = -1;
+    if (ends[1].revents != 0 && !take(errors, words, words_bytes_max)) ends[1].fd = -1;
   }
   return true;
 }

@@ -1,8 +1,10 @@
 #include "deploy/box/prompt_file.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "runtime/settings/whole_file.h"
+#include "runtime/wire/json_bounds.h"
 
 namespace troupe::deploy {
 
@@ -11,15 +13,24 @@ namespace {
 using kernels::LoadError;
 using nlohmann::json;
 
+constexpr std::size_t file_bytes_max = 1 << 20;  // of more tokens than any model has positions
+constexpr JsonBounds bounds{.values_max = 100'000, .depth_max = 4};
+
 // What rankers with semantic-ID items use unless they bring a prompt.json.
 constexpr const char* default_form = R"({
   "system": ["<bos>", "<sys_1>", "<sys_2>", "<sys_3>", "<sys_4>", "<sys_5>", "<sys_6>", "<sys_7>"],
   "user": ["<user>"], "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"]})";
 
 json read_json(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw LoadError(file.string() + ": cannot be opened; expected a prompt file");
-  json form = json::parse(in, nullptr, false);
+  std::string text;
+  try {
+    text = read_whole_file(file.string(), file_bytes_max, "a prompt file");
+  } catch (const FileError& error) {
+    throw LoadError(error.what());
+  }
+  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+    throw LoadError(file.string() + ": has " + excess + "; expected the lists of a prompt form");
+  json form = json::parse(text, nullptr, false);
   if (!form.is_object())
     throw LoadError(file.string() + ": is no JSON object; expected the lists of a prompt form");
   return form;

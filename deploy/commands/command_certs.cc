@@ -7,9 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 #include <stdexcept>
 
 #include "deploy/box/cluster_file.h"
@@ -28,14 +26,6 @@ struct CertsOptions {
   int days = 825, authority_days = 3'650;
 };
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) throw std::runtime_error(path.string() + ": cannot be read; expected a PEM file");
-  return text.str();
-}
-
 // Never over a file that is there. Keys are for their owner only.
 void write_new(const fs::path& path, const std::string& text, mode_t mode) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -51,7 +41,7 @@ void write_new(const fs::path& path, const std::string& text, mode_t mode) {
 
 Certificate authority_in(const fs::path& folder, const CertsOptions& options) {
   const fs::path certificate = folder / "ca.pem", key = folder / "ca.key";
-  if (fs::exists(certificate)) return {read_text(certificate), read_text(key)};
+  if (fs::exists(certificate)) return {read_pem(certificate), read_pem(key)};
   const Certificate made = make_authority(options.cluster, options.authority_days);
   write_new(key, made.key, 0600);
   write_new(certificate, made.certificate, 0644);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "deploy/data/json_row.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe::deploy {
@@ -149,7 +150,7 @@ void for_each_line(const std::filesystem::path& path, Read read) {
   while (file.next(line)) {
     if (line.empty()) continue;
     try {
-      read(file, json::parse(line));
+      read(file, parse_row(file, line));
     } catch (const json::exception& error) {
       file.fail(error.what(), "one JSON object of the documented form");
     }

@@ -1,17 +1,20 @@
 #include "deploy/data/device_option.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "placement/cost/device_profiles.h"
+#include "runtime/settings/whole_file.h"
 
 namespace troupe::deploy {
+namespace {
+
+constexpr std::size_t file_bytes_max = 64 << 10;
+
+}  // namespace
 
 placement::DeviceProfile device_of(const std::string& option) {
   if (!std::filesystem::exists(option)) return placement::find_device(option);
-  std::ifstream file(option);
-  return placement::parse_device(std::string(std::istreambuf_iterator<char>(file), {}), option);
+  return placement::parse_device(read_whole_file(option, file_bytes_max, "a device profile"), option);
 }
 
 }  // namespace troupe::deploy

@@ -1,17 +1,22 @@
 // Experiments as JSON.
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "deploy/data/text_file.h"
 #include "deploy/experiments/experiment.h"
+#include "runtime/settings/whole_file.h"
+#include "runtime/wire/json_bounds.h"
 
 namespace troupe::deploy {
 
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t file_bytes_max = 1 << 20;
+constexpr JsonBounds bounds{.values_max = 100'000, .depth_max = 8};
+
 using Setter = std::function<bool(Experiment&, const Json&)>;
 
 template <class T>
@@ -105,12 +110,21 @@ Experiment read_one(const Json& json, const std::string& where) {
   return experiment;
 }
 
+std::string text_of(const std::string& path) {
+  try {
+    return read_whole_file(path, file_bytes_max, "a file with a JSON list of experiments");
+  } catch (const FileError& error) {
+    throw ImportError(error.what());
+  }
+}
+
 }  // namespace
 
 std::vector<Experiment> read_experiments(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw ImportError(path + ": cannot be read; expected a file with a JSON list of experiments");
-  const Json json = Json::parse(file, nullptr, false);
+  const std::string text = text_of(path);
+  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+    throw ImportError(path + ": has " + excess + "; expected fewer experiments");
+  const Json json = Json::parse(text, nullptr, false);
   if (!json.is_array()) throw ImportError(path + ": expected a JSON list of experiments");
   std::vector<Experiment> experiments;
   for (std::size_t i = 0; i < json.size(); ++i)

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
+
+#include "runtime/settings/whole_file.h"
+#include "runtime/wire/json_bounds.h"
 
 namespace troupe::deploy {
 
@@ -78,9 +80,9 @@ EarlierPlacement parse_placement(const json& plan, const std::string& name) {
 }
 
 // Of two members of one name the library would keep the last.
-json parse_each_member_once(std::istream& file) {
+json parse_each_member_once(std::string_view text) {
   std::vector<std::set<std::string>> open;  // names that were met, of the objects that are not closed yet
-  return json::parse(file, [&open](int, json::parse_event_t event, json& parsed) {
+  return json::parse(text.begin(), text.end(), [&open](int, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::object_start) open.emplace_back();
     if (event == json::parse_event_t::object_end) open.pop_back();
     if (event == json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
@@ -151,15 +153,16 @@ json placement_list(const Placement& placement, const std::vector<std::string>& 
           {"shards", std::move(by_node)}};
 }
 
-EarlierPlacement read_placement(const std::string& path, const std::string& name) {
+EarlierPlacement read_placement(const std::string& path, const std::string& name, const PlanFileBounds& bounds) {
   const auto fail = [&path](const std::string& what) -> EarlierPlacement {
     throw std::runtime_error(path + ": " + what);
   };
   const std::string otherwise = "; expected " + std::string(expected_plan);
-  std::ifstream file(path);
-  if (!file) return fail("cannot be read" + otherwise);
+  const std::string text = read_whole_file(path, bounds.bytes_max, expected_plan);
+  if (const std::string excess = find_excess(text, {.values_max = bounds.values_max, .depth_max = 16}); !excess.empty())
+    return fail("has " + excess + otherwise);
   try {
-    return parse_placement(parse_each_member_once(file), name);
+    return parse_placement(parse_each_member_once(text), name);
   } catch (const std::invalid_argument& error) {  // says itself what was expected
     return fail(error.what());
   } catch (const std::exception& error) {

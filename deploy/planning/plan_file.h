@@ -22,9 +22,13 @@ struct EarlierPlacement {
   std::vector<std::string> everywhere, nowhere;  // older files do not say what is nowhere
   std::map<placement::NodeNumber, std::vector<std::string>> shards;
 };
+// What a plan of so many items may be read from: several placements, ids of some tens of bytes.
+struct PlanFileBounds {
+  std::size_t bytes_max = std::size_t{2} << 30, values_max = 6 * listed_items_max;
+};
 // The one with this name; each item is in one list. Throws std::runtime_error that says what is wrong with
 // the file.
-EarlierPlacement read_placement(const std::string& path, const std::string& name);
+EarlierPlacement read_placement(const std::string& path, const std::string& name, const PlanFileBounds& bounds = {});
 
 // As far as the items are the catalog's.
 placement::Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "deploy/data/dataset.h"
+#include "deploy/data/json_row.h"
 #include "placement/heat/spread.h"
 
 namespace troupe::deploy {
@@ -27,7 +28,7 @@ PlanCatalog read_lines(const std::filesystem::path& path) {
   while (file.next(line)) {
     if (line.empty()) continue;
     try {
-      const nlohmann::json item = nlohmann::json::parse(line);
+      const nlohmann::json item = parse_row(file, line);
       add_item(catalog, file, item.at("id").get<std::string>(), item.at("tokens").size());
     } catch (const nlohmann::json::exception& error) {
       file.fail(error.what(), "one JSON object with id and tokens");

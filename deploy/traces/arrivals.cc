@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "deploy/data/text_file.h"
+#include "deploy/data/json_row.h"
 #include "sim/base/random.h"
 
 namespace troupe::deploy {
@@ -40,7 +40,7 @@ std::vector<double> read_lines(const std::filesystem::path& path) {
   std::vector<double> times;
   std::string line;
   while (file.next(line)) try {
-      add_time(file, nlohmann::json::parse(line).at("timestamp").get<double>(), times);
+      add_time(file, parse_row(file, line).at("timestamp").get<double>(), times);
     } catch (const nlohmann::json::exception& error) {
       file.fail(error.what(), "a JSON object with a number \"timestamp\"");
     }

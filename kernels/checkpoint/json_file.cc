@@ -21,15 +21,18 @@ std::string shown(double value) {
   return text.str();
 }
 
-// Watches the parser: refuses what is nested too deep and what has one key twice (nlohmann keeps the last
-// one).
+// Watches the parser: refuses what is nested too deep or has too many values, each of which takes some tens of
+// bytes, and what has one key twice (nlohmann keeps the last one).
 class ParseWatch {
  public:
-  explicit ParseWatch(const std::filesystem::path& file) : file_(file) {}
+  ParseWatch(const std::filesystem::path& file, std::size_t values_max) : file_(file), values_max_(values_max) {}
 
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     if (depth > kDepthMax)
       load_fault(file_, "nested too deep", "at most " + std::to_string(kDepthMax) + " levels");
+    const bool ends = event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
+    if (!ends && ++values_ > values_max_)
+      load_fault(file_, "too many values", "at most " + std::to_string(values_max_));
     if (event == json::parse_event_t::object_start) open_.emplace_back();
     if (event == json::parse_event_t::object_end) open_.pop_back();
     if (event == json::parse_event_t::key && !open_.back().insert(parsed.get<std::string>()).second)
@@ -40,6 +43,7 @@ class ParseWatch {
 
  private:
   const std::filesystem::path& file_;
+  std::size_t values_max_, values_ = 0;
   std::vector<std::set<std::string>> open_;  // keys of the objects that are being read, outermost first
 };
 
@@ -68,9 +72,9 @@ std::string described(const json& value) {
   return value.is_array() ? "an array" : "an object";
 }
 
-json parse_json(const std::filesystem::path& file, std::string_view text) {
+json parse_json(const std::filesystem::path& file, std::string_view text, std::size_t values_max) {
   try {
-    return json::parse(text.begin(), text.end(), ParseWatch(file));
+    return json::parse(text.begin(), text.end(), ParseWatch(file, values_max));
   } catch (const json::parse_error& error) {
     load_fault(file, "no valid JSON at byte " + std::to_string(error.byte), "a JSON document");
   } catch (const json::exception&) {  // a number that no double can hold
@@ -78,7 +82,7 @@ json parse_json(const std::filesystem::path& file, std::string_view text) {
   }
 }
 
-json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max) {
+json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max, std::size_t values_max) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) load_fault(file, "no such file", "a JSON file");
   const std::uintmax_t size = std::filesystem::file_size(file, error);
@@ -89,7 +93,7 @@ json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max) 
   std::string text(size, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(size)))
     load_fault(file, "cannot be read", std::to_string(size) + " readable bytes");
-  return parse_json(file, text);
+  return parse_json(file, text, values_max);
 }
 
 JsonFields::JsonFields(const std::filesystem::path& file, const json& object, std::string where)

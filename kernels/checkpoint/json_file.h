@@ -23,11 +23,16 @@ std::string in_quotes(std::string_view text);
 // What a JSON value is, in a few words, for a message.
 std::string described(const nlohmann::json& value);
 
+// Values are counted with the names of members; as a tree each takes some tens of bytes, however short its text.
+inline constexpr std::size_t json_values_max = 100'000;
+
 // `text` is the content of `file`, or a part of it.
-nlohmann::json parse_json(const std::filesystem::path& file, std::string_view text);
+nlohmann::json parse_json(const std::filesystem::path& file, std::string_view text,
+                          std::size_t values_max = json_values_max);
 
 // Reads and parses a whole file; larger files than `bytes_max` are refused before they are read.
-nlohmann::json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max);
+nlohmann::json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max,
+                              std::size_t values_max = json_values_max);
 
 // The fields of one JSON object. An absent optional field and one that is null are the same thing: without a
 // value. Views the file name and the object, which must outlive it.

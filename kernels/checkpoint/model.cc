@@ -14,6 +14,7 @@ namespace {
 
 constexpr char kWeightsFile[] = "model.safetensors", kIndexFile[] = "model.safetensors.index.json";
 constexpr std::uint64_t kIndexBytesMax = std::uint64_t{64} << 20;
+constexpr std::size_t kIndexValuesMax = 2'000'000;
 
 // The files of a checkpoint and which tensor is in which.
 struct Checkpoint {
@@ -29,7 +30,7 @@ bool plain_file_name(const std::string& name) {
 
 // tensor name → file name
 std::map<std::string, std::string> read_weight_map(const std::filesystem::path& index) {
-  const nlohmann::json document = read_json_file(index, kIndexBytesMax);
+  const nlohmann::json document = read_json_file(index, kIndexBytesMax, kIndexValuesMax);
   const JsonFields fields(index, document);
   const nlohmann::json* const map = fields.find("weight_map");
   if (!map || !map->is_object()) fields.fault("weight_map", "an object: tensor name to file name");

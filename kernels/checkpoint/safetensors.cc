@@ -17,6 +17,7 @@ static_assert(std::endian::native == std::endian::little,
               "tensors are stored little-endian and copied as they are");
 
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own bound
+constexpr std::size_t kHeaderValuesMax = 4'000'000;  // a dozen for each tensor
 constexpr std::size_t kLengthBytes = 8, kRankMax = 8;
 
 struct Dtype {
@@ -118,7 +119,7 @@ void Safetensors::read_header(std::span<const std::byte> bytes) {
                "at most " + std::to_string(most) + " in this file");
   data_ = bytes.subspan(kLengthBytes + header_bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes);
-  const nlohmann::json header = parse_json(path_, text);
+  const nlohmann::json header = parse_json(path_, text, kHeaderValuesMax);
   if (!header.is_object()) load_fault(path_, "the header is " + described(header), "an object");
   for (const auto& [name, entry] : header.items())
     if (name == "__metadata__")

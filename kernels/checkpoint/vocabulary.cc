@@ -1,11 +1,14 @@
 #include "kernels/checkpoint/vocabulary.h"
 
+#include <algorithm>
+
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::kernels {
 namespace {
 
-constexpr std::uint64_t kVocabularyBytesMax = std::uint64_t{1} << 30;  // tens of bytes for each of 2^26 names
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 30, kNameBytesMax = 256, kOtherBytesMax = 1 << 20;
+constexpr std::size_t kOtherValuesMax = 100;
 
 }  // namespace
 
@@ -16,7 +19,8 @@ std::optional<Token> Vocabulary::find(std::string_view name) const {
 
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary) {
   const std::filesystem::path file = directory / "vocab.json";
-  return vocabulary_of(file, read_json_file(file, kVocabularyBytesMax), vocabulary);
+  const std::uint64_t bytes_max = std::min(kBytesMax, kOtherBytesMax + kNameBytesMax * vocabulary);
+  return vocabulary_of(file, read_json_file(file, bytes_max, 2 * std::size_t{vocabulary} + kOtherValuesMax), vocabulary);
 }
 
 Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,

@@ -12,6 +12,9 @@ namespace http = beast::http;
 
 namespace {
 
+constexpr std::uint64_t body_bytes_max = 32 << 20;   // that of a reply of 100,000 items has some 10 MiB
+constexpr std::size_t buffer_bytes_max = 128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
+
 // Runs the loop until the step that was just begun has ended.
 void finish(asio::io_context& io, const beast::error_code& error, const std::string& where) {
   io.restart();
@@ -61,9 +64,9 @@ HttpReply http_call(const HttpCall& asked) {
   http::async_write(stream, request, note);
   finish(io, error, call.server);
 
-  beast::flat_buffer buffer;
+  beast::flat_buffer buffer{buffer_bytes_max};
   http::response_parser<http::string_body> parser;
-  parser.body_limit(std::uint64_t{1} << 30);
+  parser.body_limit(body_bytes_max);
   http::async_read(stream, buffer, parser, note);
   finish(io, error, call.server);
   return {parser.get().result_int(), parser.get().body()};

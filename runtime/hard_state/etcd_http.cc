@@ -20,6 +20,7 @@ using Tcp = asio::ip::tcp;
 namespace {
 
 constexpr std::uint32_t header_bytes_max = 8 << 10;
+constexpr std::size_t buffer_bytes_max = 128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
 constexpr std::chrono::seconds idle_time_max(30);  // then a firewall may have forgotten the connection
 
 bool is_port(std::string_view text) {
@@ -40,7 +41,7 @@ std::string words_of(const beast::error_code& error) {
 struct EtcdEndpoint::Connection {
   asio::io_context io{1};
   beast::tcp_stream stream{io};
-  beast::flat_buffer buffer;
+  beast::flat_buffer buffer{buffer_bytes_max};
   bool reusable = false;
   Time idle_since;
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "runtime/wire/json_bounds.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe {
@@ -11,7 +12,7 @@ namespace {
 
 using Value = nlohmann::json;
 
-constexpr int depth_max = 16;
+constexpr JsonBounds bounds{.values_max = 4'096, .depth_max = 16};  // of what is meant for us
 constexpr std::size_t words_max = 200;  // of what a stranger says, in our refusals
 constexpr int code_not_found = 5;       // gRPC's
 constexpr std::string_view digits64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -170,15 +171,11 @@ Coordinated answered(Members& members, const Value& body, const KeepLease& keep,
   return {true, 0, "", keep.lease};
 }
 
-// Null if it is no JSON, or nested so deeply that it cannot be meant for us.
+// Null if it is no JSON, or has so many values or levels that it cannot be meant for us.
 Value parse(std::string_view body) {
-  bool too_deep = false;
-  const auto keep = [&](int depth, Value::parse_event_t, Value&) {
-    too_deep |= depth > depth_max;
-    return !too_deep;
-  };
-  Value value = Value::parse(body.begin(), body.end(), keep, false);
-  return too_deep || value.is_discarded() ? Value() : value;
+  if (!find_excess(body, bounds).empty()) return {};
+  Value value = Value::parse(body.begin(), body.end(), nullptr, false);
+  return value.is_discarded() ? Value() : value;
 }
 
 // etcd's own words for what went wrong; a stream has them inside "error".

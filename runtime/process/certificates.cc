@@ -11,9 +11,12 @@
 #include <memory>
 #include <stdexcept>
 
+#include "runtime/settings/whole_file.h"
+
 namespace troupe {
 namespace {
 
+constexpr std::size_t pem_bytes_max = 1 << 20;
 constexpr int version_3 = 2, serial_bits = 127, slack_seconds = 3'600;
 
 template <auto free>
@@ -104,6 +107,8 @@ void sign(const Cert& certificate, X509* issuer, EVP_PKEY* key) {
 }
 
 }  // namespace
+
+std::string read_pem(const std::string& path) { return read_whole_file(path, pem_bytes_max, "a PEM file"); }
 
 Certificate make_authority(const std::string& cluster, int days) {
   check_name(cluster);

@@ -11,6 +11,8 @@ struct Certificate {
 };
 
 Certificate make_authority(const std::string& cluster, int days);
+// The text of a PEM file, of at most 1 MiB.
+std::string read_pem(const std::string& path);
 // `name` goes into the subject and the alternative names: letters, digits, '-', '_' and '.', at most 64.
 Certificate make_certificate(const Certificate& authority, const std::string& name, int days);
 

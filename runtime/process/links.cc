@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/process/certificates.h"
 #include "runtime/process/link_connection.h"
 #include "runtime/process/link_strangers.h"
 
@@ -46,9 +47,12 @@ asio::ssl::context make_security(const TlsFiles& files) {
       throw std::runtime_error(file + ": " + error.message() + "; expected " + what + " in PEM form");
   };
   Error error;
-  check(security.load_verify_file(files.authority, error), "the authority's certificate", files.authority);
-  check(security.use_certificate_chain_file(files.certificate, error), "a certificate", files.certificate);
-  check(security.use_private_key_file(files.key, asio::ssl::context::pem, error), "the certificate's key",
+  const std::string authority = read_pem(files.authority), certificate = read_pem(files.certificate);
+  const std::string key = read_pem(files.key);
+  check(security.add_certificate_authority(asio::buffer(authority), error), "the authority's certificate",
+        files.authority);
+  check(security.use_certificate_chain(asio::buffer(certificate), error), "a certificate", files.certificate);
+  check(security.use_private_key(asio::buffer(key), asio::ssl::context::pem, error), "the certificate's key",
         files.key);
   security.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
   return security;

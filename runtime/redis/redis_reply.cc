@@ -2,12 +2,18 @@
 
 #include <hiredis/read.h>
 
+#include <algorithm>
 #include <new>
 
 namespace troupe {
 namespace {
 
 using Kind = RedisReply::Kind;
+
+struct ElementsLeft {
+  std::size_t of_one_list = 0, of_all = 0;
+  std::string fault;  // of a list that was longer
+};
 
 // ---- hiredis builds our replies: the root is ours to delete, the others live in their parents ----
 
@@ -41,8 +47,14 @@ void* make_text(const redisReadTask* task, char* text, std::size_t size) {
 
 void* make_list(const redisReadTask* task, int elements) {
   return make_reply(task, [&](RedisReply& reply) {
-    const auto& limits = *static_cast<const RedisReplyLimits*>(task->privdata);
-    if (elements < 0 || static_cast<std::size_t>(elements) > limits.elements_max) throw std::bad_alloc();
+    auto& left = *static_cast<ElementsLeft*>(task->privdata);
+    const auto wanted = static_cast<std::size_t>(elements);
+    const std::size_t most = std::min(left.of_one_list, left.of_all);
+    if (elements < 0 || wanted > most) {
+      left.fault = "a list of " + std::to_string(elements) + " elements; expected at most " + std::to_string(most);
+      throw std::bad_alloc();
+    }
+    left.of_all -= wanted;
     reply.kind = Kind::list;
     reply.list.resize(static_cast<std::size_t>(elements));
   });
@@ -66,13 +78,14 @@ struct RedisReplyReader::Parser {
   explicit Parser(const RedisReplyLimits& l)
       : limits(l), reader(redisReaderCreateWithFunctions(&reply_makers)) {
     if (!reader) throw std::bad_alloc();
-    reader->privdata = &limits;
+    reader->privdata = &left;
   }
   ~Parser() { redisReaderFree(reader); }
   Parser(const Parser&) = delete;
   Parser& operator=(const Parser&) = delete;
 
   RedisReplyLimits limits;
+  ElementsLeft left;
   redisReader* reader;
 };
 
@@ -80,10 +93,14 @@ RedisReplyReader::RedisReplyReader(const RedisReplyLimits& limits)
     : parser_(std::make_unique<Parser>(limits)) {}
 RedisReplyReader::~RedisReplyReader() = default;
 
-void RedisReplyReader::begin() { bytes_left_ = parser_->limits.bytes_max; }
+void RedisReplyReader::begin() {
+  bytes_left_ = parser_->limits.bytes_max;
+  parser_->left = {parser_->limits.elements_max, parser_->limits.all_elements_max, ""};
+}
 
 std::string RedisReplyReader::add(std::string_view bytes) {
-  if (bytes.size() > bytes_left_) return "a reply that is too long";
+  if (bytes.size() > bytes_left_)
+    return "a reply that is too long: expected at most " + std::to_string(parser_->limits.bytes_max) + " bytes";
   bytes_left_ -= bytes.size();
   redisReaderFeed(parser_->reader, bytes.data(), bytes.size());
   return "";
@@ -92,7 +109,8 @@ std::string RedisReplyReader::add(std::string_view bytes) {
 std::variant<RedisReply, RedisReplyReader::Needs, std::string> RedisReplyReader::next() {
   void* found = nullptr;
   if (redisReaderGetReply(parser_->reader, &found) != REDIS_OK)
-    return std::string("not a reply of a Redis: ") + parser_->reader->errstr;
+    return "not a reply of a Redis: " +
+           (parser_->left.fault.empty() ? std::string(parser_->reader->errstr) : parser_->left.fault);
   if (!found) return Needs{};
   const std::unique_ptr<RedisReply> root(static_cast<RedisReply*>(found));
   return std::move(*root);

@@ -21,6 +21,7 @@ struct RedisReply {
 struct RedisReplyLimits {
   std::size_t bytes_max = std::size_t{16} << 20;  // of one pipeline's replies
   std::size_t elements_max = 1 << 16;             // of one list
+  std::size_t all_elements_max = 1 << 18;         // of all lists of one pipeline's replies
 };
 
 class RedisReplyReader {
@@ -30,7 +31,7 @@ class RedisReplyReader {
   RedisReplyReader(const RedisReplyReader&) = delete;
   RedisReplyReader& operator=(const RedisReplyReader&) = delete;
 
-  // From now on so many bytes may come: those of a pipeline's replies.
+  // From now on so much may come: a pipeline's replies.
   void begin();
   std::string add(std::string_view bytes);  // "" or what is wrong
   // A reply; nothing, if more bytes are needed; or what is wrong.

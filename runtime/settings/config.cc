@@ -5,17 +5,19 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "kernels/base/check.h"
+#include "runtime/settings/whole_file.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe {
 namespace {
 
 constexpr std::size_t file_bytes_max = 1 << 20;
+constexpr std::size_t values_max = 50'000;    // of a file, with its keys
+constexpr const char* many_values = "50000 values; expected sections of keys and values";
 constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
 constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
 
@@ -41,7 +43,12 @@ std::string known_names(std::string_view name) {
                               "; expected " + known_names(name)));
 }
 
-// Where documents start; what they hold is passed over. YAML::LoadAll would be simpler, but it takes a
+// More values than any configuration has; each takes some hundred bytes.
+struct TooManyValues {
+  YAML::Mark at;
+};
+
+// Where documents start; what they hold is counted and passed over. YAML::LoadAll would be simpler, but it takes a
 // stray comma for empty documents without end, until there is no memory.
 class DocumentStarts final : public YAML::EventHandler {
  public:
@@ -50,25 +57,34 @@ class DocumentStarts final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override { ++count, last = mark; }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { take(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { take(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override {
+    take(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    take(mark);
+  }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    take(mark);
   }
   void OnMapEnd() override {}
+
+ private:
+  void take(const YAML::Mark& mark) {
+    if (values_left_-- == 0) throw TooManyValues{mark};
+  }
+  std::size_t values_left_ = values_max;
 };
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(file_bytes_max + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) throw ConfigError(path + ": cannot be read; expected a YAML file");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > file_bytes_max) throw ConfigError(path + ": is larger than 1 MiB; expected a YAML file");
-  return text;
+  try {
+    return read_whole_file(path, file_bytes_max, "a YAML file");
+  } catch (const FileError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 // Reads one file into a configuration; errors get the file's name and the line.
@@ -100,13 +116,26 @@ class FileReader {
  private:
   YAML::Node load(const std::string& text) {
     YAML::Node document;
+    refuse_many_marks(text);
     try {
       refuse_second_document(text);
       document = YAML::Load(text);
+    } catch (const TooManyValues& e) {
+      fail(e.at, std::string("has more than ") + many_values);
     } catch (const YAML::Exception& e) {
       fail(e.mark, "is no YAML (" + e.msg + "); expected sections of keys and values");
     }
     return document;
+  }
+
+  // The library keeps some two hundred bytes for each that it has read ahead, before it says a word.
+  void refuse_many_marks(const std::string& text) {
+    std::size_t marks = 0, line = 1;
+    for (const char c : text) {
+      line += c == '\n';
+      marks += c == '[' || c == '{' || c == ',' || c == '?';
+      if (marks > values_max) fail(line, std::string("has more than ") + many_values);
+    }
   }
 
   void refuse_second_document(const std::string& text) {
@@ -118,8 +147,11 @@ class FileReader {
   }
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) {
-    const std::string line = mark.is_null() ? "" : ":" + std::to_string(mark.line + 1);
-    throw ConfigError(printable(path_ + line + ": " + what));
+    if (!mark.is_null()) fail(static_cast<std::size_t>(mark.line) + 1, what);
+    throw ConfigError(printable(path_ + ": " + what));
+  }
+  [[noreturn]] void fail(std::size_t line, const std::string& what) {
+    throw ConfigError(printable(path_ + ":" + std::to_string(line) + ": " + what));
   }
 
   // `section` is "" for the whole file. Knobs are two levels deep, so nothing is followed further.

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* list_file = "backup";
+constexpr std::uintmax_t list_bytes_max = 16 << 20;  // of some hundred thousand files
 constexpr std::string_view list_head = "troupe backup 1";
 constexpr const char* coordination_file = "coordination";
 
@@ -119,6 +120,9 @@ std::string text_of(const std::vector<Entry>& entries) {
 
 // Absent if the list is not whole.
 std::optional<std::vector<Entry>> read_list(const fs::path& from) {
+  std::error_code error;
+  const auto bytes = fs::file_size(from / list_file, error);
+  if (error || bytes > list_bytes_max) return {};
   std::ifstream in(from / list_file, std::ios::binary);
   std::string head, word;
   std::getline(in, head);

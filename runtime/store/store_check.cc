@@ -4,7 +4,6 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <system_error>
 
@@ -102,8 +101,7 @@ class Checker {
 
   void check_manifest() {
     const fs::path current = folder_ / "CURRENT";
-    std::string name;
-    std::ifstream(current) >> name;
+    const std::string name = named_manifest(folder_);
     count("current", size_of(current));
     constexpr std::string_view manifests = "MANIFEST-";
     if (!name.starts_with(manifests) || name.find_first_not_of("0123456789", manifests.size()) != name.npos) {

@@ -9,12 +9,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <fstream>
+#include <iomanip>
 #include <system_error>
+
+#include "runtime/store/store_footer.h"
 
 namespace troupe {
 namespace {
+
+constexpr int manifest_name_max = 64;
+constexpr std::uintmax_t small_file_max = 4 << 10;
 
 // RocksDB's own log is a file on the same disk, and some builds of it (Debian's 7.8, with assertions) stop
 // the process when that file cannot be written. So there is none: what matters comes back as a status.
@@ -34,7 +42,7 @@ class RecoverOnWrite final : public rocksdb::EventListener {
   }
 };
 
-// Makes files of 0600, whatever the umask; RocksDB's are 0644.
+// Makes files of 0600, whatever the umask; RocksDB's are 0644. A table whose footer is wrong is not opened.
 class OwnersFiles final : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
@@ -43,6 +51,14 @@ class OwnersFiles final : public rocksdb::FileSystemWrapper {
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
     return owned(name, FileSystemWrapper::NewWritableFile(name, options, file, debug));
+  }
+  rocksdb::IOStatus NewRandomAccessFile(const std::string& name, const rocksdb::FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                        rocksdb::IODebugContext* debug) override {
+    rocksdb::IOStatus status = FileSystemWrapper::NewRandomAccessFile(name, options, file, debug);
+    if (status.ok() && name.ends_with(".sst")) status = check_footer(name, **file, debug);
+    if (!status.ok()) file->reset();
+    return status;
   }
   rocksdb::IOStatus ReopenWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                        std::unique_ptr<rocksdb::FSWritableFile>* file,
@@ -55,6 +71,19 @@ class OwnersFiles final : public rocksdb::FileSystemWrapper {
   }
 
  private:
+  rocksdb::IOStatus check_footer(const std::string& name, const rocksdb::FSRandomAccessFile& table,
+                                 rocksdb::IODebugContext* debug) {
+    std::uint64_t bytes = 0;
+    if (rocksdb::IOStatus status = GetFileSize(name, {}, &bytes, debug); !status.ok()) return status;
+    if (bytes < table_footer_bytes) return rocksdb::IOStatus::OK();  // RocksDB says so
+    std::array<char, table_footer_bytes> room;
+    rocksdb::Slice footer;
+    if (rocksdb::IOStatus status = table.Read(bytes - room.size(), room.size(), {}, &footer, room.data(), debug);
+        !status.ok())
+      return status;
+    const std::string fault = find_footer_fault(view(footer), bytes);
+    return fault.empty() ? rocksdb::IOStatus::OK() : rocksdb::IOStatus::Corruption(fault, name);
+  }
   static rocksdb::IOStatus owned(const std::string& name, rocksdb::IOStatus status) {
     if (status.ok()) chmod(name.c_str(), 0600);
     return status;
@@ -243,8 +272,31 @@ rocksdb::Options table_options() {
   return {database_options(), rows_options(rocksdb::NewLRUCache(mebibyte))};
 }
 
+std::string named_manifest(const std::filesystem::path& folder) {
+  std::string name;
+  std::ifstream(folder / "CURRENT") >> std::setw(manifest_name_max) >> name;
+  return name;
+}
+
+namespace {
+
+// RocksDB reads these as a whole, however long they are.
+rocksdb::Status check_small_files(const std::filesystem::path& folder) {
+  for (const char* name : {"CURRENT", "IDENTITY"}) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(folder / name, error);
+    if (!error && bytes > small_file_max)
+      return rocksdb::Status::Corruption(std::string(name) + " is " + std::to_string(bytes) + " bytes long",
+                                         "expected at most " + std::to_string(small_file_max));
+  }
+  return rocksdb::Status::OK();
+}
+
+}  // namespace
+
 rocksdb::Status OpenedRocks::open(const rocksdb::DBOptions& options, const std::filesystem::path& folder,
                                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only) {
+  if (rocksdb::Status fault = check_small_files(folder); !fault.ok()) return fault;
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status =
       read_only ? rocksdb::DB::OpenForReadOnly(options, folder.string(), families, &columns, &opened)

@@ -33,6 +33,9 @@ rocksdb::DBOptions database_options();
 std::vector<rocksdb::ColumnFamilyDescriptor> column_families();
 rocksdb::Options table_options();  // to read one table alone
 
+// What CURRENT says; "" if it says nothing.
+std::string named_manifest(const std::filesystem::path& folder);
+
 // A database with its columns; closed at the end.
 struct OpenedRocks {
   std::unique_ptr<rocksdb::DB> database;

@@ -138,8 +138,7 @@ class Salvage {
         if (!error) manifest = name;  // the newest is last
       }
     }
-    std::string named;
-    std::ifstream(damaged_ / "CURRENT") >> named;
+    const std::string named = named_manifest(damaged_);
     if (fs::exists(work_ / named) && named.starts_with("MANIFEST-")) manifest = named;
     if (!manifest.empty()) std::ofstream(work_ / "CURRENT") << manifest << "\n";
   }

@@ -93,11 +93,14 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const std::string host = " HTTP/1.1\r\nHost: a\r\n";
+  std::string eights;  // one chunk more is too much
+  for (std::uint32_t bytes = 0; bytes < limits.body.body_bytes_max; bytes += 8) eights += "8\r\n{      }\r\n";
   return {"0GET /v2/health/live" + host + "\r\n",
           "1POST /v1/rank" + host + "X-Troupe-Tenant: t\r\nContent-Length: 32\r\n\r\n" +
               R"({"user":"ana","candidates":["i"])" + "GET /metrics" + host + "Connection: close\r\n\r\n",
           "\x05POST /v1/score" + host + "Transfer-Encoding: chunked\r\n\r\n4;a=b\r\n{\"qu\r\n1\r\ne\r\n0\r\nT: x\r\n\r\n",
           "7PUT http://a/v1/users/a%C3%A9" + host + "Expect: 100-continue\r\nContent-Length: 14\r\n\r\n{\"history\":[]}",
+          "9PUT /v1/users/a" + host + "Transfer-Encoding: chunked\r\n\r\n" + eights + "0\r\n\r\n",
           "3\r\nDELETE /v1/items/x HTTP/1.0\r\n\r\n",
           "2POST /v1/models/reload" + host + "Content-Length: 14\r\n\r\n{\"model\":\"m2\"}"};
 }

@@ -1,0 +1,18 @@
+#include "deploy/data/json_row.h"
+
+#include "runtime/wire/json_bounds.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr JsonBounds bounds{.values_max = 1 << 21, .depth_max = 8};
+
+}  // namespace
+
+nlohmann::json parse_row(const TextFile& file, std::string_view line) {
+  if (const std::string excess = find_excess(line, bounds); !excess.empty())
+    file.fail("the line has " + excess, "one JSON object of the documented form");
+  return nlohmann::json::parse(line.begin(), line.end());
+}
+
+}  // namespace troupe::deploy

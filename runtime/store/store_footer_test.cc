@@ -1,0 +1,70 @@
+#include "runtime/store/store_footer.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/store/store.h"
+#include "runtime/store/store_check.h"
+#include "runtime/store/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+// A table as a store leaves it.
+struct Table {
+  TestFolder folder;
+  std::filesystem::path file;
+  std::string bytes, footer;
+
+  Table() {
+    for (int round = 0; round < 2; ++round) {  // the second opening writes tables
+      Store store(folder.path());
+      for (int i = 0; i < 200; ++i) {
+        const Change changes[] = {{Column::users, std::to_string(i), std::string(100, 'v')}};
+        REQUIRE_FALSE(store.write(changes, Durability::buffered));
+      }
+    }
+    file = folder.newest("rocksdb", ".sst");
+    bytes = bytes_of(file);
+    footer = bytes.substr(bytes.size() - table_footer_bytes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the footers that RocksDB writes are sound, and in a file that is shorter they are not") {
+  const Table table;
+  CHECK(find_footer_fault(table.footer, table.bytes.size()) == "");
+  CHECK(find_footer_fault(table.footer, table.bytes.size() - 1) != "");
+  CHECK(find_footer_fault(table.footer, table_footer_bytes) != "");
+}
+
+TEST_CASE("whichever bit of a footer is wrong, a store says so or opens, and does not end the process") {
+  const Table table;
+  const std::size_t begin = table.bytes.size() - table_footer_bytes;
+  int found = 0, passed = 0;
+  for (std::size_t bit = 0; bit < 8 * table_footer_bytes; bit += 3) {
+    CAPTURE(bit);
+    std::string bytes = table.bytes;
+    bytes[begin + bit / 8] = static_cast<char>(bytes[begin + bit / 8] ^ 1 << bit % 8);
+    overwrite_with(table.file, bytes);
+    (check_table(table.file).empty() ? passed : found) += 1;
+  }
+  CHECK(found > 20);
+  CHECK(passed > 20);  // of the padding, which nobody reads
+}
+
+TEST_CASE("a footer that names a terabyte is damage of that table") {
+  const Table table;
+  std::string bytes = table.bytes;
+  std::string far;
+  for (const char c : {0, -128, -128, -128, -128, -128, 32, 0, -128, -128, -128, -128, -128, 32}) far += c;  // 0, 2^40, twice
+  far.resize(40);
+  bytes.replace(bytes.size() - table_footer_bytes + 1, far.size(), far);
+  CHECK(find_footer_fault(bytes.substr(bytes.size() - table_footer_bytes), bytes.size()).starts_with("the footer names 1099511627776 bytes at 0 of "));
+  overwrite_with(table.file, bytes);
+  CHECK(check_table(table.file).find("the footer names") != std::string::npos);
+  const StoreCheck check = check_data_folder(table.folder.path());
+  REQUIRE(check.damage.size() >= 1);
+  CHECK(check.damage[0].file == "rocksdb/" + table.file.filename().string());
+}

@@ -1,0 +1,237 @@
+// Files that an operator names, or that lie where one is looked for: configurations, certificates, models, data sets,
+// traces, plans.
+#include <memory>
+#include <utility>
+
+#include "deploy/box/prompt_file.h"
+#include "deploy/data/dataset.h"
+#include "deploy/data/device_option.h"
+#include "deploy/experiments/experiment.h"
+#include "deploy/planning/plan_file.h"
+#include "deploy/planning/plan_input.h"
+#include "deploy/traces/arrivals.h"
+#include "deploy/traces/request_trace.h"
+#include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/model.h"
+#include "kernels/checkpoint/safetensors.h"
+#include "kernels/checkpoint/vocabulary.h"
+#include "runtime/hard_state/file_coordination.h"
+#include "runtime/process/certificates.h"
+#include "runtime/process/links.h"
+#include "runtime/settings/config.h"
+#include "runtime/settings/whole_file.h"
+#include "tests/readers/attack.h"
+#include "tests/readers/endless.h"
+
+namespace troupe::readers {
+namespace {
+
+using Path = std::filesystem::path;
+using Use = std::function<void(const Path& file)>;
+
+// The reader's name, its file's name, how much it may take, what it does with the file, what it has to say.
+struct Reads {
+  std::string_view reader;
+  std::string file;
+  std::size_t bytes_max;
+  Use use;
+  std::string expected;
+};
+
+void add(std::vector<Attack>& all, const Reads& reads, std::string name, std::function<void(const Path&)> use,
+         std::vector<std::string> more = {}) {
+  more.insert(more.end(), {reads.file, reads.expected});
+  all.push_back({reads.reader, std::move(name), reads.bytes_max,
+                 [use = std::move(use), file = reads.file]() -> std::string {
+                   const kernels::TestFolder folder;
+                   use(folder.path() / file);
+                   return "taken";
+                 },
+                 std::move(more)});
+}
+
+void add_pipe(std::vector<Attack>& all, const Reads& reads, std::string name, Endless what,
+              std::vector<std::string> says = {}) {
+  add(all, reads, std::move(name),
+      [use = reads.use, what = std::move(what)](const Path& file) {
+        const EndlessFile pipe(file, what);
+        use(file);
+      },
+      std::move(says));
+}
+
+void add_sparse(std::vector<Attack>& all, const Reads& reads, std::string beginning = "",
+                std::vector<std::string> says = {}) {
+  add(all, reads, "a file of a terabyte",
+      [use = reads.use, beginning = std::move(beginning)](const Path& file) {
+        write_sparse(file, beginning);
+        use(file);
+      },
+      std::move(says));
+}
+
+void add_text(std::vector<Attack>& all, const Reads& reads, std::string name, std::string text,
+              std::vector<std::string> says = {}) {
+  add(all, reads, std::move(name),
+      [use = reads.use, text = std::move(text)](const Path& file) {
+        std::ofstream(file, std::ios::binary) << text;
+        use(file);
+      },
+      std::move(says));
+}
+
+std::string repeated(std::string_view what, std::size_t bytes) {
+  std::string text;
+  text.reserve(bytes + what.size());
+  while (text.size() < bytes) text += what;
+  return text;
+}
+
+// ---- small files, read as a whole ----
+
+void add_whole(std::vector<Attack>& all) {
+  const auto both = [&](const Reads& reads) {
+    add_pipe(all, reads, "a file without end", {"# ", "x"}, {"is larger than"});
+    add_sparse(all, reads, "", {"is larger than"});
+  };
+  both({"whole", "some.txt", 256 * kib, [](const Path& file) { read_whole_file(file, 10'000, "a word"); },
+        "expected a word"});
+  both({"config", "c.yaml", 4 * mib, [](const Path& file) { load_config(file); }, "expected a YAML file"});
+  both({"config", "cluster.yaml", 4 * mib, [](const Path& file) { load_cluster(file); }, "expected a YAML file"});
+  both({"certificates", "ca.pem", 4 * mib, [](const Path& file) { read_pem(file); }, "expected a PEM file"});
+  both({"certificates", "node.pem", 4 * mib,
+        [](const Path& file) {
+          ClusterPlace place;
+          place.node = 1, place.incarnation = 1, place.peers = {{2, "b"}};
+          place.tls = TlsFiles{file, file, file};
+          MetricRegistry metrics;
+          const Journal journal(metrics, [](auto&&...) {});
+          const Links links(place, {[](NodeId, Address, auto) {}, [](NodeId) {}}, journal);
+        },
+        "expected a PEM file"});
+  both({"device", "device.txt", mib, [](const Path& file) { deploy::device_of(file); }, "expected a device profile"});
+  both({"experiments", "e.json", 4 * mib, [](const Path& file) { deploy::read_experiments(file); },
+        "expected a file with a JSON list of experiments"});
+  const Reads prompt{"prompt", "prompt.json", 4 * mib,
+                     [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, {}, {}); }, "expected "};
+  both(prompt);
+  add_text(all, prompt, "half a million numbers", "{\"system\":[" + repeated("0,", mib - 40) + "0]}", {"values"});
+  add_text(all, prompt, "a million levels", repeated("[", mib - 40), {"levels"});
+}
+
+void add_yaml(std::vector<Attack>& all) {
+  const Reads reads{"config", "c.yaml", 64 * mib, [](const Path& file) { load_config(file); }, "; expected "};
+  add_text(all, reads, "half a million lists", repeated("[", mib));
+  add_text(all, reads, "half a million words", "pool: [" + repeated("a,", mib - 100) + "a]");
+  add_text(all, reads, "a quarter of a million lines of a list", "pool:\n" + repeated("- a\n", mib - 100));
+  add_text(all, reads, "two hundred thousand keys", repeated("a:\n a:\n", mib - 100));
+  add_text(all, reads, "half a million question marks", repeated("? ", mib - 100));
+  add_text(all, reads, "a million lines", repeated("\n", mib - 100) + "a");
+  add_text(all, reads, "a quarter of a million anchors", "pool: &a\n" + repeated("- *a\n", mib - 100));
+  add_text(all, reads, "half a million keys", "pool:\n  {" + repeated("a,", mib - 100) + "a}");
+}
+
+void add_plans(std::vector<Attack>& all) {
+  const deploy::PlanFileBounds bounds{.bytes_max = 4 << 20, .values_max = 100'000};
+  const Reads reads{"plan", "plan.json", 16 * mib,
+                    [bounds](const Path& file) { deploy::read_placement(file, "a", bounds); },
+                    "expected a plan that plan --json wrote"};
+  add_pipe(all, reads, "a text without end", {"{\"placements\":[\"", "x"}, {"is larger than 4 MiB"});
+  add_sparse(all, reads, "{}", {"is larger than 4 MiB"});
+  add_text(all, reads, "a million numbers", "[" + repeated("0,", 2 * mib) + "0]", {"more than 100000 values"});
+  add_text(all, reads, "a million levels", repeated("[", mib), {"levels"});
+}
+
+// ---- models ----
+
+void add_models(std::vector<Attack>& all) {
+  const Reads config{"json", "config.json", 4 * mib, [](const Path& file) { kernels::read_decoder(file.parent_path()); },
+                     "; expected "};
+  add_sparse(all, config, "{", {"at most 1048576 bytes"});
+  add_pipe(all, config, "a pipe", {"{", " "}, {"no such file"});
+  Reads numbers = config;
+  numbers.bytes_max = 40 * mib;
+  add_text(all, numbers, "half a million numbers", "{\"a\":[" + repeated("0,", mib - 40) + "0]}", {"too many values"});
+  add_text(all, numbers, "half a million levels", repeated("[", mib - 40), {"nested too deep"});
+
+  const Reads words{"json", "vocab.json", 64 * mib,
+                    [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); }, "; expected "};
+  add_sparse(all, words, "{", {"at most 1304576 bytes"});
+  add_text(all, words, "more words than tokens",
+           [] {
+             std::string text = "{";
+             for (int i = 0; i < 20'000; ++i) text += "\"" + std::to_string(i) + "\":0,";
+             return text + "\"x\":0}";
+           }(),
+           {"too many values"});
+
+  const Reads weights{"mapped", "model.safetensors", mib,
+                      [](const Path& file) { const kernels::SafetensorsFile opened(file); }, "; expected "};
+  const auto length = [](std::uint64_t bytes) {
+    std::string text;
+    for (int i = 0; i < 8; ++i) text += static_cast<char>(bytes >> 8 * i);
+    return text;
+  };
+  add_sparse(all, weights, length(terabyte / 2) + "{");
+  add_pipe(all, weights, "a pipe", {length(100) + "{"}, {"not a regular file"});
+  Reads header = weights;
+  header.bytes_max = 200 * mib;
+  const std::string many = "{\"a\":[" + repeated("0,", 20 * mib) + "0]}";
+  add_text(all, header, "ten million numbers", length(many.size()) + many, {"too many values"});
+  const std::string tensor = R"({"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})";
+  add_sparse(all, weights, length(tensor.size()) + tensor);  // of all that the file has, and more
+}
+
+// ---- lines ----
+
+void add_lines(std::vector<Attack>& all) {
+  constexpr std::size_t line_max = 4 * deploy::TextFile::line_bytes_max;
+  const auto endless = [&](std::string_view reader, std::string file, Use use, std::string beginning = "") {
+    const Reads reads{reader, std::move(file), line_max, std::move(use), "; expected "};
+    add_pipe(all, reads, "a line without end", {beginning, "x"}, {":1: the line is too long", "at most 16 MiB"});
+  };
+  const auto items = [](const Path& file) { deploy::read_items(file.parent_path(), {}); };
+  endless("lines", "items.jsonl", items, "{\"id\":\"");
+  endless("lines", "items.tsv", items);
+  endless("lines", "users.jsonl",
+          [](const Path& file) { deploy::read_users(file.parent_path(), deploy::HistoryPart::all); });
+  endless("lines", "requests.jsonl", [](const Path& file) { deploy::read_evaluation(file); });
+  endless("lines", "trace.jsonl", [](const Path& file) { deploy::TraceReader trace(file); });
+  endless("lines", "times.jsonl", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
+  endless("lines", "times.tsv", [](const Path& file) { const deploy::Arrivals times(file, 1, 1); });
+  endless("lines", "counts.tsv", [](const Path& file) { deploy::read_popularity(file, {}); });
+
+  const Reads row{"lines", "items.jsonl", 2 * line_max, items, "one JSON object of the documented form"};
+  add_text(all, row, "eight million numbers", "[" + repeated("0,", 15 * mib) + "0]", {":1:", "values"});
+  add_text(all, row, "sixteen million levels", repeated("[", 15 * mib), {":1:", "levels"});
+  const Reads plan{"lines", "items.jsonl", 2 * line_max,
+                   [](const Path& file) { deploy::read_plan_catalog(file.parent_path()); }, "; expected "};
+  add_text(all, plan, "sixteen million levels of a plan", repeated("[", 15 * mib), {":1:", "levels"});
+  const Reads zeros{"lines", "trace.jsonl", line_max, [](const Path& file) { deploy::TraceReader trace(file); },
+                    "; expected "};
+  add_sparse(all, zeros, "", {"NUL byte"});
+}
+
+// ---- hard state ----
+
+void add_coordination(std::vector<Attack>& all) {
+  const Reads reads{"coordination", "coordination", 128 * mib,
+                    [](const Path& file) { check_coordination(file); }, "; expected "};
+  add_sparse(all, reads);
+  add_pipe(all, reads, "a file without end", {"", "x"});
+}
+
+}  // namespace
+
+std::vector<Attack> file_attacks() {
+  std::vector<Attack> all;
+  add_whole(all);
+  add_yaml(all);
+  add_plans(all);
+  add_models(all);
+  add_lines(all);
+  add_coordination(all);
+  return all;
+}
+
+}  // namespace troupe::readers
