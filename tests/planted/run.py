@@ -37,6 +37,8 @@ def wider_test(name):
 PROGRAMS = {room: rooms_test(room) for room in ("kernels", "placement", "runtime", "actors", "router", "sim", "deploy")}
 PROGRAMS |= {name: wider_test(name) for name in ("scenario", "families", "fuzz")}
 PROGRAMS["reference"] = {"target": "reference_test", "command": ["tests/reference/reference_test", "--abort-after=1"]}
+PROGRAMS["cuda_emulated"] = {"target": "cuda_emulated_test",
+                             "command": ["kernels/cuda/cuda_emulated_test", "--profile", "90", "--abort-after=1"]}
 PROGRAMS["swarm"] = {"target": "troupe", "command": ["deploy/troupe", "sim", "--seeds", "1..100"]}
 # Asked by --wider, in this order, about what survived a bug's own tests.
 WIDER = {"kernels": ["reference", "scenario"], "placement": ["router", "actors", "swarm"], "runtime": ["scenario", "swarm"],
