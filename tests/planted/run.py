@@ -113,9 +113,14 @@ class Scratch:
 
 
 def why(said):
-    """The first line that says which test failed."""
-    lines = [line.strip() for line in said.split("\n")]
-    for start in ("TEST CASE:", "FATAL", "Check failed", "CHECK", "error:"):
+    """The first test that failed: the heading above the first error, for headings stand above mere messages, too."""
+    lines, heading = [line.strip() for line in said.split("\n")], ""
+    for line in lines:
+        if line.startswith("TEST CASE:"):
+            heading = line
+        elif " ERROR: " in line and heading:
+            return heading[:160]
+    for start in ("FATAL", "Check failed", "CHECK", "error:"):
         for line in lines:
             if start in line:
                 return line[:160]
