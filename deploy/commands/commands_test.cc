@@ -10,8 +10,8 @@
 #include <sstream>
 #include <thread>
 
+#include "deploy/bench/small_generator_test.h"
 #include "kernels/base/test_folder.h"
-#include "kernels/checkpoint/model.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -143,6 +143,15 @@ TEST_SUITE("commands") {
     CHECK(bench.at("item_bytes") > bench.at("user_bytes"));
     CHECK(bench.at("user_bytes") > 0);
     CHECK(bench.at("runs").at(0).at("requests") == 2);
+  }
+
+  TEST_CASE("a bench of accuracy tells a mean from its error") {
+    const SmallGenerator world;
+    const std::string folder = world.folder().path().string();
+    const json run = json_of({"bench", "accuracy", "--model", folder, "--data", folder, "--formats", "f32/f32", "--width",
+                              "4"}).at("runs").at(0);
+    CHECK(run.at("nll").at("standard_error") > 0);
+    CHECK(run.at("nll").at("standard_error") < run.at("nll").at("mean"));
   }
 
   TEST_CASE("a bench of the engine names the formats that it ran with") {
