@@ -19,6 +19,7 @@ struct ScrubBench : Bench {
     std::vector<std::uint64_t> checked;
     for (; now <= until_us; ++now) {
       probe.run_until(now);
+      rounds_s += probe.counted(Metric::scrub_round_seconds);
       for (const auto& [job, work] : probe.started<CheckBlocks>()) {
         Checked result{{}, took_us};
         for (const auto& one : work.blocks) {
@@ -34,7 +35,7 @@ struct ScrubBench : Bench {
   std::uint64_t generation(std::uint8_t n) { return core.pool().find(name(n))->generation; }
 
   std::int64_t now = 1;
-  double corrupt = 0;
+  double corrupt = 0, rounds_s = 0;
 };
 
 using Generations = std::vector<std::uint64_t>;
@@ -47,6 +48,14 @@ TEST_CASE("every ready block is checked once per interval, in order, whether it 
   b.acquire(0, {item(5)});  // not written yet
   const Generations all{b.generation(1), b.generation(2), b.generation(3), b.generation(4)};
   CHECK(b.scrub(900) == Generations{all[0], all[1], all[2], all[3], all[0], all[1], all[2], all[3]});
+}
+
+TEST_CASE("how long a round took is told in seconds") {
+  ScrubBench b;
+  for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, item(n));
+  b.scrub(600);
+  CHECK(b.rounds_s > 200e-6);
+  CHECK(b.rounds_s < 600e-6);
 }
 
 TEST_CASE("a block whose bytes are not its own is gone for everybody, and cache-metas are told") {

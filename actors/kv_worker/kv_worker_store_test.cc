@@ -224,6 +224,24 @@ TEST_CASE("a written item block is saved behind the scenes, pinned until it is")
   CHECK(b.core.pool().find(name(1))->pins == 0);
 }
 
+TEST_CASE("so many blocks wait to be saved as may; the others are saved when they are computed again") {
+  KvWorkerConfig config = StoreBench::small();
+  config.saves_running_max = config.saves_waiting_max = 1;
+  StoreBench b(config);
+  b.start({});
+  b.write(2, item(1));
+  const auto running = b.probe.started<SaveBlock>();
+  REQUIRE(running.size() == 1);
+  b.write(3, item(2));
+  b.write(4, item(3));
+  b.probe.done(5, running[0].first, Saved{true, ""});
+  const auto next = b.probe.started<SaveBlock>();
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].second.block.name == name(2));
+  b.probe.done(6, next[0].first, Saved{true, ""});
+  CHECK(b.probe.started<SaveBlock>().empty());
+}
+
 TEST_CASE("an evicted block comes back from the disk instead of being computed") {
   StoreBench b;
   b.start({});

@@ -5,44 +5,13 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "deploy/bench/small_generator_test.h"
 #include "deploy/data/dataset.h"
-#include "kernels/base/test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
 
 namespace {
-
-// A random model whose vocabulary is <bos>, <a_0> <a_1>, <b_0> <b_1>, and a data set of three items.
-class SmallWorld {
- public:
-  SmallWorld() {
-    kernels::DecoderConfig config;
-    config.layers = 2;
-    config.hidden = 32;
-    config.heads = config.kv_heads = 2;
-    config.head_dim = 16;
-    config.intermediate = 32;
-    config.vocabulary = 5;
-    config.positions_max = 9;
-    config.qkv_bias = config.tied_embeddings = true;
-    write_decoder(kernels::random_decoder(config, 3), folder_.path(), kernels::StoredAs::f32);
-    folder_.write("vocab.json", R"({"<bos>":0,"<a_0>":1,"<a_1>":2,"<b_0>":3,"<b_1>":4})");
-    folder_.write("items.tsv", "item_id\tsid\n0\t0,0\n1\t1,0\n2\t1,1\n");
-    users("8\t1\t1\t2\t0 1 2 0\n9\t2\t0\t0\t1 2\n");
-  }
-  void users(const std::string& lines) {
-    folder_.write("sequences.tsv", "user_id\tn_train\tn_valid\tn_test\titems\n" + lines);
-  }
-  AccuracyData data(std::size_t history_items = 20) const {
-    return read_accuracy_data(folder_.path(), folder_.path(), history_items);
-  }
-  kernels::DecoderModel model() const { return kernels::read_decoder(folder_.path()); }
-  const kernels::TestFolder& folder() const { return folder_; }
-
- private:
-  kernels::TestFolder folder_;
-};
 
 EventScore hit(std::size_t place, double surprise = 1) { return {surprise, place}; }
 
@@ -50,7 +19,7 @@ EventScore hit(std::size_t place, double surprise = 1) { return {surprise, place
 
 TEST_SUITE("bench accuracy") {
   TEST_CASE("each test event is asked with all that came before it, the newest items of a long history") {
-    const SmallWorld world;
+    const SmallGenerator world;
     const AccuracyData all = world.data();
     REQUIRE(all.events.size() == 2);
     CHECK(all.events[0].prompt == Path{0, 1, 3, 2, 3});
@@ -62,7 +31,7 @@ TEST_SUITE("bench accuracy") {
   }
 
   TEST_CASE("what cannot be asked is refused with its user, item or folder") {
-    SmallWorld world;
+    SmallGenerator world;
     world.users("8\t1\t0\t1\t0 7\n");
     CHECK_THROWS_WITH_AS(world.data(), doctest::Contains("user 8 has item 7"), ImportError);
     world.users("8\t1\t0\t4\t0 1 2 0 1\n");
@@ -90,7 +59,7 @@ TEST_SUITE("bench accuracy") {
   }
 
   TEST_CASE("every format scores every event, and rounding moves what is probable a little") {
-    const SmallWorld world;
+    const SmallGenerator world;
     const AccuracyData data = world.data();
     const auto exact = score_events(world.model(), {}, data, 3);
     REQUIRE(exact.size() == 2);
@@ -105,7 +74,7 @@ TEST_SUITE("bench accuracy") {
   }
 
   TEST_CASE("the place says how many items the model thinks more probable") {
-    const SmallWorld world;
+    const SmallGenerator world;
     const AccuracyData data = world.data();
     Generator generator(kernels::make_cpu_decoder(world.model(), {}));
     const std::vector<EventScore> wide = score_events(world.model(), {}, data, 3);

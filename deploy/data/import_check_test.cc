@@ -51,13 +51,13 @@ TEST_SUITE("import check") {
   }
 
   TEST_CASE("unknown items of histories are counted, and the first is named where it stands") {
-    const auto users = histories({{"a", "b"}, {"a", "x", "y", "x"}, {"x"}});
+    const auto users = histories({{"a", "b"}, {"a", "b", "x", "y", "x"}, {"x"}});
     const UnknownEvents unknown = find_unknown(users, knows);
     CHECK(unknown.events == 4);
     CHECK(unknown.histories == 2);
     CHECK(unknown.items.at("x") == 3);
     CHECK(error_of([&] { refuse_unknown(unknown); })
-              .starts_with("users.jsonl:11: history[1]: item \"x\" is not in the catalog (in all 4 events of "
+              .starts_with("users.jsonl:11: history[2]: item \"x\" is not in the catalog (in all 4 events of "
                            "2 items, in 2 "
                            "histories); expected items of the catalog; --skip-unknown"));
     CHECK(tell_left_out(unknown) ==

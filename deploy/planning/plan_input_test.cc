@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "deploy/data/text_file.h"
+#include "deploy/planning/command_plan.h"
 #include "runtime/store/store_test_folder.h"
 
 using namespace troupe;
@@ -57,6 +58,16 @@ TEST_SUITE("plan input") {
     CHECK(parts.plan.size() == doctest::Approx(6'000).epsilon(0.03));
     CHECK(parts.predict.size() == doctest::Approx(2'000).epsilon(0.06));
     CHECK(split_requests(requests, 0).plan.size() == 10'000);
+  }
+
+  TEST_CASE("a plan is tried with other requests than those that it was predicted with") {
+    PlanOptions options;
+    options.items = 1'000;
+    options.zipf = 0.8;
+    options.memory_bytes = 1'000'000'000;
+    const PlanWorkload workload = make_planning(options).workload;
+    CHECK(workload.predict.size() == workload.simulate.size());
+    CHECK(workload.predict.items != workload.simulate.items);
   }
 
   TEST_CASE("popularity is item, tab, count; an item that it does not name has none") {

@@ -39,6 +39,12 @@ TEST_SUITE("svg_plot") {
     CHECK(contains(svg(plot), "<circle"));
   }
 
+  TEST_CASE("a series whose values are all missing has no points") {
+    const Plot plot = plot_of({{"a", {0, 1}, {no_number, no_number}}, {"b", {0}, {1}}});
+    CHECK_FALSE(has_points(plot, plot.series[0]));
+    CHECK(has_points(plot, plot.series[1]));
+  }
+
   TEST_CASE("one point stands inside its axes") {
     const Plot plot = plot_of({{"only", {8821}, {3}}});
     const PlotFrame frame = frame_of(plot);

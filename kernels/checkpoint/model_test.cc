@@ -68,6 +68,19 @@ TEST_CASE("a model survives being written and read, in every format and number o
       }
 }
 
+TEST_CASE("the index of several files says how many bytes all tensors are") {
+  const DecoderModel model = random_decoder(small(Family::llama), 3);
+  std::size_t values = 0;
+  DecoderModel written = model;
+  for (const auto& slot : decoder_tensors(written.config, written.weights)) values += slot.values->size();
+  for (const auto& [stored_as, bytes] : {std::pair(StoredAs::f32, 4), std::pair(StoredAs::bf16, 2)}) {
+    const TestFolder folder;
+    write_decoder(model, folder.path(), stored_as, 3);
+    const std::string size = "\"total_size\": " + std::to_string(values * static_cast<std::size_t>(bytes));
+    CHECK(folder.read("model.safetensors.index.json").find(size) != std::string::npos);
+  }
+}
+
 TEST_CASE("writing in the other form replaces the files of the first") {
   const TestFolder folder;
   const DecoderModel model = random_decoder(small(Family::llama), 3);

@@ -85,6 +85,17 @@ TEST_CASE("a segment that stands elsewhere turns for those that see it, and has 
   CHECK(turns == Numbers{0, 1, 0, 1, 0, 1, 1});
 }
 
+TEST_CASE("the turns of a pass are its own, whatever the pass before had") {
+  PlannerCase given;
+  Plan& plan = given.request();
+  given.add(3, {});
+  given.add(4, {0});
+  plan.segments[1].shift = 7;
+  CHECK(given.run().turns == std::vector<std::int32_t>{7});
+  plan.segments[1].shift = -5;
+  CHECK(given.run().turns == std::vector<std::int32_t>{-5});
+}
+
 TEST_CASE("a plain causal prompt of many segments is one group without context") {
   PlannerCase given;
   given.request();

@@ -102,6 +102,21 @@ TEST_CASE("segments read from pages give the logits that computing them gives") 
   }
 }
 
+TEST_CASE("a request of cached segments from which nothing is read has nothing to compute") {
+  for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::int8}) {
+    const auto decoder = make_cpu_decoder(random_decoder(small_config(Family::qwen2), 7),
+                                          {.page_tokens = page_tokens, .weights = weights});
+    Pages memory{decoder->layout(), {}};
+    Plan plan;
+    plan.segments = {segment({1, 2, 3, 4, 5}, 0, {})};
+    Request request = computed(plan);
+    request.kv[0].pages = memory.take(5);
+    decoder->run({&request, 1});
+    request.kv[0].source = Source::cached;
+    CHECK(decoder->run({&request, 1})[0].readouts.empty());
+  }
+}
+
 TEST_CASE("a prompt cut into segments gives the logits of the whole prompt") {
   const auto decoder = small_decoder();
   Plan whole, cut;

@@ -36,6 +36,18 @@ TEST_CASE("an estimate is never too small, and seldom too large") {
   CHECK(wrong * 20 < static_cast<int>(truth.size()));
 }
 
+TEST_CASE("a touch raises only the smallest counts of a key: those of other keys stay what they are") {
+  std::mt19937_64 random(7);
+  FrequencySketch sketch(64);  // 128 counters a row, for three times as many keys
+  std::vector<std::uint64_t> keys(400);
+  for (std::uint64_t& key : keys) key = random();
+  for (int round = 0; round < 2; ++round)
+    for (const std::uint64_t key : keys) sketch.touch(key);
+  double counted = 0;
+  for (const std::uint64_t key : keys) counted += sketch.count(key);
+  CHECK(counted / static_cast<double>(keys.size()) < 4);  // of 2; were all four counts to grow: nearly 5
+}
+
 TEST_CASE("what was seen long ago fades, and counts end at 255") {
   FrequencySketch sketch(64);  // halved after 1024 sightings
   for (int i = 0; i < 1000; ++i) sketch.touch(1);

@@ -56,6 +56,15 @@ TEST_CASE("pairs are counted once for each request that has both, at both ends")
   CHECK(pairs.graph.weights == std::vector<std::uint32_t>{1, 2, 1, 1, 2, 1});
 }
 
+TEST_CASE("two items that nothing else comes with are each other's only neighbours") {
+  Requests requests;
+  requests.add(std::array<ItemNumber, 2>{1, 2});
+  const CoOccurrence pairs = count_pairs(requests, {1, 1, 1});
+  CHECK(pairs.items == std::vector<ItemNumber>{1, 2});
+  CHECK(pairs.graph.begins == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK(pairs.graph.neighbours == std::vector<std::uint32_t>{1, 0});
+}
+
 TEST_CASE("pairs that come in many portions add up") {
   Requests requests;
   for (ItemNumber i = 0; i < 4'000; ++i) {

@@ -42,6 +42,8 @@ TEST_CASE("bytes of a node are those of what is everywhere and what is on it alo
   placement.put(2, 1);
   CHECK(bytes_per_node(placement, items) == std::vector<std::uint64_t>{10, 60});
   CHECK(items.total_bytes() == 100);
+  placement.put(3, everywhere);
+  CHECK(bytes_per_node(placement, items) == std::vector<std::uint64_t>{50, 100});
 }
 
 TEST_CASE("nothing changed is nothing to move") {

@@ -286,6 +286,13 @@ TEST_CASE("a router says that it is not ready, and why: no items, no worker, or 
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is about to end");
 }
 
+TEST_CASE("the status names the catalog that features came from last, of which versions need not know") {
+  RouterBench b;
+  b.send(0, 1);
+  b.probe.receive(1, door, StatusRequest{2});
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "catalog_version") == "catalog 1");
+}
+
 TEST_CASE("a draining router ends what it has and takes nothing new, until it serves again") {
   RouterBench b;
   b.send(0, 1);

@@ -304,6 +304,9 @@ TEST_SUITE("front door") {
     CHECK(client.read_until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
     client.send(rank_body);
     CHECK(has(client.read_until("\r\n\r\n"), " 200 "));
+    RawClient empty(f.door->port());
+    empty.send("GET /v2/health/live HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\r\n");
+    CHECK(has(empty.read_until("\r\n\r\n"), " 200 "));
     RawClient large(f.door->port());
     large.send("POST /v1/rank HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 5000\r\n\r\n");
     CHECK(has(large.read_until("\r\n\r\n"), " 413 "));

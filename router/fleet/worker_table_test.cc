@@ -104,6 +104,19 @@ TEST_CASE("another incarnation is another process, an older one is not heard") {
   CHECK(hear(table, {4}, 9, heartbeat()) == WorkerTable::News::ignored);
 }
 
+TEST_CASE("what was sent to an earlier process takes no room in the present one, and gives none when it ends") {
+  WorkerTable table = table_of({1});
+  hear(table, {0}, 1, heartbeat(0, 5));
+  Ticket earlier = table.send({0}, {1, 1'000});
+  hear(table, {1}, 1, heartbeat(0, 7));
+  table.send({1}, {1, 1'000});
+  CHECK(table.has_room(1));
+  table.send({1}, {1, 1'000});
+  CHECK_FALSE(table.has_room(1));
+  table.forget(earlier);
+  CHECK_FALSE(table.has_room(1));
+}
+
 TEST_CASE("what an earlier process answered or failed at says nothing of the present one") {
   WorkerTable table = table_of({1, 2});
   hear(table, {0}, 1, heartbeat(0, 5));

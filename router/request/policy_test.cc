@@ -61,6 +61,13 @@ TEST_CASE("every policy is found by its name and considers plans that there are,
   for (const char* name : {"", "BAT", "users", "none"}) CHECK_FALSE(find_policy(name).has_value());
 }
 
+TEST_CASE("errors list the names as one does who speaks") {
+  const std::string names = policy_names();
+  CHECK(names.starts_with("recompute, user, item, "));
+  CHECK(names.ends_with(" or " + std::string(policy_kinds().back().name)));
+  CHECK(names.find(" or ") == names.rfind(" or "));
+}
+
 TEST_CASE("a repair is asked for behind the name, where all plans have items that were computed alone") {
   REQUIRE(find_policy("item+25").has_value());
   CHECK(policy("item+25").repair() == 0.25);

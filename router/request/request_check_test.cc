@@ -84,6 +84,8 @@ TEST_CASE("profiles and items are checked before they are stored") {
   CHECK_FALSE(find_fault(PutUser{1, "", "ann", {}, {}}, form, limits).has_value());  // a new user
   CHECK(find_fault(PutUser{1, "", "ann", {"a"}, {5}}, form, limits)->code == "ambiguous_history");
   CHECK(find_fault(PutUser{1, "", "ann", {}, {100}}, form, limits)->code == "unknown_token");
+  CHECK_FALSE(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 4}}, form, limits).has_value());
+  CHECK(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 100}}, form, limits)->code == "unknown_token");
   CHECK(find_fault(PutUser{1, "", "ann", {}, {1, 2, 3, 4, 5}}, form, limits)->code == "too_many_events");
   CHECK(find_fault(DeleteUser{1, "", ""}, form, limits)->code == "empty_user");
 

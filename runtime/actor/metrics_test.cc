@@ -83,6 +83,12 @@ TEST_CASE("a metric by tenant has a sample for each of the first, and one for al
   CHECK(registry.value(Metric::tenant_requests, "(others)") == 10 * of_whom_max - (of_whom_max - 2));
 }
 
+TEST_CASE("a tenant's name stands on one line, whatever it is") {
+  MetricRegistry registry;
+  registry.record(Metric::tenant_requests, 1, "a\nb\\c");
+  CHECK(has_line(registry.render(), "troupe_tenant_requests_total{tenant=\"a b\\\\c\"} 1"));
+}
+
 TEST_CASE("a histogram's buckets include their bound and add up") {
   MetricRegistry registry;
   for (double amount : {1.0, 2.0, 2.5, 256.0, 257.0}) registry.record(Metric::batch_requests, amount);

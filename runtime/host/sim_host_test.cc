@@ -114,6 +114,27 @@ TEST_CASE("latency stays in its range and reaches both ends") {
   CHECK(at[5] > 0);
 }
 
+TEST_CASE("so does the latency between nodes") {
+  MetricRegistry metrics;
+  SimHost host(metrics, nullptr, {.latency_min = {3}, .latency_max = {5}});
+  std::vector<int> took(10);
+  Instant sent;
+  host.add({router, core_of([&](Instant now, const Event& event, Effects& effects) {
+              if (!std::get_if<TimerFired>(&event)) return;
+              sent = now;
+              effects.send(worker, StatusRequest{1});
+              effects.set_timer(1, now + Duration{100});  // one after the other: a card sends one at a time
+            })});
+  host.add({worker, core_of([&](Instant now, const Event& event, Effects&) {
+              if (std::get_if<Received>(&event)) ++took.at(static_cast<std::size_t>((now - sent).us));
+            })});
+  host.start();
+  host.run_until({30'000});
+  CHECK(took[3] + took[4] + took[5] > 290);
+  CHECK(took[3] > 0);
+  CHECK(took[5] > 0);
+}
+
 TEST_CASE("jobs take their cost, at most one for each lane at a time, and start in order") {
   struct Ended {
     std::int64_t at;

@@ -294,6 +294,11 @@ TEST_CASE_FIXTURE(ThreeAreas, "what an area has above its pages goes for any oth
   CHECK(gone() == Names{named(2), named(1)});
 }
 
+TEST_CASE_FIXTURE(SmallPool, "an area keeps no more pages than it has, whatever a split says") {
+  pool.set_split(std::vector<AreaSplit>{{2, 9}, {8, 0}});
+  CHECK(sound());
+}
+
 TEST_CASE("every kind of block lives in one area of the table, and users' blocks apart") {
   for (int kind = 0; kind <= static_cast<int>(SegmentKind::beam); ++kind) {
     int areas = 0;

@@ -125,7 +125,12 @@ struct Damaged {
 bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 TEST_CASE_FIXTURE(Damaged, "a store whose process was killed is whole, and opens") {
-  CHECK(check_store(folder.path(), ~0ull).is_whole());
+  const StoreCheck check = check_store(folder.path(), ~0ull);
+  CHECK(check.is_whole());
+  std::uint64_t manifest = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "rocksdb"))
+    if (entry.path().filename().string().starts_with("MANIFEST-")) manifest = entry.file_size();
+  CHECK(check.kinds.at("manifest").bytes == manifest);
   Store store(folder.path());
   CHECK(store.health().damages == 0);
   for (int i = 0; i < written; ++i) CHECK(version_of(store, i) == static_cast<std::uint64_t>(i + 1));

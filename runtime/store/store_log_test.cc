@@ -47,6 +47,13 @@ TEST_CASE("what RocksDB wrote is read, also records that span blocks, and number
   }
 }
 
+TEST_CASE("a batch of no rows has a head, and less than a head is none") {
+  const std::string head("\7\0\0\0\0\0\0\0\0\0\0\0", 12);
+  REQUIRE(batch_head(head));
+  CHECK(batch_head(head)->sequence == 7);
+  CHECK_FALSE(batch_head(std::string_view(head).substr(1)));
+}
+
 TEST_CASE("one wrong byte costs one record, whichever byte it is, and is told with its place") {
   Log log(20);
   const LogReading whole = log.read();

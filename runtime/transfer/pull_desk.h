@@ -10,6 +10,7 @@
 #include <set>
 #include <variant>
 
+#include "kernels/base/check.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/page_arena.h"
 #include "runtime/transfer/incoming_pull.h"
@@ -19,7 +20,10 @@ namespace troupe {
 // Thread-safe.
 class PullDesk {
  public:
-  PullDesk(Incarnation self, PageArena& arena) : arena_(arena), next_id_(self) {}
+  // Pulls are numbered from its own incarnation on, so that answers to an earlier process's find none.
+  PullDesk(Incarnation self, PageArena& arena) : arena_(arena), next_id_(self) {
+    TROUPE_CHECK(self > 0, "who pulls is a process with an incarnation");
+  }
 
   // As Transport says. An empty address: known, but it cannot be reached.
   void meet(NodeId node, Incarnation incarnation, Bytes address);

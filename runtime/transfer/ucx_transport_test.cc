@@ -11,6 +11,8 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -102,6 +104,19 @@ struct Reader {
   OtherProcess other;
   UcxTransport transport{{.devices = "lo"}, 200, arena, metrics};
 };
+
+TEST_CASE("a transport that is gone has given back its files") {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  PageArena arena(page_bytes, pages);
+  MetricRegistry metrics;
+  { UcxTransport first({.devices = "lo"}, 1, arena, metrics); }  // what UCX keeps for the process
+  const auto before = open_files();
+  { UcxTransport second({.devices = "lo"}, 2, arena, metrics); }
+  CHECK(open_files() == before);
+}
 
 TEST_CASE("the other process (a part of other tests, not one by itself)" * doctest::skip()) {
   int type = 0;

@@ -293,3 +293,17 @@ TEST_CASE("poison is the history of one user only, if there is a user who has no
   CHECK(strikes > 45);
   CHECK(strikes < 60);
 }
+
+TEST_CASE("what was poison is none once its fault has ended") {
+  Scenario s = calm_scenario();
+  s.users = 2;
+  for (bool struck = false; !struck; ++s.seed) {
+    REQUIRE(s.seed < 60);
+    Bench bench(s, {{FaultKind::poison, {100'000}, {500'000}}});
+    bench.run_until(100'001);
+    struck = !bench.cluster.poisons().empty();
+    if (!struck) continue;
+    bench.run_until(700'000);
+    CHECK(bench.cluster.poisons().empty());
+  }
+}

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 
 using namespace troupe;
@@ -69,6 +70,19 @@ TEST_CASE(
   const LoadResult again = replay(some_requests());
   CHECK(again.events == result.events);
   CHECK(again.tally.tokens_reused == result.tally.tokens_reused);
+}
+
+TEST_CASE("progress rises to the end, also of a load that ends by its requests long before its time") {
+  LoadOptions options;
+  options.scenario = small_cluster();
+  options.phases = {{"all", {100'000'000}, 20}};
+  options.requests_max = 20;
+  std::vector<double> shares;
+  options.progress = [&](double share) { shares.push_back(share); };
+  run_load(options);
+  REQUIRE_FALSE(shares.empty());
+  CHECK(std::ranges::is_sorted(shares));
+  CHECK(shares.back() >= 1);
 }
 
 TEST_CASE("a profile that grows costs its cached block, one that stays does not") {

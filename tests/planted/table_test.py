@@ -63,6 +63,13 @@ class Table(unittest.TestCase):
         with self.assertRaises(table.TableError):
             self.read(ONE, ONE)
 
+    def test_the_test_that_failed_is_the_one_above_the_error(self):
+        said = ("TEST CASE:  first\n\nx.cc:1: MESSAGE: skipped\n\n"
+                "TEST CASE:  second, of *two\n\nx.cc:9: ERROR: CHECK( a ) is NOT correct!\n")
+        self.assertEqual(run.failed_test(said), "second, of *two")
+        self.assertEqual(run.pattern("second, of *two"), "second? of ?two")
+        self.assertEqual(run.failed_test("TEST CASE:  first\n"), "")
+
     def test_the_count_is_of_those_that_tests_could_tell(self):
         bugs = self.read(ONE, ONE.replace("bug a", "bug b"), ONE.replace("bug a", "bug c") + "equivalent it is\n")
         verdicts = {"a": {"verdict": "caught"}, "b": {"verdict": "survives"}, "c": {"verdict": "survives"}}

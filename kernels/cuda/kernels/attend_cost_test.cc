@@ -41,6 +41,7 @@ TEST_SUITE("cuda attention cost") {
     CHECK(cycles(plain(4, 2), {6, 6, 6}) == 1100 + 12 * 10);
     CHECK(cycles(plain(2, 1), {9, 1, 1, 1}) == 1100 + 9 * 15);
     CHECK(cycles(plain(1, 1), {9, 5, 1}) == 1100 + 15 * 10);
+    CHECK(cycles(plain(1, 2), {9, 5, 1}) == 1100 + 30 * 10);
   }
 
   TEST_CASE("a split takes a second launch, and its partial results are written and read") {

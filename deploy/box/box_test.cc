@@ -1,0 +1,34 @@
+#include "deploy/box/box.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/hard_state/etcd_test_server.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+TEST_SUITE("box") {
+  TEST_CASE("a worker among others has what pages are pulled with, as its own process; one that is alone has not") {
+    const EtcdServer etcd;
+    if (!etcd.here()) {
+      MESSAGE("skipped: no etcd on this machine");
+      return;
+    }
+    const TestFolder folder;
+    MetricRegistry metrics;
+    Config config;
+    config.set("model.directory", std::string(TROUPE_ROOT_DIR) + "/deploy/demo/model");
+    config.set("node.data_dir", (folder.path() / "data").string());
+    config.set("pool.memory", "16MiB");
+    config.set("transfer.devices", "lo");
+    {
+      Box alone(config);
+      CHECK(alone.transport() == nullptr);
+    }
+    config.set("cluster.coordination", etcd.endpoint());
+    Box box(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}}, &metrics);
+    CHECK(box.incarnation() > 0);
+    REQUIRE(box.transport() != nullptr);
+    CHECK_FALSE(box.transport()->address().empty());
+  }
+}

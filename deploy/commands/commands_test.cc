@@ -1,0 +1,164 @@
+#include "deploy/commands/commands.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "deploy/bench/small_generator_test.h"
+#include "kernels/base/test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+using nlohmann::json;
+
+namespace {
+
+// While it lives, what is written to a stream is kept instead.
+class Heard {
+ public:
+  explicit Heard(std::ostream& stream) : stream_(stream), before_(stream.rdbuf(text_.rdbuf())) {}
+  ~Heard() { stream_.rdbuf(before_); }
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::ostream& stream_;
+  std::streambuf* before_;
+};
+
+struct Ran {
+  int status = 0;
+  std::string out, err;
+};
+
+// What `troupe` does with these words.
+Ran run(std::vector<std::string> words) {
+  words.insert(words.begin(), "troupe");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  CommandLine line("troupe", "", "");
+  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace}) add(line.program());
+  const Heard out(std::cout), err(std::cerr);
+  Action chosen;
+  const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
+  const int status = ended ? *ended : chosen();
+  return {status, out.text(), err.text()};
+}
+
+json json_of(std::vector<std::string> words) {
+  words.insert(words.end(), {"--json", "-"});
+  return json::parse(run(std::move(words)).out);
+}
+
+std::string demo(const std::string& what) { return std::string(TROUPE_ROOT_DIR) + "/deploy/demo/" + what; }
+
+// Answers one request with an error, and keeps its body.
+class OneRequest {
+ public:
+  OneRequest() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    REQUIRE(::listen(socket_, 1) == 0);
+    server_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    thread_ = std::thread([this] { answer(); });
+  }
+  ~OneRequest() { ::close(socket_); }
+  const std::string& server() const { return server_; }
+  json body() {
+    thread_.join();
+    return json::parse(text_.substr(text_.find("\r\n\r\n") + 4));
+  }
+
+ private:
+  void answer() {
+    const int client = ::accept(socket_, nullptr, nullptr);
+    char bytes[4096];
+    while (!text_.ends_with('}')) {
+      const ssize_t count = ::read(client, bytes, sizeof bytes);
+      if (count <= 0) break;
+      text_.append(bytes, static_cast<std::size_t>(count));
+    }
+    constexpr std::string_view reply =
+        "HTTP/1.1 503 no\r\ncontent-length: 32\r\n\r\n{\"error\":{\"message\":\"not today\"}}";
+    [[maybe_unused]] const ssize_t sent = ::write(client, reply.data(), reply.size());
+    ::close(client);
+  }
+
+  const int socket_;
+  std::string server_, text_;
+  std::thread thread_;
+};
+
+TEST_SUITE("commands") {
+  TEST_CASE("a value outside its option's range is refused, with the range") {
+    const Ran ran = run({"plan", "--memory", "1GB", "--items", "10", "--zipf", "1", "--user-tokens", "0.5"});
+    CHECK(ran.status != 0);
+    CHECK(ran.err.find("not in range 1") != std::string::npos);
+  }
+
+  TEST_CASE("rank asks for as many items as --top says, and says what the server says") {
+    OneRequest server;
+    CHECK_THROWS_WITH_AS(
+        run({"rank", "--server", server.server(), "--user", "ann", "--candidates", "x,y", "--top", "7"}),
+        doctest::Contains("not today"), std::runtime_error);
+    CHECK(server.body() == json{{"user", "ann"}, {"candidates", {"x", "y"}}, {"top_k", 7}});
+  }
+
+  TEST_CASE("a trace of a catalog has all its items and no others") {
+    const kernels::TestFolder folder;
+    folder.write("items.tsv", "item_id\tsid\nx\t1\ny\t2\nz\t3\n");
+    const std::string trace = (folder.path() / "trace.jsonl").string();
+    run({"trace", "generate", "--catalog", folder.path().string(), "--out", trace, "--requests", "20", "--users", "3",
+         "--candidates", "3", "--history", "2"});
+    CHECK(json_of({"trace", "stats", trace}).at("requests") == 20);
+    const std::string text = folder.read("trace.jsonl");
+    for (const char* item : {"\"x\"", "\"y\"", "\"z\""}) CHECK(text.find(item) != std::string::npos);
+  }
+
+  TEST_CASE("an experiment that cannot be run is told, and the others count for nothing") {
+    const kernels::TestFolder folder;
+    folder.write("list.json", R"([{"name":"a","device":"nothing"}])");
+    const Ran ran = run({"sim", "--experiments", (folder.path() / "list.json").string()});
+    CHECK(ran.status == 1);
+    CHECK(ran.err.find("a: device is nothing") != std::string::npos);
+  }
+
+  TEST_CASE("a swarm tells of the faults that struck in which phase they met the cluster") {
+    const Ran ran = run({"sim", "--seeds", "1..1", "--minutes", "0.05", "--faults", "kill", "--threads", "1"});
+    CHECK(ran.out.find("\nkill ") != std::string::npos);
+    CHECK(ran.out.find("\nwipe ") == std::string::npos);
+  }
+
+  TEST_CASE("a bench of ranking says what blocks of items and of users take") {
+    const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"), "--policy", "bat",
+                                "--requests", "2"});
+    CHECK(bench.at("item_bytes") > bench.at("user_bytes"));
+    CHECK(bench.at("user_bytes") > 0);
+    CHECK(bench.at("runs").at(0).at("requests") == 2);
+  }
+
+  TEST_CASE("a bench of accuracy tells a mean from its error") {
+    const SmallGenerator world;
+    const std::string folder = world.folder().path().string();
+    const json run = json_of({"bench", "accuracy", "--model", folder, "--data", folder, "--formats", "f32/f32", "--width",
+                              "4"}).at("runs").at(0);
+    CHECK(run.at("nll").at("standard_error") > 0);
+    CHECK(run.at("nll").at("standard_error") < run.at("nll").at("mean"));
+  }
+
+  TEST_CASE("a bench of the engine names the formats that it ran with") {
+    const json bench = json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
+    CHECK(bench.at("runs").at(0).at("weights") == "int8");
+    CHECK(bench.at("runs").at(0).at("kv") == "f16");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,23 @@
+#include "runtime/store/store_rocks.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace troupe;
+
+TEST_CASE("every fault of a store says what is wrong, and its own words for what was expected") {
+  std::set<std::string> expected;
+  for (auto fault = StoreFault::cannot_create; fault <= StoreFault::failed;
+       fault = static_cast<StoreFault>(static_cast<int>(fault) + 1)) {
+    try {
+      fail(fault, "/data", "");
+    } catch (const StoreError& error) {
+      const std::string said = error.what();
+      CHECK(error.fault == fault);
+      CHECK(said.starts_with("/data: " + std::string(describe(fault)) + "; expected "));
+      CHECK(expected.insert(said.substr(said.find("; expected "))).second);
+    }
+  }
+  CHECK(expected.size() == 8);
+}
