@@ -138,7 +138,7 @@ void RouterCore::execute(Turn turn, Flight& flight) {
   if (!option) return refuse_flight(turn, flight, nobody);
   if (workers_.predicted_us(turn.now, option->node, option->work, option->passes_us) >
       static_cast<double>((flight.asked.deadline - turn.now).us))
-    return refuse_flight(turn, flight, too_busy(flight.tenant));
+    return refuse_flight(turn, flight, too_busy(turn.now, flight, {{option->node}}, option->work));
   // One that workers may die of is sent while no other such runs there; there are few.
   if (!goes_at_once(option->node) && !is_suspect(turn.now, flight)) return line_up(turn, flight, *option);
   send_plan(turn, flight, *option);
