@@ -139,7 +139,7 @@ void RouterCore::execute(Step step, Flight& flight) {
   if (!option) return refuse_flight(step, flight, nobody);
   if (workers_.predicted_us(step.now, option->node, option->work, option->passes_us) >
       static_cast<double>((flight.asked.deadline - step.now).us))
-    return refuse_flight(step, flight, too_busy(flight.tenant));
+    return refuse_flight(step, flight, too_busy(step.now, flight, {{option->node}}, option->work));
   // One that workers may die of is sent while no other such runs there; there are few.
   if (!goes_at_once(option->node) && !is_suspect(step.now, flight)) return line_up(step, flight, *option);
   send_plan(step, flight, *option);

@@ -216,6 +216,9 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
 // There are as many requests as there may be.
 std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
   const bool full = flights_.size() >= config_.in_flight_max && !make_room(step, tenant);
+  if (full && tenants_[tenant].waiting > 0)  // it has its share, or more
+    return tenant_overloaded(tenant, "fewer requests while there are " + std::to_string(config_.in_flight_max) +
+                                         " at the router (router.requests_in_flight_max)");
   if (full || feature_jobs_.size() >= config_.in_flight_max) return too_many_requests(config_.in_flight_max);
   return std::nullopt;
 }
@@ -232,7 +235,7 @@ std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, s
   const bool in_time = std::ranges::any_of(flight.workers, [&](NodeId node) {
     return workers_.predicted_us(now, node, work, passes_us(node, flight.tenant)) <= left_us;
   });
-  if (!in_time) return too_busy(flight.tenant);
+  if (!in_time) return too_busy(now, flight, flight.workers, work);
   return std::nullopt;
 }
 

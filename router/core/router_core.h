@@ -175,7 +175,9 @@ class RouterCore final : public Core {
   // router_turns.cc
   std::optional<Refusal> find_excess(TenantId tenant) const;
   bool make_room(Step step, TenantId tenant);
-  Refusal too_busy(TenantId tenant) const;
+  Refusal tenant_overloaded(TenantId tenant, std::string expected) const;
+  Refusal too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
+                   const placement::Work& work) const;
   double passes_us(NodeId node, TenantId tenant) const;
   bool goes_at_once(NodeId node) const;
   void line_up(Step step, Flight& flight, const WorkerTable::Option& option);

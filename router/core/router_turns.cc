@@ -24,13 +24,16 @@ std::string load_of(const Tenants::Tenant& tenant) {
          std::to_string(tenant.waiting) + " of them wait, with " + seconds(tenant.work_us) + " of work";
 }
 
-Refusal tenant_overloaded(const Tenants::Tenant& tenant, std::string expected) {
-  return {429, "tenant_overloaded", load_of(tenant), "tenant", std::move(expected), retry_after(tenant.work_us)};
-}
 
 }  // namespace
 
 // ---- before it is taken in ----
+
+// What it has here is why, so that its other requests would be refused as well: the door goes by that.
+Refusal RouterCore::tenant_overloaded(TenantId tenant, std::string expected) const {
+  const Tenants::Tenant& here = tenants_[tenant];
+  return {429, "tenant_overloaded", load_of(here), "tenant", std::move(expected), retry_after(here.work_us / lanes_)};
+}
 
 // Of a tenant that has as much here as one may.
 std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
@@ -38,10 +41,10 @@ std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
   const Tenants::Tenant& here = tenants_[tenant];
   if (most.requests_max > 0 && here.requests >= most.requests_max)
     return tenant_overloaded(
-        here, "at most " + std::to_string(most.requests_max) + " at a time (router.tenant_requests_max)");
+        tenant, "at most " + std::to_string(most.requests_max) + " at a time (router.tenant_requests_max)");
   if (here.work_us >= static_cast<double>(most.work_us_max) * lanes_)
-    return tenant_overloaded(here, "at most " + seconds(static_cast<double>(most.work_us_max)) +
-                                       " of work for each lane of a worker (router.tenant_work_max)");
+    return tenant_overloaded(tenant, "at most " + seconds(static_cast<double>(most.work_us_max)) +
+                                         " of work for each lane of a worker (router.tenant_work_max)");
   return std::nullopt;
 }
 
@@ -60,12 +63,24 @@ bool RouterCore::make_room(Step step, TenantId tenant) {
       longest = &line;
   Flight* flight = longest ? find(*longest->newest(*heaviest)) : nullptr;
   if (!flight) return false;
-  refuse_flight(step, *flight, tenant_overloaded(tenants_[*heaviest], "fewer requests while others need the place"));
+  refuse_flight(step, *flight, tenant_overloaded(*heaviest, "fewer requests while others need the place"));
   return true;
 }
 
-Refusal RouterCore::too_busy(TenantId tenant) const {
-  const Tenants::Tenant& here = tenants_[tenant];
+// None of these can be done in time. That is its tenant's own doing if one could, had the tenant nothing waiting; but a
+// request with less time than is usual says nothing of the tenant's others.
+Refusal RouterCore::too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
+                             const placement::Work& work) const {
+  const Tenants::Tenant& here = tenants_[flight.tenant];
+  const auto left_us = static_cast<double>((flight.asked.deadline - now).us);
+  const bool in_time_alone = std::ranges::any_of(nodes, [&](NodeId node) {
+    const auto line = lines_.find(node);
+    const double all_us = line != lines_.end() ? line->second.work_us() : 0;
+    return workers_.predicted_us(now, node, work, all_us) <= left_us;
+  });
+  const bool is_usual = (flight.asked.deadline - flight.asked.received).us >= config_.budget.us;
+  if (here.waiting > 0 && in_time_alone && is_usual)
+    return tenant_overloaded(flight.tenant, "less that waits before it, or a larger budget");
   return {503, "overloaded", "no worker can be done before the request's time is over; " + load_of(here), "router",
           "a retry after a pause, or a larger budget", retry_after(here.work_us / lanes_)};
 }
@@ -134,7 +149,8 @@ void RouterCore::begin_turn(Step step, Flight& flight) {
                          !is_suspect(step.now, flight);
   if (!as_before) return execute(step, flight);
   const double left_us = static_cast<double>((flight.asked.deadline - step.now).us);
-  if (workers_.pace(option.node).us(option.work) > left_us) return refuse_flight(step, flight, too_busy(flight.tenant));
+  if (workers_.pace(option.node).us(option.work) > left_us)
+    return refuse_flight(step, flight, too_busy(step.now, flight, {{option.node}}, option.work));
   send_plan(step, flight, option);
 }
 

@@ -118,7 +118,18 @@ TEST_CASE("a full router gives the newest place of who has most to who has less"
   CHECK(b.probe.started<FindFeatures>().size() == 1);
   CHECK(b.core.check_bounds() == "");
   b.probe.receive(1, door, RankRequest{10, "flood", "ann", {"a", "b"}, 0, "recompute", 50'000});
-  CHECK(b.refusal().code == "overloaded");  // its own do not make room for it
+  CHECK(b.refusal().code == "tenant_overloaded");  // its own do not make room for it
+  CHECK(b.refusal().expected.find("router.requests_in_flight_max") != std::string::npos);
+}
+
+TEST_CASE("a router that others have filled says that to who has nothing there, not that it has too much") {
+  RouterConfig config = narrow_config();
+  config.in_flight_max = 5;
+  Turns b(config);
+  for (RequestId id = 1; id <= 5; ++id) b.ask(0, id, "t" + std::to_string(id));  // nobody has more than one
+  b.ask(0, 9, "steady");
+  CHECK(b.refusal().status == 503);
+  CHECK(b.refusal().code == "overloaded");
 }
 
 TEST_CASE("what cannot be done in time in its tenant's share is refused as it comes; of another tenant it is taken") {
@@ -131,6 +142,30 @@ TEST_CASE("what cannot be done in time in its tenant's share is refused as it co
   CHECK(refusal.retry_after_s > 0);
   b.ask(0, 22, "steady", 400);
   CHECK(b.core.waiting() == 19);
+}
+
+TEST_CASE("a tenant behind whose own requests even the usual time is too short has too much there") {
+  RouterConfig config = narrow_config();
+  config.budget = {400};
+  Turns b(config);
+  for (RequestId id = 1; id <= 20; ++id) b.ask(0, id, "flood");
+  b.ask(0, 21, "flood", 400);
+  CHECK(b.refusal().code == "tenant_overloaded");
+  b.ask(0, 22, "steady", 400);
+  CHECK(b.core.waiting() == 19);
+}
+
+TEST_CASE("who could not be done in time with nothing of its tenant waiting either is told that the workers are busy") {
+  RouterConfig config = narrow_config();
+  config.budget = {10};
+  Turns b(config);
+  for (RequestId id = 1; id <= 20; ++id) b.ask(0, id, "flood");
+  RequestId id = 21;
+  for (const char* tenant : {"steady", "flood"}) {
+    b.ask(0, id++, tenant, 10);
+    CHECK(b.refusal().status == 503);
+    CHECK(b.refusal().code == "overloaded");
+  }
 }
 
 TEST_CASE("who waits until its time is over is answered then") {

@@ -184,6 +184,7 @@ void FrontDoor::Server::ask_router(Message message, std::string tenant, OnAnswer
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
+  pauses.asks(tenant);
   waits.tenant = std::move(tenant);
   set_id(message, last_id);
   post(config.router, std::move(message));
@@ -212,6 +213,8 @@ void FrontDoor::Server::deliver(const Message& answer) {
   const OnAnswer then = std::move(found->second.on_answer);
   if (const auto* refused = std::get_if<Refused>(&answer))
     pauses.refused(found->second.tenant, refused->refusal, now_us());
+  else
+    pauses.answered(found->second.tenant);
   waiting.erase(found);
   then(Answer::of(answer));
 }
@@ -222,6 +225,7 @@ void FrontDoor::Server::expire(RequestId id) {
   if (found->second.on_status) return finish_status(id);
   const OnAnswer then = std::move(found->second.on_answer);
   const std::int64_t us = found->second.us;
+  pauses.answered(found->second.tenant);
   waiting.erase(found);
   then(Answer::of(Refusal{504, "no_answer", "the router did not answer in time", "router",
                           "an answer within " + std::to_string(us / 1000) + " ms"}));

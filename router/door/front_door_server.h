@@ -67,14 +67,13 @@ struct FrontDoor::Server {
   void answer_question(DoorQuestion question, OnAnswer then);
 
   static constexpr std::int64_t pause_us = 20'000;
-  static constexpr std::size_t paused_max = 256;
 
   DoorConfig config;
   Post post;
   MetricRegistry& metrics;
   LogSink log;
   DoorPlaces places;  // for whatever is asked
-  TenantPauses pauses{pause_us, paused_max};
+  TenantPauses pauses{pause_us};
   DoorPlaces lane;    // for health and metrics, when nobody can leave the others
   std::map<DoorPlaces::Guest, Session*> sessions;
   DoorPlaces::Guest last_guest = 0;
@@ -104,7 +103,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   bool keep();
   bool is_for_health() const;
   void handle();
-  const Refusal* find_pause();  // what its tenant is told without being heard; null: it is heard
+  const TenantPauses::Told* find_pause();  // what its tenant is told without being heard; null: it is heard
   void refuse_and_close(const Refusal& refusal);
   void write(Answer answer, bool keep_alive);
   void close();

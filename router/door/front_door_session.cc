@@ -137,15 +137,15 @@ void FrontDoor::Session::read_failed(const beast::error_code& error) {
   refuse_and_close(cut_short());
 }
 
-const Refusal* FrontDoor::Session::find_pause() {
+const TenantPauses::Told* FrontDoor::Session::find_pause() {
   return is_ranking(asked.method, asked.target) ? server.pauses.find(asked.tenant, server.now_us()) : nullptr;
 }
 
 void FrontDoor::Session::handle() {
   server.metrics.record(Metric::http_requests, 1);
-  if (const Refusal* refusal = find_pause()) {
+  if (const TenantPauses::Told* told = find_pause()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    return write(Answer::of(*refusal), asked.keep_alive);
+    return write({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s}, asked.keep_alive);
   }
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer

@@ -1,20 +1,36 @@
 #include "router/door/tenant_pauses.h"
 
+#include "kernels/base/check.h"
+#include "runtime/wire/json.h"
+
 namespace troupe::router {
 
-void TenantPauses::refused(const std::string& tenant, const Refusal& refusal, std::int64_t now_us) {
-  if (refusal.code != "tenant_overloaded") return;
-  if (paused_.size() >= tenants_max_)
-    std::erase_if(paused_, [&](const auto& entry) { return entry.second.until_us <= now_us; });
-  if (paused_.size() < tenants_max_ || paused_.contains(tenant))
-    paused_[tenant] = {refusal, now_us + pause_us_};
+void TenantPauses::answered(const std::string& tenant) {
+  const auto at = rows_.find(tenant);
+  TROUPE_CHECK(at != rows_.end(), "who is answered has asked");
+  if (--at->second.asked == 0) rows_.erase(at);
 }
 
-const Refusal* TenantPauses::find(const std::string& tenant, std::int64_t now_us) {
-  const auto at = paused_.find(tenant);
-  if (at == paused_.end()) return nullptr;
-  if (at->second.until_us > now_us) return &at->second.refusal;
-  paused_.erase(at);
+void TenantPauses::refused(const std::string& tenant, const Refusal& refusal, std::int64_t now_us) {
+  if (refusal.code == "tenant_overloaded") {
+    Row& row = rows_.at(tenant);
+    row.asked_max = row.asked - 1;
+    row.more = 1;
+    row.until_us = now_us + pause_us_;
+    row.told = {refusal.status, refusal.retry_after_s, to_json(refusal)};
+  }
+  answered(tenant);
+}
+
+const TenantPauses::Told* TenantPauses::find(const std::string& tenant, std::int64_t now_us) {
+  const auto at = rows_.find(tenant);
+  if (at == rows_.end()) return nullptr;
+  Row& row = at->second;
+  if (row.asked_max == 0 || row.asked < row.asked_max) return nullptr;
+  if (now_us < row.until_us) return &row.told;
+  row.asked_max += row.more;
+  row.more *= 2;
+  row.until_us = now_us + pause_us_;
   return nullptr;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// Who floods is refused before his bodies are read as JSON: a tenant that the router has just refused, because it has
-// as much there as one may, gets the same answer again for a moment. What waits there takes longer than
-// that as a rule, so nothing stands idle for it; a bound of a few small requests may be done sooner. Without this the door's one thread is busy with what will be refused, and everybody
-// waits for it. A request that comes after the moment goes to the router and says how things are.
+// Who floods is refused before his bodies are read as JSON. When the router refuses a request because of what its
+// tenant has there already, then so many as the tenant has there at that moment are as many as it may have for now:
+// the next one goes to the router when one of those is answered, and whatever comes meanwhile gets the refusal again.
+// After a moment one more is let through and, while the router takes them, twice as many each time. So what the tenant
+// may have is used, and the door's one thread, for which everybody waits, reads little more than that.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,22 +15,31 @@ namespace troupe::router {
 
 class TenantPauses {
  public:
-  // `pause_us` after each refusal by the router, of so many tenants at a time; further ones are not paused.
-  TenantPauses(std::int64_t pause_us, std::size_t tenants_max) : pause_us_(pause_us), tenants_max_(tenants_max) {}
+  // Written out once, and told often.
+  struct Told {
+    unsigned status = 0, retry_after_s = 0;
+    std::string json;
+  };
 
-  void refused(const std::string& tenant, const Refusal& refusal, std::int64_t now_us);
+  explicit TenantPauses(std::int64_t pause_us) : pause_us_(pause_us) {}  // the moment
+
+  // A request of this tenant goes to the router; and it is answered, in whatever way.
+  void asks(const std::string& tenant) { ++rows_[tenant].asked; }
+  void answered(const std::string& tenant);
+  void refused(const std::string& tenant, const Refusal& refusal, std::int64_t now_us);  // and by that answered
   // What the tenant is told now; null: it may ask.
-  const Refusal* find(const std::string& tenant, std::int64_t now_us);
-  std::size_t size() const { return paused_.size(); }
+  const Told* find(const std::string& tenant, std::int64_t now_us);
+  std::size_t size() const { return rows_.size(); }
 
  private:
-  struct Paused {
-    Refusal refusal;
+  struct Row {
+    std::size_t asked = 0;               // that are not answered; nobody has a row without
+    std::size_t asked_max = 0, more = 0;  // 0: as many as come; and how many more when the time is over
     std::int64_t until_us = 0;
+    Told told;
   };
-  std::int64_t pause_us_;
-  std::size_t tenants_max_;
-  std::map<std::string, Paused> paused_;
+  const std::int64_t pause_us_;
+  std::map<std::string, Row> rows_;
 };
 
 }  // namespace troupe::router

@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "runtime/settings/config.h"
-#include "runtime/wire/json_text.h"
 
 namespace troupe {
 namespace {
 
+// Says nothing of what stands in the address: without its @ a password is read as a port, or as a database.
 [[noreturn]] void fail(const std::string& what, const std::string& expected) {
-  throw ConfigError("redis://…: " + printable(what) + "; expected " + expected);
+  throw ConfigError("redis://…: " + what + "; expected " + expected);
 }
 
 constexpr const char* form = "redis://[[user]:password@]host[:port][/database]";
@@ -20,8 +20,8 @@ std::uint32_t number(std::string_view text, const std::string& name, std::uint32
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    fail(name + " \"" + std::string(text.substr(0, 20)) + "\"",
-         std::to_string(least) + ".." + std::to_string(most));
+    fail("a " + name + " that is none", std::to_string(least) + ".." + std::to_string(most) +
+                                            ", and an @ behind a password");
   return value;
 }
 

@@ -15,7 +15,8 @@ struct RedisAddress {
   bool operator==(const RedisAddress&) const = default;
 };
 
-// Throws ConfigError, which never holds the password: "redis://…: port 70000; expected 1..65535".
+// Throws ConfigError, which holds nothing of the address, since a password may stand anywhere in one that is wrong:
+// "redis://…: a port that is none; expected 1..65535, and an @ behind a password".
 RedisAddress parse_redis_url(std::string_view url);
 
 std::string describe(const RedisAddress& address);  // "redis://host:6379/0", without user and password

@@ -4,33 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+
+#include "runtime/store/store_log_sums.h"
 
 namespace troupe {
 namespace {
 
 constexpr std::size_t block_bytes = 32'768, head_bytes = 7;
 enum Type : std::uint8_t { full_piece = 1, first_piece = 2, middle_piece = 3, last_piece = 4 };
-
-constexpr std::array<std::uint32_t, 256> make_crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82F6'3B78u : 0);
-    table[i] = value;
-  }
-  return table;
-}
-constexpr std::array<std::uint32_t, 256> crc_table = make_crc_table();
-
-std::uint32_t crc32c(std::string_view bytes) {
-  std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = crc >> 8 ^ crc_table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
-  return ~crc;
-}
 
 // As it is stored: a sum of bytes that contain sums would be weak.
 std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282'EAD8u; }
@@ -74,14 +58,15 @@ struct Piece {
   std::string_view bytes;
 };
 
-// The piece that begins at `at`, if a sound one does.
-std::optional<Piece> piece_at(std::string_view block, std::size_t at) {
+// The piece that begins at `at`, if a sound one does. Without sums of the block it reads the piece.
+std::optional<Piece> piece_at(std::string_view block, std::size_t at, const PieceSums* sums) {
   if (block.size() - at < head_bytes) return {};
   const char* head = block.data() + at;
   const std::size_t length = little_endian<std::uint16_t>(head + 4);
   const auto type = static_cast<std::uint8_t>(head[6]);
   if (type < full_piece || type > last_piece || block.size() - at - head_bytes < length) return {};
-  if (masked(crc32c(block.substr(at + 6, 1 + length))) != little_endian<std::uint32_t>(head)) return {};
+  const std::uint32_t sum = sums ? sums->crc32c(at + 6, 1 + length) : crc32c(block.substr(at + 6, 1 + length));
+  if (masked(sum) != little_endian<std::uint32_t>(head)) return {};
   return Piece{type, block.substr(at + head_bytes, length)};
 }
 
@@ -99,13 +84,16 @@ class LogReader {
   explicit LogReader(const UseRecord& use) : use_(use) {}
 
   void take_block(std::uint64_t offset, std::string_view block) {
+    std::optional<PieceSums> sums;  // once there is damage: each byte may claim a long piece behind it
+    const auto sound_at = [&](std::size_t at) { return piece_at(block, at, sums ? &*sums : nullptr); };
     for (std::size_t at = 0; at < block.size();) {
       if (block.size() - at < head_bytes && is_padding(block, at)) return;
-      const auto piece = piece_at(block, at);
+      const auto piece = sound_at(at);
       if (!piece) {
+        if (!sums) sums.emplace(block);
         note(offset + at, fault_at(block, at));
         ++at;  // the next sound piece may begin anywhere: a wrong length is not believed
-        while (at < block.size() && !piece_at(block, at)) ++at;
+        while (at < block.size() && !sound_at(at)) ++at;
         continue;
       }
       take_piece(offset + at, *piece);

@@ -105,6 +105,17 @@ TEST_CASE("a record that was cut off is an end, wherever the cut is") {
   }
 }
 
+TEST_CASE("damage in which every byte claims a long piece is searched in linear time, and what is behind it found") {
+  Log log(20);
+  const std::uint64_t records = log.read().records;
+  std::string bytes(1 << 20, '\x3F');  // blocks of pieces of 16 KiB and more; a search that reads them takes seconds
+  for (std::size_t at = 0; at < bytes.size(); at += 2) bytes[at] = '\x04';
+  const LogReading reading = read_log_bytes(bytes + bytes_of(log.file), [](auto, auto) {});
+  CHECK(reading.records == records);
+  REQUIRE(reading.damage.size() == 1);
+  CHECK(reading.damage[0].offset == 0);
+}
+
 TEST_CASE("a file that is not there is an error of the system") {
   TestFolder folder;
   CHECK(read_log(folder.path() / "none", [](auto, auto) {}).error == ENOENT);

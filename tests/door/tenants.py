@@ -6,7 +6,9 @@
 Starts a box on the demo world with every knob at its default but its port, and measures
   - its capacity, by tenant "flood" in a closed loop,
   - tenant "steady" alone: some requests a second at their times, whether the last one was answered or not,
-  - the same beside "flood" at twice and at twenty times the capacity, also at their times.
+  - the same beside "flood" at twice and at twenty times the capacity, also at their times,
+  - with --floor, the same beside "flood" at twice the capacity, the rest of twenty times going to another process that
+    refuses whatever comes: what the flood's own client takes of this machine, whatever the door does.
 Exit status 1 if "steady" has an error or its 99th percentile beside a flood is more than 3 times of that alone, or if
 less than 0.8 of the capacity is answered beside it. Times count from when a request was due. The flood comes from
 addresses of its own (127.0.0.2 and on), asks over many connections that it keeps, reads of an answer no more than its
@@ -80,6 +82,52 @@ class Link:
             self.left -= len(data)
         self.asked = self.left != 0
         return None if self.asked else int(self.head[9:12])
+
+
+def refuse_all(tell, address, size):
+    """Answers whatever comes, each so many bytes, as the door does whom it has just refused."""
+    body = b'{"error":{"status":429,"code":"tenant_overloaded"}}'.ljust(300)
+    answer = (b"HTTP/1.1 429 Too Many Requests\r\nserver: sink\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+              b"content-length: %d\r\n\r\n%s" % (len(body), body))
+    listener = socket.create_server((address, 0), backlog=1024)
+    tell.put(listener.getsockname())
+    waiting = selectors.DefaultSelector()
+    waiting.register(listener, selectors.EVENT_READ)
+    came = {}
+    while True:
+        for key, _ in waiting.select():
+            if key.fileobj is listener:
+                link, _ = listener.accept()
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                waiting.register(link, selectors.EVENT_READ)
+                came[link] = 0
+                continue
+            data = key.fileobj.recv(1 << 16)
+            came[key.fileobj] += len(data)
+            if came[key.fileobj] >= size:
+                came[key.fileobj] -= size
+                key.fileobj.send(answer)
+            if not data:
+                waiting.unregister(key.fileobj)
+                del came[key.fileobj]
+                key.fileobj.close()
+
+
+class Elsewhere:
+    """The process that refuses all, and where it is."""
+
+    def __init__(self, size):
+        tell = multiprocessing.Queue()
+        self.process = multiprocessing.Process(target=refuse_all, args=(tell, "127.0.0.1", size))
+        self.process.start()
+        self.server = tell.get()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.join()
 
 
 class Load:
@@ -203,6 +251,8 @@ def show(row):
 def faults_of(rows, capacity):
     alone, faults = rows[0], []
     for row in rows:
+        if row.get("floor"):
+            continue
         if row["steady_errors"] > ERRORS:
             faults.append(f"{row['load']}: {row['steady_errors']} errors of tenant {STEADY}")
         if row["p99_ms"] > LATENCY_BOUND * alone["p99_ms"]:
@@ -214,6 +264,17 @@ def faults_of(rows, capacity):
     return faults
 
 
+def floor_of(args, times, capacity, flood, steady):
+    """Beside a flood of twice the capacity, with the rest sent to where it costs the box nothing."""
+    with Elsewhere(len(flood[1])) as sink:
+        rest = (sink.server, *flood[1:])
+        by_steady, by_flood, refused = measure(
+            (*steady, args.seconds, args.rate, 0), (*flood, args.links, args.seconds, 2 * capacity, 10),
+            (*rest, args.links, args.seconds, (float(times) - 2) * capacity, 10))
+    return row_of(f"{times} x *", args.seconds, by_steady, by_flood) | {
+        "floor": True, "refused_elsewhere_per_s": refused["statuses"].get("429", 0) / refused["seconds"]}
+
+
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True)
@@ -223,6 +284,7 @@ def parse(argv):
     parser.add_argument("--candidates", type=int, default=400, help="of each request, computed anew each time")
     parser.add_argument("--links", type=int, default=512, help="connections of the flood")
     parser.add_argument("--times", default="2,20", help="of the capacity, that the flood asks for")
+    parser.add_argument("--floor", action="store_true", help="also with most of the flood sent elsewhere")
     parser.add_argument("--untimed", action="store_true", help="times and rates are printed, and not judged")
     parser.add_argument("--json", help="the figures go here too")
     return parser.parse_args(argv)
@@ -252,6 +314,9 @@ def main(argv):
                                           (*flood, args.links, args.seconds, float(times) * capacity, 10))
             rows.append(row_of(f"{times} x", args.seconds, by_steady, by_flood))
             show(rows[-1])
+            if args.floor and float(times) > 2:
+                rows.append(floor_of(args, times, capacity, flood, steady))
+                show(rows[-1])
     faults = faults_of(rows, capacity)
     if args.untimed:
         faults = [fault for fault in faults if "errors" in fault]
