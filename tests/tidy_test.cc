@@ -59,7 +59,8 @@ std::string floor_fault(const std::string& path, const std::string& header) {
   };
   const auto rule = allowed.find(folder_of(path));
   // What all may use: the macro that stops the process on a bug, and plans, which go from the router to the kernels.
-  static const std::set<std::string> everywhere{"kernels/base/check.h", "kernels/base/plan.h"};
+  static const std::set<std::string> everywhere{"kernels/base/check.h", "kernels/base/path_index.h",
+                                               "kernels/base/plan.h"};
   if (rule == allowed.end() || everywhere.contains(header)) return "";
   static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/",
                                              "router/",  "sim/",       "deploy/",  "tests/"};

@@ -10,6 +10,8 @@
 #include "deploy/data/dataset.h"
 #include "deploy/reports/table.h"
 #include "kernels/base/check.h"
+#include "kernels/decoder/decoder.h"
+#include "kernels/search/beam_search.h"
 
 namespace troupe::deploy {
 
@@ -37,10 +39,10 @@ Catalog read_catalog(const std::filesystem::path& data, const kernels::Vocabular
   return catalog;
 }
 
-SemanticIdTrie make_trie(const Catalog& catalog) {
-  std::vector<Path> ids;
-  for (const auto& [item, tokens] : catalog) ids.push_back(tokens);
-  return SemanticIdTrie(ids);
+std::shared_ptr<const kernels::PathIndex> make_index(const Catalog& catalog) {
+  std::vector<std::span<const kernels::Token>> paths;
+  for (const auto& [item, tokens] : catalog) paths.emplace_back(tokens);
+  return std::make_shared<const kernels::PathIndex>(paths);
 }
 
 const Path& tokens_of(const Catalog& catalog, const PutUser& user, const std::string& item) {
@@ -77,7 +79,7 @@ AccuracyData read_accuracy_data(const std::filesystem::path& model, const std::f
   const auto first = vocabulary.find("<bos>");
   if (!first) throw ImportError(model.string() + ": no token <bos>; expected a vocab.json that names it");
   const Catalog catalog = read_catalog(data, vocabulary, limits);
-  AccuracyData read{make_trie(catalog), {}};
+  AccuracyData read{make_index(catalog), {}};
   const std::vector<PutUser> users = read_users(data, HistoryPart::all);
   const std::vector<PutUser> before_test = read_users(data, HistoryPart::before_test);
   for (std::size_t u = 0; u < users.size(); ++u)
@@ -109,22 +111,56 @@ double ndcg(const EventScore& score, std::size_t k) {
   return recall(score, k) / std::log2(1.0 + static_cast<double>(std::max<std::size_t>(1, score.place)));
 }
 
+namespace {
+
+// The prompt with a search behind it, and beside it the true item's tokens but the last, for what the model says of
+// each of them: read at the prompt's end and at each.
+kernels::Plan event_plan(const AccuracyEvent& event, std::size_t width) {
+  using What = kernels::Readout::What;
+  kernels::Plan plan;
+  const auto end = static_cast<std::uint32_t>(event.prompt.size());
+  plan.segments.push_back({kernels::SegmentKind::user, event.prompt, 0, {}});
+  plan.readouts.push_back({0, end - 1, {}, What::all_rows});
+  if (event.truth.size() > 1) {
+    plan.segments.push_back({kernels::SegmentKind::beam, Path(event.truth.begin(), event.truth.end() - 1),
+                             static_cast<std::int32_t>(end), {0}});
+    for (std::uint32_t t = 0; t + 1 < event.truth.size(); ++t) plan.readouts.push_back({1, t, {}, What::all_rows});
+  }
+  plan.search.width = plan.search.results = static_cast<std::uint32_t>(width);
+  return plan;
+}
+
+double log_probability(std::span<const float> logits, kernels::Token token) {
+  const double log = logits[static_cast<std::size_t>(token)] - kernels::log_sum_exp(logits);
+  if (!std::isfinite(log))
+    throw std::runtime_error("a logit is not finite; expected a model whose keys and values fit their format");
+  return log;
+}
+
+}  // namespace
+
 std::vector<EventScore> score_events(const kernels::DecoderModel& model, const NumberFormats& formats,
                                      const AccuracyData& data, std::size_t width) {
   kernels::DecoderOptions options;
   options.kv = formats.kv;
   options.weights = formats.weights;
-  Generator generator(kernels::make_cpu_decoder(model, options));
+  const std::unique_ptr<kernels::Executor> decoder = kernels::make_cpu_decoder(model, options);
   Progress progress(formats.name(), data.events.size());
   std::vector<EventScore> scores;
+  std::vector<kernels::Reply> replies;
   for (const AccuracyEvent& event : data.events) {
     EventScore& score = scores.emplace_back();
-    generator.set_prompt(event.prompt);
-    for (const double log : generator.log_probabilities_of(event.truth))
-      score.surprise -= log / static_cast<double>(event.truth.size());
-    const std::vector<Beam> beams = generator.search(data.trie, width);
-    const auto found = std::ranges::find(beams, event.truth, &Beam::path);
-    if (found != beams.end()) score.place = static_cast<std::size_t>(found - beams.begin()) + 1;
+    const kernels::Plan plan = event_plan(event, width);
+    const kernels::Request request{.plan = &plan,
+                                   .kv = std::vector<kernels::SegmentKv>(plan.segments.size()),
+                                   .paths = data.index};
+    decoder->run({&request, 1}, replies);
+    for (std::size_t t = 0; t < event.truth.size(); ++t)
+      score.surprise -=
+          log_probability(replies[0].readouts[t], event.truth[t]) / static_cast<double>(event.truth.size());
+    const auto found = std::ranges::find(replies[0].beams, event.truth, &kernels::Beam::path);
+    if (found != replies[0].beams.end())
+      score.place = static_cast<std::size_t>(found - replies[0].beams.begin()) + 1;
     progress.at(scores.size());
   }
   return scores;

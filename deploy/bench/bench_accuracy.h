@@ -5,14 +5,18 @@
 // are far smaller than the spread between events.
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "deploy/bench/beam_search.h"
+#include "kernels/base/number_formats.h"
+#include "kernels/base/path_index.h"
 #include "kernels/checkpoint/model.h"
 
 namespace troupe::deploy {
+
+using Path = std::vector<kernels::Token>;
 
 struct AccuracyEvent {
   Path prompt;  // <bos>, then the semantic IDs of the newest items before the event, oldest first
@@ -20,7 +24,7 @@ struct AccuracyEvent {
 };
 
 struct AccuracyData {
-  SemanticIdTrie trie;
+  std::shared_ptr<const kernels::PathIndex> index;  // of the catalog's semantic IDs
   std::vector<AccuracyEvent> events;
 };
 

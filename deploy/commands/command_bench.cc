@@ -56,6 +56,7 @@ void add_bench(Command app) {
                      {Workload::suffix});
   add_rank_command(bench);
   add_accuracy(bench);
+  add_generate_bench(bench);
   add_plans(bench);
   add_calibrate(bench);
   add_make_model(bench);

@@ -1,7 +1,7 @@
 #pragma once
 // The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
 // suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both,
-// accuracy, plans, and calibrate.
+// accuracy, generate, plans, and calibrate.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,6 +44,7 @@ int run_bench_engine(const BenchEngineOptions& options, const std::vector<Worklo
 void add_make_model(Command bench);
 void add_accuracy(Command bench);
 void add_plans(Command bench);
+void add_generate_bench(Command bench);
 void add_calibrate(Command bench);
 
 }  // namespace troupe::deploy

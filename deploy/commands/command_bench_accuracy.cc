@@ -138,7 +138,7 @@ void add_accuracy(Command bench) {
       .default_shown();
   command.add_option("--events", options->events, "Only the first so many test events; 0: all")
       .default_shown();
-  command.add_option("--width", options->width, "Beams").between(1, 10000).default_shown();
+  command.add_option("--width", options->width, "Beams").between(1, 512).default_shown();
   command.add_option("--history", options->history_items, "Newest items of a history that the prompt has")
       .between(0, 10000)
       .default_shown();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "kernels/base/path_index.h"
+
 namespace troupe::kernels {
 namespace {
 
@@ -114,10 +116,79 @@ std::string readout_fault(const Plan& plan, std::size_t index, const PlanLimits&
   if (readout.what == Readout::What::head && readout.head >= limits.heads)
     return fault(Place{"readouts", index, ".head"}.text(), readout.head,
                  "below the model's " + std::to_string(limits.heads) + " heads");
+  if (readout.what == Readout::What::state && limits.state == 0)
+    return Place{"readouts", index}.text() + " is of a state; expected a readout that the model gives";
   return tokens_fault(readout.rows, {"readouts", index, ".rows"}, limits);
 }
 
+// Where the first token of a search's paths stands: behind its segment as others see it.
+std::int64_t path_start(const Plan& plan) {
+  const Segment& segment = plan.segments[plan.search.segment];
+  return std::int64_t{segment.start} + segment.shift + static_cast<std::int64_t>(segment.tokens.size());
+}
+
+// A path's last token is never computed, so it needs no position.
+std::string room_fault(const Plan& plan, std::size_t path_tokens, const char* what, const PlanLimits& limits) {
+  const std::int64_t room = limits.positions_max - path_start(plan) + 1;
+  if (static_cast<std::int64_t>(path_tokens) <= room) return "";
+  return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " + std::to_string(room) +
+         " behind segments[" + std::to_string(plan.search.segment) + "] below position " +
+         std::to_string(limits.positions_max);
+}
+
+std::string paths_fault(std::span<const Tokens> paths, const char* list, const PlanLimits& limits) {
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const Place place{list, i};
+    if (paths[i].empty()) return place.text() + " is empty; expected at least one token";
+    if (std::string found = tokens_fault(paths[i], place, limits); !found.empty()) return found;
+  }
+  return "";
+}
+
+std::string width_fault(const Search& search, const PlanLimits& limits) {
+  if (limits.width_max == 0)
+    return fault("search.width", search.width, "0, as the model does not generate");
+  if (search.width > limits.width_max)
+    return fault("search.width", search.width, "1 to " + std::to_string(limits.width_max));
+  if (search.results < 1 || search.results > search.width)
+    return fault("search.results", search.results, "1 to the width " + std::to_string(search.width));
+  return "";
+}
+
+// What the search's own members say of its paths.
+std::string search_paths_fault(const Plan& plan, const PlanLimits& limits) {
+  const Search& search = plan.search;
+  if (search.steps > 0 && !search.allowed.empty())
+    return fault("search.steps", search.steps, "0, as the allowed paths say how many");
+  if (std::string found = paths_fault(search.allowed, "search.allowed", limits); !found.empty()) return found;
+  if (std::string found = paths_fault(search.denied, "search.denied", limits); !found.empty()) return found;
+  std::size_t longest = search.steps;
+  for (const Tokens& path : search.allowed) longest = std::max(longest, path.size());
+  return room_fault(plan, longest, "the search's longest path", limits);
+}
+
+std::string search_fault(const Plan& plan, const PlanLimits& limits) {
+  const Search& search = plan.search;
+  if (search.width == 0)
+    return search == Search{} ? "" : "search.width is 0; expected at least 1, or nothing else of a search";
+  if (search.segment >= plan.segments.size())
+    return fault("search.segment", search.segment, "below " + std::to_string(plan.segments.size()));
+  if (std::string found = width_fault(search, limits); !found.empty()) return found;
+  return search_paths_fault(plan, limits);
+}
+
 }  // namespace
+
+std::string find_fault(const Plan& plan, const PathIndex* paths, const PlanLimits& limits) {
+  const Search& search = plan.search;
+  if (search.width == 0 || !search.allowed.empty()) return "";
+  if (paths == nullptr)
+    return search.steps > 0 ? "" : "search.steps is 0; expected at least 1 where no paths say how many";
+  if (search.steps > 0) return fault("search.steps", search.steps, "0, as the index of paths says how many");
+  if (!paths->within(limits.vocabulary))
+    return "the index of paths has a token outside the vocabulary's " + std::to_string(limits.vocabulary);
+  return room_fault(plan, paths->depth(), "the index's longest path", limits);
+}
 
 std::string find_fault(const Plan& plan, const PlanLimits& limits) {
   if (plan.segments.empty()) return "segments is empty; expected at least one segment";
@@ -125,7 +196,7 @@ std::string find_fault(const Plan& plan, const PlanLimits& limits) {
     if (std::string found = segment_fault(plan, i, limits); !found.empty()) return found;
   for (std::size_t i = 0; i < plan.readouts.size(); ++i)
     if (std::string found = readout_fault(plan, i, limits); !found.empty()) return found;
-  return "";
+  return search_fault(plan, limits);
 }
 
 std::size_t token_count(const Plan& plan) {

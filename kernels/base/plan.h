@@ -12,6 +12,8 @@
 
 namespace troupe::kernels {
 
+class PathIndex;
+
 enum class SegmentKind : std::uint8_t { system, user, item, instruction, discriminant, beam };
 
 // Tokens of an earlier segment in whose place later ones stand (a block's tokens that were computed again where the
@@ -37,9 +39,9 @@ struct Segment {
 };
 
 // What is read of one token's final hidden state: dot products with the named rows of the output projection, with all
-// of them, or a head of the model by its number.
+// of them, a head of the model by its number, or the state itself.
 struct Readout {
-  enum class What : std::uint8_t { rows, all_rows, head };
+  enum class What : std::uint8_t { rows, all_rows, head, state };
   std::uint32_t segment = 0;
   std::uint32_t offset = 0;        // token inside the segment
   std::vector<Token> rows;         // vocabulary rows, in the order in which logits are returned
@@ -48,9 +50,38 @@ struct Readout {
   bool operator==(const Readout&) const = default;
 };
 
+// A beam search behind a plan (xGR §6): paths of tokens that follow the last token of one segment, whose first token
+// sees all that this segment sees, the segment, and nothing else; the most probable ones are found level by level.
+// A path's value is the sum of its tokens' log-probabilities. Paths are ordered by value, and equal ones by their
+// tokens, so that there is one right answer.
+struct Search {
+  // Over which tokens a token's probability is normalised.
+  enum class Normalised : std::uint8_t {
+    vocabulary,  // all of them: a path is as probable as the model says
+    allowed      // those that may follow: rows of the output projection that none asks for are not computed
+  };
+  std::uint32_t segment = 0;
+  std::uint32_t width = 0;         // paths that are kept at each level; 0: there is no search
+  std::uint32_t results = 0;       // paths that are returned, at most: 1 to width
+  // Tokens of a path. With an index or with `allowed` their paths say how many; then it is 0.
+  std::uint32_t steps = 0;
+  Normalised normalised = Normalised::vocabulary;
+  std::vector<Tokens> allowed;     // whole paths; not empty: only these, whatever the index has
+  std::vector<Tokens> denied;      // whole paths that are not returned
+  bool operator==(const Search&) const = default;
+};
+
+// What a search found.
+struct Beam {
+  std::vector<Token> path;
+  double log_probability = 0;      // the sum over its tokens
+  bool operator==(const Beam&) const = default;
+};
+
 struct Plan {
   std::vector<Segment> segments;
   std::vector<Readout> readouts;
+  Search search;
   bool operator==(const Plan&) const = default;
 };
 
@@ -60,12 +91,19 @@ struct PlanLimits {
   std::int32_t positions_max = 0;
   std::uint32_t features = 0;      // of each token
   std::uint32_t heads = 0;
+  std::uint32_t width_max = 0;     // of a search; 0: the model does not generate
+  std::uint32_t state = 0;         // numbers of a hidden state; 0: it is not given out
 };
 
 // Empty if the plan is sound: non-empty segments, tokens and readout rows inside the vocabulary, positions inside
 // [0, positions_max) also where others see them, `sees` ascending and earlier, what is replaced inside one earlier
-// segment and once, readouts inside their segment. Otherwise what is wrong, where and what was expected.
+// segment and once, readouts inside their segment, a search within what is said at its members and with room for its
+// paths behind the prompt. Otherwise what is wrong, where and what was expected.
 std::string find_fault(const Plan& plan, const PlanLimits& limits);
+
+// The rest of it, where the index of a sound plan's search is known (null: there is none): steps only without paths
+// that say how many, tokens inside the vocabulary, and room for the longest path.
+std::string find_fault(const Plan& plan, const PathIndex* paths, const PlanLimits& limits);
 
 std::size_t token_count(const Plan& plan);
 

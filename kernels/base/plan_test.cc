@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "kernels/base/path_index.h"
+
 namespace troupe::kernels {
 namespace {
 
@@ -115,6 +117,92 @@ TEST_CASE("a readout is of a token that is there, and of rows that are there") {
         "readouts[0].rows[1] is 10; expected from 0 to below the vocabulary's 10");
   CHECK(fault_after([](Plan& p) { p.readouts[0].what = Readout::What::head; }) ==
         "readouts[0].head is 0; expected below the model's 0 heads");
+}
+
+constexpr PlanLimits kSearchLimits{10, 20, 0, 0, 8};
+
+// A search behind segment 1, which ends at position 5: paths of up to 16 tokens have room.
+template <class Change>
+std::string search_fault_after(Change change, const PlanLimits& limits = kSearchLimits) {
+  Plan plan = sound();
+  plan.search = {1, 4, 2, 3, Search::Normalised::vocabulary, {}, {}};
+  change(plan);
+  return find_fault(plan, limits);
+}
+
+TEST_CASE("a search is as wide as the model allows, behind a segment that is there") {
+  CHECK(search_fault_after([](Plan&) {}) == "");
+  CHECK(search_fault_after([](Plan& p) { p.search.width = 8; }) == "");
+  CHECK(search_fault_after([](Plan& p) { p.search.width = 9; }) == "search.width is 9; expected 1 to 8");
+  CHECK(search_fault_after([](Plan&) {}, kLimits) ==
+        "search.width is 4; expected 0, as the model does not generate");
+  CHECK(search_fault_after([](Plan& p) { p.search.width = 0; }) ==
+        "search.width is 0; expected at least 1, or nothing else of a search");
+  CHECK(search_fault_after([](Plan& p) { p.search = {}; }, kLimits) == "");
+  CHECK(search_fault_after([](Plan& p) { p.search.segment = 3; }) == "search.segment is 3; expected below 3");
+  CHECK(search_fault_after([](Plan& p) { p.search.results = 4; }) == "");
+  CHECK(search_fault_after([](Plan& p) { p.search.results = 5; }) ==
+        "search.results is 5; expected 1 to the width 4");
+  CHECK(search_fault_after([](Plan& p) { p.search.results = 0; }) != "");
+}
+
+TEST_CASE("a search's paths have tokens of the vocabulary, and say themselves how many") {
+  const auto allow = [](Tokens path) {
+    return [=](Plan& p) {
+      p.search.steps = 0;
+      p.search.allowed = {{9}, path};
+    };
+  };
+  CHECK(search_fault_after(allow({0, 9})) == "");
+  CHECK(search_fault_after(allow({})) == "search.allowed[1] is empty; expected at least one token");
+  CHECK(search_fault_after(allow({0, 10})) ==
+        "search.allowed[1][1] is 10; expected from 0 to below the vocabulary's 10");
+  CHECK(search_fault_after([](Plan& p) { p.search.allowed = {{1}}; }) ==
+        "search.steps is 3; expected 0, as the allowed paths say how many");
+  CHECK(search_fault_after([](Plan& p) { p.search.denied = {{1, 2, 3}, {0}}; }) == "");
+  CHECK(search_fault_after([](Plan& p) { p.search.denied = {{1, 2, 3}, {}}; }) ==
+        "search.denied[1] is empty; expected at least one token");
+  CHECK(search_fault_after([](Plan& p) { p.search.denied = {{-1}}; }) != "");
+}
+
+TEST_CASE("all of a path but its last token has a position behind the prompt") {
+  const auto steps = [](std::uint32_t count, std::int32_t shift) {
+    return [=](Plan& p) {
+      p.search.steps = count;
+      p.segments[1].shift = shift;
+    };
+  };
+  CHECK(search_fault_after(steps(16, 0)) == "");
+  CHECK(search_fault_after(steps(17, 0)) ==
+        "the search's longest path has 17 tokens; expected at most 16 behind segments[1] below position 20");
+  CHECK(search_fault_after(steps(14, 2)) == "");
+  CHECK(search_fault_after(steps(15, 2)) != "");
+  CHECK(search_fault_after(steps(UINT32_MAX, 0)) != "");
+  CHECK(search_fault_after([](Plan& p) {
+          p.search.steps = 0;
+          p.search.allowed = {{1}, Tokens(17, 3), {2}};
+        }) != "");
+  CHECK(search_fault_after([](Plan& p) { p.search = {2, 1, 1, 1}; }) == "");  // its one path stands behind position 19
+  CHECK(search_fault_after([](Plan& p) { p.search = {2, 1, 1, 2}; }) != "");
+}
+
+TEST_CASE("an index says how long paths are, and has to have room for them") {
+  const auto fault_with = [](const std::vector<Token>& path, std::uint32_t steps, std::vector<Tokens> allowed = {}) {
+    Plan plan = sound();
+    plan.search = {1, 4, 2, steps, Search::Normalised::vocabulary, std::move(allowed), {}};
+    const std::span<const Token> paths[] = {path};
+    const PathIndex index(paths);
+    return find_fault(plan, path.empty() ? nullptr : &index, kSearchLimits);
+  };
+  CHECK(fault_with({}, 3) == "");
+  CHECK(fault_with({}, 0) == "search.steps is 0; expected at least 1 where no paths say how many");
+  CHECK(fault_with(std::vector<Token>(16, 9), 0) == "");
+  CHECK(fault_with(std::vector<Token>(17, 9), 0) ==
+        "the index's longest path has 17 tokens; expected at most 16 behind segments[1] below position 20");
+  CHECK(fault_with({1, 2}, 3) == "search.steps is 3; expected 0, as the index of paths says how many");
+  CHECK(fault_with({1, 10}, 0) == "the index of paths has a token outside the vocabulary's 10");
+  CHECK(fault_with({1, 10}, 0, {{1}}) == "");  // it is not looked at
+  CHECK(find_fault(sound(), nullptr, kLimits) == "");
 }
 
 }  // namespace

@@ -12,6 +12,12 @@
 
 namespace troupe::kernels {
 
+// How beam searches run. The others are what the first is measured by (xGR §3, §9): never faster, same answers.
+enum class BeamPaths : std::uint8_t {
+  together,   // all paths of a search attend to its prompt at once, and share what they have in common
+  copied      // each path attends to the prompt by itself, and has its own tokens in pages, copied when paths part
+};
+
 struct DecoderOptions {
   std::uint32_t page_tokens = 4;
   KvFormat kv = KvFormat::f32;
@@ -27,12 +33,16 @@ struct DecoderOptions {
   // (cpu/engine/pass_memory.h). 0: passes have no bound.
   std::size_t memory_bytes = 0;
   std::uint32_t batch_tokens = 0;
+  BeamPaths beams = BeamPaths::together;
+  bool sort_all = false;  // of a search's level all continuations are sorted, not only those that may be kept
 };
 
 // What else int8 weights mean on this CPU, for the names of blocks: they have 7 bits where its products of
 // bytes are summed in 16 bits. Empty for float32.
 std::string weight_variant(WeightFormat format);
 
+// Paths of a beam search (xGR's widest); more would only need more memory.
+inline constexpr std::uint32_t search_width_max = 512;
 PlanLimits plan_limits(const DecoderConfig& config);
 PageLayout page_layout(const KvLayout& layout);
 inline PageLayout page_layout(const DecoderConfig& config, const DecoderOptions& options) {

@@ -33,6 +33,40 @@ const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
   return batch_;
 }
 
+const DecoderBatch& BatchPlanner::plan_beams(std::span<const BeamRows> levels) {
+  clear();
+  for (const BeamRows& level : levels) add_beams(level);
+  batch_.read_rows.resize(batch_.rows());
+  std::iota(batch_.read_rows.begin(), batch_.read_rows.end(), 0);
+  batch_.read_begin = batch_.visible_begin;
+  batch_.read_end = batch_.visible_end;
+  return batch_;
+}
+
+void BatchPlanner::add_beams(const BeamRows& level) {
+  const Plan& plan = *level.request->plan;
+  const std::uint32_t segment = plan.search.segment;
+  placed_.assign(plan.segments.size(), Placed());
+  note_bends(plan);
+  Sees sees = plan.segments[segment].sees;
+  sees.add(segment);
+  const OpenGroup group{.context = sees.ranges(),
+                        .index = static_cast<std::uint32_t>(batch_.groups.size()),
+                        .cut = segment,
+                        .cut_tokens = level.seen};
+  const std::uint32_t begin = batch_.rows(), end = begin + static_cast<std::uint32_t>(level.tokens.size());
+  batch_.groups.push_back({.row_begin = begin, .row_end = end, .read_begin = begin, .read_end = end});
+  batch_.tokens.insert(batch_.tokens.end(), level.tokens.begin(), level.tokens.end());
+  batch_.positions.resize(end, level.position);
+  batch_.visible_begin.resize(end);
+  batch_.visible_end.resize(end);
+  for (std::uint32_t row = begin; row < end; ++row) {
+    batch_.visible_begin[row] = (row - begin) * level.path;
+    batch_.visible_end[row] = (row - begin + 1) * level.path;
+  }
+  add_spans(*level.request, group);
+}
+
 void BatchPlanner::clear() {
   batch_.tokens.clear();
   batch_.positions.clear();
@@ -192,14 +226,16 @@ void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, co
                        [&](Sees::Range range) { return range.begin <= other && other < range.end; });
   };
   const std::size_t first_span = batch_.groups[group.index].span_begin;
+  const std::uint32_t end =
+      segment == group.cut ? group.cut_tokens : size32(request.plan->segments[segment].tokens);
   std::uint32_t begin = 0;
   for (auto out = std::lower_bound(left_out_.begin(), left_out_.end(), LeftOut{segment});
        out != left_out_.end() && out->segment == segment; ++out) {
     if (!seen(out->by)) continue;
-    add_tokens(request, segment, begin, out->offset, first_span);
+    add_tokens(request, segment, begin, std::min(out->offset, end), first_span);
     begin = out->offset + out->tokens;
   }
-  add_tokens(request, segment, begin, size32(request.plan->segments[segment].tokens), first_span);
+  add_tokens(request, segment, begin, end, first_span);
 }
 
 void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin,
@@ -242,7 +278,7 @@ void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
       all_rows_.resize(static_cast<std::size_t>(limits_.vocabulary));
       std::iota(all_rows_.begin(), all_rows_.end(), 0);
     }
-    batch_.readouts.push_back({index, i, row, all ? all_rows_ : readouts[i].rows});
+    batch_.readouts.push_back({index, i, row, all ? all_rows_ : readouts[i].rows, readouts[i].what});
   }
 }
 

@@ -42,6 +42,17 @@ struct BatchReadout {
   std::uint32_t request = 0, index = 0;  // the plan's readouts[index]
   std::uint32_t read_row = 0;            // index into read_rows
   std::span<const Token> vocabulary_rows;
+  Readout::What what = Readout::What::rows;
+};
+
+// One level of a request's beam search (kernels/search): each row is the newest token of a path. All see what the
+// search's segment sees, the segment, and each the tokens of its own path.
+struct BeamRows {
+  const Request* request = nullptr;  // whose plan has the search; what its paths see is cached
+  std::span<const Token> tokens;     // one per row
+  std::uint32_t position = 0;
+  std::uint32_t seen = 0;            // tokens of the search's segment that they see, from its first
+  std::uint32_t path = 0;            // tokens of its own path that a row sees, itself included
 };
 
 // Spans point into the requests, which must outlive the pass.
@@ -68,6 +79,9 @@ class BatchPlanner {
   // Unsound plans and pages that do not fit them are bugs of the caller. The result holds until the next
   // call.
   const DecoderBatch& plan(std::span<const Request> requests);
+  // A pass over levels of beam searches: group i is levels[i], and every row is read. A row's interval of the tail
+  // is the keys of its path, which the engine keeps, itself last.
+  const DecoderBatch& plan_beams(std::span<const BeamRows> levels);
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
@@ -92,6 +106,7 @@ class BatchPlanner {
     std::uint32_t first = 0, last = none;  // members
     std::uint32_t rows = 0, next_row = 0;
     std::uint32_t index = 0;  // into batch_.groups
+    std::uint32_t cut = none, cut_tokens = 0;  // a segment of the context of which only the first tokens are seen
   };
 
   void clear();
@@ -108,6 +123,7 @@ class BatchPlanner {
   void add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin, std::uint32_t end,
                   std::size_t first_span);
   void add_own_rows(const ContextSpan& rows, std::size_t first_span);
+  void add_beams(const BeamRows& level);
   void note_readouts(const Request& request, std::uint32_t index);
   void number_read_rows();
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/path_index.h"
 #include "kernels/base/plan.h"
 
 namespace troupe::kernels {
@@ -51,10 +52,15 @@ struct Request {
   std::vector<SegmentKv> kv;               // one per segment
   const CatalogAssets* assets = nullptr;   // of the catalog that the plan was made against; null: the plan needs none,
                                            // or the family has none
+  // Of the plan's search: the paths that it may return, all tokens of the vocabulary if there is none. Not
+  // looked at where the search brings its own.
+  std::shared_ptr<const PathIndex> paths = nullptr;
 };
 
 struct Reply {
   std::vector<std::vector<float>> readouts;  // [readout][row], in plan order
+  // Of the plan's search, the best first, at most as many as were asked for. Fewer: there are no more paths.
+  std::vector<Beam> beams;
   // Not empty: this executor has no room for the request, however few run with it. What was found, what was
   // expected; the pages that it should have left are not to be used.
   std::string too_large;
@@ -63,7 +69,7 @@ struct Reply {
 // Where the time of passes went, in CPU seconds of all threads that took part; on a device in its own.
 struct PassTimes {
   double planning = 0, embedding = 0, linear = 0, attention = 0, elementwise = 0, keys_values = 0,
-         readout = 0;
+         readout = 0, search = 0;
 };
 
 class Executor {

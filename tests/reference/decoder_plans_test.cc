@@ -310,6 +310,9 @@ TEST_CASE(
     REQUIRE(attend != kernels::attend_versions().end());
     const auto readout = std::ranges::find(kernels::readout_versions(), name, &kernels::ReadoutVersion::name);
     REQUIRE(readout != kernels::readout_versions().end());
+    const auto sums =
+        std::ranges::find(kernels::sum_exponentials_versions(), name, &kernels::SumExponentialsVersion::name);
+    REQUIRE(sums != kernels::sum_exponentials_versions().end());
     const auto product = std::ranges::find(kernels::product_versions(), name, &kernels::ProductVersion::name);
     REQUIRE(product != kernels::product_versions().end());
     REQUIRE((attend->usable && readout->usable && product->usable) == elementwise.usable);
@@ -317,7 +320,7 @@ TEST_CASE(
       const std::string stored(format_name(format));
       CAPTURE(stored);
       if (elementwise.usable)
-        check_random_batches({&elementwise, attend->run, readout->run, &*product}, {.kv = format});
+        check_random_batches({&elementwise, attend->run, readout->run, sums->run, &*product}, {.kv = format});
     }
     if (!elementwise.usable) MESSAGE("this CPU cannot run " << name);
   }
@@ -325,7 +328,7 @@ TEST_CASE(
 
 TEST_CASE("random plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
   const kernels::VectorKernels best{&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
-                                    &kernels::product_version()};
+                                    &kernels::sum_exponentials, &kernels::product_version()};
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16}) {
     const std::string stored(format_name(format));
     CAPTURE(stored);

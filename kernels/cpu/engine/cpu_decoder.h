@@ -10,6 +10,7 @@
 #include "kernels/decoder/decoder.h"
 #include "kernels/operations/attend.h"
 #include "kernels/operations/elementwise.h"
+#include "kernels/operations/exponential_sum.h"
 #include "kernels/operations/readout.h"
 
 namespace troupe::kernels {
@@ -18,6 +19,7 @@ struct VectorKernels {
   const Elementwise* elementwise;
   Attend* attend;
   ReadoutRows* readout;
+  SumExponentials* sum_exponentials;
   const ProductVersion* product;
 };
 

@@ -11,17 +11,9 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/cpu/engine/cpu_decoder.h"
-#include "kernels/cpu/engine/decoder_attention.h"
-#include "kernels/cpu/engine/decoder_buffer.h"
-#include "kernels/cpu/engine/decoder_kv.h"
-#include "kernels/cpu/engine/decoder_rope.h"
-#include "kernels/cpu/engine/decoder_weights.h"
-#include "kernels/cpu/engine/decoder_workspace.h"
-#include "kernels/cpu/engine/pass_memory.h"
-#include "kernels/cpu/engine/team.h"
+#include "kernels/cpu/engine/decoder.h"
+
 #include "kernels/cpu/products/byte_product.h"
-#include "kernels/decoder/decoder_batch.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels {
@@ -42,103 +34,14 @@ constexpr std::size_t few_rows = 64;
 constexpr std::size_t readout_rows_at_once = 256;
 constexpr double copies_cost = 20;  // operations in the time of copying one value
 
-struct Rows {
-  std::size_t begin, count;
-};
-
-class CpuDecoder final : public Executor {
- public:
-  CpuDecoder(std::shared_ptr<const PackedDecoder> weights, std::shared_ptr<const Teams> teams,
-             std::shared_ptr<std::mutex> large, std::uint32_t executor, const DecoderOptions& options,
-             const VectorKernels& vector_kernels)
-      : weights_(std::move(weights)),
-        teams_(std::move(teams)),
-        large_(std::move(large)),
-        team_(*(*teams_)[executor % teams_->size()]),
-        c_(weights_->config),
-        options_(options),
-        memory_(pass_memory(c_, options)),
-        layout_(kv_layout(c_, options.page_tokens, options.kv)),
-        pages_(page_layout(layout_)),
-        vector_kernels_(vector_kernels),
-        planner_(c_, layout_),
-        kv_(layout_),
-        rope_(rope_frequencies(c_)),
-        turns_(rope_frequencies(c_)),
-        workspaces_(team_.cores()) {}
-
-  PlanLimits limits() const override { return plan_limits(c_); }
-  const PageLayout& layout() const override { return pages_; }
-  using Executor::run;
-  void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
-  void measure(PassTimes* times) override { times_ = times; }
-  std::unique_ptr<Executor> share(std::uint32_t executor) const override {
-    return std::make_unique<CpuDecoder>(weights_, teams_, large_, executor, options_, vector_kernels_);
-  }
-
- private:
-  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
-  void compute(std::span<const Request> requests, std::span<Reply> replies);
-  void give_back();
-  void stay_on_node();
-  void start(std::span<const Request> requests, std::uint32_t workers);
-  template <class Work>
-  void for_rows(Team::Pass& pass, Work&& work);
-  void multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add, Workspace& w);
-  void run_rows(Team::Pass& pass, std::uint32_t layer);
-  void run_attention(Team::Pass& pass, std::uint32_t layer);
-  Workspace& workspace(std::uint32_t worker);
-  void embed(Rows rows, Workspace& w);
-  void make_queries_keys_values(const PackedLayer& layer, Rows rows, Workspace& w);
-  void attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w);
-  void add_attention(const PackedLayer& layer, Rows rows, Workspace& w);
-  void add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w);
-  void keep_read_rows();
-  void norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out);
-  void read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies);
-  void read_rows(Team::Pass& pass, std::span<const Token> rows);
-  void collect_times();
-
-  std::size_t q_width() const { return widths_.mixed; }
-  std::size_t kv_width() const { return (widths_.qkv - widths_.mixed) / 2; }
-  std::size_t qkv_width() const { return widths_.qkv; }
-  bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
-  double row_operations() const;  // of the linear layers of one layer, per row
-  double* timed(Workspace& w, double PassTimes::*part) const {
-    return times_ == nullptr ? nullptr : &(w.times.*part);
-  }
-
-  const std::shared_ptr<const PackedDecoder> weights_;
-  const std::shared_ptr<const Teams> teams_;  // one for each memory node
-  const std::shared_ptr<std::mutex> large_;   // held by the one pass whose memory is given back after it
-  Team& team_;
-  const DecoderConfig& c_;
-  const RowWidths widths_ = row_widths(c_);
-  const DecoderOptions options_;
-  const PassMemory memory_;
-  const KvLayout layout_;
-  const PageLayout pages_;
-  const VectorKernels vector_kernels_;
-  const Elementwise& ops_ = *vector_kernels_.elementwise;
-  BatchPlanner planner_;
-  LayerKv kv_;
-  RopeTable rope_, turns_;  // of rows; of spans whose keys turn
-  PassTimes* times_ = nullptr;
-
-  // The pass at hand.
-  const DecoderBatch* batch_ = nullptr;
-  std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
-  std::size_t chunk_rows_ = 0;
-  Team::Pass* sharing_ = nullptr;    // while its few rows share products
-  FloatBuffer state_, qkv_, mixed_;  // [rows] × hidden, qkv_width, q_width
-  AttentionParts all_rows_, read_rows_;
-  std::vector<const float*> readout_states_;
-  std::vector<float*> readout_out_;
-  std::vector<Workspace> workspaces_;  // [worker]
-};
+}  // namespace
 
 void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   replies.resize(requests.size());
+  for (Reply& reply : replies) reply.beams.clear();
+  const bool searches =
+      std::ranges::any_of(requests, [](const Request& request) { return request.plan->search.width > 0; });
+  if (searches) return run_with_searches(requests, replies);
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 
@@ -174,13 +77,23 @@ void CpuDecoder::give_back() {
 void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> replies) {
   stay_on_node();
   Team::Pass pass(team_);
-  start(requests, pass.workers());
+  const DecoderBatch& batch = [&]() -> const DecoderBatch& {
+    PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
+    return planner_.plan(requests);
+  }();
+  start(batch, pass.workers());
+  run_layers(pass);
+  read(pass, requests, replies);
+  if (times_ != nullptr) collect_times();
+}
+
+// Up to the final states of the rows that are read.
+void CpuDecoder::run_layers(Team::Pass& pass) {
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     run_rows(pass, layer);
     run_attention(pass, layer);
   }
-  read(pass, requests, replies);
-  if (times_ != nullptr) collect_times();
+  finish_rows(pass);
 }
 
 // The thread that runs passes computes beside its helpers.
@@ -191,10 +104,10 @@ void CpuDecoder::stay_on_node() {
   stay_on(beside);
 }
 
-// Plans the pass and makes room for it.
-void CpuDecoder::start(std::span<const Request> requests, std::uint32_t workers) {
+// Makes room for the pass.
+void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
-  batch_ = &planner_.plan(requests);
+  batch_ = &batch;
   rows_ = batch_->rows();
   chunk_rows_ =
       rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
@@ -277,13 +190,20 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   double operations = 4 * attention.pairs * static_cast<double>(q_width());
   for (const KeptSegment& segment : batch_->kept)
     operations += copies_cost * static_cast<double>(segment.tokens * 2 * kv_width());
-  pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
+  const std::size_t kept = parts + batch_->kept.size();
+  pass.run(kept + tails_.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     Workspace& w = workspaces_[worker];
     if (part < parts) {
       attend_part(attention.parts[part], layer, w);
-    } else {
-      PartTimer timer(timed(w, &PassTimes::keys_values));
+      return;
+    }
+    PartTimer timer(timed(w, &PassTimes::keys_values));
+    if (part < kept) {
       kv_.keep(batch_->kept[part - parts], layer);
+    } else {
+      const BeamGroup& beams = tails_[part - kept];
+      const RowGroup& group = batch_->groups[part - kept];
+      if (group.row_begin == beams.first_row) beams.tails->keep(kv_, beams.first_row, beams.rows, layer);
     }
   });
 }
@@ -367,8 +287,14 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), turns_,
               layer, part.head, w.context);
   task.context = w.context;
-  const KvRun tail = kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end));
-  task.tail = std::span(&tail, 1);
+  if (tails_.empty()) {
+    w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
+  } else {
+    const BeamGroup& beams = tails_[part.group];
+    beams.tails->resolve(kv_, beams.first_row, group.row_begin - beams.first_row,
+                         part.row_end - group.row_begin, layer, part.head, w.tail);
+  }
+  task.tail = w.tail;
   vector_kernels_.attend(task, w.attend);
 }
 
@@ -398,8 +324,8 @@ void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::si
                 c_.hidden);
 }
 
-// The rest of the last layer for the rows with a readout, then their logits.
-void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies) {
+// The rest of the last layer for the rows with a readout.
+void CpuDecoder::finish_rows(Team::Pass& pass) {
   for_rows(pass, [&](Rows rows, Workspace& w) {
     add_attention(weights_->layers.back(), rows, w);
     add_feed_forward(weights_->layers.back(), rows, w);
@@ -407,14 +333,25 @@ void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::
     float* const state = state_.data() + rows.begin * c_.hidden;
     norm(state, weights_->final_norm, rows.count, state);
   });
+}
+
+void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies) {
   for (std::size_t i = 0; i < requests.size(); ++i)
     replies[i].readouts.resize(requests[i].plan->readouts.size());
   const std::span<const BatchReadout> all = batch_->readouts;
   for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
+    if (all[first].what == Readout::What::state) {
+      const float* const state = state_.data() + all[first].read_row * std::size_t{c_.hidden};
+      replies[all[first].request].readouts[all[first].index].assign(state, state + c_.hidden);
+      end = first + 1;
+      continue;
+    }
     const std::span<const Token> rows = all[first].vocabulary_rows;
     readout_states_.clear();
     readout_out_.clear();
-    for (end = first; end < all.size() && std::ranges::equal(all[end].vocabulary_rows, rows); ++end) {
+    for (end = first; end < all.size() && all[end].what != Readout::What::state &&
+                      std::ranges::equal(all[end].vocabulary_rows, rows);
+         ++end) {
       std::vector<float>& out = replies[all[end].request].readouts[all[end].index];
       out.resize(rows.size());
       readout_states_.push_back(state_.data() + all[end].read_row * std::size_t{c_.hidden});
@@ -444,7 +381,7 @@ void CpuDecoder::collect_times() {
   for (Workspace& w : workspaces_) {
     for (const auto part :
          {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
+          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search})
       times_->*part += w.times.*part;
     w.times = {};
   }
@@ -454,8 +391,6 @@ double CpuDecoder::row_operations() const {
   const double attention = static_cast<double>(qkv_width() + q_width()), inner = 3.0 * c_.intermediate;
   return 2 * c_.hidden * (attention + inner);
 }
-
-}  // namespace
 
 std::string weight_variant(WeightFormat format) {
   if (format == WeightFormat::f32) return "";
@@ -474,7 +409,7 @@ std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOpti
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options) {
   return make_cpu_decoder(std::move(model), options,
-                          {&elementwise(), &attend, &readout_rows, &product_version()},
+                          {&elementwise(), &attend, &readout_rows, &sum_exponentials, &product_version()},
                           make_teams(options.cores, options.executors, read_memory_nodes()));
 }
 

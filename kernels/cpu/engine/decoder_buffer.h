@@ -25,6 +25,7 @@ class FloatBuffer {
     count_ = 0;
   }
   float* data() const { return data_.get(); }
+  std::size_t floats() const { return count_; }
 
  private:
   struct Free {

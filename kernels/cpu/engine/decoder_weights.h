@@ -1,6 +1,9 @@
 #pragma once
 // A decoder's weights in the form that the CPU computes with. Projections that read the same input are one
 // product: query|key|value and gate|up. Shared, unchanged, by every executor of the process.
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "kernels/checkpoint/model.h"
@@ -14,12 +17,31 @@ struct PackedLayer {
   Linear qkv, o, gate_up, down;
 };
 
+// The output projection packed as the layers are: a second copy of it, made for the first who multiplies many states
+// with all of it. Beam searches do; rankers read a few named rows and never ask.
+class PackedOutput {
+ public:
+  // From several threads at once. `output` and the width are the same at each call.
+  const PackedMatrix& get(const Matrix& output, std::size_t panel_width) {
+    std::call_once(once_, [&] {
+      WeightMemory memory;
+      packed_.emplace(output, std::span<const float>(), panel_width, memory);
+    });
+    return *packed_;
+  }
+
+ private:
+  std::once_flag once_;
+  std::optional<PackedMatrix> packed_;
+};
+
 struct PackedDecoder {
   DecoderConfig config;
   std::vector<PackedLayer> layers;
   Matrix embedding;
   std::vector<float> final_norm;
   Matrix output;  // empty if tied to `embedding`
+  std::unique_ptr<PackedOutput> packed_output = std::make_unique<PackedOutput>();
 
   const Matrix& output_rows() const { return output.rows == 0 ? embedding : output; }
 };

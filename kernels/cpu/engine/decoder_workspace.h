@@ -13,8 +13,9 @@ struct Workspace {
   FloatBuffer normed;              // [rows of a chunk] × hidden
   FloatBuffer gate_up, activated;  // [rows of a chunk] × 2*intermediate, intermediate
   AttendScratch attend;
-  std::vector<KvRun> context;
+  std::vector<KvRun> context, tail;
   std::vector<float*> logits;
+  FloatBuffer dots;                // of beams: [rows of a block] × vocabulary rows of a part
   PassTimes times;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/engine/beam_tails.h"
+
 namespace troupe::kernels {
 
 RowWidths row_widths(const DecoderConfig& config) {
@@ -23,13 +25,37 @@ PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& option
                      2 * layout.kv_heads * layout.vector_bytes();
   if (options.memory_bytes == 0) {
     memory.tokens_max = memory.tokens_kept = SIZE_MAX;
+    memory.search_bytes_max = SIZE_MAX;
     return memory;
   }
   const std::size_t share = options.memory_bytes / std::max(1u, options.executors);
   const std::size_t batch = std::max(1u, options.batch_tokens), longest = config.positions_max;
   memory.tokens_kept = std::max(share / memory.row_bytes, batch);
+  memory.search_bytes_max = std::max(share, batch * (memory.row_bytes + layout.token_bytes()));
   memory.tokens_max = std::max({options.memory_bytes / memory.row_bytes, batch, longest});
   return memory;
+}
+
+std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& options, const Request& request) {
+  const Plan& plan = *request.plan;
+  const Search& search = plan.search;
+  const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
+  std::size_t pages = 0, steps = search.steps;
+  Sees seen = plan.segments[search.segment].sees;
+  seen.add(search.segment);
+  for (const std::uint32_t s : seen)
+    if (request.kv[s].pages.empty()) pages += layout.pages_for(plan.segments[s].tokens.size());
+  // A path asks for as many logits as tokens may follow it, and all of a level for no more than there are.
+  std::size_t logits = std::size_t{search.width} * config.vocabulary;
+  if (!search.allowed.empty()) {
+    for (const Tokens& path : search.allowed) steps = std::max(steps, path.size());
+    logits = search.allowed.size();
+  } else if (request.paths) {
+    steps = request.paths->depth();
+    logits = std::min<std::size_t>(std::size_t{search.width} * request.paths->width_max(), request.paths->nodes());
+  }
+  return pages * layout.page_bytes() + logits * sizeof(float) +
+         BeamTails::bytes(layout, search.width, static_cast<std::uint32_t>(steps), options.beams);
 }
 
 }  // namespace troupe::kernels

@@ -68,6 +68,46 @@ TEST_CASE("a request beyond a pass is computed in several, with the numbers of o
       CHECK(std::abs(reply.readouts[i][k] - expected.readouts[i][k]) < 1e-4);
 }
 
+Plan searching(std::uint32_t width) {
+  Plan plan;
+  plan.segments.push_back({SegmentKind::user, Tokens(10, 3), 0, {}});
+  plan.search.width = plan.search.results = width;
+  plan.search.steps = 4;
+  return plan;
+}
+
+TEST_CASE("a search takes its paths' tokens, its prompt where that has no pages, and a level's logits") {
+  const DecoderOptions options{.page_tokens = 4};
+  const Plan plan = searching(6);
+  Request request{.plan = &plan, .kv = {{}}};
+  const std::size_t token = 2 * 2 * 2 * 8 * 4;  // layers, heads, keys and values, width, bytes
+  CHECK(search_bytes(small_config(), options, request) == 12 * token + 6 * 2 * token + 6 * 50 * 4);
+  std::byte page[3];
+  request.kv[0].pages = {page, page, page};
+  CHECK(search_bytes(small_config(), options, request) == 6 * 2 * token + 6 * 50 * 4);
+  const std::vector<Token> a{1, 2}, b{1, 3}, c{4, 5};
+  request.paths = std::make_shared<PathIndex>(std::vector<std::span<const Token>>{a, b, c});
+  CHECK(search_bytes(small_config(), options, request) == 6 * 4);  // two of its nodes have two behind them
+}
+
+TEST_CASE(
+    "searches that have no room beside each other run one after the other; one that has none is refused") {
+  const auto decoder = decoder_with(4'000), unbounded = decoder_with(0);
+  const Plan small = searching(3), wide = searching(100);
+  std::vector<Request> requests(5, Request{.plan = &small, .kv = {{}}});
+  requests[2].plan = &wide;
+  const std::vector<Reply> replies = decoder->run(requests), expected = unbounded->run(requests);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CAPTURE(i);
+    if (i == 2) continue;
+    REQUIRE(replies[i].beams.size() == 3);
+    for (std::size_t b = 0; b < 3; ++b) CHECK(replies[i].beams[b].path == expected[i].beams[b].path);
+  }
+  CHECK(expected[2].beams.size() == 100);
+  CHECK(replies[2].beams.empty());
+  CHECK(replies[2].too_large.find("a search of 100 paths that takes") == 0);
+}
+
 TEST_CASE("what cannot be cut is too large, and says by how much") {
   Plan plan = candidates(100);
   std::vector<std::uint32_t> all;

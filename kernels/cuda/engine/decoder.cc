@@ -5,9 +5,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/thread_clock.h"
-#include "kernels/cuda/engine/decoder_pass.h"
-#include "kernels/cuda/engine/pass_graphs.h"
-#include "kernels/decoder/decoder_batch.h"
+#include "kernels/cuda/engine/cuda_decoder.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels::cuda {
@@ -15,73 +13,65 @@ namespace {
 
 constexpr std::size_t page_alignment = 64;
 
-PassBounds bounds_of(const CudaDecoderOptions& options) {
-  return {options.rows_max, options.keys_max, options.logits_max, options.plan_bytes_max};
+PassBounds bounds_of(const CudaDecoderOptions& options, const DecoderConfig& config) {
+  return {options.rows_max, options.keys_max, options.logits_max, options.plan_bytes_max, config.hidden};
 }
 
-// Pages for keys and values that do not outlive their pass.
-struct Scratch {
-  DeviceMemory memory;
-  std::vector<std::byte*> pages;
+// Levels of searches, if there are any.
+LevelBounds level_bounds_of(const CudaDecoderOptions& options) {
+  if (options.search_tokens_max == 0) return {};
+  return {options.rows_max, options.logits_max, options.search_logits_max};
+}
 
-  Scratch(const KvLayout& layout, std::uint32_t tokens) {
-    const std::size_t stride = (layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment;
-    memory = DeviceMemory(layout.pages_for(tokens) * stride);
-    for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) pages.push_back(memory.data() + p * stride);
-  }
-};
+}  // namespace
 
-class CudaDecoder final : public Executor {
- public:
-  CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const CudaDecoderOptions& options)
-      : weights_(std::move(weights)),
-        options_(options),
-        layout_(kv_layout(weights_->config, options.page_tokens, options.kv)),
-        pages_(page_layout(layout_)),
-        machine_(attend_machine(layout_, weights_->config.heads, device_properties(options.device))),
-        scratch_(layout_, options.rows_max),
-        batches_(weights_->config, layout_),
-        plans_(layout_, machine_, bounds_of(options), scratch_.pages),
-        pass_(weights_, layout_, machine_, bounds_of(options)),
-        staging_(options.plan_bytes_max),
-        logits_(options.logits_max * sizeof(float)),
-        graphs_(options.graphs_max) {}
+Scratch::Scratch(const KvLayout& layout, std::uint32_t tokens)
+    : count(static_cast<std::uint32_t>(layout.pages_for(tokens))) {
+  pages.stride = (layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment;
+  memory = DeviceMemory(count * pages.stride);
+  pages.first = memory.data();
+}
 
-  PlanLimits limits() const override { return plan_limits(weights_->config); }
-  const PageLayout& layout() const override { return pages_; }
-  using Executor::run;
-  void run(std::span<const Request> requests, std::vector<Reply>& logits) override;
-  void measure(PassTimes* times) override { times_ = times; }
-  std::unique_ptr<Executor> share(std::uint32_t) const override {
-    use_device(options_.device);
-    return std::make_unique<CudaDecoder>(weights_, options_);
-  }
+std::vector<std::byte*> Scratch::all() const {
+  std::vector<std::byte*> all;
+  for (std::uint32_t p = 0; p < count; ++p) all.push_back(pages.first + p * pages.stride);
+  return all;
+}
 
- private:
-  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
-  void launch(const PassShape& shape);
-  void end_what_runs();
-  void hand_out(const DecoderBatch& batch, std::span<Reply> replies) const;
+CudaDecoder::CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const CudaDecoderOptions& options)
+    : weights_(std::move(weights)),
+      options_(options),
+      layout_(kv_layout(weights_->config, options.page_tokens, options.kv)),
+      pages_(page_layout(layout_)),
+      machine_(attend_machine(layout_, weights_->config.heads, device_properties(options.device))),
+      scratch_(layout_, options.rows_max),
+      search_scratch_(layout_, options.search_tokens_max),
+      batches_(weights_->config, layout_),
+      plans_(layout_, machine_, bounds_of(options, weights_->config), scratch_.all()),
+      pass_(weights_, layout_, machine_, bounds_of(options, weights_->config)),
+      levels_(weights_, level_bounds_of(options), options.graphs_max),
+      staging_(options.plan_bytes_max),
+      logits_(options.logits_max * sizeof(float)),
+      graphs_(options.graphs_max) {}
 
-  const std::shared_ptr<const DeviceWeights> weights_;
-  const CudaDecoderOptions options_;
-  const KvLayout layout_;
-  const PageLayout pages_;
-  const AttendMachine machine_;
-  const Scratch scratch_;
-  BatchPlanner batches_;
-  PassPlanner plans_;
-  DecoderPass pass_;
-  const PageLockedMemory staging_, logits_;  // of the pass at hand
-  PassGraphs graphs_;
-  PartMarks marks_;
-  PassTimes* times_ = nullptr;
-  Stream stream_;
-};
+PlanLimits CudaDecoder::limits() const {
+  PlanLimits limits = plan_limits(weights_->config);
+  limits.width_max = options_.search_tokens_max == 0 ? 0 : std::min(limits.width_max, options_.rows_max);
+  return limits;
+}
+
+std::unique_ptr<Executor> CudaDecoder::share(std::uint32_t) const {
+  use_device(options_.device);
+  return std::make_unique<CudaDecoder>(weights_, options_);
+}
 
 void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   use_device(options_.device);
   replies.resize(requests.size());
+  for (Reply& reply : replies) reply.beams.clear();
+  const bool searches =
+      std::ranges::any_of(requests, [](const Request& request) { return request.plan->search.width > 0; });
+  if (searches) return run_with_searches(requests, replies);
   run_in_passes(requests, replies, [this](std::span<const Request> some, std::span<Reply> answers) {
     return run_pass(some, answers);
   });
@@ -98,27 +88,44 @@ std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<R
   const PassShape shape = shape_of(batch, plans_.result());
   pack(batch, plans_.result(), shape, staging_.data());
   if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
+  launch([&] {
+    enqueue_pass(shape);
+    enqueue_downloads(batch);
+  });
+  hand_out(batch, replies);
+  return "";
+}
+
+// What `enqueue` enqueues, to its end.
+void CudaDecoder::launch(const std::function<void()>& enqueue) {
   try {
-    launch(shape);
+    if (times_ != nullptr) marks_.begin(stream_);
+    enqueue();
+    stream_.synchronize();
   } catch (...) {
     end_what_runs();
     throw;
   }
   if (times_ != nullptr) marks_.add_to(*times_);
-  hand_out(batch, replies);
-  return "";
 }
 
-// One upload, the launches, one download.
-void CudaDecoder::launch(const PassShape& shape) {
-  const PassPlan& plan = plans_.result();
-  stream_.upload(pass_.plan(), staging_.data(), packed_bytes(shape, plan));
+// One upload, and the launches.
+void CudaDecoder::enqueue_pass(const PassShape& shape) {
+  stream_.upload(pass_.plan(), staging_.data(), packed_bytes(shape, plans_.result()));
   if (times_ != nullptr)
     pass_.enqueue(shape, stream_, &marks_);
   else
     graphs_.run(shape, stream_, [&] { pass_.enqueue(shape, stream_, nullptr); });
+}
+
+void CudaDecoder::enqueue_downloads(const DecoderBatch& batch) {
+  const PassPlan& plan = plans_.result();
   if (plan.logits > 0) stream_.download(logits_.data(), pass_.logits(), plan.logits * sizeof(float));
-  stream_.synchronize();
+  const std::size_t hidden = weights_->config.hidden;
+  for (std::size_t i = 0; i < batch.readouts.size(); ++i)
+    if (batch.readouts[i].what == Readout::What::state)
+      stream_.download(logits_.as<float>() + plan.logits_at[i],
+                       pass_.states() + batch.readouts[i].read_row * hidden, hidden * sizeof(float));
 }
 
 // The next pass writes where commands of this one may still read.
@@ -133,11 +140,13 @@ void CudaDecoder::hand_out(const DecoderBatch& batch, std::span<Reply> replies) 
   for (std::size_t i = 0; i < batch.readouts.size(); ++i) {
     const BatchReadout& readout = batch.readouts[i];
     const float* const first = logits_.as<float>() + plans_.result().logits_at[i];
-    replies[readout.request].readouts[readout.index].assign(first, first + readout.vocabulary_rows.size());
+    const bool state = readout.what == Readout::What::state;
+    const std::size_t count = state ? weights_->config.hidden : readout.vocabulary_rows.size();
+    replies[readout.request].readouts[readout.index].assign(first, first + count);
   }
 }
 
-}  // namespace
+std::uint32_t search_logits_min(const DecoderConfig& config) { return padded_vocabulary(config.vocabulary); }
 
 std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOptions& options) {
   const auto not_eights = [](const char* what, std::uint32_t found) {
@@ -146,6 +155,9 @@ std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOpt
   if (options.page_tokens == 0) return "page_tokens 0; expected at least 1";
   if (options.rows_max == 0 || options.logits_max == 0 || options.plan_bytes_max == 0)
     return "a bound of passes is 0; expected at least 1";
+  if (options.search_tokens_max > 0 && options.search_logits_max < search_logits_min(config))
+    return "search_logits_max " + std::to_string(options.search_logits_max) + "; expected at least " +
+           std::to_string(search_logits_min(config));
   if (options.keys_max > attend_keys_max)
     return "keys_max " + std::to_string(options.keys_max) + "; expected at most " +
            std::to_string(attend_keys_max);

@@ -27,9 +27,19 @@ struct CudaDecoderOptions {
   std::uint32_t keys_max = 1 << 18;
   std::uint32_t logits_max = 1 << 20;
   std::size_t plan_bytes_max = std::size_t{16} << 20;
-  // Shapes of passes whose recordings are kept; the least recently used leaves. 0: passes run without.
+  // Tokens whose keys and values the beam searches of a batch keep in pages of their own while they run: of
+  // prompts that the requests have no pages for, and of paths. 0: there are no searches.
+  std::uint32_t search_tokens_max = 0;
+  // Logits of a level of searches on the device at once, as many as the vocabulary has or more; they stay
+  // there.
+  std::uint32_t search_logits_max = 1 << 24;
+  // Shapes of passes, and of readouts of levels, whose recordings are kept; the least recently used leaves.
+  // 0: passes run without.
   std::uint32_t graphs_max = 32;
 };
+
+// The least that search_logits_max may be for such a model.
+std::uint32_t search_logits_min(const DecoderConfig& config);
 
 // Empty if there are kernels for such a model, else what is wrong and what was expected.
 std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOptions& options);

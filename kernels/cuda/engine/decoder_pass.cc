@@ -61,7 +61,6 @@ DecoderPass::DecoderPass(std::shared_ptr<const DeviceWeights> weights, const KvL
 void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartMarks* marks) {
   const Call call{shape, packed_pass(shape, plan_.data()), stream, marks};
   auto* const state = state_.as<float>();
-  if (marks != nullptr) marks->begin(stream);
   embed(weights_->half, weights_->embedding, call.plan.tokens, shape.rows, c_.hidden, state, stream);
   call.ended(&PassTimes::embedding);
   clear_tokens(layout_, reinterpret_cast<std::byte**>(call.plan.heap), call.plan.cleared, stream);

@@ -39,7 +39,12 @@ class DecoderPass {
 
   std::byte* plan() const { return plan_.data(); }  // where the packed pass goes
   const float* logits() const { return logits_.as<float>(); }
-  // `marks` may be null.
+  // Final states of the pass's read rows, in float32, dense.
+  float* states() const { return read_state_.as<float>(); }
+  // What a level's readout computes with between passes: products, and room for rounded rows.
+  Product& product() const { return *product_; }
+  std::uint16_t* rounded() const { return normed_.as<std::uint16_t>(); }
+  // `marks`, which have begun, may be null.
   void enqueue(const PassShape& shape, Stream& stream, PartMarks* marks);
 
  private:

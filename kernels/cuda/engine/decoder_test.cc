@@ -12,11 +12,17 @@
 #include "kernels/base/float_formats.h"
 #include "kernels/cuda/device/device_arena.h"
 #include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/engine/small_decoder_test.h"
 #include "kernels/cuda/kernels/attend.h"
 
 using namespace troupe::kernels;
 using cuda::CudaDecoderOptions;
+using cuda::DevicePages;
 using cuda::HalfFormat;
+using cuda::rounded;
+using cuda::small_config;
+using cuda::small_options;
+using cuda::tolerance;
 
 namespace {
 
@@ -75,39 +81,6 @@ Plan random_plan(const DecoderConfig& c, Chance& chance, std::uint32_t tokens_ma
   return plan;
 }
 
-// The model with its matrices rounded, so that both decoders have the same weights.
-DecoderModel rounded(DecoderModel model, HalfFormat half) {
-  const auto round = [&](Matrix& matrix) {
-    std::vector<std::uint16_t> bits(matrix.values.size());
-    cuda::round_to(half, matrix.values, bits.data());
-    for (std::size_t i = 0; i < bits.size(); ++i)
-      matrix.values[i] = half == HalfFormat::bf16 ? from_bf16(bits[i]) : from_f16(bits[i]);
-  };
-  for (LayerWeights& layer : model.weights.layers)
-    for (Matrix* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) round(*m);
-  round(model.weights.embedding);
-  round(model.weights.output);
-  return model;
-}
-
-// Pages on the device, every number NaN.
-struct DevicePages {
-  PageLayout layout;
-  std::vector<cuda::DeviceMemory> memory;
-
-  std::vector<std::byte*> take(std::size_t tokens) {
-    std::vector<std::byte*> taken;
-    cuda::Stream stream;
-    const std::vector<std::byte> poison(layout.page_bytes(), std::byte{0xff});
-    for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
-      taken.push_back(memory.emplace_back(layout.page_bytes()).data());
-      stream.upload(taken.back(), poison.data(), poison.size());
-    }
-    stream.synchronize();
-    return taken;
-  }
-};
-
 std::vector<std::byte> bytes_of(const std::vector<std::byte*>& pages, const PageLayout& layout) {
   std::vector<std::byte> all(pages.size() * layout.page_bytes());
   cuda::Stream stream;
@@ -135,25 +108,6 @@ double difference(const Reply& found, const Reply& expected) {
   return worst / magnitude;
 }
 
-// How far a pass with 16-bit activations may be from one in float32 over the same weights, relative to the
-// largest logit. What is rounded in a layer (u: unit roundoff, half a step): two norms, gate, up and what
-// SwiGLU leaves, in the weights' format; queries and what attention leaves, in bf16; keys, values and the
-// weights of attention, in the keys'. A rounding moves a number by up to u of itself, evenly: its deviation
-// is u / sqrt(3). In a product the errors of its inputs add up as the inputs do, so a result deviates by as
-// much of itself. Roundings are independent, so their squares add up over stages and layers. SwiGLU and
-// softmax are products of two values that both carry errors, so what a layer inherits at most doubles once:
-// the factor 2. Four deviations are more than the worst of some hundred logits.
-double tolerance(const DecoderConfig& config, const CudaDecoderOptions& options) {
-  const double kv = options.kv == KvFormat::bf16 ? 0x1p-9 : 0x1p-12, bf16 = 0x1p-9;
-  const double half = unit_roundoff(options.weights);
-  const double of_layer = (5 * half * half + 2 * bf16 * bf16 + 3 * kv * kv) / 3;
-  return 2 * 4 * std::sqrt(config.layers * of_layer) + 1e-5;
-}
-
-CudaDecoderOptions small_options() {
-  return {.page_tokens = 4, .rows_max = 600, .keys_max = 4000, .logits_max = 600, .plan_bytes_max = 1 << 20};
-}
-
 CudaDecoderOptions random_options(Chance& chance) {
   CudaDecoderOptions options = small_options();
   options.page_tokens = draw(chance, 1, 20);
@@ -161,16 +115,6 @@ CudaDecoderOptions random_options(Chance& chance) {
   options.weights = draw(chance, 0, 1) == 0 ? HalfFormat::bf16 : HalfFormat::f16;
   options.graphs_max = draw(chance, 0, 2);
   return options;
-}
-
-DecoderConfig small_config(Family family = Family::qwen2) {
-  DecoderConfig c;
-  c.family = family;
-  c.layers = 2, c.hidden = 40, c.heads = 4, c.kv_heads = 2, c.head_dim = 32, c.intermediate = 48;
-  c.vocabulary = 97, c.positions_max = 400;
-  c.qkv_bias = family == Family::qwen2, c.qk_norm = family == Family::qwen3;
-  c.tied_embeddings = true;
-  return c;
 }
 
 }  // namespace

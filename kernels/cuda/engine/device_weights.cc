@@ -24,6 +24,14 @@ class Uploader {
     return upload(all);
   }
 
+  // With rows of zeros up to a multiple of 8, for products with all of it.
+  const std::uint16_t* table(Matrix matrix) {
+    const std::size_t rows = padded_vocabulary(matrix.rows);
+    std::vector<std::uint16_t> all(rows * matrix.columns);
+    round_to(weights_.half, matrix.values, all.data());
+    return upload(all);
+  }
+
   template <class... Vectors>
   const float* floats(const Vectors&... vectors) {
     std::vector<float> all;
@@ -116,8 +124,8 @@ std::shared_ptr<const DeviceWeights> upload_weights(DecoderModel model, HalfForm
     check_shapes(layer, model.config);
     on->layers.push_back(upload_layer(std::move(layer), uploader));
   }
-  on->embedding = uploader.halves(std::move(weights.embedding));
-  on->output = weights.output.rows == 0 ? on->embedding : uploader.halves(std::move(weights.output));
+  on->embedding = uploader.table(std::move(weights.embedding));
+  on->output = weights.output.rows == 0 ? on->embedding : uploader.table(std::move(weights.output));
   on->final_norm = uploader.floats(weights.final_norm);
   on->rotations = uploader.floats(rotations(model.config));
   return on;

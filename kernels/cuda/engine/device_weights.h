@@ -1,6 +1,7 @@
 #pragma once
 // A decoder's weights on the device. Projections that read the same input are one matrix: query|key|value and
 // gate|up. Uploaded once and shared, unchanged, by every executor.
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -22,11 +23,14 @@ struct DeviceWeights {
   DecoderConfig config;
   HalfFormat half = HalfFormat::bf16;
   std::vector<DeviceLayer> layers;
-  const std::uint16_t *embedding = nullptr, *output = nullptr;  // the same where tied
+  // [padded_vocabulary][hidden]; the same where tied.
+  const std::uint16_t *embedding = nullptr, *output = nullptr;
   const float* final_norm = nullptr;
   const float* rotations = nullptr;  // [positions_max][head_dim / 2] cosines and sines, in pairs
   std::vector<DeviceMemory> memory;  // of all these
 };
+
+inline std::uint32_t padded_vocabulary(std::uint32_t rows) { return (rows + 7) / 8 * 8; }
 
 // Uploads to the calling thread's device, tensor by tensor, and drops each original on the way.
 std::shared_ptr<const DeviceWeights> upload_weights(DecoderModel model, HalfFormat half);

@@ -14,12 +14,13 @@
 
 namespace troupe::kernels::cuda {
 
-class PassGraphs {
+template <class Shape>
+class ShapeGraphs {
  public:
-  explicit PassGraphs(std::uint32_t most) : most_(most) {}
+  explicit ShapeGraphs(std::uint32_t most) : most_(most) {}
 
   // Enqueues what `enqueue` enqueues for passes of this shape.
-  void run(const PassShape& shape, Stream& stream, const std::function<void()>& enqueue) {
+  void run(const Shape& shape, Stream& stream, const std::function<void()>& enqueue) {
     Entry* const entry = find(shape);
     if (entry == nullptr) {
       enqueue();
@@ -36,7 +37,7 @@ class PassGraphs {
 
  private:
   struct Entry {
-    PassShape shape;
+    Shape shape;
     std::uint64_t used = 0;  // larger: later
     std::unique_ptr<Graph> graph;
     bool recordable = true;
@@ -50,12 +51,12 @@ class PassGraphs {
     }
   }
 
-  Entry* find(const PassShape& shape) {
+  Entry* find(const Shape& shape) {
     const auto found =
         std::find_if(entries_.begin(), entries_.end(), [&](auto& e) { return e.shape == shape; });
     return found == entries_.end() ? nullptr : &*found;
   }
-  void remember(const PassShape& shape) {
+  void remember(const Shape& shape) {
     if (most_ == 0) return;
     if (entries_.size() == most_)
       entries_.erase(std::min_element(entries_.begin(), entries_.end(),
@@ -67,5 +68,6 @@ class PassGraphs {
   std::uint64_t now_ = 0;
   std::vector<Entry> entries_;
 };
+using PassGraphs = ShapeGraphs<PassShape>;
 
 }  // namespace troupe::kernels::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "kernels/base/check.h"
 
@@ -57,10 +58,11 @@ PassPlanner::PassPlanner(const KvLayout& layout, const AttendMachine& machine, c
   TROUPE_CHECK(scratch.size() == layout.pages_for(bounds.rows), "scratch pages hold every row");
 }
 
-std::string PassPlanner::plan(const DecoderBatch& batch) {
-  if (std::string fault = excess(batch); !fault.empty()) return fault;
-  place_rows(batch);
-  if (std::string fault = list_keys(batch); !fault.empty()) return fault;
+std::string PassPlanner::plan(const DecoderBatch& batch, std::span<const GroupTail> tails) {
+  TROUPE_CHECK(tails.empty() || tails.size() == batch.groups.size(), "every group of beams has its paths");
+  if (std::string fault = excess(batch, tails); !fault.empty()) return fault;
+  place_rows(batch, tails);
+  if (std::string fault = list_keys(batch, tails); !fault.empty()) return fault;
   plan_attention(machine_, groups_, batch.visible_begin, batch.visible_end, plan_.attend);
   plan_attention(machine_, read_groups_, batch.read_begin, batch.read_end, plan_.attend_read);
   plan_readouts(batch);
@@ -68,20 +70,24 @@ std::string PassPlanner::plan(const DecoderBatch& batch) {
   return bytes > bounds_.plan_bytes ? beyond("bytes of plan", bytes, bounds_.plan_bytes) : "";
 }
 
-std::string PassPlanner::excess(const DecoderBatch& batch) const {
+std::string PassPlanner::excess(const DecoderBatch& batch, std::span<const GroupTail> tails) const {
   if (batch.rows() > bounds_.rows) return beyond("rows", batch.rows(), bounds_.rows);
   std::size_t keys = batch.rows(), logits = 0;
   for (const ContextSpan& span : batch.spans) keys += span.tokens;
-  for (const BatchReadout& readout : batch.readouts) logits += readout.vocabulary_rows.size();
+  for (const GroupTail& tail : tails) keys += tail.earlier.size();
+  for (const BatchReadout& readout : batch.readouts)
+    logits += readout.what == Readout::What::state ? bounds_.state : readout.vocabulary_rows.size();
   if (keys > bounds_.keys) return beyond("keys", keys, bounds_.keys);
   return logits > bounds_.logits ? beyond("logits", logits, bounds_.logits) : "";
 }
 
 // Kept rows lie in their pages, the others in scratch pages, one after the other.
-void PassPlanner::place_rows(const DecoderBatch& batch) {
+void PassPlanner::place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails) {
   plan_.slots.assign(batch.rows(), nullptr);
   plan_.cleared.clear();
   for (const KeptSegment& kept : batch.kept) place_kept(kept);
+  for (std::size_t g = 0; g < tails.size(); ++g)
+    std::ranges::copy(tails[g].slots, plan_.slots.begin() + batch.groups[g].row_begin);
   scratch_used_ = 0;
   for (std::byte*& slot : plan_.slots)
     if (slot == nullptr) slot = scratch_slot(scratch_used_++);
@@ -114,14 +120,15 @@ void PassPlanner::place_kept(const KeptSegment& kept) {
   }
 }
 
-std::string PassPlanner::list_keys(const DecoderBatch& batch) {
+std::string PassPlanner::list_keys(const DecoderBatch& batch, std::span<const GroupTail> tails) {
   plan_.keys.clear();
   plan_.turned.clear();
   plan_.turned_by.clear();
   turned_.clear();
   groups_.clear();
   read_groups_.clear();
-  for (const RowGroup& group : batch.groups) {
+  for (std::size_t g = 0; g < batch.groups.size(); ++g) {
+    const RowGroup& group = batch.groups[g];
     const std::uint32_t begin = size32(plan_.keys);
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
       const ContextSpan& span = batch.spans[s];
@@ -133,14 +140,29 @@ std::string PassPlanner::list_keys(const DecoderBatch& batch) {
         plan_.keys.push_back(key);
       }
     }
-    const std::uint32_t context = size32(plan_.keys) - begin, tail = group.row_end - group.row_begin;
-    plan_.keys.insert(plan_.keys.end(), plan_.slots.begin() + group.row_begin,
-                      plan_.slots.begin() + group.row_end);
+    const std::uint32_t context = size32(plan_.keys) - begin;
+    list_tail(group, tails.empty() ? nullptr : &tails[g]);
+    const std::uint32_t tail = size32(plan_.keys) - begin - context;
     groups_.push_back({group.row_begin, group.row_end, begin, context, tail});
     if (group.read_begin < group.read_end)
       read_groups_.push_back({group.read_begin, group.read_end, begin, context, tail});
   }
   return "";
+}
+
+// The group's rows; of beams each row's path, its own token last.
+void PassPlanner::list_tail(const RowGroup& group, const GroupTail* tail) {
+  if (tail == nullptr) {
+    plan_.keys.insert(plan_.keys.end(), plan_.slots.begin() + group.row_begin,
+                      plan_.slots.begin() + group.row_end);
+    return;
+  }
+  const std::size_t rows = group.row_end - group.row_begin, earlier = tail->earlier.size() / rows;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto first = tail->earlier.begin() + static_cast<std::ptrdiff_t>(r * earlier);
+    plan_.keys.insert(plan_.keys.end(), first, first + static_cast<std::ptrdiff_t>(earlier));
+    plan_.keys.push_back(plan_.slots[group.row_begin + r]);
+  }
 }
 
 // Readouts that follow each other and ask for the same rows are done together.
@@ -164,6 +186,10 @@ void PassPlanner::plan_readouts(const DecoderBatch& batch) {
         plan_.readouts.push_back({row_list + r, std::min(readout_block_rows, count - r), state_list + s,
                                   std::min(readout_block_states, states - s), out + s * count + r, count});
   }
+  std::uint32_t states = plan_.logits;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].what == Readout::What::state)
+      plan_.logits_at[i] = std::exchange(states, states + bounds_.state);
 }
 
 std::uint32_t rounded_rows(std::uint32_t rows) {

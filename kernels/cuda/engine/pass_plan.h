@@ -27,6 +27,13 @@ struct PassBounds {
   std::uint32_t keys = 0;  // seen by groups of rows, summed over the groups
   std::uint32_t logits = 0;
   std::size_t plan_bytes = 0;
+  std::uint32_t state = 0;  // numbers of a state; read ones take as much room as so many logits
+};
+
+// Where the paths of a group of beams lie (BatchPlanner::plan_beams).
+struct GroupTail {
+  std::vector<std::byte*> slots;          // of its rows' own tokens; null: of which no later level asks
+  std::vector<const std::byte*> earlier;  // [row][token of its path before that one]
 };
 
 // Exact, before it is packed.
@@ -40,8 +47,8 @@ struct PassPlan {
   AttendPlan attend, attend_read;      // all rows; those with a readout
   std::vector<ReadoutBlock> readouts;
   std::vector<std::uint32_t> lists;      // vocabulary rows and read rows of `readouts`
-  std::vector<std::uint32_t> logits_at;  // of the batch's readouts: their first logit
-  std::uint32_t logits = 0;
+  std::vector<std::uint32_t> logits_at;  // of the batch's readouts: their first logit, or number of a state
+  std::uint32_t logits = 0;              // numbers of states come behind them
 };
 
 // Reuses its memory from pass to pass.
@@ -52,16 +59,18 @@ class PassPlanner {
               std::span<std::byte* const> scratch);
 
   // Empty, or what of the batch goes beyond the bounds; then there is no plan.
-  std::string plan(const DecoderBatch& batch);
+  // `tails`: of groups of beams, one each; none where the batch is of requests.
+  std::string plan(const DecoderBatch& batch, std::span<const GroupTail> tails = {});
   const PassPlan& result() const { return plan_; }
 
  private:
-  std::string excess(const DecoderBatch& batch) const;
-  void place_rows(const DecoderBatch& batch);
+  std::string excess(const DecoderBatch& batch, std::span<const GroupTail> tails) const;
+  void place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails);
   std::byte* scratch_slot(std::uint32_t token) const;
   std::byte* turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch);
   void place_kept(const KeptSegment& kept);
-  std::string list_keys(const DecoderBatch& batch);
+  std::string list_keys(const DecoderBatch& batch, std::span<const GroupTail> tails);
+  void list_tail(const RowGroup& group, const GroupTail* tail);
   void plan_readouts(const DecoderBatch& batch);
 
   const KvLayout layout_;

@@ -91,6 +91,29 @@ TEST_SUITE("cuda pass plan") {
     CHECK(plan.keys == want);
   }
 
+  TEST_CASE("a beam's keys are the prompt's and its own path's, wherever these lie, its own token last") {
+    PassCase given;
+    given.add(5, {}, Source::cached);
+    given.plan.search = {.segment = 0, .width = 2, .results = 2, .steps = 4};
+    PassPlanner planner = given.planner(wide);
+    const std::vector<Token> tokens{1, 2};
+    const BeamRows level{&given.request, tokens, 7, 5, 3};
+    given.batch = &given.batches.plan_beams({&level, 1});
+    std::byte* const kept = given.take(4)[0];
+    const std::vector<std::byte*>& prompt = given.request.kv[0].pages;
+    const std::byte* const early = given.take(4)[0];
+    const GroupTail tail{{kept + 64, nullptr}, {early, early + 128, early + 64, early + 128}};
+    REQUIRE(planner.plan(*given.batch, {&tail, 1}) == "");
+    const PassPlan& plan = planner.result();
+    CHECK(plan.slots == std::vector<std::byte*>{kept + 64, given.scratch[0]});
+    const std::vector<const std::byte*> want{prompt[0], prompt[0] + 64, prompt[0] + 128, prompt[0] + 192, prompt[1],
+                                             early,     early + 128,    kept + 64,       early + 64,      early + 128,
+                                             plan.slots[1]};
+    CHECK(plan.keys == want);
+    PassPlanner narrow = given.planner({.rows = 64, .keys = 10, .logits = 10, .plan_bytes = 1 << 20});
+    CHECK(narrow.plan(*given.batch, {&tail, 1}) == "a pass of 11 keys; expected at most 10");
+  }
+
   TEST_CASE("readouts of the same rows share their list, eight states and eight rows to a block") {
     PassCase given;
     given.add(20, {});

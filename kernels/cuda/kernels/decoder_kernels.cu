@@ -1,5 +1,6 @@
 #include "kernels/cuda/kernels/decoder_kernels.h"
 
+#include "kernels/cuda/kernels/sums_inl.h"
 #include "kernels/cuda/simt/simt.h"
 
 namespace troupe::kernels::cuda {
@@ -48,21 +49,6 @@ TROUPE_DEVICE Words narrow(const float (&numbers)[8]) {
   return words;
 }
 
-TROUPE_DEVICE float warp_sum(float value) {
-  TROUPE_UNROLL
-  for (unsigned mask = warp_threads / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-  return value;
-}
-TROUPE_DEVICE float block_sum(float value) {
-  TROUPE_SHARED(float, partial, warps);
-  value = warp_sum(value);
-  if (lane() == 0) partial[warp()] = value;
-  barrier();
-  float sum = 0;
-  for (unsigned i = 0; i < warps; ++i) sum += partial[i];
-  return sum;
-}
-
 // A thread takes eight features.
 template <class Half>
 TROUPE_KERNEL(threads)
@@ -105,7 +91,7 @@ rms_norm_kernel(const float* in, const float* weight, float epsilon, std::uint32
     const Floats x = as<Floats>(in + row + i);
     for (unsigned k = 0; k < 4; ++k) squares += x.at[k] * x.at[k];
   }
-  const float scale = rsqrt_fast(block_sum(squares) / static_cast<float>(width) + epsilon);
+  const float scale = rsqrt_fast(block_sum<warps>(squares) / static_cast<float>(width) + epsilon);
   for (std::size_t i = thread_x() * 4; i < width; i += threads * 4) {
     const Floats x = as<Floats>(in + row + i), w = as<Floats>(weight + i);
     Floats normed;
@@ -213,6 +199,22 @@ TROUPE_KERNEL(threads) pick_rows_kernel(PickedRows task) {
   }
 }
 
+// A thread takes eight features.
+template <class Half>
+TROUPE_KERNEL(threads)
+round_rows_kernel(const float* states, const std::uint32_t* rows, std::uint32_t count, std::uint32_t width,
+                  std::uint16_t* out) {
+  const std::size_t pieces = width / 8;
+  for (std::size_t n = first_element(); n < count * pieces; n += grid_stride()) {
+    const float* const from = states + rows[n / pieces] * std::size_t{width} + n % pieces * 8;
+    const Floats low = as<Floats>(from), high = as<Floats>(from + 4);
+    float numbers[8];
+    TROUPE_UNROLL
+    for (unsigned i = 0; i < 4; ++i) numbers[i] = low.at[i], numbers[i + 4] = high.at[i];
+    *reinterpret_cast<Words*>(out + n * 8) = narrow<Half>(numbers);
+  }
+}
+
 TROUPE_KERNEL(threads)
 clear_tokens_kernel(std::byte* const* addresses, const std::uint32_t* count, std::size_t vectors,
                     std::size_t head_bytes, std::size_t vector_bytes) {
@@ -302,6 +304,14 @@ void pick_rows(const PickedRows& task, Stream& stream) {
   const std::size_t pieces = task.width / 4 + task.query_width / 8;
   launch("pick_rows", pick_rows_kernel, {.blocks = blocks_for(task.count * pieces), .threads = threads},
          stream, task);
+}
+
+void round_rows(HalfFormat half, const float* states, const std::uint32_t* rows, std::uint32_t count,
+                std::uint32_t width, std::uint16_t* out, Stream& stream) {
+  if (count == 0) return;
+  launch("round_rows", half == HalfFormat::bf16 ? round_rows_kernel<Bf16> : round_rows_kernel<F16>,
+         {.blocks = blocks_for(std::size_t{count} * width / 8), .threads = threads}, stream, states, rows, count,
+         width, out);
 }
 
 void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,

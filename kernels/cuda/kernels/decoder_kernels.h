@@ -53,6 +53,10 @@ struct PickedRows {
 };
 void pick_rows(const PickedRows& task, Stream& stream);
 
+// out[i] = states[rows[i]], rounded.
+void round_rows(HalfFormat half, const float* states, const std::uint32_t* rows, std::uint32_t count,
+                std::uint32_t width, std::uint16_t* out, Stream& stream);
+
 // Zeros for all layers of tokens addresses[0 .. *count).
 void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,
                   Stream& stream);

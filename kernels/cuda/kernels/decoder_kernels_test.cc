@@ -91,4 +91,25 @@ TEST_SUITE("cuda decoder kernels") {
           check_near(widened(format, halves[i]), want[i], 2 * cuda::unit_roundoff(format) + 1e-5);
       }
   }
+
+  TEST_CASE("rows of a list are rounded, some of them twice") {
+    if (!cuda::have_device()) return;
+    cuda::Stream stream;
+    std::mt19937 random(3);
+    for (const HalfFormat format : {HalfFormat::bf16, HalfFormat::f16})
+      for (const std::uint32_t width : {8, 40, 1032}) {
+        const auto states = random_floats(std::size_t{9} * width, random);
+        const std::vector<std::uint32_t> rows{8, 0, 3, 3, 7};
+        std::vector<std::uint16_t> want(rows.size() * width);
+        for (std::size_t r = 0; r < rows.size(); ++r) {
+          const auto row = states.begin() + static_cast<std::ptrdiff_t>(rows[r] * width);
+          cuda::round_to(format, std::vector<float>(row, row + width), want.data() + r * width);
+        }
+        const cuda::DeviceCopy<float> states_on(states);
+        const cuda::DeviceCopy<std::uint32_t> rows_on(rows);
+        const cuda::DeviceCopy<std::uint16_t> out(std::vector<std::uint16_t>(want.size(), 0xffff));
+        cuda::round_rows(format, states_on.get(), rows_on.get(), 5, width, out.get(), stream);
+        CHECK(out.host(stream) == want);
+      }
+  }
 }

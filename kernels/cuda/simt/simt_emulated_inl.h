@@ -1,6 +1,7 @@
 #pragma once
 // The words of simt.h on the emulator. Included by simt.h where TROUPE_EMULATED is defined. Fragment layouts
 // are those of the PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and "ldmatrix".
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -219,6 +220,8 @@ inline float exp2_fast(float x) { return std::exp2(x); }
 inline float exp_fast(float x) { return std::exp(x); }
 inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
 inline float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
+inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(std::popcount(bits)); }
 inline float larger(float a, float b) { return std::fmax(a, b); }
 
 template <class... Parameters, class... Arguments>

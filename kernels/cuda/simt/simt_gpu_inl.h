@@ -152,6 +152,8 @@ TROUPE_DEVICE float exp2_fast(float x) {
 TROUPE_DEVICE float exp_fast(float x) { return exp2_fast(x * 1.44269504f); }
 TROUPE_DEVICE float rsqrt_fast(float x) { return rsqrtf(x); }
 TROUPE_DEVICE float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+TROUPE_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
+TROUPE_DEVICE std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(__popc(bits)); }
 TROUPE_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 
 template <class... Parameters, class... Arguments>

@@ -1,0 +1,114 @@
+#pragma once
+// The executor of the decoder family on a device: decoder.cc is a forward pass, decoder_search.cc beam
+// searches.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/engine/decoder.h"
+#include "kernels/cuda/engine/decoder_pass.h"
+#include "kernels/cuda/engine/level_readout.h"
+#include "kernels/cuda/engine/pass_graphs.h"
+#include "kernels/decoder/decoder_batch.h"
+#include "kernels/decoder/searching.h"
+
+namespace troupe::kernels::cuda {
+
+// Pages one behind the other, for keys and values that do not outlive a call.
+struct Scratch {
+  DeviceMemory memory;
+  PageRun pages;
+  std::uint32_t count = 0;
+
+  Scratch(const KvLayout& layout, std::uint32_t tokens);
+  std::vector<std::byte*> all() const;
+};
+
+struct CudaSearching : Searching {
+  PathRows paths;
+  PageRun tokens;         // of its paths: [level][row]
+  std::string too_large;  // a level, for this executor
+
+  // Of the level at hand, row after row.
+  std::vector<double> log_totals;
+  std::vector<float> logits;
+  std::vector<std::uint32_t> likely;
+  std::vector<std::size_t> first, first_likely;  // [row]; and where the last one ends
+
+  void begin_level();
+  // The next row's.
+  void add_row(double log_total, std::span<const float> some, std::span<const std::uint32_t> tokens_of_them);
+  // All rows were added: the search goes on.
+  void advance();
+};
+
+class CudaDecoder final : public Executor {
+ public:
+  CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const CudaDecoderOptions& options);
+
+  PlanLimits limits() const override;
+  const PageLayout& layout() const override { return pages_; }
+  using Executor::run;
+  void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
+  void measure(PassTimes* times) override { times_ = times; }
+  std::unique_ptr<Executor> share(std::uint32_t) const override;
+
+ private:
+  // decoder.cc: one forward pass
+  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
+  void launch(const std::function<void()>& enqueue);
+  void enqueue_pass(const PassShape& shape);
+  void enqueue_downloads(const DecoderBatch& batch);
+  void end_what_runs();
+  void hand_out(const DecoderBatch& batch, std::span<Reply> replies) const;
+
+  // decoder_search.cc: beam searches, which take a pass for each level
+  struct Part {  // rows of a search's level
+    CudaSearching* search = nullptr;
+    std::uint32_t first = 0, rows = 0;
+  };
+  using PartsPass = std::string (CudaDecoder::*)(std::span<const Part>);  // what is beyond its bounds
+  std::size_t search_pages(const Request& request) const;
+  void run_with_searches(std::span<const Request> requests, std::span<Reply> replies);
+  void run_searches(std::span<const Request> requests, std::span<Reply> replies);
+  void prepare(CudaSearching& searching, std::size_t number, const Request& request, PageRun& free);
+  void search(std::span<CudaSearching* const> searches);
+  void run_parts(std::span<const Part> parts, PartsPass pass);
+  void run_last_tokens(std::span<CudaSearching* const> searches);
+  std::string last_tokens_pass(std::span<const Part> parts);
+  std::string first_level_pass(std::span<const Part> parts);
+  std::string level_pass(std::span<const Part> parts);
+  GroupTail tail_of(const Part& part) const;
+  std::byte* path_token(const CudaSearching& search, std::uint32_t level, std::uint32_t row) const;
+  std::string plan_level(std::span<const Part> parts);
+  void take_level(std::span<const Part> parts);
+
+  const std::shared_ptr<const DeviceWeights> weights_;
+  const CudaDecoderOptions options_;
+  const KvLayout layout_;
+  const PageLayout pages_;
+  const AttendMachine machine_;
+  const Scratch scratch_, search_scratch_;
+  BatchPlanner batches_;
+  PassPlanner plans_;
+  DecoderPass pass_;
+  LevelReadout levels_;
+  const PageLockedMemory staging_, logits_;  // of the pass at hand
+  PassGraphs graphs_;
+  PartMarks marks_;
+  PassTimes* times_ = nullptr;
+  Stream stream_;
+
+  // The searches at hand; what they are kept in is used again.
+  std::vector<std::unique_ptr<CudaSearching>> searching_;
+  std::vector<Request> begun_;  // the requests of a batch, up to where their searches begin
+  std::vector<BeamRows> beams_;
+  std::vector<GroupTail> tails_;
+  std::vector<LevelQuestion> questions_;
+};
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,247 @@
+// Beam searches on a device (xGR §5, §6), as the CPU's decoder runs them
+// (kernels/cpu/engine/decoder_search.cc): the prompts of a batch in one pass, then all its searches level by
+// level, one pass for each. A level is rows of one group: the prompt is the context that all of them see, and
+// each row's interval of the tail is its path. Keys are addresses, so a path's tokens stay where their levels
+// left them, and what changes with the parents is a list. The host has the last word on which paths go on
+// (kernels/search), and is told only what that takes (level_readout.h).
+//
+// Where a level is beyond the bounds of a pass, it takes several, of fewer searches or of fewer rows of one.
+#include <algorithm>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/base/thread_clock.h"
+#include "kernels/cuda/engine/cuda_decoder.h"
+#include "kernels/executor/passes.h"
+
+namespace troupe::kernels::cuda {
+
+void CudaSearching::begin_level() {
+  log_totals.clear(), logits.clear(), likely.clear();
+  first.assign(1, 0), first_likely.assign(1, 0);
+}
+
+void CudaSearching::add_row(double log_total, std::span<const float> some,
+                            std::span<const std::uint32_t> tokens_of_them) {
+  log_totals.push_back(log_total);
+  logits.insert(logits.end(), some.begin(), some.end());
+  likely.insert(likely.end(), tokens_of_them.begin(), tokens_of_them.end());
+  first.push_back(logits.size());
+  first_likely.push_back(likely.size());
+}
+
+void CudaSearching::advance() {
+  std::vector<const float*> rows;
+  std::vector<BeamSearch::Likely> likely_of;
+  for (std::size_t r = 0; r < log_totals.size(); ++r) {
+    rows.push_back(logits.data() + first[r]);
+    likely_of.push_back(std::span(likely).subspan(first_likely[r], first_likely[r + 1] - first_likely[r]));
+  }
+  failed = !search.advance(log_totals, rows, likely_of);
+}
+
+// That it takes while it runs.
+std::size_t CudaDecoder::search_pages(const Request& request) const {
+  const std::uint32_t width = request.plan->search.width;
+  if (width == 0) return 0;
+  return lacking_pages(request, pages_) +
+         layout_.pages_for(std::size_t{width} * PathRows::levels(steps_of(request)));
+}
+
+// So many requests at a time as there are pages for their searches.
+void CudaDecoder::run_with_searches(std::span<const Request> requests, std::span<Reply> replies) {
+  std::size_t begin = 0, pages = 0;
+  const auto run_until = [&](std::size_t end) {
+    if (begin < end) run_searches(requests.subspan(begin, end - begin), replies.subspan(begin, end - begin));
+    begin = end;
+    pages = 0;
+  };
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::size_t more = search_pages(requests[i]);
+    if (pages + more > search_scratch_.count) run_until(i);
+    pages += more;
+    if (more <= search_scratch_.count) continue;
+    replies[i].too_large = "a search that keeps " + std::to_string(more) + " pages; expected at most " +
+                           std::to_string(search_scratch_.count);
+    begin = i + 1;
+    pages = 0;
+  }
+  run_until(requests.size());
+}
+
+void CudaDecoder::run_searches(std::span<const Request> requests, std::span<Reply> replies) {
+  begun_.assign(requests.begin(), requests.end());
+  std::vector<CudaSearching*> searches;
+  PageRun free = search_scratch_.pages;
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (requests[i].plan->search.width > 0) {
+      if (searches.size() == searching_.size()) searching_.push_back(std::make_unique<CudaSearching>());
+      searches.push_back(searching_[searches.size()].get());
+      prepare(*searches.back(), i, requests[i], free);
+    }
+  run_in_passes(begun_, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
+  std::erase_if(searches, [&](const CudaSearching* s) { return !replies[s->request].too_large.empty(); });
+  for (CudaSearching* s : searches) s->take_state(replies[s->request]);
+  search(searches);
+  for (const CudaSearching* s : searches)
+    if (s->too_large.empty())
+      s->finish(replies[s->request].beams);
+    else
+      replies[s->request].too_large = s->too_large;
+}
+
+void CudaDecoder::prepare(CudaSearching& searching, std::size_t number, const Request& request,
+                          PageRun& free) {
+  searching.begin(number, request, limits(), pages_, free, select_best, begun_[number]);
+  free.first += lacking_pages(request, pages_) * free.stride;
+  const std::uint32_t width = request.plan->search.width, steps = searching.search.steps();
+  searching.tokens = free;
+  free.first += layout_.pages_for(std::size_t{width} * PathRows::levels(steps)) * free.stride;
+  searching.paths.begin(width, steps);
+  searching.too_large.clear();
+}
+
+void CudaDecoder::search(std::span<CudaSearching* const> searches) {
+  std::vector<CudaSearching*> live(searches.begin(), searches.end());
+  const auto drop_ended = [&] {
+    std::erase_if(
+        live, [](const CudaSearching* s) { return !s->too_large.empty() || s->failed || s->search.done(); });
+  };
+  run_last_tokens(live);
+  drop_ended();
+  for (std::uint32_t level = 0; !live.empty(); ++level) {
+    std::vector<Part> parts;
+    for (CudaSearching* s : live) {
+      s->begin_level();
+      parts.push_back({s, 0, s->search.rows()});
+    }
+    run_parts(parts, level == 0 ? &CudaDecoder::first_level_pass : &CudaDecoder::level_pass);
+    const double begin = thread_cpu_seconds();
+    for (CudaSearching* s : live)
+      if (s->too_large.empty()) s->advance();
+    drop_ended();
+    for (CudaSearching* s : live)
+      if (level > 0) s->paths.follow(s->search.parents());
+    if (times_ != nullptr) times_->search += thread_cpu_seconds() - begin;
+  }
+}
+
+// In as many passes as the bounds ask for.
+void CudaDecoder::run_parts(std::span<const Part> parts, PartsPass pass) {
+  if (parts.empty()) return;
+  std::string beyond = (this->*pass)(parts);
+  if (beyond.empty()) return;
+  if (parts.size() > 1) {
+    run_parts(parts.first(parts.size() / 2), pass);
+    run_parts(parts.subspan(parts.size() / 2), pass);
+  } else if (const Part part = parts[0]; part.rows > 1) {
+    const std::uint32_t half = part.rows / 2;
+    const Part first{part.search, part.first, half}, rest{part.search, part.first + half, part.rows - half};
+    run_parts({&first, 1}, pass);
+    run_parts({&rest, 1}, pass);
+  } else {
+    part.search->too_large = std::move(beyond);
+  }
+}
+
+// Of prompts that are all cached: the last token is computed again, for its state.
+void CudaDecoder::run_last_tokens(std::span<CudaSearching* const> searches) {
+  std::vector<Part> parts;
+  for (CudaSearching* s : searches)
+    if (s->state.empty()) parts.push_back({s, 0, 1});
+  run_parts(parts, &CudaDecoder::last_tokens_pass);
+}
+
+std::string CudaDecoder::last_tokens_pass(std::span<const Part> parts) {
+  beams_.clear(), tails_.clear();
+  for (const Part& part : parts) {
+    beams_.push_back(part.search->last_token());
+    tails_.push_back({{nullptr}, {}});
+  }
+  const DecoderBatch& batch = batches_.plan_beams(beams_);
+  if (std::string fault = plans_.plan(batch, tails_); !fault.empty()) return fault;
+  const PassShape shape = shape_of(batch, plans_.result());
+  pack(batch, plans_.result(), shape, staging_.data());
+  const std::size_t hidden = weights_->config.hidden;
+  launch([&] {
+    enqueue_pass(shape);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].search->state.resize(hidden);
+      stream_.download(parts[i].search->state.data(), pass_.states() + i * hidden, hidden * sizeof(float));
+    }
+  });
+  return "";
+}
+
+// From the states where the prompts end.
+std::string CudaDecoder::first_level_pass(std::span<const Part> parts) {
+  if (std::string fault = plan_level(parts); !fault.empty()) return fault;
+  const std::size_t hidden = weights_->config.hidden;
+  launch([&] {
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      stream_.upload(pass_.states() + i * hidden, parts[i].search->state.data(), hidden * sizeof(float));
+    levels_.enqueue(pass_, stream_, times_ == nullptr ? nullptr : &marks_);
+  });
+  take_level(parts);
+  return "";
+}
+
+std::string CudaDecoder::level_pass(std::span<const Part> parts) {
+  const double begin = thread_cpu_seconds();
+  beams_.clear(), tails_.clear();
+  for (const Part& part : parts) {
+    beams_.push_back(part.search->level_rows(part.search->paths.path(), part.first, part.rows));
+    tails_.push_back(tail_of(part));
+  }
+  const DecoderBatch& batch = batches_.plan_beams(beams_);
+  if (std::string fault = plans_.plan(batch, tails_); !fault.empty()) return fault;
+  if (std::string fault = plan_level(parts); !fault.empty()) return fault;
+  const PassShape shape = shape_of(batch, plans_.result());
+  pack(batch, plans_.result(), shape, staging_.data());
+  if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
+  launch([&] {
+    enqueue_pass(shape);
+    levels_.enqueue(pass_, stream_, times_ == nullptr ? nullptr : &marks_);
+  });
+  take_level(parts);
+  return "";
+}
+
+// Where the part's rows go, and the tokens of their paths are.
+GroupTail CudaDecoder::tail_of(const Part& part) const {
+  const PathRows& paths = part.search->paths;
+  GroupTail tail;
+  for (std::uint32_t r = part.first; r < part.first + part.rows; ++r) {
+    tail.slots.push_back(paths.keeps() ? path_token(*part.search, paths.level(), r) : nullptr);
+    for (std::uint32_t level = 0; level < paths.level(); ++level)
+      tail.earlier.push_back(path_token(*part.search, level, paths.row(level, r)));
+  }
+  return tail;
+}
+
+std::byte* CudaDecoder::path_token(const CudaSearching& search, std::uint32_t level,
+                                   std::uint32_t row) const {
+  const std::size_t token = std::size_t{level} * search.prompt.plan->search.width + row;
+  return search.tokens.first + token / layout_.page_tokens * search.tokens.stride +
+         token % layout_.page_tokens * layout_.vector_bytes();
+}
+
+std::string CudaDecoder::plan_level(std::span<const Part> parts) {
+  questions_.clear();
+  for (const Part& part : parts) {
+    const Search& search = part.search->prompt.plan->search;
+    for (std::uint32_t r = part.first; r < part.first + part.rows; ++r)
+      questions_.push_back({part.search->search.wanted(r), part.search->search.enough(r),
+                            search.normalised == Search::Normalised::vocabulary});
+  }
+  return levels_.plan(questions_);
+}
+
+void CudaDecoder::take_level(std::span<const Part> parts) {
+  std::uint32_t row = 0;
+  for (const Part& part : parts)
+    for (std::uint32_t r = 0; r < part.rows; ++r, ++row)
+      part.search->add_row(levels_.log_total(row), levels_.logits(row), levels_.likely(row));
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,193 @@
+#include "kernels/cuda/engine/level_readout.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/base/check.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr std::size_t alignment = 16;
+
+template <class T>
+std::uint32_t size32(const std::vector<T>& all) {
+  return static_cast<std::uint32_t>(all.size());
+}
+
+// The most that a plan within the bounds takes: of a row a place, of eight logits or fewer a block.
+std::size_t plan_bytes(const LevelBounds& bounds) {
+  const std::size_t rows = rounded_rows(bounds.rows), logits = bounds.logits;
+  return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow)) + logits * sizeof(std::uint32_t) +
+         rounded_blocks(bounds.logits / readout_block_rows + bounds.rows) * sizeof(ReadoutBlock) +
+         4 * alignment;
+}
+
+std::size_t sums_bytes(const LevelBounds& bounds) {
+  return rounded_rows(bounds.rows) * sizeof(ExponentialSum);
+}
+
+// Copies, and fills up with what nobody reads.
+template <class T>
+void fill(T* to, const std::vector<T>& from, std::size_t count) {
+  std::fill(std::ranges::copy(from, to).out, to + count, T{});
+}
+
+}  // namespace
+
+LevelReadout::LevelReadout(std::shared_ptr<const DeviceWeights> weights, const LevelBounds& bounds,
+                           std::uint32_t graphs_max)
+    : weights_(std::move(weights)),
+      bounds_(bounds),
+      stride_(padded_vocabulary(weights_->config.vocabulary)),
+      staging_(plan_bytes(bounds)),
+      sums_(sums_bytes(bounds)),
+      numbers_(bounds.logits * sizeof(float)),
+      tokens_(bounds.logits * sizeof(std::uint32_t)),
+      plan_(plan_bytes(bounds)),
+      products_(bounds.logits_at_once * sizeof(float)),
+      sums_on_(sums_bytes(bounds)),
+      numbers_on_(bounds.logits * sizeof(float)),
+      tokens_on_(bounds.logits * sizeof(std::uint32_t)),
+      graphs_(graphs_max) {}
+
+std::string LevelReadout::plan(std::span<const LevelQuestion> rows) {
+  rows_.clear(), states_.clear(), lists_.clear(), wide_.clear(), blocks_.clear();
+  logits_ = 0;
+  any_largest_ = false;
+  std::size_t logits = 0;
+  for (const LevelQuestion& question : rows)
+    logits += question.wanted.empty() ? question.largest : question.wanted.size();
+  if (rows.size() > bounds_.rows || logits > bounds_.logits)
+    return "a level of " + std::to_string(rows.size()) + " rows and " + std::to_string(logits) +
+           " logits; expected at most " + std::to_string(bounds_.rows) + " and " +
+           std::to_string(bounds_.logits);
+  for (std::uint32_t row = 0; row < rows.size(); ++row)
+    if (rows[row].over_vocabulary || rows[row].wanted.empty())
+      ask_wide(row, rows[row]);
+    else
+      ask_alone(row, rows[row]);
+  shape_ = {rounded_rows(size32(wide_)), rounded_blocks(size32(blocks_))};
+  pack();
+  return "";
+}
+
+void LevelReadout::ask_wide(std::uint32_t row, const LevelQuestion& question) {
+  const bool largest = question.wanted.empty();
+  const auto count = largest ? question.largest : static_cast<std::uint32_t>(question.wanted.size());
+  rows_.push_back({size32(wide_), logits_, count, largest});
+  states_.push_back(row);
+  wide_.push_back({size32(lists_), count, logits_, largest ? Asked::largest : Asked::listed});
+  for (const Token token : question.wanted) lists_.push_back(static_cast<std::uint32_t>(token));
+  logits_ += count;
+  any_largest_ |= largest;
+}
+
+void LevelReadout::ask_alone(std::uint32_t row, const LevelQuestion& question) {
+  const auto count = static_cast<std::uint32_t>(question.wanted.size());
+  rows_.push_back({none, logits_, count, false});
+  const std::uint32_t first = size32(lists_);
+  for (const Token token : question.wanted) lists_.push_back(static_cast<std::uint32_t>(token));
+  const std::uint32_t state = size32(lists_);
+  lists_.push_back(row);
+  for (std::uint32_t r = 0; r < count; r += readout_block_rows)
+    blocks_.push_back({first + r, std::min(readout_block_rows, count - r), state, 1, logits_ + r, count});
+  logits_ += count;
+}
+
+LevelReadout::Packed LevelReadout::packed(std::byte* at) const {
+  const auto take = [&]<class T>(T*& array, std::size_t count) {
+    array = reinterpret_cast<T*>(at);
+    at += (count * sizeof(T) + alignment - 1) / alignment * alignment;
+  };
+  Packed packed;
+  take(packed.states, shape_.wide);
+  take(packed.wide, shape_.wide);
+  take(packed.blocks, shape_.blocks);
+  take(packed.lists, lists_.size());
+  return packed;
+}
+
+std::size_t LevelReadout::packed_bytes() const {
+  std::byte* const anywhere = reinterpret_cast<std::byte*>(alignment);
+  return static_cast<std::size_t>(reinterpret_cast<std::byte*>(packed(anywhere).lists + lists_.size()) -
+                                  anywhere);
+}
+
+void LevelReadout::pack() {
+  TROUPE_CHECK(packed_bytes() <= staging_.size_bytes(), "a plan within the bounds has room");
+  const Packed to = packed(staging_.data());
+  fill(to.states, states_, shape_.wide);
+  fill(to.wide, wide_, shape_.wide);
+  fill(to.blocks, blocks_, shape_.blocks);
+  std::ranges::copy(lists_, to.lists);
+}
+
+// Logits of wide rows [first, first + rows).
+void LevelReadout::multiply(const DecoderPass& pass, std::uint32_t first, std::uint32_t rows,
+                            Stream& stream) const {
+  const std::uint32_t hidden = weights_->config.hidden;
+  round_rows(weights_->half, pass.states(), packed(plan_.data()).states + first, rows, hidden, pass.rounded(),
+             stream);
+  pass.product().run({rows, hidden, stride_, ProductOut::f32},
+                     {pass.rounded(), weights_->output, nullptr, products_.data()}, stream);
+}
+
+void LevelReadout::launch(const DecoderPass& pass, Stream& stream) const {
+  const Packed on = packed(plan_.data());
+  const std::uint32_t at_once = bounds_.logits_at_once / stride_;
+  for (std::uint32_t first = 0; first < shape_.wide; first += at_once) {
+    const std::uint32_t rows = std::min(at_once, shape_.wide - first);
+    multiply(pass, first, rows, stream);
+    read_level({.logits = products_.as<float>(),
+                .vocabulary = weights_->config.vocabulary,
+                .stride = stride_,
+                .count = rows,
+                .rows = on.wide + first,
+                .tokens = on.lists,
+                .sums = sums_on_.as<ExponentialSum>() + first,
+                .logits_out = numbers_on_.as<float>(),
+                .tokens_out = tokens_on_.as<std::uint32_t>()},
+               stream);
+  }
+  read_out(weights_->half,
+           {.blocks = on.blocks,
+            .count = shape_.blocks,
+            .width = weights_->config.hidden,
+            .lists = on.lists,
+            .output = weights_->output,
+            .states = pass.states(),
+            .out = numbers_on_.as<float>()},
+           stream);
+}
+
+void LevelReadout::enqueue(const DecoderPass& pass, Stream& stream, PartMarks* marks) {
+  stream.upload(plan_.data(), staging_.data(), packed_bytes());
+  if (marks != nullptr) {
+    launch(pass, stream);
+    marks->end(stream, &PassTimes::readout);
+  } else {
+    graphs_.run(shape_, stream, [&] { launch(pass, stream); });
+  }
+  if (!wide_.empty()) stream.download(sums_.data(), sums_on_.data(), wide_.size() * sizeof(ExponentialSum));
+  if (logits_ > 0) stream.download(numbers_.data(), numbers_on_.data(), logits_ * sizeof(float));
+  if (any_largest_) stream.download(tokens_.data(), tokens_on_.data(), logits_ * sizeof(std::uint32_t));
+}
+
+double LevelReadout::log_total(std::uint32_t row) const {
+  if (rows_[row].wide != none) return sums_.as<ExponentialSum>()[rows_[row].wide].log();
+  const std::span<const float> all = logits(row);
+  return sum_exponentials(all.data(), all.size()).log();
+}
+
+std::span<const float> LevelReadout::logits(std::uint32_t row) const {
+  return {numbers_.as<float>() + rows_[row].out, rows_[row].count};
+}
+
+std::span<const std::uint32_t> LevelReadout::likely(std::uint32_t row) const {
+  if (!rows_[row].largest) return {};
+  return {tokens_.as<std::uint32_t>() + rows_[row].out, rows_[row].count};
+}
+
+}  // namespace troupe::kernels::cuda

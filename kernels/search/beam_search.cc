@@ -1,0 +1,222 @@
+#include "kernels/search/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/search/reorder.h"
+
+namespace troupe::kernels {
+namespace {
+
+std::vector<std::span<const Token>> runs_of(std::span<const Tokens> paths) {
+  std::vector<std::span<const Token>> runs;
+  runs.reserve(paths.size());
+  for (const Tokens& path : paths) runs.emplace_back(path.begin(), path.end());
+  return runs;
+}
+
+}  // namespace
+
+double log_sum_exp(std::span<const float> logits) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  bool finite = true;
+  for (const float logit : logits) {
+    finite = finite && std::isfinite(logit);
+    sum += std::exp(logit - most);
+  }
+  return finite ? most + std::log(sum) : std::numeric_limits<double>::quiet_NaN();
+}
+
+void BeamSearch::begin(const Search& search, std::shared_ptr<const PathIndex> paths, std::uint32_t vocabulary,
+                       SelectBest* select) {
+  TROUPE_CHECK(search.width > 0, "a search that keeps nothing");
+  select_ = select;
+  paths_ =
+      search.allowed.empty() ? std::move(paths) : std::make_shared<const PathIndex>(runs_of(search.allowed));
+  TROUPE_CHECK(paths_ || search.steps > 0, "a search of no tokens");
+  vocabulary_ = vocabulary;
+  steps_ = paths_ ? paths_->depth() : search.steps;
+  width_ = search.width;
+  results_ = search.results;
+  stop();
+  for (std::vector<Kept>* kept : {&kept_, &next_}) kept->reserve(width_);
+  for (auto* numbers : {&best_first_, &rows_, &row_parents_, &places_before_}) numbers->reserve(width_);
+  row_tokens_.reserve(width_);
+  extensions_.reserve(width_);
+  path_tokens_.resize(std::max(path_tokens_.size(), std::size_t{width_} * steps_));
+  deny(search.denied);
+  const bool nothing_left = denied_ && dead_[PathIndex::root];
+  if (children(Kept()) == 0 || nothing_left) return;
+  kept_.push_back({.denied = denied_ ? PathIndex::root : PathIndex::none});
+  list_rows();
+}
+
+// Whether this is a whole path of the search.
+bool BeamSearch::is_path(const Tokens& path) const {
+  if (!paths_) return path.size() == steps_;
+  const PathIndex::Node node = paths_->find({path.begin(), path.end()});
+  return node != PathIndex::none && node != PathIndex::root && paths_->is_leaf(node);
+}
+
+std::size_t BeamSearch::children(const Kept& kept) const {
+  return paths_ ? paths_->next(kept.node).size() : vocabulary_;
+}
+
+// An index of the denied paths. Its nodes are dead from the leaves on up: one is as soon as all that may
+// follow it are.
+void BeamSearch::deny(std::span<const Tokens> denied) {
+  denied_.reset();
+  std::vector<std::span<const Token>> found;
+  for (const Tokens& path : denied)
+    if (is_path(path)) found.emplace_back(path.begin(), path.end());
+  if (found.empty()) return;
+  denied_.emplace(found);
+  std::vector<Kept> nodes(denied_->nodes());  // where the same paths lead in paths_
+  for (PathIndex::Node node = 0; paths_ && node < nodes.size(); ++node)
+    for (std::uint32_t i = 0; i < denied_->next(node).size(); ++i)
+      nodes[denied_->first_child(node) + i].node = paths_->child(nodes[node].node, denied_->next(node)[i]);
+  dead_.assign(nodes.size(), 0);
+  for (PathIndex::Node node = denied_->nodes(); node-- > 0;) {
+    const auto first = dead_.begin() + denied_->first_child(node);
+    const std::size_t entered = denied_->next(node).size();
+    dead_[node] = entered == 0 || (entered == children(nodes[node]) &&
+                                   std::count(first, first + static_cast<std::ptrdiff_t>(entered), 1) ==
+                                       static_cast<std::ptrdiff_t>(entered));
+  }
+  barred_.reserve(dead_.size());
+}
+
+// Which of what may follow `kept` this token is; it may.
+std::uint32_t BeamSearch::child_of(const Kept& kept, Token token) const {
+  return paths_ ? paths_->child(kept.node, token) - paths_->first_child(kept.node)
+                : static_cast<std::uint32_t>(token);
+}
+
+std::span<const std::uint32_t> BeamSearch::bar(const Kept& kept) {
+  if (kept.denied == PathIndex::none) return {};
+  const std::size_t before = barred_.size();
+  const std::span<const Token> tokens = denied_->next(kept.denied);
+  for (std::uint32_t i = 0; i < tokens.size(); ++i)
+    if (dead_[denied_->first_child(kept.denied) + i]) barred_.push_back(child_of(kept, tokens[i]));
+  return std::span<const std::uint32_t>(barred_).subspan(before);
+}
+
+// Those that are kept, and in front of them those that are not entered.
+std::uint32_t BeamSearch::enough(std::uint32_t row) const {
+  const Kept& kept = kept_[rows_[row]];
+  const std::size_t denied = kept.denied == PathIndex::none ? 0 : denied_->next(kept.denied).size();
+  return static_cast<std::uint32_t>(std::min(width_ + denied, children(kept)));
+}
+
+void BeamSearch::add_extensions(std::span<const double> log_totals, std::span<const float* const> logits,
+                                std::span<const Likely> likely) {
+  extensions_.clear();
+  barred_.clear();
+  for (const std::uint32_t place : best_first_) {
+    const Kept& kept = kept_[place];
+    if (kept.whole) continue;
+    const Likely some = likely.empty() ? Likely() : likely[kept.row];
+    const std::size_t count = some.empty() ? children(kept) : some.size();
+    extensions_.push_back(
+        {kept.value, log_totals[kept.row], place, {logits[kept.row], count}, bar(kept), some});
+  }
+}
+
+bool BeamSearch::advance(std::span<const double> log_totals, std::span<const float* const> logits,
+                         std::span<const Likely> likely) {
+  TROUPE_CHECK(!done() && log_totals.size() == rows() && logits.size() == rows() &&
+                   (likely.empty() || likely.size() == rows()),
+               "logits of other rows");
+  chosen_.clear();
+  for (std::uint32_t place = 0; place < kept_.size(); ++place)
+    if (kept_[place].whole) chosen_.push_back({kept_[place].value, candidate_key(place, 0)});
+  add_extensions(log_totals, logits, likely);
+  const bool finite =
+      std::all_of(log_totals.begin(), log_totals.end(), [](double t) { return std::isfinite(t); });
+  if (!finite || !select_(extensions_, width_, chosen_)) {
+    stop();
+    return false;
+  }
+  go_on();
+  return true;
+}
+
+BeamSearch::Kept BeamSearch::continued(const Kept& kept, const Candidate& candidate) const {
+  Kept longer = kept;
+  longer.value = candidate.value;
+  longer.length = kept.length + 1;
+  longer.token = static_cast<Token>(candidate.child());
+  if (paths_) {
+    longer.node = paths_->first_child(kept.node) + candidate.child();
+    longer.token = paths_->next(kept.node)[candidate.child()];
+  }
+  longer.whole = paths_ ? paths_->is_leaf(longer.node) : longer.length == steps_;
+  if (kept.denied != PathIndex::none) longer.denied = denied_->child(kept.denied, longer.token);
+  return longer;
+}
+
+// From the chosen to the next level.
+void BeamSearch::go_on() {
+  std::sort(chosen_.begin(), chosen_.end(),
+            [](const Candidate& a, const Candidate& b) { return a.key < b.key; });
+  next_.clear();
+  places_before_.clear();
+  for (const Candidate& candidate : chosen_) {
+    const Kept& before = kept_[candidate.place()];
+    next_.push_back(before.whole ? before : continued(before, candidate));
+    places_before_.push_back(candidate.place());
+  }
+  reorder_rows(reinterpret_cast<std::byte*>(path_tokens_.data()), steps_ * sizeof(Token), places_before_);
+  kept_.swap(next_);
+  ++level_;
+  list_rows();
+}
+
+// The rows of kept_, in its order; `row` of each still says which one it was, and `token` is not in its path
+// yet. (Of one that was whole before, it goes where nothing is read.)
+void BeamSearch::list_rows() {
+  rows_.clear();
+  row_tokens_.clear();
+  row_parents_.clear();
+  for (std::uint32_t place = 0; place < kept_.size(); ++place) {
+    Kept& kept = kept_[place];
+    if (level_ > 0) path_tokens_[std::size_t{place} * steps_ + level_ - 1] = kept.token;
+    if (kept.whole) continue;
+    if (level_ > 0) {
+      row_tokens_.push_back(kept.token);
+      row_parents_.push_back(kept.row);
+    }
+    kept.row = rows();
+    rows_.push_back(place);
+  }
+  best_first_.resize(kept_.size());
+  std::iota(best_first_.begin(), best_first_.end(), 0);
+  std::sort(best_first_.begin(), best_first_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return kept_[a].value != kept_[b].value ? kept_[a].value > kept_[b].value : a < b;
+  });
+}
+
+void BeamSearch::stop() {
+  level_ = 0;
+  kept_.clear();
+  list_rows();
+}
+
+void BeamSearch::finish(std::vector<Beam>& out) const {
+  std::size_t count = 0;
+  for (const std::uint32_t place : best_first_) {
+    if (!kept_[place].whole || count == results_) continue;
+    if (out.size() <= count) out.emplace_back();
+    const auto path = path_tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{place} * steps_);
+    out[count].path.assign(path, path + kept_[place].length);
+    out[count++].log_probability = kept_[place].value;
+  }
+  out.resize(count);
+}
+
+}  // namespace troupe::kernels
