@@ -10,12 +10,13 @@ int main(int argc, char** argv) {
   using namespace troupe::deploy;
   CommandLine line(
       "troupe", "troupe " + std::string(version()) + ", commit " + std::string(commit()),
-      "Troupe serves generative recommenders: it ranks items for users, and reuses what it computed before.");
+      "Troupe serves generative recommenders: it ranks and generates items for users, and reuses what it computed before.");
   const Command app = line.program();
   add_serve(app);
   add_node(app);
   add_certs(app);
   add_rank(app);
+  add_generate(app);
   add_status(app);
   add_import(app);
   add_check(app);

@@ -61,6 +61,7 @@ void collect(const PassBlocks& blocks, const kernels::Reply& computed, std::size
              BatchReply& reply) {
   for (const std::vector<float>& row : computed.readouts)
     reply.readouts.push_back({{row.begin(), row.end()}});
+  reply.beams = computed.beams;
   reply.checksums.resize(segments);
   for (const PassBlock& block : blocks) {
     if (block.kv->grant == Grant::write) reply.checksums[block.segment] = block.checksum;
@@ -217,10 +218,21 @@ std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const k
     } catch (const std::exception& error) {
       return no_assets(request.catalog_version, error);
     }
+  std::shared_ptr<const kernels::PathIndex> paths;
+  if (request.plan.search.width > 0 && request.plan.search.allowed.empty()) {
+    if (request.plan.search.steps == 0) {  // else it finds paths of the whole vocabulary
+      const CatalogPointer catalog = find_catalog_ ? find_catalog_(request.catalog_version) : nullptr;
+      if (!catalog) return not_here(request.catalog_version);
+      paths = catalog->paths();
+    }
+    fault = kernels::find_fault(request.plan, paths.get(), limits);
+    if (!fault.empty()) return bad_plan(std::move(fault));
+  }
   PassBlocks& blocks = work.blocks.emplace_back();
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
-  work.requests.push_back({&request.plan, std::vector<kernels::SegmentKv>(request.kv.size()), used.get()});
+  work.requests.push_back({&request.plan, std::vector<kernels::SegmentKv>(request.kv.size()), used.get(),
+                           std::move(paths)});
   work.assets.push_back(std::move(used));
   work.index.push_back(index);
   return std::nullopt;

@@ -99,6 +99,25 @@ TEST_CASE("what cannot be loaded is refused with the reason") {
   CHECK(std::get<Refusal>(fixed.run(LoadModel{"two"}, 0)).status == 501);
 }
 
+TEST_CASE("a search of so many steps takes no catalog, one among identifiers is refused without") {
+  Bench b;
+  BatchRequest search = request("one");
+  search.plan.readouts.clear();
+  search.plan.search = {.width = 3, .results = 2, .steps = 4};
+  const BatchReply found = b.run(search);
+  REQUIRE_FALSE(found.refusal);
+  REQUIRE(found.beams.size() == 2);
+  CHECK(found.beams[0].path.size() == 4);
+  search.plan.search.steps = 0;
+  const BatchReply among_none = b.run(search);
+  REQUIRE(among_none.refusal);
+  CHECK(among_none.refusal->code == "wrong_catalog");
+  search.plan.search.steps = 99;  // behind three tokens, of 100 positions
+  const BatchReply refused = b.run(search);
+  REQUIRE(refused.refusal);
+  CHECK(refused.refusal->code == "bad_plan");
+}
+
 TEST_CASE("pages are written, checked and read in place") {
   Bench b;
   const BatchReply written = b.run(request("", {{Grant::write, 0, {3}}}));

@@ -209,6 +209,7 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   executed.compute_us = compute_us;
   executed.pull_us = task.pull_us;
   executed.model_version = model_of(task.plan);
+  executed.beams = reply.beams;
   effects.send(task.from, std::move(executed));
   ++executed_;
   ++answered_;

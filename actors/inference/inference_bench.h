@@ -26,7 +26,7 @@ inline Part block(std::uint8_t n, std::size_t tokens = 4) {
   return {{SegmentKind::item, Tokens(tokens, n)}, {name(n), "item"}};
 }
 inline BatchReply reply(std::size_t segments, double logit = 0.5) {
-  return {std::nullopt, {{{logit}}}, std::vector<std::uint64_t>(segments, 88), {}};
+  return {std::nullopt, {{{logit}}}, {}, std::vector<std::uint64_t>(segments, 88), {}};
 }
 inline BlocksAcquired acquired(RequestId id, std::vector<BlockGrant> grants) {
   return {id, 1, 0, std::move(grants)};

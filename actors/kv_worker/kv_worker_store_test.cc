@@ -226,7 +226,7 @@ TEST_CASE("a written item block is saved behind the scenes, pinned until it is")
 
 TEST_CASE("so many blocks wait to be saved as may; the others are saved when they are computed again") {
   KvWorkerConfig config = StoreBench::small();
-  config.saves_running_max = config.saves_waiting_max = 1;
+  config.tier.saves_running_max = config.tier.saves_waiting_max = 1;
   StoreBench b(config);
   b.start({});
   b.write(2, item(1));

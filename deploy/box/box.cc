@@ -182,7 +182,7 @@ void Box::open_worker(OpenedModel model) {
   arena_ = make_arena(model_.layout.page_bytes(), pages_of(config_, model_.layout));
   blocks_ = std::make_unique<BlockStorePort>(
       *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  if (model.make_assets && !place_.router)
+  if ((model.make_assets || prompt_.generates()) && !place_.router)
     throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
   Engine engine = model.engine();
   compute_ = std::make_unique<actors::ComputePort>(
@@ -269,6 +269,9 @@ std::unique_ptr<Core> Box::make_router() const {
   c.policy = serving_policy(config_.text("router.policy"));
   const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config_.integer(knob)); };
   c.limits.candidates_max = number("router.candidates_max");
+  c.limits.width_max = number("router.width_max");
+  if (model_.limits.width_max > 0) c.limits.width_max = std::min(c.limits.width_max, model_.limits.width_max);
+  c.limits.completion_tokens_max = number("router.completion_tokens_max");
   c.limits.score_items_max = number("router.score_items_max");
   c.limits.score_labels_max = number("router.score_labels_max");
   c.limits.request_tokens_max = number("router.request_tokens_max");
@@ -286,7 +289,8 @@ std::unique_ptr<Core> Box::make_router() const {
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();
   c.features = {.every = features_asked_every, .needs_items = config_.boolean("router.needs_items")};
-  c.precompute.on = config_.boolean("pool.precompute_items");
+  // A generator's prompts have no items' blocks.
+  c.precompute.on = config_.boolean("pool.precompute_items") && !prompt_.generates();
   c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);
   const placement::ModelShape& shape = model_.shape;

@@ -58,6 +58,8 @@ std::vector<Default> defaults_of_actors() {
           {"router.window", router.window.us},
           {"router.window", router::WorkerTableConfig{}.window.us},
           {"router.candidates_max", router.limits.candidates_max},
+          {"router.width_max", router.limits.width_max},
+          {"router.completion_tokens_max", router.limits.completion_tokens_max},
           {"router.score_items_max", router.limits.score_items_max},
           {"router.score_labels_max", router.limits.score_labels_max},
           {"router.request_tokens_max", router.limits.request_tokens_max},

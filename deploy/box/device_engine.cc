@@ -26,7 +26,8 @@ std::string name_of(const DeviceChoice& choice) {
 }
 
 // Batches are bounded by tokens, and a larger request runs alone.
-cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& config) {
+cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& config,
+                                    const kernels::DecoderConfig& model) {
   const kernels::DecoderOptions common = decoder_options(config);
   cuda::CudaDecoderOptions options{
       .device = choice.number, .page_tokens = common.page_tokens, .kv = common.kv};
@@ -36,10 +37,13 @@ cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& co
       std::max(rows_min, static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")));
   options.logits_max =
       std::max(logits_min, static_cast<std::uint32_t>(config.integer("router.candidates_max")));
+  options.search_tokens_max = options.rows_max;
 #ifdef TROUPE_EMULATED  // which fills all of it with NaN, on one core
   options.rows_max = 1024, options.keys_max = 1 << 14, options.logits_max = 1 << 12;
   options.plan_bytes_max = 1 << 20;
+  options.search_tokens_max = 1024, options.search_logits_max = 1 << 14;
 #endif
+  options.search_logits_max = std::max(options.search_logits_max, cuda::search_logits_min(model));
   return options;
 }
 
@@ -103,7 +107,7 @@ auto opened(const DeviceChoice& choice, const Make& make) {
 
 Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::DecoderModel model) {
   check_device(choice);
-  const cuda::CudaDecoderOptions options = options_of(choice, config);
+  const cuda::CudaDecoderOptions options = options_of(choice, config, model.config);
   check_model(choice, config, model.config, options);
   Engine engine;
   engine.executor = opened(choice, [&] { return cuda::make_cuda_decoder(std::move(model), options); });

@@ -21,6 +21,15 @@ constexpr const char* default_form = R"({
   "system": ["<bos>", "<sys_1>", "<sys_2>", "<sys_3>", "<sys_4>", "<sys_5>", "<sys_6>", "<sys_7>"],
   "user": ["<user>"], "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"]})";
 
+// What generators of semantic-ID items use, and the longest histories that such models are trained on.
+constexpr const char* generator_form =
+    R"({"system": ["<bos>"], "user": [], "instruction": [], "events_max": 20})";
+
+// Of a vocabulary that has semantic IDs and no name of a ranker's form.
+bool names_a_generator(const kernels::Vocabulary& vocabulary) {
+  return vocabulary.find("<bos>") && vocabulary.find("<a_0>") && !vocabulary.find("<disc>");
+}
+
 json read_json(const std::filesystem::path& file) {
   std::string text;
   try {
@@ -58,6 +67,15 @@ std::vector<Token> token_list(const json& form, const char* key, const std::stri
   return tokens;
 }
 
+std::uint32_t events_max_of(const json& form, const std::string& where) {
+  const auto at = form.find("events_max");
+  if (at == form.end()) return 0;
+  if (!at->is_number_integer() || at->get<std::int64_t>() < 1 || at->get<std::int64_t>() > UINT32_MAX)
+    throw LoadError(where + ": events_max is " + at->dump().substr(0, 60) +
+                    "; expected how many events of a history are read, the newest: at least 1");
+  return at->get<std::uint32_t>();
+}
+
 }  // namespace
 
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
@@ -69,18 +87,23 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   const std::string where = from_file ? (file ? *file : own).string()
                                       : (model_directory / "prompt.json").string() +
                                             " is not there, and the default prompt form does not fit";
-  const json form = from_file ? read_json(file ? *file : own) : json::parse(default_form);
-  const std::set<std::string> known{"system", "user", "instruction", "discriminant"};
+  const json form = from_file ? read_json(file ? *file : own)
+                              : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
+  const std::set<std::string> known{"system", "user", "instruction", "discriminant", "events_max"};
   for (const auto& [key, value] : form.items())
     if (!known.contains(key))
-      throw LoadError(where + ": unknown key " + key + "; expected system, user, instruction, discriminant");
+      throw LoadError(where + ": unknown key " + key + "; expected system, user, instruction, discriminant, events_max");
   router::PromptForm prompt;
   prompt.system = token_list(form, "system", where, limits, vocabulary);
   prompt.user = token_list(form, "user", where, limits, vocabulary);
   prompt.instruction = token_list(form, "instruction", where, limits, vocabulary);
-  prompt.discriminant = token_list(form, "discriminant", where, limits, vocabulary);
-  if (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty())
+  const bool ranks = form.contains("discriminant");
+  if (ranks) prompt.discriminant = token_list(form, "discriminant", where, limits, vocabulary);
+  if (ranks && (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty()))
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
+  if (prompt.system.empty())
+    throw LoadError(where + ": system is empty; expected at least one token, for a user may have no history");
+  prompt.events_max = events_max_of(form, where);
   const std::size_t tokens =
       prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
   if (tokens >= static_cast<std::size_t>(limits.positions_max))

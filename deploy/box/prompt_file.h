@@ -2,6 +2,8 @@
 // The prompt form of a model: prompt.json, whose lists hold token names of the model's vocab.json or token
 // ids:
 //   {"system": ["<bos>", …], "user": ["<user>"], "instruction": […], "discriminant": ["<disc>"]}
+// A form without a discriminant is a generator's (`user` may be empty there); `events_max` is how many events of a
+// history are read, the newest; without it as many as fit.
 #include <filesystem>
 #include <optional>
 
@@ -11,8 +13,9 @@
 
 namespace troupe::deploy {
 
-// `file`: an explicit prompt file; else the model directory's prompt.json; else the default form below, if
-// the vocabulary has its names. Throws kernels::LoadError.
+// `file`: an explicit prompt file; else the model directory's prompt.json; else one of the default forms, if
+// the vocabulary has its names: the ranker's, or where there are semantic IDs and no "<disc>" the generator's.
+// Throws kernels::LoadError.
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
                                     const kernels::PlanLimits& limits,

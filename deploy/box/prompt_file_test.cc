@@ -67,6 +67,28 @@ TEST_SUITE("prompt file") {
     CHECK(Directory(R"({"sistem":[1]})").error().find("unknown key sistem") != std::string::npos);
   }
 
+  TEST_CASE("a form without a discriminant is a generator's, whose history may be short") {
+    const router::PromptForm form = Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
+    CHECK(form.generates());
+    CHECK(form.events_max == 7);
+    CHECK(Directory(R"({"system":[],"user":[],"instruction":[]})").error().find("system is empty") != std::string::npos);
+    for (const char* bad : {"0", "-1", "1.5", "\"7\"", "4294967296"}) {
+      CAPTURE(bad);
+      const std::string text = std::string(R"({"system":[1],"user":[],"instruction":[],"events_max":)") + bad + "}";
+      CHECK(Directory(text).error().find("events_max is ") != std::string::npos);
+    }
+    CHECK_FALSE(Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
+  }
+
+  TEST_CASE("without a file, semantic IDs and no <disc> in the vocabulary make a generator") {
+    const router::PromptForm form = Directory("", R"({"<bos>":1,"<a_0>":2})").read();
+    CHECK(form.generates());
+    CHECK(form.system == std::vector<Token>{1});
+    CHECK(form.events_max == 20);
+    CHECK(Directory("", R"({"<bos>":1,"<a_0>":2,"<disc>":3})").error().find("default prompt form does not fit") !=
+          std::string::npos);
+  }
+
   TEST_CASE("without a file the default form needs its names in the vocabulary") {
     const std::string error = Directory("").error();
     CHECK(error.find(

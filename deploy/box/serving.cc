@@ -91,6 +91,7 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.answer_us_max =
       config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
   door.limits = door_limits(config, box.model());
+  door.words = &box.vocabulary();
   door.actors = box.actors();
   std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
                        [&](Address actor) { return actor.node == place.node; });

@@ -39,17 +39,19 @@ struct ImportModel {
   kernels::PlanLimits limits;
   kernels::Vocabulary vocabulary;
   MadeFor made_for;
+  bool generates = false;
 };
 
 ImportModel read_model(const Config& config) {
   const std::string directory = required_text(config, "model.directory");
   const Family& family = family_of(all_families(), directory);
-  ImportModel model{family.describe(directory, config).limits, {}, {}};
+  ImportModel model{.limits = family.describe(directory, config).limits};
   model.vocabulary = read_vocabulary_if_any(directory, model.limits);
   const std::string& prompt = config.text("model.prompt");
   const router::PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.limits,
       model.vocabulary);
+  model.generates = form.generates();
   model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
   return model;
 }
@@ -139,14 +141,15 @@ UnknownEvents leave_out(Rows& rows, const KnowsItem& knows, bool skip_unknown) {
 }
 
 void tell(const Rows& rows, const UnknownEvents& unknown, FeatureStore& features, const Config& config,
-          std::uint64_t items_gone, bool users_gone) {
+          std::uint64_t items_gone, bool users_gone, bool generates) {
   std::cout << "imported " << rows.items.rows.size() << " items and " << rows.users.rows.size()
             << " users into " << features_place(config) << "; catalog " << features.catalog_version()
             << " has " << features.items() << " items\n";
   if (items_gone > 0) std::cout << items_gone << " items of the former catalog are gone\n";
   if (users_gone) std::cout << "all former users are gone: they were of another model\n";
   if (unknown.events > 0) std::cout << tell_left_out(unknown) << "\n";
-  if (const std::string warning = tell_shared_identifiers(rows.items); !warning.empty())
+  const std::string warning = generates ? "" : tell_shared_identifiers(rows.items);
+  if (!warning.empty())
     std::cout << warning << "\n";
 }
 
@@ -171,7 +174,7 @@ int run_import(const ImportOptions& options) {
                     .where = [&rows](std::string_view kind, std::size_t row) {
                       return kind == "item" ? rows.items.where(row) : rows.users.where(row);
                     }});
-  tell(rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone);
+  tell(rows, unknown, *features, config, options.replace ? before - stay : 0, users_gone, model.generates);
   return 0;
 }
 

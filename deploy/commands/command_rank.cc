@@ -5,10 +5,10 @@
 #include <stdexcept>
 
 #include "deploy/commands/commands.h"
+#include "deploy/commands/server_call.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
-#include "router/door/front_door_client.h"
 
 namespace troupe::deploy {
 
@@ -22,27 +22,6 @@ struct RankOptions {
   std::uint32_t top = 5, users = 3, rounds = 2;
   bool costs_only = false;
 };
-
-json call(const std::string& server, const std::string& method, const std::string& target,
-          const std::string& tenant, const json& body) {
-  router::HttpCall request;
-  request.server = server;
-  request.method = method;
-  request.target = target;
-  request.tenant = tenant;
-  if (!body.is_null()) request.body = body.dump();
-  const router::HttpReply reply = router::http_call(request);
-  json parsed = json::parse(reply.body, nullptr, false);
-  if (reply.status == 200 && parsed.is_object()) return parsed;
-  const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
-  if (!error.contains("message"))
-    throw std::runtime_error("http://" + server + ": answered " + target + " with status " +
-                             std::to_string(reply.status) + " and \"" +
-                             reply.body.substr(0, std::min<std::size_t>(60, reply.body.find('\n'))) +
-                             "\"; expected a troupe server");
-  throw std::runtime_error(error.value("where", target) + ": " + error.value("message", "") + "; expected " +
-                           error.value("expected", "a request that the server accepts"));
-}
 
 json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
   json body{{"user", user}, {"candidates", candidates}, {"top_k", options.top}};

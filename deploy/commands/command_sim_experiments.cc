@@ -18,15 +18,15 @@ namespace troupe::deploy {
 
 namespace {
 
-struct Outcome {
+struct ExperimentOutcome {
   PreparedExperiment prepared;
   sim::SaturationResult result;
   double wall_s = 0;
   std::string fault;  // why there is no result
 };
 
-Outcome run(const Experiment& experiment) {
-  Outcome outcome;
+ExperimentOutcome run(const Experiment& experiment) {
+  ExperimentOutcome outcome;
   const auto start = std::chrono::steady_clock::now();
   try {
     outcome.prepared = prepare(experiment);
@@ -38,7 +38,7 @@ Outcome run(const Experiment& experiment) {
   return outcome;
 }
 
-nlohmann::json to_json(const Experiment& e, const Outcome& o) {
+nlohmann::json to_json(const Experiment& e, const ExperimentOutcome& o) {
   if (!o.fault.empty()) return {{"name", e.name}, {"fault", o.fault}};
   const sim::SaturationResult& r = o.result;
   nlohmann::json violations = nlohmann::json::array();
@@ -68,7 +68,7 @@ nlohmann::json to_json(const Experiment& e, const Outcome& o) {
           {"violations", violations}};
 }
 
-Table table_of(const std::vector<Experiment>& experiments, const std::vector<Outcome>& outcomes) {
+Table table_of(const std::vector<Experiment>& experiments, const std::vector<ExperimentOutcome>& outcomes) {
   using enum Table::Align;
   Table table({{"experiment"},
                {"requests/s", right},
@@ -99,7 +99,7 @@ Table table_of(const std::vector<Experiment>& experiments, const std::vector<Out
 int run_sim_experiments(const SimCommandOptions& options) {
   if (!options.json.empty()) check_output(options.json);
   const std::vector<Experiment> experiments = read_experiments(options.experiments);
-  std::vector<Outcome> outcomes(experiments.size());
+  std::vector<ExperimentOutcome> outcomes(experiments.size());
   const unsigned threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
   std::atomic<std::size_t> next{0}, done{0};
   {

@@ -14,6 +14,7 @@ void add_serve(Command app);
 void add_node(Command app);
 void add_certs(Command app);
 void add_rank(Command app);
+void add_generate(Command app);
 void add_status(Command app);
 void add_import(Command app);
 void add_check(Command app);

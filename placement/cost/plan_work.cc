@@ -20,4 +20,21 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
   return seen;
 }
 
+std::uint64_t search_steps(const kernels::Search& search) {
+  constexpr std::uint64_t usual = 3;
+  std::uint64_t longest = search.steps;
+  for (const kernels::Tokens& path : search.allowed) longest = std::max<std::uint64_t>(longest, path.size());
+  return longest > 0 ? longest : usual;
+}
+
+Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& seen) {
+  const kernels::Search& search = plan.search;
+  if (search.segment >= plan.segments.size()) return {};
+  const std::uint64_t prompt = seen[search.segment] + plan.segments[search.segment].tokens.size();
+  const std::uint64_t later = search_steps(search) - 1, rows = later * search.width;
+  return {.new_tokens = rows,
+          .pairs = rows * prompt + search.width * later * (later + 1) / 2,
+          .readouts = 1 + rows};
+}
+
 }  // namespace troupe::placement

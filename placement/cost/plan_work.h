@@ -1,6 +1,6 @@
 #pragma once
 // What the segments of a plan come to in Work: a segment that is computed costs by its tokens and by what
-// they see, one that is reused costs the reading of its keys and values.
+// they see, one that is reused costs the reading of its keys and values; and what a beam search behind it adds.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,6 +13,12 @@ namespace troupe::placement {
 // Of each segment, the tokens of those that it sees: of tokens that stand in another's place and those, one
 // each. A plan that is not sound has whatever can be seen of it.
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
+
+// Tokens of a search's paths; where only an index of paths knows, as many as semantic identifiers mostly have.
+std::uint64_t search_steps(const kernels::Search& search);
+// What a plan's search computes beside its segments: at every step but the first the newest token of each kept path,
+// which sees the prompt and its own path.
+Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& seen);
 
 // Counted, given which segments are reused.
 template <class IsReused>
@@ -28,6 +34,7 @@ Pass pass_of(const kernels::Plan& plan, const IsReused& is_reused) {
       pass.pairs += tokens * seen[i] + tokens * (tokens + 1) / 2;
     }
   }
+  if (plan.search.width > 0) pass += search_pass(plan, seen);
   return pass;
 }
 

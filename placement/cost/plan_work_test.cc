@@ -34,6 +34,21 @@ TEST_CASE("tokens that stand in the place of others are seen once") {
   CHECK(tokens_seen(plan) == std::vector<std::uint64_t>{0, 3, 3, 5});
 }
 
+TEST_CASE("a search adds, at each step but the first, a row for each path, which sees prompt and path") {
+  Plan plan = three_segments();
+  plan.search = {.segment = 2, .width = 10, .results = 5, .steps = 4};
+  const Pass pass = search_pass(plan, tokens_seen(plan));
+  CHECK(pass.new_tokens == 3 * 10);
+  CHECK(pass.pairs == 30 * 9 + 10 * (1 + 2 + 3));
+  CHECK(pass.readouts == 1 + 30);
+  const auto computed = [](std::size_t) { return false; };
+  CHECK(pass_of(plan, computed).new_tokens == pass_of(three_segments(), computed).new_tokens + 30);
+  CHECK(search_steps({.allowed = {{1, 2}, {1, 2, 3, 4, 5}}}) == 5);
+  CHECK(search_steps({}) == 3);
+  plan.search.segment = 3;
+  CHECK(search_pass(plan, tokens_seen(plan)).new_tokens == 0);
+}
+
 TEST_CASE("a segment sees nothing that comes after it") {
   Plan plan = three_segments();
   plan.segments[1].sees.add({1, 90});

@@ -1,5 +1,8 @@
 #include "router/core/answer_check.h"
 
+#include <cmath>
+#include <span>
+
 #include "router/request/ranking.h"
 #include "runtime/actor/planted.h"
 
@@ -8,6 +11,21 @@ namespace {
 
 Refusal bad_output(std::string what, std::string expected) {
   return {500, "bad_model_output", std::move(what), "inference worker", std::move(expected)};
+}
+
+// As many paths as were asked for, at most; numbers, the best first.
+std::optional<Refusal> find_beams_fault(const Search& search, std::span<const Beam> beams) {
+  const std::size_t most = search.width > 0 ? search.results : 0;
+  if (beams.size() > most)
+    return bad_output("the search found " + std::to_string(beams.size()) + " paths",
+                      "at most " + std::to_string(most));
+  for (std::size_t i = 0; i < beams.size(); ++i) {
+    const double value = beams[i].log_probability;
+    if (!std::isfinite(value)) return bad_output("a log-probability is not a finite number", "finite ones");
+    if (i > 0 && value > beams[i - 1].log_probability)
+      return bad_output("paths are not in order", "the most probable first");
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -28,7 +46,15 @@ std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& mo
     if (!all_finite(executed.readouts[i].scores))
       return bad_output("a logit is not a finite number", "finite logits");
   }
-  return std::nullopt;
+  return find_beams_fault(plan.search, executed.beams);
+}
+
+std::optional<Refusal> find_answer_fault(const Request& request, const Plan& plan,
+                                         const std::string& model_version, const Executed& executed) {
+  if (auto fault = find_answer_fault(plan, model_version, executed)) return fault;
+  std::string what = request.find_beams_fault(executed.beams);
+  if (what.empty()) return std::nullopt;
+  return bad_output(std::move(what), "each path once, of the catalog that the request is pinned to");
 }
 
 std::vector<double> scores_of(const Executed& executed, std::size_t row, std::size_t count) {

@@ -5,12 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "router/request/request.h"
 #include "runtime/actor/messages.h"
 
 namespace troupe::router {
 
 std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& model_version,
                                          const Executed& executed);
+// The same, and what the request itself says of paths that were found for it.
+std::optional<Refusal> find_answer_fault(const Request& request, const Plan& plan,
+                                         const std::string& model_version, const Executed& executed);
 
 // The row's scores, one per `count`. A row that passed the check has that shape already.
 std::vector<double> scores_of(const Executed& executed, std::size_t row, std::size_t count);

@@ -188,7 +188,8 @@ void RouterCore::on_executed(Step step, Address from, Flight& flight, const Exec
   if (open)
     if (const auto ratio = workers_.finish(step.now, attempt->ticket))
       step.effects.count(Metric::prediction_ratio, *ratio);
-  if (const auto fault = find_answer_fault(flight.plans.front().candidate.plan, flight.pinned.model_version, executed)) {
+  if (const auto fault = find_answer_fault(*flight.request, flight.plans.front().candidate.plan,
+                                           flight.pinned.model_version, executed)) {
     if (!open) return;
     mark_fault(step, *attempt, *fault);
     return fail_attempt(step, flight, *attempt, *fault, false);

@@ -249,6 +249,25 @@ TEST_CASE("a worker's refusal and a worker's loss reach the client") {
   CHECK(b.refused() == "503 no_worker");
 }
 
+TEST_CASE("a completion is searched for at a worker, of the model that is served or of none by name") {
+  RouterConfig generates = small_config();
+  generates.form.discriminant = {};
+  RouterBench b(generates);
+  CompleteRequest asked{.id = 4, .model = "model 1", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3};
+  b.probe.receive(0, door, asked);
+  const Execute plan = b.plan();
+  CHECK(plan.catalog_version == "");
+  CHECK(plan.plan.search == Search{.width = 3, .results = 1, .steps = 2});
+  Executed found{.id = plan.id, .reused = {0}, .model_version = "model 1"};
+  found.beams = {{{8, 9}, -0.5}};
+  b.probe.receive(5, worker, found);
+  CHECK(b.probe.sent<CompleteReply>().at(0).completions == found.beams);
+  asked.id = 5;
+  asked.model = "model 2";
+  b.probe.receive(6, door, asked);
+  CHECK(b.refused() == "404 unknown_model");
+}
+
 TEST_CASE("scores: the query once, every item after it, read at its last token") {
   RouterBench b;
   b.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}, {{9, 9}}}, {11, 12}, true});

@@ -11,12 +11,22 @@
 
 namespace troupe::router {
 
+namespace {
+
+std::optional<Refusal> find_other_model(const Request& request, const std::string& served) {
+  if (request.model().empty() || request.model() == served) return std::nullopt;
+  return Refusal{404, "unknown_model", "the model that is asked is not served", "model", served + ", or none"};
+}
+
+}  // namespace
+
 void RouterCore::on_request(Step step, Address from, const RequestKind& kind, const Message& message) {
   step.effects.count(kind.metric);
   std::unique_ptr<Request> request = kind.take(message, config_.policy);
   const Asked asked{from, request->id(), step.now, step.now + budget_of(request->budget_us())};
   if (is_copy(from, asked.id)) return;
-  const std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
+  std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
+  if (!fault) fault = find_other_model(*request, versions().model_version);
   const bool at_once = !request->features();
   std::vector<Considered> plans;
   if (!fault && at_once) plans = consider(*request, {versions().model_version, versions().catalog_version});
@@ -49,6 +59,8 @@ void RouterCore::on_features(Step step, Flight& flight, const JobResult& result)
     if (refusal->code != "wrong_catalog" || present == flight.pinned ||
         std::exchange(flight.pinned_again, true))
       return refuse_flight(step, flight, *refusal);
+    if (const auto other = find_other_model(*flight.request, present.model_version))
+      return refuse_flight(step, flight, *other);
     flight.pinned = present;
     return find_features(step, flight);
   }
@@ -239,6 +251,7 @@ void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& 
                   .node = node};
   for (std::size_t i = 0; i < sent.plan.readouts.size(); ++i)
     outcome.rows.push_back({scores_of(executed, i, sent.plan.readouts[i].rows.size())});
+  outcome.beams = executed.beams;
   outcome.timings.blocks = executed.blocks_us;
   outcome.timings.queue = executed.queue_us;
   outcome.timings.compute = executed.compute_us;

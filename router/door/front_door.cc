@@ -4,9 +4,11 @@
 #include <chrono>
 #include <utility>
 
+#include "router/door/completions.h"
 #include "router/door/front_door_server.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/wire/json.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe::router {
 
@@ -32,11 +34,20 @@ Origin origin_of(const asio::ip::address& address) {
   return router::origin_of(address.to_v6().to_bytes());
 }
 
+std::string field_of(const StatusReply& reply, std::string_view name) {
+  const auto at = std::ranges::find(reply.fields, name, &StatusField::name);
+  return at == reply.fields.end() ? "" : at->value;
+}
+
 // "router@1 is not ready: the catalog has no items", if it says why.
 std::string why_not_ready(const StatusReply& reply) {
   const std::string who = name_of(Address{reply.node, reply.role}) + " is not ready";
-  const auto why = std::ranges::find(reply.fields, "not_ready", &StatusField::name);
-  return why == reply.fields.end() ? who : who + ": " + why->value;
+  const std::string why = field_of(reply, "not_ready");
+  return why.empty() ? who : who + ": " + why;
+}
+
+std::int64_t since_1970_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 Refusal stopping() {
@@ -53,10 +64,21 @@ FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
 FrontDoor::Answer FrontDoor::Answer::of(const Message& message) {
   if (const auto* m = std::get_if<RankReply>(&message)) return {200, to_json(*m)};
   if (const auto* m = std::get_if<ScoreReply>(&message)) return {200, to_json(*m)};
+  if (const auto* m = std::get_if<GenerateReply>(&message)) return {200, to_json(*m)};
   if (const auto* m = std::get_if<Stored>(&message)) return {200, to_json(*m)};
   if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
   return of(
       Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
+}
+
+FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> routers) {
+  if (routers.empty())
+    return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"});
+  std::string text = R"({"object":"list","data":[{"id":)";
+  append_json_string(text, field_of(routers.front(), "model_version"));
+  text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
+  append_json_string(text, field_of(routers.front(), "model_serves"));
+  return {200, text + "}]}"};
 }
 
 FrontDoor::Server::Server(DoorConfig c, Post p, MetricRegistry& m, LogSink l)
@@ -216,6 +238,8 @@ void FrontDoor::Server::deliver(const Message& answer) {
   else
     pauses.answered(found->second.tenant);
   waiting.erase(found);
+  if (const auto* completed = std::get_if<CompleteReply>(&answer))
+    return then({200, completion_body(*completed, config.words, since_1970_s())});
   then(Answer::of(answer));
 }
 
@@ -243,6 +267,9 @@ void FrontDoor::Server::finish_status(RequestId id) {
 void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
   if (question == DoorQuestion::live) return then({200, "{\"live\":true}"});
   if (question == DoorQuestion::metrics) return then({200, metrics.render(), "text/plain; version=0.0.4"});
+  if (question == DoorQuestion::models)
+    return ask_status({config.router},
+                      [then = std::move(then)](const std::vector<StatusReply>& replies) { then(Answer::of_models(replies)); });
   if (question == DoorQuestion::cluster)
     return ask_status(config.actors, [then = std::move(then)](std::vector<StatusReply> replies) {
       then({200, to_json(replies)});

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/checkpoint/vocabulary.h"
 #include "router/door/front_door_routes.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
@@ -40,6 +41,7 @@ struct DoorConfig {
   std::int64_t answer_us_max = 10'400'000;   // from the request's last byte to its response
   std::int64_t reload_us_max = 120'400'000;  // the same, for a reload: the router's own bound, and a little
   DoorLimits limits;
+  const kernels::Vocabulary* words = nullptr;  // of the model; outlives the door. Null: it names none
   std::vector<Address> actors;         // whom /v1/cluster asks
   std::vector<Address> must_be_ready;  // whom /v2/health/ready asks; none: all of those
   std::function<std::string()>

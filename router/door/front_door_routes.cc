@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "router/door/completions.h"
 #include "router/door/request_body.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
@@ -20,7 +21,8 @@ constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/";
 
 Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
-          "/v1/rank, /v1/score, /v1/users/{id}, /v1/items/{id}, /v1/models/reload, /v1/catalog/reload, "
+          "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/users/{id}, /v1/items/{id}, /v1/models, "
+          "/v1/models/reload, /v1/catalog/reload, "
           "/v1/cluster, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
@@ -73,6 +75,9 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   const ListLimit of_prompt{"tokens", limits.prompt_tokens_max, "the model's positions", "tokens"};
   if constexpr (std::same_as<M, RankRequest>)
     return {{"candidates", limits.candidates_max, "router.candidates_max", "candidates"}};
+  if constexpr (std::same_as<M, GenerateRequest>)
+    return {{"allow", limits.candidates_max, "router.candidates_max", "items"},
+            {"deny", limits.candidates_max, "router.candidates_max", "items"}};
   if constexpr (std::same_as<M, ScoreRequest>) {
     const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
     return {{"items", limits.score_items_max, "router.score_items_max", "items"},
@@ -112,6 +117,17 @@ DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits) {
   if (std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits)))
     return explained<M>(*refusal);
   if constexpr (requires { message.tenant; }) message.tenant = request.tenant;
+  return Message{std::move(message)};
+}
+
+DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits,
+                           const kernels::Vocabulary* words) {
+  if (request.body.starts_with("\x1f\x8b"))
+    return Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
+  auto read = read_completion(request.body, words, limits.prompt_tokens_max);
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& message = std::get<CompleteRequest>(read);
+  message.tenant = request.tenant;
   return Message{std::move(message)};
 }
 
@@ -164,19 +180,24 @@ struct QuestionPath {
   std::string_view path;
   DoorQuestion question;
 };
+constexpr std::array computed_paths{std::string_view("/v1/rank"), std::string_view("/v1/score"),
+                                    std::string_view("/v1/generate"), std::string_view("/v1/completions")};
+bool is_computed(std::string_view path) { return std::ranges::find(computed_paths, path) != computed_paths.end(); }
+
 constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion::live},
                                     QuestionPath{"/v2/health/ready", DoorQuestion::ready},
                                     QuestionPath{"/metrics", DoorQuestion::metrics},
-                                    QuestionPath{"/v1/cluster", DoorQuestion::cluster}};
+                                    QuestionPath{"/v1/cluster", DoorQuestion::cluster},
+                                    QuestionPath{"/v1/models", DoorQuestion::models}};
 
 }  // namespace
 
 bool is_ranking(std::string_view method, std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
-  return method == "POST" && (path == "/v1/rank" || path == "/v1/score");
+  return method == "POST" && is_computed(path);
 }
 
-DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
+DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words) {
   const std::string_view target = origin_form(request.target);
   const std::string_view path = target.substr(0, target.find('?'));
   for (const QuestionPath& q : question_paths)
@@ -184,9 +205,11 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits) {
       return request.method == "GET" || request.method == "HEAD"
                  ? DoorRoute{q.question}
                  : DoorRoute{wrong_method(request.method, "GET, HEAD")};
-  if (path == "/v1/rank" || path == "/v1/score") {
+  if (is_computed(path)) {
     if (request.method != "POST") return wrong_method(request.method, "POST");
     if (path == "/v1/score") return parsed<ScoreRequest>(request, limits);
+    if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits);
+    if (path == "/v1/completions") return route_completion(request, limits, words);
     return parsed<RankRequest>(request, limits);
   }
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");

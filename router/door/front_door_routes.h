@@ -6,11 +6,12 @@
 #include <string_view>
 #include <variant>
 
+#include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/messages.h"
 
 namespace troupe::router {
 
-enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster };
+enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models };
 
 struct DoorRequest {
   std::string_view method, target, body;
@@ -32,9 +33,9 @@ struct DoorLimits {
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;
 
-bool is_ranking(std::string_view method, std::string_view target);  // POST of /v1/rank or /v1/score
+bool is_ranking(std::string_view method, std::string_view target);  // POST of what is computed
 
-// The message's id is 0; the door gives it one.
-DoorRoute route(const DoorRequest& request, const DoorLimits& limits);
+// The message's id is 0; the door gives it one. `words`: of the model; null: it names none.
+DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words = nullptr);
 
 }  // namespace troupe::router

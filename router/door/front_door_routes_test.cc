@@ -43,6 +43,17 @@ TEST_SUITE("front door routes") {
     CHECK(m.tenant == "acme");
   }
 
+  TEST_CASE("a completion becomes a message that carries the header's tenant") {
+    const auto m = message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));
+    CHECK(m.prompt == std::vector<Token>{1, 2});
+    CHECK(m.n == 3);
+    CHECK(m.tenant == "acme");
+    CHECK(refusal_of(ask("GET", "/v1/completions")).code == "wrong_method");
+    CHECK(refusal_of(ask("POST", "/v1/completions", "\x1f\x8b")).status == 415);
+    CHECK(refusal_of(ask("POST", "/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1]})")).code == "too_many_tokens");
+    CHECK(is_ranking("POST", "/v1/completions?x"));
+  }
+
   TEST_CASE("a tenant in the body is refused") {
     const Refusal in_body =
         refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})"));

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +32,8 @@ struct FrontDoor::Answer {
 
   static Answer of(const Refusal& refusal);
   static Answer of(const Message& message);
+  // In the form of OpenAI's list of models, with what may be asked of each; of none if no router answered.
+  static Answer of_models(std::span<const StatusReply> routers);
 };
 
 struct FrontDoor::Server {

@@ -99,7 +99,8 @@ void FrontDoor::Session::head_is_read() {
 bool FrontDoor::Session::is_for_health() const {
   const DoorRoute routed = route({asked.method, asked.target, "", ""}, server.config.limits);
   const auto* question = std::get_if<DoorQuestion>(&routed);
-  return question && *question != DoorQuestion::cluster && body->done();
+  const bool shows = question && (*question == DoorQuestion::cluster || *question == DoorQuestion::models);
+  return question && !shows && body->done();
 }
 
 void FrontDoor::Session::read_body() {
@@ -149,7 +150,7 @@ void FrontDoor::Session::handle() {
   }
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer
-  DoorRoute routed = route({asked.method, asked.target, body->text(), asked.tenant}, server.config.limits);
+  DoorRoute routed = route({asked.method, asked.target, body->text(), asked.tenant}, server.config.limits, server.config.words);
   body.reset();
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();  // it may take a while
   places.keeps(guest, buffer.capacity());

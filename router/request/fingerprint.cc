@@ -43,6 +43,29 @@ std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_vers
   return print.value();
 }
 
+std::uint64_t fingerprint(const GenerateRequest& request, std::uint64_t profile_version) {
+  Fingerprint print("generate");
+  print.add(request.tenant);
+  print.add(request.user);
+  print.add(profile_version);
+  print.add(std::uint64_t{request.top_k} << 32 | request.width);
+  print.add(std::uint64_t{request.exclude_seen} << 1 | std::uint64_t{request.among_allowed});
+  for (const std::vector<std::string>* list : {&request.allow, &request.deny}) {
+    print.add(std::uint64_t{list->size()});
+    for (const std::string& item : *list) print.add(item);
+  }
+  return print.value();
+}
+
+std::uint64_t fingerprint(const CompleteRequest& request) {
+  Fingerprint print("complete");
+  print.add(request.tenant);
+  print.add(request.prompt);
+  print.add(std::uint64_t{request.n} << 32 | request.beam_width);
+  print.add(std::uint64_t{request.max_tokens} << 1 | std::uint64_t{request.items});
+  return print.value();
+}
+
 std::uint64_t fingerprint(const ScoreRequest& request) {
   Fingerprint print("score");
   print.add(request.tenant);

@@ -9,6 +9,8 @@
 namespace troupe::router {
 
 std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_version);
+std::uint64_t fingerprint(const GenerateRequest& request, std::uint64_t profile_version);
+std::uint64_t fingerprint(const CompleteRequest& request);
 std::uint64_t fingerprint(const ScoreRequest& request);
 std::uint64_t user_hash(std::string_view tenant, std::string_view user);
 

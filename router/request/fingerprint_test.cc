@@ -14,6 +14,22 @@ TEST_CASE("a fingerprint is over the content, and not over who asks or how long 
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "ann", {"b", "a"}}, 3));
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "bob", {"a", "b"}}, 3));
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "u", "ann", {"a", "b"}}, 3));
+  const GenerateRequest generate{1, "t", "ann", 5, 20, false, {"a"}, {"b"}};
+  CHECK(fingerprint(generate, 3) == fingerprint(GenerateRequest{2, "t", "ann", 5, 20, false, {"a"}, {"b"}, false, 9}, 3));
+  CHECK(fingerprint(generate, 3) != fingerprint(generate, 4));
+  for (const GenerateRequest& other :
+       {GenerateRequest{1, "u", "ann", 5, 20, false, {"a"}, {"b"}}, GenerateRequest{1, "t", "ann", 6, 20, false, {"a"}, {"b"}},
+        GenerateRequest{1, "t", "ann", 5, 21, false, {"a"}, {"b"}}, GenerateRequest{1, "t", "ann", 5, 20, true, {"a"}, {"b"}},
+        GenerateRequest{1, "t", "ann", 5, 20, false, {"a", "b"}, {}}, GenerateRequest{1, "t", "ann", 5, 20, false, {}, {"a", "b"}},
+        GenerateRequest{1, "t", "ann", 5, 20, false, {"a"}, {"b"}, true}})
+    CHECK(fingerprint(generate, 3) != fingerprint(other, 3));
+  const CompleteRequest complete{1, "t", "m", {5, 6}, 3, 2, 4, false, false, 9};
+  CHECK(fingerprint(complete) == fingerprint(CompleteRequest{2, "t", "", {5, 6}, 3, 2, 4, false, true, 8}));
+  for (const CompleteRequest& other :
+       {CompleteRequest{1, "u", "m", {5, 6}, 3, 2, 4}, CompleteRequest{1, "t", "m", {5}, 3, 2, 4},
+        CompleteRequest{1, "t", "m", {5, 6}, 4, 2, 4}, CompleteRequest{1, "t", "m", {5, 6}, 3, 1, 4},
+        CompleteRequest{1, "t", "m", {5, 6}, 3, 2, 5}, CompleteRequest{1, "t", "m", {5, 6}, 3, 2, 4, true}})
+    CHECK(fingerprint(complete) != fingerprint(other));
   const ScoreRequest score{1, "t", {5}, {{{6}}, {{7}}}, {8}};
   CHECK(fingerprint(score) == fingerprint(ScoreRequest{9, "t", {5}, {{{6}}, {{7}}}, {8}, true}));
   for (const ScoreRequest& other :

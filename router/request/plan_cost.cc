@@ -24,6 +24,7 @@ PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate
     }
   }
   rest_ += costs.readouts(static_cast<double>(candidate.plan.readouts.size())) + costs.passes(1);
+  if (candidate.plan.search.width > 0) rest_ += costs.of(placement::search_pass(candidate.plan, seen));
   nothing_held_ = rest_ + common;
   all_held_ = rest_;
   for (const Block& one : asked_) {

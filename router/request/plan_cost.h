@@ -1,6 +1,6 @@
 #pragma once
-// What a candidate costs where some of its blocks are missing: the work of its segments by what they see
-// (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked out once, asked for
+// What a candidate costs where some of its blocks are missing: the work of its segments by what they see,
+// and of its search (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked out once, asked for
 // each node.
 #include <cstddef>
 #include <vector>

@@ -28,6 +28,16 @@ Candidate user_plan(const RankPrompt& prompt) {
   return std::move(plan).finish(items_start + longest_of(prompt));
 }
 
+Candidate search_plan(const RankPrompt& prompt, Search search) {
+  PlanWriter plan("user", prompt);
+  plan.system();
+  const auto user_start = static_cast<std::int32_t>(prompt.form.system.size());
+  plan.add_user(user_start);
+  plan.add(SegmentKind::instruction, prompt.form.instruction,
+           user_start + static_cast<std::int32_t>(prompt.history.size()));
+  return std::move(plan).finish(std::move(search));
+}
+
 Candidate item_plan(const RankPrompt& prompt) {
   PlanWriter plan("item", prompt);
   plan.system();

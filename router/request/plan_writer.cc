@@ -55,4 +55,11 @@ Candidate PlanWriter::finish(std::int32_t start) && {
   return std::move(made_);
 }
 
+Candidate PlanWriter::finish(Search search) && {
+  TROUPE_CHECK(count() > 0, "a search begins behind a token");
+  made_.plan.search = std::move(search);
+  made_.plan.search.segment = count() - 1;
+  return std::move(made_);
+}
+
 }  // namespace troupe::router

@@ -30,8 +30,10 @@ class PlanWriter {
   template <class Name>
   void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
                 const Name& name);
-  // What all plans end with.
+  // What plans of rankers end with.
   Candidate finish(std::int32_t start) &&;
+  // Those of generators: the search begins behind the last token so far.
+  Candidate finish(Search search) &&;
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(made_.plan.segments.size()); }
 

@@ -25,8 +25,11 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
   const std::size_t frame = positions_without_history(form, item_positions);
   const std::size_t room = form.positions_max > frame ? form.positions_max - frame : 0;
 
+  const std::size_t events_max =
+      form.events_max > 0 ? std::min<std::size_t>(form.events_max, profile.events.size()) : profile.events.size();
+
   std::size_t kept = 0, events = 0;
-  while (events < profile.events.size()) {
+  while (events < events_max) {
     const std::size_t next = profile.events[profile.events.size() - 1 - events];
     if (kept + next > room) break;
     kept += next;

@@ -9,11 +9,15 @@
 
 namespace troupe::router {
 
-// The tokens that frame every prompt of a model, and what the model allows.
+// The tokens that frame every prompt of a model, and what the model allows. A ranker reads its scores at a
+// discriminant; a generator's prompt has none: what follows the history is what it is asked for.
 struct PromptForm {
   Tokens system, user, instruction, discriminant;  // `user` precedes the history's tokens
   std::uint32_t positions_max = 0;
   std::uint32_t vocabulary = 0;
+  std::uint32_t events_max = 0;  // of a history that are read, the newest; 0: all that fit
+
+  bool generates() const { return discriminant.empty(); }
 };
 
 std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are none

@@ -24,8 +24,8 @@ class Ranking final : public Request {
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
-  std::optional<Refusal> find_fault(const PromptForm&, const RequestLimits& limits) const override {
-    return router::find_fault(request_, limits);
+  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::find_fault(request_, form, limits);
   }
   std::uint64_t home() const override { return user_hash(request_.tenant, request_.user); }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }

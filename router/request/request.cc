@@ -10,6 +10,8 @@ bool is(const Message& message) {
 
 constexpr RequestKind kinds[] = {
     {"rank", Metric::requests_rank, is<RankRequest>, take_rank},
+    {"generate", Metric::requests_generate, is<GenerateRequest>, take_generate},
+    {"complete", Metric::requests_complete, is<CompleteRequest>, take_complete},
     {"score", Metric::requests_score, is<ScoreRequest>, take_score},
 };
 

@@ -22,6 +22,7 @@ namespace troupe::router {
 // Of a request that has been run.
 struct Outcome {
   std::vector<ScoreRow> rows;  // one per readout of the plan, finite numbers
+  std::vector<Beam> beams;     // of the plan's search, as find_beams_fault below let them pass
   std::string_view plan;       // that was run
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0, blocks_reused = 0,
                 blocks_written = 0;
@@ -37,6 +38,7 @@ class Request {
   virtual RequestId id() const = 0;
   virtual std::string_view tenant() const = 0;
   virtual std::int64_t budget_us() const = 0;  // 0: the configured one
+  virtual std::string_view model() const { return ""; }  // the version that it wants; "": whichever is served
   // Before anything is done for it.
   virtual std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const = 0;
   virtual std::uint64_t home()
@@ -62,6 +64,8 @@ class Request {
   // In the order in which the policy has them; at least one. Called once.
   virtual std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const = 0;
 
+  // Of what a worker found by search: "" if it can be an answer; else what is wrong with it.
+  virtual std::string find_beams_fault(std::span<const Beam>) const { return ""; }
   virtual Message reply(const Outcome& outcome) = 0;  // called once, at the end
 };
 
@@ -77,6 +81,8 @@ const RequestKind* find_kind(const Message& message);  // null: it is no request
 
 Candidate score_plan(const ScoreRequest& request);
 std::unique_ptr<Request> take_rank(const Message& message, const Policy& usual);
+std::unique_ptr<Request> take_generate(const Message& message, const Policy& usual);
+std::unique_ptr<Request> take_complete(const Message& message, const Policy& usual);
 std::unique_ptr<Request> take_score(const Message& message, const Policy& usual);
 
 }  // namespace troupe::router

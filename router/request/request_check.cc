@@ -70,6 +70,30 @@ Fault bad_budget(std::int64_t budget_us) {
                  "at least 0; 0 is the configured one"};
 }
 
+// A model either ranks or generates, and its prompt form says which.
+Fault other_model(const PromptForm& form, bool wants_generator) {
+  if (form.generates() == wants_generator) return std::nullopt;
+  if (wants_generator)
+    return Refusal{422, "not_a_generator", "the model that is served ranks candidates, it does not generate items",
+                   "model", "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
+  return Refusal{422, "not_a_ranker", "the model that is served generates items, it does not rank candidates", "model",
+                 "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
+}
+
+Fault bad_list(std::size_t count, const char* where, const RequestLimits& limits) {
+  if (count <= limits.candidates_max) return std::nullopt;
+  return Refusal{413, "too_many_items", "there are " + std::to_string(count), where,
+                 "at most " + std::to_string(limits.candidates_max) + " (router.candidates_max)"};
+}
+
+Fault bad_number(std::uint32_t number, std::uint32_t max, const char* knob, const char* where) {
+  if (number >= 1 && number <= max) return std::nullopt;
+  const std::string what = std::string(where) + " is " + std::to_string(number);
+  const std::string expected = "1.." + std::to_string(max) + " (" + knob + ")";
+  if (number == 0) return Refusal{400, "too_narrow", what, where, expected};
+  return Refusal{413, "too_wide", what, where, expected};
+}
+
 Fault repeated(const std::vector<std::string>& candidates) {
   boost::unordered_flat_set<std::string_view> seen(candidates.size());
   for (const std::string& id : candidates)
@@ -81,7 +105,8 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 }  // namespace
 
-Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
+Fault find_fault(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = other_model(form, false)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
                               "candidates", "candidates"))
@@ -90,6 +115,44 @@ Fault find_fault(const RankRequest& request, const RequestLimits& limits) {
   if (!request.policy.empty() && !find_policy(request.policy))
     return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
   return repeated(request.candidates);
+}
+
+Fault find_fault(const GenerateRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = other_model(form, true)) return fault;
+  if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
+  if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
+  if (Fault fault = bad_list(request.deny.size(), "deny", limits)) return fault;
+  const auto too_wide = [&](std::uint32_t count, const char* where) {
+    return Refusal{413, "too_wide", std::string(where) + " is " + std::to_string(count), where,
+                   "at most " + std::to_string(limits.width_max) + " (router.width_max)"};
+  };
+  if (request.width > limits.width_max) return too_wide(request.width, "width");
+  if (request.top_k > limits.width_max) return too_wide(request.top_k, "top_k");
+  if (request.width > 0 && request.width < request.top_k)
+    return Refusal{400, "too_narrow", "a search of width " + std::to_string(request.width) + " finds at most as many items",
+                   "width", "at least top_k, " + std::to_string(request.top_k)};
+  return std::nullopt;
+}
+
+Fault find_fault(const CompleteRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = other_model(form, true)) return fault;
+  if (Fault fault = bad_id(request.tenant, "tenant", limits, true)) return fault;
+  if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (Fault fault = bad_count(request.prompt.size(), limits.request_tokens_max, "router.request_tokens_max",
+                              "tokens", "prompt"))
+    return fault;
+  if (Fault fault = bad_tokens(request.prompt, form.vocabulary, "prompt")) return fault;
+  if (Fault fault = bad_number(request.n, limits.width_max, "router.width_max", "n")) return fault;
+  if (Fault fault = bad_number(request.max_tokens, limits.completion_tokens_max, "router.completion_tokens_max",
+                               "max_tokens"))
+    return fault;
+  if (request.beam_width > limits.width_max)
+    return bad_number(request.beam_width, limits.width_max, "router.width_max", "beam_width");
+  if (request.beam_width > 0 && request.beam_width < request.n)
+    return Refusal{400, "too_narrow", "a search of width " + std::to_string(request.beam_width) + " finds at most as many",
+                   "beam_width", "at least n, " + std::to_string(request.n)};
+  return bad_length(request.prompt.size() + (request.items ? 0 : request.max_tokens), form, "prompt and max_tokens");
 }
 
 Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {

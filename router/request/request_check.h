@@ -12,6 +12,8 @@ namespace troupe::router {
 
 struct RequestLimits {
   std::uint32_t candidates_max = 1'000;
+  std::uint32_t width_max = 512;  // of a beam search
+  std::uint32_t completion_tokens_max = 256;
   std::uint32_t score_items_max = 1'024;
   std::uint32_t score_labels_max = 256;
   std::uint32_t request_tokens_max = 262'144;  // of a plan, all segments together
@@ -22,7 +24,12 @@ struct RequestLimits {
   std::uint64_t pass_tokens_max = 0, token_bytes = 0;
 };
 
-std::optional<Refusal> find_fault(const RankRequest& request, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const RankRequest& request, const PromptForm& form,
+                                  const RequestLimits& limits);
+std::optional<Refusal> find_fault(const GenerateRequest& request, const PromptForm& form,
+                                  const RequestLimits& limits);
+std::optional<Refusal> find_fault(const CompleteRequest& request, const PromptForm& form,
+                                  const RequestLimits& limits);
 std::optional<Refusal> find_fault(const ScoreRequest& request, const PromptForm& form,
                                   const RequestLimits& limits);
 std::optional<Refusal> find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits);

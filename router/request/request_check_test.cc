@@ -27,7 +27,7 @@ std::string verdict(Request request, std::function<void(Request&)> change, const
 }
 
 TEST_CASE("a ranking request is checked field by field") {
-  const auto check = [](std::function<void(RankRequest&)> change) { return verdict(rank(), change); };
+  const auto check = [](std::function<void(RankRequest&)> change) { return verdict(rank(), change, form); };
   CHECK(check([](auto&) {}) == "sound");
   CHECK(check([](auto& r) { r.policy = "bat"; }) == "sound");
   CHECK(check([](auto& r) { r.user.clear(); }) == "400 empty_user");
@@ -38,6 +38,65 @@ TEST_CASE("a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "422 repeated_candidate");
   CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
+}
+
+TEST_CASE("a search is as wide as is allowed, and wide enough for what is asked for") {
+  const PromptForm generator{{1}, {}, {}, {}, 20, 100};
+  RequestLimits narrow = limits;
+  narrow.width_max = 8;
+  const auto check = [&](GenerateRequest request) {
+    const auto fault = find_fault(request, generator, narrow);
+    return fault ? std::to_string(fault->status) + " " + fault->code + " " + fault->where : "sound";
+  };
+  const GenerateRequest sound{1, "t", "ann"};
+  CHECK(check(sound) == "sound");
+  CHECK(check({.user = "ann", .top_k = 8, .width = 8}) == "sound");
+  CHECK(check({.user = ""}) == "400 empty_user user");
+  CHECK(check({.user = "ann", .width = 9}) == "413 too_wide width");
+  CHECK(check({.user = "ann", .top_k = 9}) == "413 too_wide top_k");
+  CHECK(check({.user = "ann", .top_k = 4, .width = 3}) == "400 too_narrow width");
+  CHECK(check({.user = "ann", .allow = {"a", "b", "c", "d"}}) == "413 too_many_items allow");
+  CHECK(check({.user = "ann", .deny = {"a", "b", "c", "d"}}) == "413 too_many_items deny");
+  CHECK(check({.user = "ann", .budget_us = -1}) == "400 bad_budget budget_us");
+}
+
+TEST_CASE("a completion fits the model's positions, and is no longer, wider or more than is allowed") {
+  const PromptForm generator{{1}, {}, {}, {}, 20, 100};
+  RequestLimits narrow = limits;
+  narrow.width_max = 8;
+  narrow.completion_tokens_max = 18;
+  const auto check = [&](const std::function<void(CompleteRequest&)>& change) {
+    CompleteRequest request{.prompt = {1, 99}, .max_tokens = 18, .n = 8};
+    change(request);
+    const auto fault = find_fault(request, generator, narrow);
+    return fault ? std::to_string(fault->status) + " " + fault->code + " " + fault->where : "sound";
+  };
+  CHECK(check([](auto&) {}) == "sound");
+  CHECK(check([](auto& r) { r.beam_width = 8; }) == "sound");
+  CHECK(check([](auto& r) { r.tenant = "123456789"; }) == "413 id_too_long tenant");
+  CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget budget_us");
+  CHECK(check([](auto& r) { r.prompt.clear(); }) == "400 no_tokens prompt");
+  CHECK(check([](auto& r) { r.prompt[1] = 100; }) == "422 unknown_token prompt[1]");
+  CHECK(check([](auto& r) { r.prompt.assign(17, 1); }) == "413 too_many_tokens prompt");
+  CHECK(check([](auto& r) { r.prompt.assign(3, 1); }) == "422 too_long prompt and max_tokens");
+  CHECK(check([](auto& r) { r.n = 0; }) == "400 too_narrow n");
+  CHECK(check([](auto& r) { r.n = 9; }) == "413 too_wide n");
+  CHECK(check([](auto& r) { r.max_tokens = 0; }) == "400 too_narrow max_tokens");
+  CHECK(check([](auto& r) { r.max_tokens = 19; }) == "413 too_wide max_tokens");
+  CHECK(check([](auto& r) { r.beam_width = 7; }) == "400 too_narrow beam_width");
+  CHECK(check([](auto& r) { r.beam_width = 9; }) == "413 too_wide beam_width");
+  // How long identifiers are, the catalog says later.
+  CHECK(check([](auto& r) { r.prompt.assign(3, 1), r.items = true; }) == "sound");
+  CHECK(find_fault(CompleteRequest{.prompt = {1}}, form, narrow)->code == "not_a_generator");
+}
+
+TEST_CASE("a model ranks or generates, and is not asked for the other") {
+  const PromptForm generator{{1}, {}, {}, {}, 20, 100};
+  CHECK(find_fault(rank(), generator, limits)->code == "not_a_ranker");
+  CHECK_FALSE(find_fault(rank(), form, limits).has_value());
+  const GenerateRequest generate{1, "t", "ann"};
+  CHECK(find_fault(generate, form, limits)->code == "not_a_generator");
+  CHECK_FALSE(find_fault(generate, generator, limits).has_value());
 }
 
 TEST_CASE("a score request keeps to the vocabulary, the positions and the counts") {

@@ -3,14 +3,20 @@
 // snapshot sees the catalog as it was, whatever is written meanwhile (promise 4), so an answer carries numbers and the
 // snapshot, and nothing of the items is copied. Ids are for the door: they become numbers when features are found, and
 // numbers become ids and titles when the reply is written.
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/actor/messages.h"
+
+namespace troupe::kernels {
+class PathIndex;
+}
 
 namespace troupe {
 
@@ -46,8 +52,25 @@ struct ItemView {
 
 inline std::vector<ItemView> views(std::span<const Item> items) { return {items.begin(), items.end()}; }
 
+class Catalog;
+
+// The identifiers of a catalog's items, made once for all snapshots that have the same ones under the same numbers.
+// Thread-safe: whoever asks while they are made waits.
+class CatalogPaths {
+ public:
+  std::shared_ptr<const kernels::PathIndex> of(const Catalog& catalog);
+  bool made() const { return std::atomic_load(&paths_) != nullptr; }
+
+ private:
+  std::mutex making_;
+  std::shared_ptr<const kernels::PathIndex> paths_;
+};
+
 class Catalog {
  public:
+  Catalog() : paths_(std::make_shared<CatalogPaths>()) {}
+  Catalog(const Catalog&) = default;  // of the same paths
+  Catalog& operator=(const Catalog&) = delete;
   virtual ~Catalog() = default;
   virtual const std::string& version() const = 0;
   virtual ItemNumber find(std::string_view id) const = 0;    // no_item: there is none
@@ -61,6 +84,18 @@ class Catalog {
     for (const std::string& id : ids) numbers.push_back(find(id));
     return numbers;
   }
+
+  // What a beam search may return: an item's tokens are its path, its number that of a path's item. Made when it is
+  // first asked for, which takes about half a second for a million items; a write that changes no path keeps it.
+  std::shared_ptr<const kernels::PathIndex> paths() const { return paths_->of(*this); }
+  bool has_paths() const { return paths_->made(); }
+
+ protected:
+  // Of a copy that is to have other paths than what it was copied from.
+  void forget_paths() { paths_ = std::make_shared<CatalogPaths>(); }
+
+ private:
+  std::shared_ptr<CatalogPaths> paths_;
 };
 using CatalogPointer = std::shared_ptr<const Catalog>;
 

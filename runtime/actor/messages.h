@@ -19,8 +19,8 @@
 namespace troupe {
 
 using Bytes = std::vector<std::uint8_t>;
-using kernels::Plan, kernels::Readout, kernels::Sees, kernels::Segment, kernels::SegmentKind, kernels::Token,
-    kernels::Tokens;
+using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Search, kernels::Sees, kernels::Segment,
+    kernels::SegmentKind, kernels::Token, kernels::Tokens;
 using NodeId = std::uint32_t;     // 0 is "no node"
 using RequestId = std::uint64_t;  // chosen by whoever asks; unique per asker
 // Of a process: every start of a node has a larger one than those before it. It is the first of all numbers
@@ -144,6 +144,71 @@ struct ScoreReply {
   bool operator==(const ScoreReply&) const = default;
 };
 
+// Items that a user may want next, of the whole catalog: those whose identifiers (their tokens) a beam search
+// finds most probable behind the user's history.
+struct GenerateRequest {
+  RequestId id = 0;
+  std::string tenant;  // "" is the default tenant
+  std::string user;
+  std::uint32_t top_k = 0;           // items; 0: as many as are usual
+  std::uint32_t width = 0;           // paths kept at each step; 0: as many as are usual
+  bool exclude_seen = false;         // no items whose identifiers are in the history
+  std::vector<std::string> allow;    // item ids; not empty: only these
+  std::vector<std::string> deny;     // item ids: none of these; those that the catalog does not have are none
+  bool among_allowed = false;        // probabilities over the tokens that may follow, not over the vocabulary
+  std::int64_t budget_us = 0;        // time from receipt to answer; 0: the configured one
+  bool operator==(const GenerateRequest&) const = default;
+};
+struct GeneratedItem {
+  std::string id, title;
+  std::vector<Token> tokens;  // its identifier
+  double log_probability = 0;
+  bool operator==(const GeneratedItem&) const = default;
+};
+struct GenerateReply {
+  RequestId id = 0;
+  std::string user;
+  std::vector<GeneratedItem> items;  // best first; items that share an identifier by id, as texts are compared
+  std::string reason;                // why there are fewer than were asked for; "": there are as many
+  std::uint32_t width = 0;           // that was searched with
+  std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;  // of the prompt
+  std::uint32_t blocks_reused = 0, blocks_written = 0;
+  std::uint32_t history_cut = 0;  // history events dropped (oldest first) to fit the model's positions
+  std::string model_version, catalog_version;
+  std::uint64_t profile_version = 0;
+  NodeId node = 0;  // where it ran
+  Timings timings;
+  bool operator==(const GenerateReply&) const = default;
+};
+
+// What a generator would say behind a prompt: the most probable continuations that a beam search finds, in the form
+// that other engines offer. No catalog is asked but for `items`.
+struct CompleteRequest {
+  RequestId id = 0;
+  std::string tenant;             // "" is the default tenant
+  std::string model;              // the version that is asked; "": whichever is served
+  std::vector<Token> prompt;
+  std::uint32_t max_tokens = 16;  // of each completion, no fewer; of `items` at most
+  std::uint32_t n = 1;            // completions
+  std::uint32_t beam_width = 0;   // paths kept at each step; 0: n. 1 is greedy decoding
+  bool items = false;             // only identifiers of the catalog
+  bool logprobs = false;          // the answer says them
+  std::int64_t budget_us = 0;     // time from receipt to answer; 0: the configured one
+  bool operator==(const CompleteRequest&) const = default;
+};
+struct CompleteReply {
+  RequestId id = 0;
+  std::vector<Beam> completions;  // most probable first; fewer than `n` only if there are no more
+  std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;  // of the prompt
+  bool logprobs = false;
+  bool items = false;
+  std::string model_version;
+  std::string catalog_version;  // of `items`
+  NodeId node = 0;              // where it ran
+  Timings timings;
+  bool operator==(const CompleteReply&) const = default;
+};
+
 // Profiles and catalog. A history is given as item ids (resolved to their tokens now) or as tokens, not both.
 struct PutUser {
   RequestId id = 0;
@@ -233,6 +298,7 @@ struct Executed {
   std::int64_t blocks_us = 0, queue_us = 0, compute_us = 0;
   std::string model_version;  // that computed it
   std::int64_t pull_us = 0;   // of blocks_us: until those of other nodes were here
+  std::vector<Beam> beams;    // of the plan's search, best first
   bool operator==(const Executed&) const = default;
 };
 
@@ -499,7 +565,8 @@ using AnyMessage = std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply
                                 PutItem, DeleteItem, Reload, Stored, Refused, Execute, Executed, LookupBlocks,
                                 BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks, CacheChanges,
                                 InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
-                                Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply>;
+                                Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply,
+                                GenerateRequest, GenerateReply, CompleteRequest, CompleteReply>;
 
 // A type of its own and not another name of the variant: what copies, moves, compares and destroys so many
 // kinds is compiled once, in messages.cc, and not in every file that hands a message on.

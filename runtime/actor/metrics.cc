@@ -36,6 +36,8 @@ constexpr std::string_view pages_used_help = "Pages of the pool that hold blocks
 constexpr MetricRow rows[] = {
     {requests_rank, counter, "troupe_requests_total", "kind=\"rank\"", requests_help},
     {requests_score, counter, "troupe_requests_total", "kind=\"score\"", requests_help},
+    {requests_generate, counter, "troupe_requests_total", "kind=\"generate\"", requests_help},
+    {requests_complete, counter, "troupe_requests_total", "kind=\"complete\"", requests_help},
     {requests_refused, counter, "troupe_requests_refused_total", "", "Requests answered with a refusal."},
     {requests_expired, counter, "troupe_requests_expired_total", "", "Requests whose deadline passed."},
     {tokens_total, counter, "troupe_tokens_total", "", "Tokens of all plans that were run."},

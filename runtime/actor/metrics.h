@@ -10,7 +10,7 @@
 namespace troupe {
 
 enum class Metric : std::uint16_t {
-  requests_rank, requests_score, requests_refused, requests_expired,
+  requests_rank, requests_score, requests_generate, requests_complete, requests_refused, requests_expired,
   tokens_total, tokens_computed, tokens_reused,
   plans_user, plans_item, plans_other, plans_recompute,
   requests_waiting, tenant_requests, tenant_refused, tenant_work, tenant_waiting,

@@ -34,6 +34,7 @@ struct FindFeatures {
   std::vector<std::string> items;
   std::string model_version;    // whose block names the items carry; "": the port's own
   std::string catalog_version;  // that the request is pinned to; "": the present one
+  bool paths = false;           // the catalog's paths are made, too
 };
 // One consistent state of the profile and of the catalog (promise 4), shared with whoever else sees it.
 struct Features {
@@ -82,6 +83,7 @@ struct RunBatch {
 struct BatchReply {
   std::optional<Refusal> refusal;  // this request failed alone
   std::vector<ScoreRow> readouts;
+  std::vector<Beam> beams;
   std::vector<std::uint64_t> checksums;  // per segment; of written pages, else 0
   std::vector<std::uint32_t>
       corrupt;  // segments whose cached bytes failed their checksum (they were computed)

@@ -41,6 +41,7 @@ JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPoi
   if (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version())
     return wrong_version("wrong_catalog", "catalog_version", wanted.catalog_version, catalog->version());
   std::vector<ItemNumber> items = catalog->find_all(wanted.items);
+  if (wanted.paths) catalog->paths();
   return Features{std::move(user), std::move(catalog), std::move(items)};
 }
 

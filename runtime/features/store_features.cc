@@ -59,7 +59,9 @@ std::optional<JobResult> FeaturePort::run_now(const Job& job) {
     if (!user) return std::nullopt;
     if (auto refusal = check_model(*wanted, model_version_)) return *refusal;
     if (!unreadable_items_.empty()) return std::nullopt;
-    return find_items(*wanted, user->profile, catalog());
+    CatalogPointer present = catalog();
+    if (wanted->paths && !present->has_paths()) return std::nullopt;
+    return find_items(*wanted, user->profile, std::move(present));
   } catch (const std::exception&) {  // out of memory
     return std::nullopt;
   }

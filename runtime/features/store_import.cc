@@ -70,6 +70,7 @@ void FeaturePort::import(const Import& rows) {
   if (!changes_items) return;
   writer_ = std::move(next);
   {
+    held_.note(catalog);
     const std::lock_guard publishing(catalog_mutex_);
     catalog_ = catalog;
   }

@@ -170,11 +170,22 @@ StoredCatalogPointer CatalogWriter::publish(std::uint64_t version) {
   next->version_text_ = catalog_version_text(version);
   next->size_ = size_;
   next->numbers_ = numbers_;
+  if (changes_paths()) next->forget_paths();
   build_leaves(*next);
   index_changes(*next);
   changes_.clear();
   added_.clear();
   return base_ = std::move(next);
+}
+
+bool CatalogWriter::changes_paths() const {
+  return std::ranges::any_of(changes_, [&](const auto& change) {
+    const auto* row = base_->row_of(change.first);
+    const std::optional<Item>& item = change.second.item;
+    if (!row || !item) return row || item;
+    const std::span<const Token> before = base_->leaf_of(change.first)->item(*row).tokens;
+    return !std::ranges::equal(before, item->tokens);
+  });
 }
 
 void CatalogWriter::build_leaves(StoredCatalog& next) {

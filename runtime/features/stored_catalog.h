@@ -105,6 +105,7 @@ class CatalogWriter {
   StoredCatalog::LeafPointer build_leaf(const StoredCatalog::Leaf* before, ItemNumber first,
                                         Changes::const_iterator from, Changes::const_iterator to) const;
   void index_changes(StoredCatalog& next) const;
+  bool changes_paths() const;
 
   StoredCatalogPointer base_;
   Changes changes_;

@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "kernels/base/path_index.h"
+
 using namespace troupe;
 
 namespace {
@@ -160,4 +162,37 @@ TEST_CASE("readers look ids up in an old snapshot while the index behind it grow
   stop = true;
   reader.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a catalog's paths are its items' tokens, and those of a snapshot stay as they were") {
+  CatalogWriter writer;
+  with(writer, item("a", 3));
+  with(writer, item("b", 5));
+  const auto before = with(writer, item("c", 3));
+  CHECK_FALSE(before->has_paths());
+  const auto paths = before->paths();
+  CHECK(before->has_paths());
+  CHECK(paths->leaves() == 2);
+  const auto shared = paths->items(paths->find(std::vector<Token>{3, 3}));
+  CHECK(std::vector(shared.begin(), shared.end()) == std::vector{before->find("a"), before->find("c")});
+  writer.erase("b");
+  const auto after = writer.publish(4);
+  CHECK(before->paths() == paths);
+  CHECK(after->paths()->leaves() == 1);
+  CHECK(after->paths()->find(std::vector<Token>{5, 5}) == kernels::PathIndex::none);
+}
+
+TEST_CASE("a write that changes no item's tokens makes no new paths") {
+  CatalogWriter writer;
+  with(writer, item("a", 3));
+  const auto before = with(writer, item("b", 5));
+  Item renamed = item("b", 5);
+  renamed.title = "another";
+  const auto same = with(writer, renamed);
+  CHECK(same->paths() == before->paths());
+  const auto put = with(writer, item("c", 5));
+  CHECK(put->paths() != same->paths());
+  const auto changed = with(writer, item("c", 6));
+  CHECK(changed->paths()->find(std::vector<Token>{6, 6}) != kernels::PathIndex::none);
+  CHECK(put->paths()->find(std::vector<Token>{6, 6}) == kernels::PathIndex::none);
 }

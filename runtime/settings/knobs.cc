@@ -132,7 +132,11 @@ constexpr Knob knobs[] = {
     {"router.window", duration, "2ms", "0s..10s", "",
      "Predicted work for each lane of a worker that a router sends ahead, or as much as makes good batches; the rest "
      "waits at the router, where tenants have their shares. One plan more than lanes is always sent."},
-    {"router.candidates_max", integer, "1000", "1..100000", "candidates", "Most candidates of one request."},
+    {"router.candidates_max", integer, "1000", "1..100000", "candidates",
+     "Most candidates of one request, and most items that one allows or denies."},
+    {"router.width_max", integer, "512", "1..4096", "paths", "Widest beam search of one request, and most items of it."},
+    {"router.completion_tokens_max", integer, "256", "1..100000", "tokens",
+     "Most tokens of each completion of /v1/completions."},
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
      "Most history events of a profile."},
     {"router.score_items_max", integer, "1024", "1..100000", "items", "Most items of one /v1/score."},

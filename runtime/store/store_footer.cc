@@ -5,8 +5,8 @@
 namespace troupe {
 namespace {
 
-// A byte for the kind of sums, then two handles, offset and size each, in forty bytes, a version, and the magic number.
-constexpr std::uint64_t magic = 0x88e2'41b7'85f4'cff7;
+// A byte for the kind of sums, then two handles, offset and size each, in forty bytes, a version, and a magic number.
+constexpr std::uint64_t table_magic = 0x88e2'41b7'85f4'cff7;
 constexpr std::size_t handles_at = 1, version_at = 41, magic_at = 45;
 constexpr std::uint32_t last_version = 5;  // later ones have a sum
 constexpr std::uint64_t trailer_bytes = 5;  // of each part
@@ -34,7 +34,7 @@ bool take_number(std::string_view& bytes, std::uint64_t& value) {
 
 std::string find_footer_fault(std::string_view footer, std::uint64_t table_bytes) {
   if (footer.size() != table_footer_bytes || table_bytes < table_footer_bytes) return "";
-  if (little_endian<std::uint64_t>(footer, magic_at) != magic) return "";
+  if (little_endian<std::uint64_t>(footer, magic_at) != table_magic) return "";
   if (little_endian<std::uint32_t>(footer, version_at) > last_version) return "";
   std::string_view handles = footer.substr(handles_at, version_at - handles_at);
   for (int part = 0; part < 2; ++part) {

@@ -21,14 +21,14 @@ struct Slot {
   std::uint64_t sum;
 };
 static_assert(sizeof(Slot) == 56, "a slot is written as it lies in memory");
-constexpr std::array<char, 8> magic = {'t', 'r', 'o', 'u', 'p', 'e', 'A', '1'};
+constexpr std::array<char, 8> first_bytes = {'t', 'r', 'o', 'u', 'p', 'e', 'A', '1'};
 
 std::uint64_t sum_of(const Slot& slot) { return XXH3_64bits(&slot, sizeof slot - sizeof slot.sum); }
 
 std::optional<Slot> read_slot(int file, std::size_t index) {
   Slot slot;
   if (pread(file, &slot, sizeof slot, static_cast<off_t>(index * slot_bytes)) != sizeof slot) return {};
-  if (slot.magic != magic || slot.sum != sum_of(slot)) return {};
+  if (slot.magic != first_bytes || slot.sum != sum_of(slot)) return {};
   return slot;
 }
 
@@ -58,7 +58,7 @@ AcknowledgedMark::~AcknowledgedMark() { close(file_); }
 
 bool AcknowledgedMark::write_slot() {
   char bytes[slot_bytes] = {};
-  Slot slot{magic, ++serial_, state_, 0};
+  Slot slot{first_bytes, ++serial_, state_, 0};
   slot.sum = sum_of(slot);
   std::memcpy(bytes, &slot, sizeof slot);
   return pwrite(file_, bytes, sizeof bytes, static_cast<off_t>(serial_ % 2 * slot_bytes)) == sizeof bytes;

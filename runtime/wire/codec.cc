@@ -43,7 +43,11 @@
   X(LeaderBeat, LEADER_BEAT)             \
   X(Drain, DRAIN)                        \
   X(StatusRequest, STATUS_REQUEST)       \
-  X(StatusReply, STATUS_REPLY)
+  X(StatusReply, STATUS_REPLY)           \
+  X(GenerateRequest, GENERATE_REQUEST)   \
+  X(GenerateReply, GENERATE_REPLY)       \
+  X(CompleteRequest, COMPLETE_REQUEST)   \
+  X(CompleteReply, COMPLETE_REPLY)
 
 namespace troupe {
 namespace {

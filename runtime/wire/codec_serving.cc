@@ -14,6 +14,9 @@ static_assert(static_cast<int>(schema::SegmentKind::BEAM) == static_cast<int>(Se
 static_assert(static_cast<int>(schema::Readout::What::ROWS) == static_cast<int>(Readout::What::rows));
 static_assert(static_cast<int>(schema::Readout::What::ALL_ROWS) == static_cast<int>(Readout::What::all_rows));
 static_assert(static_cast<int>(schema::Readout::What::HEAD) == static_cast<int>(Readout::What::head));
+static_assert(static_cast<int>(schema::Search::Normalised::VOCABULARY) ==
+              static_cast<int>(Search::Normalised::vocabulary));
+static_assert(static_cast<int>(schema::Search::Normalised::ALLOWED) == static_cast<int>(Search::Normalised::allowed));
 static_assert(static_cast<int>(schema::Priority::SERVING) == static_cast<int>(Priority::serving));
 static_assert(static_cast<int>(schema::Priority::BACKGROUND) == static_cast<int>(Priority::background));
 
@@ -185,6 +188,133 @@ void get(schema::ScoreReply::Reader from, ScoreReply& m) {
   get(from.getTimings(), m.timings);
 }
 
+void put(const GenerateRequest& m, schema::GenerateRequest::Builder to) {
+  to.setId(m.id);
+  to.setTenant(wire(m.tenant));
+  to.setUser(wire(m.user));
+  to.setTopK(m.top_k);
+  to.setWidth(m.width);
+  to.setExcludeSeen(m.exclude_seen);
+  put_list(m.allow, to.initAllow(m.allow.size()));
+  put_list(m.deny, to.initDeny(m.deny.size()));
+  to.setAmongAllowed(m.among_allowed);
+  to.setBudgetUs(m.budget_us);
+}
+void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
+  m.id = from.getId();
+  get(from.getTenant(), m.tenant);
+  get(from.getUser(), m.user);
+  m.top_k = from.getTopK();
+  m.width = from.getWidth();
+  m.exclude_seen = from.getExcludeSeen();
+  get_list(from.getAllow(), m.allow);
+  get_list(from.getDeny(), m.deny);
+  m.among_allowed = from.getAmongAllowed();
+  m.budget_us = from.getBudgetUs();
+}
+
+void put(const GeneratedItem& m, schema::GeneratedItem::Builder to) {
+  to.setId(wire(m.id));
+  to.setTitle(wire(m.title));
+  put_list(m.tokens, to.initTokens(m.tokens.size()));
+  to.setLogProbability(m.log_probability);
+}
+void get(schema::GeneratedItem::Reader from, GeneratedItem& m) {
+  get(from.getId(), m.id);
+  get(from.getTitle(), m.title);
+  get_list(from.getTokens(), m.tokens);
+  m.log_probability = from.getLogProbability();
+}
+
+void put(const GenerateReply& m, schema::GenerateReply::Builder to) {
+  to.setId(m.id);
+  to.setUser(wire(m.user));
+  put_list(m.items, to.initItems(m.items.size()));
+  to.setReason(wire(m.reason));
+  to.setWidth(m.width);
+  to.setTokensTotal(m.tokens_total);
+  to.setTokensComputed(m.tokens_computed);
+  to.setTokensReused(m.tokens_reused);
+  to.setBlocksReused(m.blocks_reused);
+  to.setBlocksWritten(m.blocks_written);
+  to.setHistoryCut(m.history_cut);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+  to.setProfileVersion(m.profile_version);
+  to.setNode(m.node);
+  put(m.timings, to.initTimings());
+}
+void get(schema::GenerateReply::Reader from, GenerateReply& m) {
+  m.id = from.getId();
+  get(from.getUser(), m.user);
+  get_list(from.getItems(), m.items);
+  get(from.getReason(), m.reason);
+  m.width = from.getWidth();
+  m.tokens_total = from.getTokensTotal();
+  m.tokens_computed = from.getTokensComputed();
+  m.tokens_reused = from.getTokensReused();
+  m.blocks_reused = from.getBlocksReused();
+  m.blocks_written = from.getBlocksWritten();
+  m.history_cut = from.getHistoryCut();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+  m.profile_version = from.getProfileVersion();
+  m.node = from.getNode();
+  get(from.getTimings(), m.timings);
+}
+
+void put(const CompleteRequest& m, schema::CompleteRequest::Builder to) {
+  to.setId(m.id);
+  to.setTenant(wire(m.tenant));
+  to.setModel(wire(m.model));
+  put_list(m.prompt, to.initPrompt(m.prompt.size()));
+  to.setMaxTokens(m.max_tokens);
+  to.setN(m.n);
+  to.setBeamWidth(m.beam_width);
+  to.setItems(m.items);
+  to.setLogprobs(m.logprobs);
+  to.setBudgetUs(m.budget_us);
+}
+void get(schema::CompleteRequest::Reader from, CompleteRequest& m) {
+  m.id = from.getId();
+  get(from.getTenant(), m.tenant);
+  get(from.getModel(), m.model);
+  get_list(from.getPrompt(), m.prompt);
+  m.max_tokens = from.getMaxTokens();
+  m.n = from.getN();
+  m.beam_width = from.getBeamWidth();
+  m.items = from.getItems();
+  m.logprobs = from.getLogprobs();
+  m.budget_us = from.getBudgetUs();
+}
+
+void put(const CompleteReply& m, schema::CompleteReply::Builder to) {
+  to.setId(m.id);
+  put_list(m.completions, to.initCompletions(m.completions.size()));
+  to.setTokensTotal(m.tokens_total);
+  to.setTokensComputed(m.tokens_computed);
+  to.setTokensReused(m.tokens_reused);
+  to.setLogprobs(m.logprobs);
+  to.setItems(m.items);
+  to.setModelVersion(wire(m.model_version));
+  to.setCatalogVersion(wire(m.catalog_version));
+  to.setNode(m.node);
+  put(m.timings, to.initTimings());
+}
+void get(schema::CompleteReply::Reader from, CompleteReply& m) {
+  m.id = from.getId();
+  get_list(from.getCompletions(), m.completions);
+  m.tokens_total = from.getTokensTotal();
+  m.tokens_computed = from.getTokensComputed();
+  m.tokens_reused = from.getTokensReused();
+  m.logprobs = from.getLogprobs();
+  m.items = from.getItems();
+  get(from.getModelVersion(), m.model_version);
+  get(from.getCatalogVersion(), m.catalog_version);
+  m.node = from.getNode();
+  get(from.getTimings(), m.timings);
+}
+
 void put(const PutUser& m, schema::PutUser::Builder to) {
   to.setId(m.id);
   to.setTenant(wire(m.tenant));
@@ -311,13 +441,58 @@ void get(schema::Readout::Reader from, Readout& m) {
   m.head = from.getHead();
 }
 
+namespace {
+
+void put_paths(const std::vector<Tokens>& paths, capnp::List<schema::TokenList>::Builder to) {
+  for (std::uint32_t i = 0; i < paths.size(); ++i) put_list(paths[i], to[i].initTokens(paths[i].size()));
+}
+
+void get_paths(capnp::List<schema::TokenList>::Reader from, std::vector<Tokens>& to) {
+  std::vector<TokenList> paths;
+  get_list(from, paths);
+  to.reserve(paths.size());
+  for (TokenList& path : paths) to.emplace_back(std::move(path.tokens));
+}
+
+}  // namespace
+
+void put(const Search& m, schema::Search::Builder to) {
+  to.setSegment(m.segment);
+  to.setWidth(m.width);
+  to.setResults(m.results);
+  to.setSteps(m.steps);
+  to.setNormalised(wire<schema::Search::Normalised>(m.normalised));
+  put_paths(m.allowed, to.initAllowed(m.allowed.size()));
+  put_paths(m.denied, to.initDenied(m.denied.size()));
+}
+void get(schema::Search::Reader from, Search& m) {
+  m.segment = from.getSegment();
+  m.width = from.getWidth();
+  m.results = from.getResults();
+  m.steps = from.getSteps();
+  get(from.getNormalised(), m.normalised);
+  get_paths(from.getAllowed(), m.allowed);
+  get_paths(from.getDenied(), m.denied);
+}
+
 void put(const Plan& m, schema::Plan::Builder to) {
   put_list(m.segments, to.initSegments(m.segments.size()));
   put_list(m.readouts, to.initReadouts(m.readouts.size()));
+  if (m.search != Search{}) put(m.search, to.initSearch());
 }
 void get(schema::Plan::Reader from, Plan& m) {
   get_list(from.getSegments(), m.segments);
   get_list(from.getReadouts(), m.readouts);
+  get(from.getSearch(), m.search);
+}
+
+void put(const Beam& m, schema::Beam::Builder to) {
+  put_list(m.path, to.initPath(m.path.size()));
+  to.setLogProbability(m.log_probability);
+}
+void get(schema::Beam::Reader from, Beam& m) {
+  get_list(from.getPath(), m.path);
+  m.log_probability = from.getLogProbability();
 }
 
 void put(const SegmentBlock& m, schema::SegmentBlock::Builder to) {
@@ -377,6 +552,7 @@ void put(const Executed& m, schema::Executed::Builder to) {
   to.setComputeUs(m.compute_us);
   to.setModelVersion(wire(m.model_version));
   to.setPullUs(m.pull_us);
+  put_list(m.beams, to.initBeams(m.beams.size()));
 }
 void get(schema::Executed::Reader from, Executed& m) {
   m.id = from.getId();
@@ -388,6 +564,7 @@ void get(schema::Executed::Reader from, Executed& m) {
   m.compute_us = from.getComputeUs();
   get(from.getModelVersion(), m.model_version);
   m.pull_us = from.getPullUs();
+  get_list(from.getBeams(), m.beams);
 }
 
 }  // namespace troupe::codec

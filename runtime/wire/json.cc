@@ -5,6 +5,7 @@
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_schema.h"
+#include "runtime/wire/json_text.h"
 
 namespace troupe {
 namespace {
@@ -70,6 +71,13 @@ std::string body_of(const M& message) {
   return out;
 }
 
+// As OpenAI's clients know errors: by whose they are.
+std::string_view type_of(std::uint16_t status) {
+  if (status == 403) return "permission_error";
+  if (status == 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
 }  // namespace
 
 std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits) {
@@ -77,6 +85,9 @@ std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLi
 }
 std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits) {
   return read_body<schema::ScoreRequest>(body, out, limits);
+}
+std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits) {
+  return read_body<schema::GenerateRequest>(body, out, limits);
 }
 std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits) {
   return read_body<schema::PutUser>(body, out, limits);
@@ -90,6 +101,7 @@ std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits 
 
 std::string to_json(const RankReply& reply) { return body_of<schema::RankReply>(reply); }
 std::string to_json(const ScoreReply& reply) { return body_of<schema::ScoreReply>(reply); }
+std::string to_json(const GenerateReply& reply) { return body_of<schema::GenerateReply>(reply); }
 std::string to_json(const Stored& reply) { return body_of<schema::Stored>(reply); }
 
 std::string to_json(std::span<const StatusReply> actors) {
@@ -104,7 +116,10 @@ std::string to_json(std::span<const StatusReply> actors) {
 std::string to_json(const Refusal& refusal) {
   std::string out = "{\"error\":";
   write_body<schema::Refusal>(refusal, out);
-  return out + "}";
+  out.pop_back();
+  out += ",\"type\":\"" + std::string(type_of(refusal.status)) + "\",\"param\":";
+  append_json_string(out, refusal.where);
+  return out + "}}";
 }
 
 }  // namespace troupe

@@ -36,14 +36,16 @@ using ListLimits = std::span<const ListLimit>;
 // On a refusal `out` is as it was. Members that the body leaves out have their defaults.
 std::optional<Refusal> from_json(std::string_view body, RankRequest& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, ScoreRequest& out, ListLimits limits = {});
+std::optional<Refusal> from_json(std::string_view body, GenerateRequest& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, PutUser& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, PutItem& out, ListLimits limits = {});
 std::optional<Refusal> from_json(std::string_view body, Reload& out, ListLimits limits = {});
 
 std::string to_json(const RankReply& reply);
 std::string to_json(const ScoreReply& reply);
+std::string to_json(const GenerateReply& reply);
 std::string to_json(const Stored& reply);
 std::string to_json(std::span<const StatusReply> actors);  // {"actors":[…]}
-std::string to_json(const Refusal& refusal);  // {"error":{"status":404,"code":…,"message":…}}
+std::string to_json(const Refusal& refusal);  // {"error":{"status":404,"code":…,…}}; with OpenAI's members
 
 }  // namespace troupe

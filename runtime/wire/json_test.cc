@@ -206,7 +206,7 @@ TEST_CASE("the other answers have their documented form") {
   CHECK(to_json(Stored{.id = 4, .version = 12}) == R"({"version":12})");
   CHECK(
       to_json(Refusal{404, "unknown_user", "no such user", "user", "a stored user"}) ==
-      R"({"error":{"status":404,"code":"unknown_user","message":"no such user","where":"user","expected":"a stored user"}})");
+      R"({"error":{"status":404,"code":"unknown_user","message":"no such user","where":"user","expected":"a stored user","type":"invalid_request_error","param":"user"}})");
   const std::vector<StatusReply> actors{{1, 2, Role::kv_worker, true, {{"blocks", "3"}}}};
   CHECK(
       to_json(actors) ==

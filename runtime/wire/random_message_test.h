@@ -42,6 +42,7 @@ class RandomMessage {
   void fill(double& value) { value = static_cast<double>(random_()) / 3e9; }
   void fill(SegmentKind& value) { value = static_cast<SegmentKind>(below(6)); }
   void fill(Readout::What& value) { value = static_cast<Readout::What>(below(3)); }
+  void fill(Search::Normalised& value) { value = static_cast<Search::Normalised>(below(2)); }
   void fill(Tokens& tokens) {
     std::vector<Token> copy;
     fill(copy);

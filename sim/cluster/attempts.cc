@@ -17,9 +17,11 @@ bool costs_nothing(const Refusal& refusal) {
 }
 
 bool is_sound(const Executed& executed) {
-  return std::ranges::all_of(executed.readouts, [](const ScoreRow& row) {
-    return std::ranges::all_of(row.scores, [](double score) { return std::isfinite(score); });
-  });
+  return std::ranges::all_of(executed.readouts,
+                             [](const ScoreRow& row) {
+                               return std::ranges::all_of(row.scores, [](double score) { return std::isfinite(score); });
+                             }) &&
+         std::ranges::all_of(executed.beams, [](const Beam& beam) { return std::isfinite(beam.log_probability); });
 }
 
 }  // namespace
@@ -102,7 +104,8 @@ void Attempts::on_event(Instant now, Address to, const Event& event) {
 void Attempts::on_message(Instant now, NodeId router, const Received& received) {
   const Message& message = received.message;
   const NodeId from = received.from.node;
-  if (std::holds_alternative<RankRequest>(message) || std::holds_alternative<ScoreRequest>(message)) {
+  if (std::holds_alternative<RankRequest>(message) || std::holds_alternative<ScoreRequest>(message) ||
+      std::holds_alternative<GenerateRequest>(message) || std::holds_alternative<CompleteRequest>(message)) {
     ++routers_[router].received;
   } else if (received.from.role != Role::inference_worker) {
     return;

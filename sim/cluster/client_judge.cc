@@ -25,13 +25,29 @@ void remember(std::deque<RequestId>& ids, RequestId id) {
 }
 
 std::string text_of(const Message& request) {
+  if (const auto* generate = std::get_if<GenerateRequest>(&request))
+    return "generate request " + std::to_string(generate->id) + " of user " + generate->tenant + "/" + generate->user;
   if (const auto* rank = std::get_if<RankRequest>(&request))
     return "rank request " + std::to_string(rank->id) + " of user " + rank->tenant + "/" + rank->user;
   return "request " + std::to_string(id_of(request));
 }
 
 bool asks_for_scores(const Message& request) {
-  return std::holds_alternative<RankRequest>(request) || std::holds_alternative<ScoreRequest>(request);
+  return std::holds_alternative<RankRequest>(request) || std::holds_alternative<ScoreRequest>(request) ||
+         std::holds_alternative<GenerateRequest>(request);
+}
+
+// The items that it must not be asked without, and whose user it is asked for.
+struct Needed {
+  std::string_view tenant, user;
+  std::span<const std::string> items;
+};
+std::optional<Needed> needed_of(const Message& request) {
+  if (const auto* rank = std::get_if<RankRequest>(&request))
+    return Needed{rank->tenant, rank->user, rank->candidates};
+  if (const auto* generate = std::get_if<GenerateRequest>(&request))
+    return Needed{generate->tenant, generate->user, generate->allow};
+  return std::nullopt;
 }
 
 std::vector<Item> items_of(const WorldData& world, const RankRequest& request, const std::string& catalog,
@@ -112,6 +128,7 @@ void Clients::judge(const Asked& asked, const Message& answer) {
     return learn_stored(asked, *stored);
   }
   if (const auto* rank = std::get_if<RankReply>(&answer)) return judge_rank(asked, *rank);
+  if (const auto* generated = std::get_if<GenerateReply>(&answer)) return judge_generated(asked, *generated);
   const auto* score = std::get_if<ScoreReply>(&answer);
   const auto* request = std::get_if<ScoreRequest>(&asked.request);
   if (!score || !request) return report(1, asked, "gets an answer of another kind");
@@ -123,6 +140,17 @@ void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
   const std::string fault = oracle_.find_fault(*request, reply, asked.edition, cluster_.world().edition());
+  judge_content(asked, reply, fault);
+}
+
+void Clients::judge_generated(const Asked& asked, const GenerateReply& reply) {
+  const auto* request = std::get_if<GenerateRequest>(&asked.request);
+  if (!request) return report(1, asked, "gets generated items");
+  judge_content(asked, reply, oracle_.find_fault(*request, reply));
+}
+
+template <class Reply>
+void Clients::judge_content(const Asked& asked, const Reply& reply, const std::string& fault) {
   const bool struck = !fault.empty() && cluster_.struck().explain(reply);
   tally_.struck += struck;
   if (!fault.empty() && !struck) report(1, asked, fault);
@@ -207,14 +235,14 @@ bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
 
 // The user, or an item in a catalog that may have been asked, at some time while the request was under way.
 bool Clients::may_be_unknown(const Asked& asked) const {
-  const auto* request = std::get_if<RankRequest>(&asked.request);
+  const auto request = needed_of(asked.request);
   if (!request) return false;
   const WorldData& world = cluster_.world();
   if (world.was_absent(request->tenant, request->user, asked.profile_since)) return true;
   for (std::size_t i = 0; i < served_.size(); ++i) {
     if (!served_for(asked, i)) continue;
     for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)
-      for (const std::string& id : request->candidates)
+      for (const std::string& id : request->items)
         if (!world.item(id, served_[i].versions.catalog_version, edition)) return true;
   }
   return false;
@@ -228,6 +256,8 @@ bool Clients::was_lost_twice(const Asked& asked) {
     contents.insert(content_of(user_tokens, rows));
   };
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) add(score->query, score->label_tokens);
+  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request))
+    add_contents(RankRequest{.tenant = generate->tenant, .user = generate->user}, asked.profile_since, add);
   if (const auto* rank = std::get_if<RankRequest>(&asked.request))
     add_contents(*rank, asked.profile_since, add);
   return attempts_->lost_twice(cluster_.now(), contents);

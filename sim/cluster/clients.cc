@@ -10,6 +10,24 @@ namespace {
 
 constexpr double copied_share = 0.01;  // of the requests, that their clients send twice
 
+// The request for items that stands where generators are asked for this ranking: always the same one.
+GenerateRequest generate_of(const RankRequest& rank) {
+  std::uint64_t seed = hash_of(rank.user);
+  for (const std::string& candidate : rank.candidates) seed = mix(seed, hash_of(candidate));
+  SimRandom random(seed, rank.top_k);
+  GenerateRequest request{.tenant = rank.tenant, .user = rank.user, .top_k = rank.top_k};
+  if (chance(random, 0.7)) request.width = std::max(rank.top_k, 1 + static_cast<std::uint32_t>(random.below(40)));
+  request.among_allowed = chance(random, 0.3);
+  const double list = unit(random);
+  if (list < 0.2) {
+    request.allow = rank.candidates;
+  } else {
+    request.exclude_seen = chance(random, 0.3);
+    if (list < 0.5) request.deny = rank.candidates;
+  }
+  return request;
+}
+
 }  // namespace
 
 Clients::Clients(Cluster& cluster, Violations& violations)
@@ -96,8 +114,9 @@ Message Clients::draw_request() {
   if (chance(random_, writes_share_)) return draw_write();
   if (!chance(random_, 0.02)) return draw_rank();
   ScoreRequest score;
-  for (int i = 0; i < 5; ++i) score.query.push_back(static_cast<Token>(10 + random_.below(500)));
-  for (int i = 0; i < 3; ++i) score.items.push_back({{static_cast<Token>(10 + random_.below(500)), 4}});
+  const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 12));
+  for (int i = 0; i < 5; ++i) score.query.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
+  for (int i = 0; i < 3; ++i) score.items.push_back({{static_cast<Token>(10 + random_.below(tokens_max)), 4}});
   score.label_tokens = {11, 12};
   return score;
 }
@@ -106,9 +125,10 @@ Message Clients::draw_write() {
   const std::string user = WorldData::user_id(cluster_.world().draw_user(random_));
   const std::string item = WorldData::item_id(cluster_.world().draw_item(random_));
   std::vector<Token> tokens;
+  const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 10));
   for (std::uint64_t i = 2 + random_.below(12); i > 0; --i)
-    tokens.push_back(static_cast<Token>(10 + random_.below(500)));
-  if (!chance(random_, 0.3)) return PutUser{0, draw_tenant(), user, {}, tokens};
+    tokens.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
+  if (!chance(random_, 0.3) || cluster_.scenario().generates) return PutUser{0, draw_tenant(), user, {}, tokens};
   return PutItem{0, item, "new " + item, tokens, static_cast<Token>(10 + random_.below(500))};
 }
 
@@ -147,6 +167,9 @@ void Clients::send(Asked asked) {
     ++tally_.unsent;
     return;
   }
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request);
+      rank && cluster_.scenario().generates && asked.kind != Asked::Kind::malformed)
+    asked.request = generate_of(*rank);
   const RequestId id = next_id_++;
   set_id(asked.request, id);
   asked.sent = cluster_.now();
@@ -155,11 +178,13 @@ void Clients::send(Asked asked) {
   note_versions();
   asked.must_succeed = must_succeed_ && asked.kind == Asked::Kind::usual;
   if (asked.kind == Asked::Kind::usual) asked.since_kill = since_kill_;
-  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) {
-    const auto known = stored_.find({rank->tenant, rank->user});
+  const auto note_profile = [&](const auto& request) {
+    const auto known = stored_.find({request.tenant, request.user});
     if (known != stored_.end()) asked.profile_known = known->second;
-    asked.profile_since = cluster_.world().profile_version(rank->tenant, rank->user);
-  }
+    asked.profile_since = cluster_.world().profile_version(request.tenant, request.user);
+  };
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) note_profile(*rank);
+  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) note_profile(*generate);
   ++tally_.requests;
   ++second(asked.sent).sent;
   post(asked.router, asked.request);

@@ -112,6 +112,9 @@ class Clients {
   void on_unexpected(NodeId router, RequestId id);
   void judge(const Asked& asked, const Message& answer);
   void judge_rank(const Asked& asked, const RankReply& reply);
+  void judge_generated(const Asked& asked, const GenerateReply& reply);
+  template <class Reply>
+  void judge_content(const Asked& asked, const Reply& reply, const std::string& fault);
   void note_versions();
   void judge_versions(const Asked& asked, const std::string& model, const std::string& catalog);
   bool served_for(const Asked& asked, std::size_t index) const;

@@ -23,6 +23,7 @@ WorldOptions world_options(const Scenario& s) {
   options.item_exponent = options.user_exponent = s.skew;
   if (s.whole_catalogs) options.absent = 0;
   if (s.item_tokens > 0) options.item_tokens_min = options.item_tokens_max = s.item_tokens;
+  if (s.generates) options.vocabulary = 16;
   options.history_mean = s.profiles.mean;
   options.history_sigma = s.profiles.sigma;
   options.history_max = s.profiles.max;
@@ -31,12 +32,12 @@ WorldOptions world_options(const Scenario& s) {
 
 constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
-router::PromptForm prompt_form(const WorldData& world) {
+router::PromptForm prompt_form(const WorldData& world, bool generates) {
   router::PromptForm form;
   form.system = {1, 2, 3, 4};
   form.user = {5, 6};
   form.instruction = {7, 8};
-  form.discriminant = {9};
+  if (!generates) form.discriminant = {9};
   form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   return form;
@@ -78,7 +79,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
     : scenario_(scenario),
       violations_(violations),
       world_(world_options(scenario)),
-      form_(prompt_form(world_)),
+      form_(prompt_form(world_, scenario.generates)),
       names_{models[0], "toy pages of " + std::to_string(scenario.page_tokens)},
       catalogs_(
           world_,
@@ -160,7 +161,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.pull_share = scenario_.pull_share;
   c.measures_pulls = !scenario_.hardware;  // else the share is the experiment's, or the link's
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
-  c.precompute.on = scenario_.precompute && (refreshes || node.id == routers_.front());
+  c.precompute.on = scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
   c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
@@ -222,6 +223,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.model_version = names_.model_version;
   options.had_tokens = [this](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
     return world_.had_tokens(item, catalog, tokens);
+  };
+  options.find_catalog = [this](const std::string& catalog) {
+    return world_.has_catalog(catalog) ? catalogs_.at(catalog, names_.model_version) : nullptr;
   };
   options.load_time = {500'000};
   options.verify_on_read = scenario_.verify_on_read;

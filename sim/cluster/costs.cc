@@ -314,6 +314,8 @@ void Costs::on_router_send(NodeId node, Address to, const Message& message) {
     judge_bill(node, router, *ranked);
   } else if (const auto* scored = std::get_if<ScoreReply>(&message)) {
     judge_bill(node, router, *scored);
+  } else if (const auto* generated = std::get_if<GenerateReply>(&message)) {
+    judge_bill(node, router, *generated);
   }
 }
 

@@ -72,6 +72,38 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   return compare(reply.items, router::rank_items(views(items), truth->scores, request.top_k));
 }
 
+const std::vector<Item>& Oracle::items_of(const std::string& catalog) {
+  const auto [at, is_new] = items_.try_emplace(catalog);
+  for (ItemNumber number = 0; is_new && number < world_.item_numbers(); ++number)
+    if (auto item = world_.item(world_.id_of(number), catalog)) at->second.push_back(std::move(*item));
+  return at->second;
+}
+
+std::string Oracle::find_fault(const GenerateRequest& request, const GenerateReply& reply) {
+  if (reply.user != request.user) return differs("user", reply.user, request.user);
+  if (!world_.has_catalog(reply.catalog_version))
+    return differs("catalog_version", reply.catalog_version, "a catalog of the world");
+  const auto profile = world_.profile(request.tenant, request.user, reply.profile_version);
+  if (!profile)
+    return "profile_version is " + std::to_string(reply.profile_version) + "; no such one ever was";
+  const GenerationByHand truth = generate_by_hand(form_, reply.model_version, *profile,
+                                                  items_of(reply.catalog_version), request, family_);
+  if (reply.width != truth.width) return differs("width", reply.width, truth.width);
+  if (reply.history_cut != truth.history_cut)
+    return differs("history_cut", reply.history_cut, truth.history_cut);
+  if (std::string fault = compare_tokens(reply, truth.tokens); !fault.empty()) return fault;
+  if (reply.reason.empty() != (truth.items.size() == truth.asked_for))
+    return differs("reason", "\"" + reply.reason + "\"", "one, if there are fewer items than were asked for");
+  if (reply.items.size() != truth.items.size())
+    return differs("the number of items", reply.items.size(), truth.items.size());
+  for (std::size_t i = 0; i < truth.items.size(); ++i)
+    if (reply.items[i] != truth.items[i])
+      return differs("items[" + std::to_string(i) + "]",
+                     reply.items[i].id + " at " + std::to_string(reply.items[i].log_probability),
+                     truth.items[i].id + " at " + std::to_string(truth.items[i].log_probability));
+  return "";
+}
+
 std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& reply) const {
   if (reply.items.size() != request.items.size())
     return differs("the number of items", reply.items.size(), request.items.size());

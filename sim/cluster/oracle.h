@@ -2,7 +2,9 @@
 // The truth about a reply: the profile, catalog and model versions that it names, computed by hand on the toy
 // model with nothing cached, and compared with what it says, exactly. It knows nothing of the cluster;
 // whether the versions were the right ones to use is for others to judge.
+#include <map>
 #include <string>
+#include <vector>
 
 #include "router/request/plans.h"
 #include "runtime/actor/messages.h"
@@ -25,12 +27,17 @@ class Oracle {
   std::string find_fault(const RankRequest& request, const RankReply& reply) const {
     return find_fault(request, reply, world_.edition(), world_.edition());
   }
+  // For catalogs whose items are not written.
+  std::string find_fault(const GenerateRequest& request, const GenerateReply& reply);
   std::string find_fault(const ScoreRequest& request, const ScoreReply& reply) const;
 
  private:
   std::string find_fault_at(const RankRequest& request, const RankReply& reply, const Profile& profile,
                             WorldData::Edition edition) const;
 
+  const std::vector<Item>& items_of(const std::string& catalog);
+
+  std::map<std::string, std::vector<Item>> items_;  // of catalogs that replies named
   const WorldData& world_;
   router::PromptForm form_;
   const ToyFamily& family_;

@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "router/request/ranking.h"
-#include "sim/world/toy_model.h"
+#include "router/request/request.h"
+#include "runtime/actor/catalog_test.h"
+#include "sim/world/toy_search.h"
 
 using namespace troupe;
 using namespace troupe::sim;
@@ -168,6 +172,98 @@ TEST_CASE("scores of label tokens are checked as well") {
   CHECK(oracle.find_fault(request, reply) != "");
   for (ScoreRow& row : reply.items) row.scores = router::softmax(row.scores);
   CHECK(oracle.find_fault(request, reply) == "");
+}
+
+namespace {
+
+const router::PromptForm generator{{1, 2}, {3}, {4}, {}, 80, 5'000};
+
+WorldOptions few_tokens() {
+  return {.items = 150, .users = 10, .vocabulary = 9, .item_tokens_min = 3, .item_tokens_max = 3, .absent = 0.05};
+}
+
+std::vector<Item> items_of(const WorldData& world) {
+  std::vector<Item> items;
+  for (std::uint64_t i = 0; i < world.options().items; ++i)
+    if (auto item = world.item(WorldData::item_id(i), "c2")) items.push_back(std::move(*item));
+  return items;
+}
+
+// What a cluster would answer that does everything right: the router's own request, and the device's search.
+GenerateReply generated(const WorldData& world, const GenerateRequest& request) {
+  const auto catalog = std::make_shared<const ListedCatalog>(items_of(world), "c2");
+  const auto profile = std::make_shared<const Profile>(*world.profile("", request.user));
+  const auto asked = router::take_generate(request, router::policy("user"));
+  const auto refusal =
+      asked->take(generator, {}, {profile, catalog, catalog->find_all(asked->features()->items)});
+  REQUIRE_MESSAGE(!refusal, refusal->what);
+  const router::BlockNames names(generator, {"m1", "layout"});
+  const Plan plan = asked->candidates(generator, names).at(0).plan;
+  std::vector<SegmentValue> values, seen;
+  for (std::size_t s = 0; s < plan.segments.size(); ++s) {
+    gather_seen(plan, s, values, seen);
+    values.push_back(
+        toy_decoder().value_of(model_key("m1"), plan.segments[s].tokens, plan.segments[s].start, seen));
+  }
+  const auto last = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);
+  const std::vector<Beam> beams =
+      search_paths(toy_decoder(), model_key("m1"), values.back(), last, plan.search, catalog->paths().get());
+  CHECK(asked->find_beams_fault(beams) == "");
+  const auto tokens = static_cast<std::uint32_t>(token_count(plan));
+  return std::get<GenerateReply>(asked->reply(
+      {.beams = beams, .tokens_total = tokens, .tokens_computed = tokens, .model_version = "m1"}));
+}
+
+}  // namespace
+
+TEST_CASE("a router's request and a device's search give what is found by hand, at all widths and with all lists") {
+  const WorldData world(few_tokens());
+  Oracle oracle(world, generator);
+  std::size_t shared = 0, fewer = 0;
+  for (const std::uint32_t width : {0u, 1u, 2u, 5u, 30u, 200u})
+    for (std::uint64_t user = 0; user < 10; ++user) {
+      GenerateRequest request{.user = WorldData::user_id(user), .width = width};
+      for (int variant = 0; variant < 6; ++variant) {
+        request.exclude_seen = variant % 2 == 1;
+        request.among_allowed = variant % 3 == 1;
+        request.top_k = width >= 200 ? width : variant == 2 ? 1 : 0;
+        request.allow = variant == 3 ? std::vector<std::string>{"i3", "i5", "i11"} : std::vector<std::string>();
+        request.deny = variant > 3 ? std::vector<std::string>{"i1", "i2", "i3", "i7", "i20"} : std::vector<std::string>();
+        std::erase_if(request.allow, [&](const std::string& id) { return !world.item(id, "c2"); });
+        const GenerateReply reply = generated(world, request);
+        CHECK(oracle.find_fault(request, reply) == "");
+        for (std::size_t i = 1; i < reply.items.size(); ++i)
+          shared += reply.items[i].tokens == reply.items[i - 1].tokens;
+        fewer += !reply.reason.empty();
+      }
+    }
+  CHECK(shared > 0);
+  CHECK(fewer > 0);
+}
+
+TEST_CASE("whatever is not true of a generated answer is found") {
+  const WorldData world(few_tokens());
+  Oracle oracle(world, generator);
+  const GenerateRequest request{.user = "u1", .top_k = 5};
+  const GenerateReply right = generated(world, request);
+  REQUIRE(oracle.find_fault(request, right) == "");
+  const auto found = [&](const std::function<void(GenerateReply&)>& change) {
+    GenerateReply wrong = right;
+    change(wrong);
+    return oracle.find_fault(request, wrong) != "";
+  };
+  CHECK(found([](auto& r) { std::swap(r.items[1], r.items[2]); }));
+  CHECK(found([](auto& r) { r.items[4].log_probability += 1e-9; }));
+  CHECK(found([](auto& r) { r.items[0].tokens[0] += 1; }));
+  CHECK(found([](auto& r) { r.items.pop_back(); }));
+  CHECK(found([](auto& r) { r.reason = "none"; }));
+  CHECK(found([](auto& r) { r.width = 64; }));
+  CHECK(found([](auto& r) { ++r.history_cut; }));
+  CHECK(found([](auto& r) { ++r.tokens_total; }));
+  CHECK(found([](auto& r) { r.model_version = "m2"; }));
+  CHECK(found([](auto& r) { r.catalog_version = "c9"; }));
+  CHECK(found([](auto& r) { r.profile_version = 77; }));
+  CHECK(found([](auto& r) { r.user = "u2"; }));
 }
 
 }  // namespace oracle_test

@@ -128,7 +128,7 @@ void Injector::start_deletes(const Fault& fault) {
 void Injector::delete_one() {
   const WorldData& world = cluster_.world();
   const auto& tenants = world.options().tenants;
-  if (chance(random_, 0.3)) {
+  if (chance(random_, 0.3) && !cluster_.scenario().generates) {
     const std::string item = WorldData::item_id(world.draw_item(random_));
     if (gone_items_.erase(item) > 0) return put_item(item);
     if (gone_items_.size() >= cluster_.scenario().items / 4) return;
@@ -159,8 +159,9 @@ void Injector::put_all_back() {
 
 std::vector<Token> Injector::draw_tokens() {
   std::vector<Token> tokens;
+  const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 10));
   for (std::uint64_t i = 2 + random_.below(10); i > 0; --i)
-    tokens.push_back(static_cast<Token>(10 + random_.below(500)));
+    tokens.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
   return tokens;
 }
 

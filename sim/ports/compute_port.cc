@@ -8,6 +8,7 @@
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/planted.h"
 #include "sim/base/random.h"
+#include "sim/world/toy_search.h"
 
 namespace troupe::sim {
 namespace {
@@ -98,7 +99,12 @@ std::uint64_t content_of(const BatchRequest& request) {
       others += mix(static_cast<std::uint64_t>(segment.kind), tokens);
     }
   }
-  return mix(items, others);
+  const Search& search = request.plan.search;
+  if (search.width == 0) return mix(items, others);
+  std::uint64_t asked = mix(search.width, search.results, static_cast<std::uint64_t>(search.normalised));
+  for (const std::vector<Tokens>* paths : {&search.allowed, &search.denied})
+    for (const Tokens& path : *paths) asked = mix(asked, paths == &search.allowed, hash_of(path));
+  return mix(asked, others);
 }
 
 const std::string& ComputePort::model_of(const BatchRequest& request) const {
@@ -111,6 +117,11 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
                    "inference worker", "a model that is loaded"};
   if (std::string fault = find_plan_fault(request.plan); !fault.empty())
     return bad_plan(std::move(fault));
+  const Search& search = request.plan.search;
+  const bool has_paths =
+      !search.allowed.empty() || (options_.find_catalog && options_.find_catalog(request.catalog_version));
+  if (search.width > 0 && (search.segment >= request.plan.segments.size() || !has_paths))
+    return bad_plan("the search begins nowhere, or has no paths");
   const std::size_t segments = request.plan.segments.size();
   if (request.kv.size() != segments || request.blocks.size() != segments)
     return bad_plan("kv or blocks have not one entry per segment");
@@ -274,9 +285,23 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
         options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
     if (begun.struck[readout.segment] && options_.struck) options_.struck->note(begun.reply.readouts.back());
   }
+  if (const Search& search = request.plan.search; search.width > 0) {
+    begun.reply.beams = this->search(request, begun.values[search.segment]);
+    if (begun.struck[search.segment] && options_.struck) options_.struck->note(begun.reply.beams);
+    if (faults_.nan && !begun.reply.beams.empty())
+      begun.reply.beams.back().log_probability = std::numeric_limits<double>::quiet_NaN();
+  }
   if (!faults_.nan) return;
   for (ScoreRow& row : begun.reply.readouts)
     if (!row.scores.empty()) row.scores[row.scores.size() / 2] = std::numeric_limits<double>::quiet_NaN();
+}
+
+std::vector<Beam> ComputePort::search(const BatchRequest& request, const SegmentValue& value) const {
+  const Search& search = request.plan.search;
+  const auto last = static_cast<std::uint32_t>(request.plan.segments[search.segment].tokens.size() - 1);
+  std::shared_ptr<const kernels::PathIndex> paths;
+  if (search.allowed.empty()) paths = options_.find_catalog(request.catalog_version)->paths();
+  return search_paths(*options_.family, model_key(model_of(request)), value, last, search, paths.get());
 }
 
 void ComputePort::report(int promise, const BatchRequest& request, std::uint32_t segment,

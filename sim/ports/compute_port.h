@@ -42,6 +42,8 @@ struct ComputeOptions {
   std::function<bool(const std::string& model_version)> model_exists;  // none: all do
   // Whether the item was ever made of these tokens in that catalog; none: it was.
   std::function<bool(std::string_view item, std::string_view catalog, std::span<const Token> tokens)> had_tokens;
+  // A version of the catalog as plans were made against it; none: searches are refused.
+  std::function<CatalogPointer(const std::string& catalog_version)> find_catalog;
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
   // Undisturbed device time of a batch.
@@ -99,6 +101,7 @@ class ComputePort final : public SimPort {
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
   void check_catalog(const BatchRequest& request);
+  std::vector<Beam> search(const BatchRequest& request, const SegmentValue& value) const;
   bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   bool find_struck(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   void check_origin(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);

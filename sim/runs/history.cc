@@ -18,12 +18,13 @@ constexpr const char* message_names[] = {
     "Executed",     "LookupBlocks",     "BlocksFound",   "AcquireBlocks", "BlocksAcquired", "ReleaseBlocks",
     "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",        "SetSplit",       "PoolReport",
     "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",    "Drain",          "StatusRequest",
-    "StatusReply"};
+    "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply"};
 static_assert(std::size(message_names) == std::variant_size_v<AnyMessage>);
 
 void write(std::string& out, const std::string& text) { out += '"' + text + '"'; }
 void write(std::string& out, bool value) { out += value ? "yes" : "no"; }
 void write(std::string& out, const BlockName& name) { out += to_hex(name).substr(0, 8); }
+void write(std::string& out, const Tokens& tokens);
 template <class T>
 void write(std::string& out, const T& value);
 

@@ -278,6 +278,18 @@ void fit_bounds(Scenario& s) {
 
 }  // namespace
 
+void draw_kind(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x9e4e7a7e);
+  s.generates = chance(random, 0.15);
+  if (!s.generates) return;
+  s.item_tokens = 3;
+  // A prompt, and the rows of a search of middling width, in the place of candidates.
+  const double ranking_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;
+  const double request_us = 150 * s.us_per_token + static_cast<double>(s.batch_overhead.us);
+  s.capacity_per_s *= ranking_us / request_us;
+  s.requests_per_s = std::max(5.0, s.requests_per_s * std::min(1.0, ranking_us / request_us));
+}
+
 Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   SimRandom random(seed, 0x5ce7a510);
   Scenario s;
@@ -290,6 +302,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_placement(seed, s);
   draw_checks(seed, s);
   draw_shares(seed, s);
+  draw_kind(seed, s);
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);
@@ -305,13 +318,13 @@ std::string describe(const Scenario& s) {
   std::snprintf(
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
-      "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f requests/s of %u candidates; "
+      "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
       "%zu faults in %.1f s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       static_cast<long long>(s.window.us),
-      s.requests_per_s, s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
+      s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
       s.drill ? " (drill)" : "");
   return text;
 }

@@ -63,6 +63,9 @@ struct Scenario {
   std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
 
   const ToyFamily* family = nullptr;  // of the models; null: the toy decoder
+  // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few, so that
+  // some share an identifier, and are not written.
+  bool generates = false;
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed

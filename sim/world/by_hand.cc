@@ -1,6 +1,12 @@
 #include "sim/world/by_hand.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "sim/world/toy_search.h"
 
 namespace troupe::sim {
 namespace {
@@ -91,6 +97,123 @@ std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::s
   ranking.scores = family.logits_of(seen.back(), last, rows).scores;
   ranking.tokens = values.tokens();
   return ranking;
+}
+
+namespace {
+
+using Path = std::vector<Token>;
+// By identifier, the items that may be returned; an identifier of none may follow all the same, and leads nowhere.
+using Paths = std::map<Path, std::vector<const Item*>>;
+
+bool begins(const Path& path, TokenRun with) {
+  return path.size() >= with.size() && std::equal(with.begin(), with.end(), path.begin());
+}
+
+Paths paths_of(std::span<const Item> items, const GenerateRequest& request) {
+  const std::set<std::string_view> allow(request.allow.begin(), request.allow.end());
+  const std::set<std::string_view> deny(request.deny.begin(), request.deny.end());
+  Paths paths;
+  for (const Item& item : items) {
+    if (!allow.empty() && (!allow.contains(item.id) || deny.contains(item.id))) continue;
+    std::vector<const Item*>& sharing = paths[item.tokens];
+    if (!deny.contains(item.id)) sharing.push_back(&item);
+  }
+  return paths;
+}
+
+// An identifier begins where an event does, outside those before it.
+void exclude_seen(const Profile& profile, std::span<const Item> items, bool listed, Paths& paths) {
+  const std::size_t length = items.empty() ? 0 : items.front().tokens.size();
+  std::size_t begin = 0, end = 0;
+  for (const std::uint32_t event : profile.events) {
+    const TokenRun here = TokenRun(profile.tokens).subspan(begin);
+    const bool inside = begin < end;
+    begin += event;
+    if (inside || here.size() < length) continue;
+    const Path path(here.begin(), here.begin() + static_cast<std::ptrdiff_t>(length));
+    if (std::ranges::find(items, path, &Item::tokens) == items.end()) continue;
+    end = begin - event + length;
+    if (listed)
+      paths.erase(path);
+    else
+      paths[path].clear();
+  }
+}
+
+// The tokens that may follow `path`, ascending, and whether anything that may be returned is behind each.
+std::map<Token, bool> next_of(const Paths& paths, const Path& path) {
+  std::map<Token, bool> next;
+  for (auto at = paths.lower_bound(path); at != paths.end() && begins(at->first, path); ++at)
+    next[at->first[path.size()]] |= !at->second.empty();
+  return next;
+}
+
+struct Best {
+  Search::Normalised normalised;
+  std::uint32_t width;
+};
+
+// The best paths, level by level.
+std::vector<Beam> best_paths(const Paths& paths, const Best& best,
+                             const std::function<std::vector<double>(const Path&, TokenRun)>& values_of) {
+  const std::size_t length = paths.empty() ? 0 : paths.begin()->first.size();
+  std::vector<Beam> kept(length > 0 ? 1 : 0);
+  for (std::size_t level = 0; level < length; ++level) {
+    std::vector<Beam> longer;
+    for (const Beam& beam : kept) {
+      const std::map<Token, bool> next = next_of(paths, beam.path);
+      Path tokens;
+      for (const auto& [token, lives] : next) tokens.push_back(token);
+      const std::vector<double> values = values_of(beam.path, tokens);
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        if (!next.at(tokens[i])) continue;
+        longer.push_back({beam.path, beam.log_probability + values[i]});
+        longer.back().path.push_back(tokens[i]);
+      }
+    }
+    std::ranges::sort(longer, is_better);
+    if (longer.size() > best.width) longer.resize(best.width);
+    kept = std::move(longer);
+  }
+  return kept;
+}
+
+}  // namespace
+
+GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_view model_version,
+                                  const Profile& profile, std::span<const Item> items, const GenerateRequest& request,
+                                  const ToyFamily& family) {
+  GenerationByHand made;
+  made.asked_for = request.top_k > 0 ? request.top_k : 10;
+  if (request.width > 0) made.asked_for = std::min(made.asked_for, request.width);
+  made.width = request.width > 0 ? request.width : std::max(made.asked_for, 128U);
+  Paths paths = paths_of(items, request);
+  if (request.exclude_seen) exclude_seen(profile, items, !request.allow.empty(), paths);
+
+  const Prompt prompt = prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), made.history_cut);
+  Values values(model_version, family);
+  std::vector<SegmentValue> seen;
+  values.add(form.system, 0, {}, seen);
+  values.add(prompt.user, form.system.size(), seen, seen);
+  values.add(form.instruction, form.system.size() + prompt.user.size(), seen, seen);
+  made.tokens = values.tokens();
+
+  const std::size_t last_tokens = !form.instruction.empty() ? form.instruction.size()
+                                  : !prompt.user.empty()    ? prompt.user.size()
+                                                            : form.system.size();
+  const Best best{request.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary, made.width};
+  const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
+    return log_probabilities(family, model_key(model_version), seen.back(), static_cast<std::uint32_t>(last_tokens - 1),
+                             path, next, best.normalised);
+  });
+  for (std::size_t i = 0; i < beams.size() && i < made.asked_for; ++i) {
+    std::map<std::string, const Item*> sharing;
+    for (const Item* item : paths.at(beams[i].path)) sharing[item->id] = item;
+    for (const auto& [id, item] : sharing)
+      if (made.items.size() < made.asked_for)
+        made.items.push_back({id, item->title, item->tokens, beams[i].log_probability});
+  }
+  return made;
 }
 
 ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request, const ToyFamily& family) {

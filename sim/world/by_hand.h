@@ -29,6 +29,19 @@ struct ScoresByHand {
   std::vector<ScoreRow> items;
   std::uint32_t tokens = 0;
 };
+
+struct GenerationByHand {
+  std::vector<GeneratedItem> items;
+  std::uint32_t width = 0;        // that was searched with
+  std::uint32_t asked_for = 0;    // items
+  std::uint32_t tokens = 0;       // of the whole prompt
+  std::uint32_t history_cut = 0;  // events that had no room, oldest first
+};
+// `items`: all of the catalog, whose identifiers are all of one length.
+GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_view model_version,
+                                  const Profile& profile, std::span<const Item> items, const GenerateRequest& request,
+                                  const ToyFamily& family);
+
 ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request, const ToyFamily& family);
 
 }  // namespace troupe::sim

@@ -12,6 +12,14 @@ namespace troupe::sim {
 class StruckAnswers {
  public:
   void note(const ScoreRow& row) { scores_.insert(row.scores.begin(), row.scores.end()); }
+  void note(const std::vector<Beam>& beams) {
+    for (const Beam& beam : beams) scores_.insert(beam.log_probability);
+  }
+  bool explain(const GenerateReply& reply) const {
+    for (const GeneratedItem& item : reply.items)
+      if (!scores_.contains(item.log_probability)) return false;
+    return !reply.items.empty();
+  }
   bool explain(const RankReply& reply) const {
     for (const RankedItem& item : reply.items)
       if (!scores_.contains(item.score)) return false;

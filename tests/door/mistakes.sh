@@ -237,6 +237,8 @@ answered unknown-candidate 404 'item \\"nosuch\\" is not in the catalog' 'candid
   -d '{"user":"ana","candidates":["nosuch"]}' "$at/v1/rank"
 answered unknown-user 404 'user \\"nobody\\" has no profile' '"where":"user"' 'put or imported' \
   -d '{"user":"nobody","candidates":["camp-0001"]}' "$at/v1/rank"
+answered items-of-a-ranker 422 'ranks candidates' '"where":"model"' '/v1/rank, or a model whose prompt form' \
+  -d '{"user":"ana"}' "$at/v1/generate"
 # More at once than are let in: one of those who are not.
 crowd() {
   local pids=() i

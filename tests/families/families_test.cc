@@ -25,6 +25,20 @@ namespace {
 const fuzz::ServedModel pooled_model{
     [](const std::filesystem::path& directory) { write_pooled_model(directory); }, families_with_pooled()};
 
+const fuzz::ServedModel pooled_generator{
+    [](const std::filesystem::path& directory) { write_pooled_model(directory, {}, false); }, families_with_pooled()};
+
+nlohmann::json generated(const fuzz::ServedBox& box, const std::string& members) {
+  const fuzz::Reply reply = box.ask("POST", "/v1/generate", R"({"user":"ana")" + members + "}");
+  REQUIRE_MESSAGE(reply.status == 200, reply.body.dump());
+  return reply.body;
+}
+std::vector<std::string> ids_of(const nlohmann::json& reply) {
+  std::vector<std::string> ids;
+  for (const auto& item : reply.at("items")) ids.push_back(item.at("id").get<std::string>());
+  return ids;
+}
+
 // Pages of an executor, all bytes set.
 struct Pages {
   std::unique_ptr<std::byte, decltype(&std::free)> bytes{nullptr, &std::free};
@@ -146,6 +160,59 @@ TEST_SUITE("two families") {
     CHECK(with_one_more == doctest::Approx(before + 1));
     const fuzz::Reply scored = box.ask("POST", "/v1/score", R"({"query":[5],"items":[{"tokens":[6]}],"label_tokens":[7]})");
     CHECK_MESSAGE(scored.status == 200, scored.body.dump());  // it needs nothing of a catalog
+  }
+
+  TEST_CASE("a box generates over HTTP: items of the catalog, best first, the same from cached blocks") {
+    const fuzz::ServedBox box({}, {}, pooled_generator);
+    const auto first = generated(box, R"(,"top_k":5)");
+    const auto& items = first.at("items");
+    REQUIRE(items.size() == 5);
+    CHECK(first.at("reason") == "");
+    CHECK(first.at("width") == 128);
+    CHECK(first.at("tokens_reused") == 0);
+    for (std::size_t i = 1; i < items.size(); ++i)
+      CHECK(items[i - 1].at("log_probability").get<double>() >= items[i].at("log_probability").get<double>());
+    const auto again = generated(box, R"(,"top_k":5)");
+    CHECK(ids_of(again) == ids_of(first));
+    CHECK(again.at("tokens_reused").get<std::uint64_t>() > 0);
+    const auto all = generated(box, R"(,"top_k":50)");
+    CHECK(all.at("items").size() == 20);
+    CHECK(all.at("reason") == "only 20 items of the catalog may be returned; asked for 50");
+  }
+
+  TEST_CASE("filters of a generate request hold, and the catalog that is put to is the one that is searched") {
+    const fuzz::ServedBox box({}, {}, pooled_generator);
+    const auto best = ids_of(generated(box, R"(,"top_k":3)"));
+    const auto denied = ids_of(generated(box, R"(,"top_k":2,"deny":[")" + best[0] + "\"]"));
+    CHECK(denied == std::vector(best.begin() + 1, best.end()));
+    CHECK(ids_of(generated(box, R"(,"allow":["item-7","item-9"])")).size() == 2);
+    const auto unseen = ids_of(generated(box, R"(,"top_k":50,"exclude_seen":true)"));
+    CHECK(unseen.size() == 17);  // ana has seen three
+    CHECK(std::ranges::find(unseen, "item-0") == unseen.end());
+    const auto tokens = generated(box, R"(,"top_k":1)").at("items")[0].at("tokens").dump();
+    CHECK(box.ask("PUT", "/v1/items/a-twin", R"({"title":"T","identifier":1,"tokens":)" + tokens + "}").status == 200);
+    auto twins = std::vector<std::string>{"a-twin", best[0]};
+    CHECK(ids_of(generated(box, R"(,"top_k":2)")) == twins);
+    CHECK(box.ask("DELETE", "/v1/items/" + best[0]).status == 200);
+    CHECK(ids_of(generated(box, R"(,"top_k":2)")) == std::vector<std::string>{"a-twin", best[1]});
+  }
+
+  TEST_CASE("a ranker is not asked to generate, nor a generator to rank, and scores are anybody's") {
+    const fuzz::ServedBox generator({}, {}, pooled_generator), ranker({}, {}, pooled_model);
+    const std::string rank = R"({"user":"ana","candidates":["item-1"]})";
+    const auto code = [](const fuzz::Reply& reply) {
+      return std::to_string(reply.status) + " " + reply.body.value("error", nlohmann::json::object()).value("code", "");
+    };
+    CHECK(code(generator.ask("POST", "/v1/rank", rank)) == "422 not_a_ranker");
+    CHECK(code(ranker.ask("POST", "/v1/generate", R"({"user":"ana"})")) == "422 not_a_generator");
+    CHECK(code(generator.ask("POST", "/v1/generate", R"({"user":"ana","steps":3})")) == "400 unknown_field");
+    CHECK(code(generator.ask("GET", "/v1/generate")) == "405 wrong_method");
+    CHECK(ranker.ask("GET", "/v1/models").body.at("data")[0].at("serves") == "rank, score");
+    const auto models = generator.ask("GET", "/v1/models").body;
+    CHECK(models.at("data")[0].at("serves") == "generate, complete, score");
+    CHECK(models.at("data")[0].at("id") == "pooled-1");
+    const std::string score = R"({"query":[5],"items":[{"tokens":[6]}],"label_tokens":[7]})";
+    CHECK(code(generator.ask("POST", "/v1/score", score)) == "200 ");
   }
 
   TEST_CASE("a simulated cluster keeps its promises with it, through faults") {

@@ -1,8 +1,10 @@
 #include "tests/families/pooled_family.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <random>
 
 #include "kernels/base/check.h"
@@ -46,7 +48,27 @@ Weights draw_weights(const PooledShape& shape) {
 }
 
 PlanLimits limits_of(const PooledShape& shape) {
-  return {static_cast<std::int32_t>(shape.vocabulary), static_cast<std::int32_t>(shape.positions_max)};
+  return {.vocabulary = static_cast<std::int32_t>(shape.vocabulary),
+          .positions_max = static_cast<std::int32_t>(shape.positions_max),
+          .width_max = 512};
+}
+
+using kernels::Beam;
+using kernels::Search;
+using kernels::Token;
+
+// The logarithm of each row's softmax.
+void normalise(std::vector<float>& logits) {
+  const float most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - most);
+  for (float& logit : logits) logit -= most + static_cast<float>(std::log(sum));
+}
+
+kernels::PathIndex index_of(const std::vector<kernels::Tokens>& paths) {
+  std::vector<std::span<const Token>> runs;
+  for (const kernels::Tokens& path : paths) runs.emplace_back(path.data(), path.size());
+  return kernels::PathIndex(runs);
 }
 
 class PooledExecutor final : public kernels::Executor {
@@ -73,6 +95,10 @@ class PooledExecutor final : public kernels::Executor {
   std::vector<float> embeddings_of(const Request& request, std::size_t segment) const;
   void keep(const std::vector<float>& embeddings, std::span<std::byte* const> pages) const;
   void answer(const Request& request, Reply& reply) const;
+  std::vector<float> sum_of(std::span<const float> embeddings) const;
+  std::vector<Beam> search(const Search& search, const kernels::PathIndex& paths, std::vector<float> sum,
+                           std::size_t tokens) const;
+  std::vector<float> log_softmax(std::vector<float> sum, std::size_t tokens) const;
   std::vector<float> read(const std::vector<float>& mean, std::span<const kernels::Token> rows) const;
 
   const std::shared_ptr<const Weights> weights_;
@@ -116,6 +142,15 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
   }
   reply.too_large.clear();
   reply.readouts.clear();
+  reply.beams.clear();
+  if (plan.search.width > 0) {
+    std::vector<float> all = segments[plan.search.segment];
+    for (const std::uint32_t seen : plan.segments[plan.search.segment].sees)
+      all.insert(all.end(), segments[seen].begin(), segments[seen].end());
+    TROUPE_CHECK(request.paths || !plan.search.allowed.empty(), "a search has paths");
+    reply.beams = search(plan.search, plan.search.allowed.empty() ? *request.paths : index_of(plan.search.allowed),
+                         sum_of(all), all.size() / shape_.hidden);
+  }
   for (const kernels::Readout& readout : plan.readouts) {
     std::vector<float> mean(shape_.hidden);
     std::size_t tokens = 0;
@@ -130,6 +165,59 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
     if (request.assets != nullptr)
       for (float& logit : reply.readouts.back()) logit += static_cast<const ItemCount*>(request.assets)->items;
   }
+}
+
+std::vector<float> PooledExecutor::sum_of(std::span<const float> embeddings) const {
+  std::vector<float> sum(shape_.hidden);
+  for (std::size_t i = 0; i < embeddings.size(); ++i) sum[i % shape_.hidden] += embeddings[i];
+  return sum;
+}
+
+std::vector<float> PooledExecutor::log_softmax(std::vector<float> sum, std::size_t tokens) const {
+  for (float& number : sum) number /= static_cast<float>(tokens);
+  std::vector<Token> all(shape_.vocabulary);
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<float> logits = read(sum, all);
+  normalise(logits);
+  return logits;
+}
+
+// Obvious: each level's paths in full, sorted. What is denied is left out at the end, so the levels keep all paths.
+std::vector<Beam> PooledExecutor::search(const Search& search, const kernels::PathIndex& paths,
+                                         std::vector<float> sum, std::size_t tokens) const {
+  struct Open {
+    Beam beam;
+    kernels::PathIndex::Node node;
+    std::vector<float> sum;
+  };
+  std::vector<Open> open{{{}, kernels::PathIndex::root, std::move(sum)}};
+  const std::vector<kernels::Tokens>& denied = search.denied;
+  std::vector<Beam> whole;
+  for (; !open.empty(); ++tokens) {
+    std::vector<Open> next;
+    for (const Open& parent : open) {
+      const std::vector<float> logits = log_softmax(parent.sum, tokens);
+      for (const Token token : paths.next(parent.node)) {
+        Open child = parent;
+        child.beam.path.push_back(token);
+        child.beam.log_probability += logits[static_cast<std::size_t>(token)];
+        child.node = paths.child(parent.node, token);
+        const float* row = &weights_->embedding[static_cast<std::size_t>(token) * shape_.hidden];
+        for (std::size_t i = 0; i < child.sum.size(); ++i) child.sum[i] += row[i];
+        if (!paths.is_leaf(child.node)) {
+          next.push_back(std::move(child));
+        } else if (std::ranges::find(denied, kernels::Tokens(child.beam.path)) == denied.end()) {
+          whole.push_back(std::move(child.beam));
+        }
+      }
+    }
+    open = std::move(next);
+  }
+  std::ranges::sort(whole, [](const Beam& a, const Beam& b) {
+    return a.log_probability != b.log_probability ? a.log_probability > b.log_probability : a.path < b.path;
+  });
+  if (whole.size() > search.results) whole.resize(search.results);
+  return whole;
 }
 
 std::vector<float> PooledExecutor::read(const std::vector<float>& mean,
@@ -164,7 +252,7 @@ std::uint32_t page_tokens_of(const Config& config) {
 
 }  // namespace
 
-void write_pooled_model(const std::filesystem::path& directory, const PooledShape& shape) {
+void write_pooled_model(const std::filesystem::path& directory, const PooledShape& shape, bool ranks) {
   std::filesystem::create_directories(directory);
   const auto write = [&](const char* name, const std::string& text) {
     std::ofstream(directory / name) << text;
@@ -177,7 +265,8 @@ void write_pooled_model(const std::filesystem::path& directory, const PooledShap
                            .dump());
   write("vocab.json", R"({"<bos>":0,"<user>":1,"<disc>":2})");
   write("prompt.json",
-        R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})");
+        ranks ? R"({"system":["<bos>",3],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})"
+              : R"({"system":["<bos>",3],"user":["<user>"],"instruction":[]})");
 }
 
 kernels::PageLayout pooled_layout(const PooledShape& shape, std::uint32_t page_tokens) {

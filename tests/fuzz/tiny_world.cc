@@ -110,7 +110,7 @@ ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data
   host_->set_door(address, [this](Address, Message answer) { door_->deliver(std::move(answer)); });
   host_->start();
   door_->open();
-  steady_at_start_ = steady_scores();
+  if (!box_->prompt().generates()) steady_at_start_ = steady_scores();
 }
 
 ServedBox::~ServedBox() {

@@ -49,5 +49,9 @@ struct Envelope {
     drain @30 :Cluster.Drain;
     statusRequest @31 :Cluster.StatusRequest;
     statusReply @32 :Cluster.StatusReply;
+    generateRequest @33 :Serving.GenerateRequest;
+    generateReply @34 :Serving.GenerateReply;
+    completeRequest @35 :Serving.CompleteRequest;
+    completeReply @36 :Serving.CompleteReply;
   }
 }

@@ -2,8 +2,8 @@
 # Serving: what the front door asks of the router, what the router asks of an inference worker, and the answers.
 #
 # Who talks to whom
-#   door → router             RankRequest, ScoreRequest, PutUser, DeleteUser, PutItem, DeleteItem, Reload
-#   router → door             RankReply, ScoreReply, Stored, or Refused instead of any of them
+#   door → router             RankRequest, ScoreRequest, GenerateRequest, CompleteRequest, PutUser, DeleteUser, PutItem, DeleteItem, Reload
+#   router → door             RankReply, ScoreReply, GenerateReply, CompleteReply, Stored, or Refused instead of any of them
 #   router → inference worker Execute, answered by Executed or Refused
 #
 # Order: none is assumed. An answer is matched to its question by `id`, which the asker chose; a question may arrive
@@ -123,6 +123,80 @@ struct ScoreReply {
   timings @6 :Timings;
 }
 
+# ---- Items found by beam search ----------------------------------------------------------------------------
+
+struct GenerateRequest {
+  # door → router. Answered by GenerateReply or Refused.
+  id @0 :UInt64 $internal;
+  tenant @1 :Text $internal;
+  user @2 :Text;
+  topK @3 :UInt32 $Json.name("top_k");            # items; 0: as many as are usual
+  width @4 :UInt32;                               # paths kept at each step; 0: as many as are usual
+  excludeSeen @5 :Bool $Json.name("exclude_seen");
+  allow @6 :List(Text);                           # item ids; not empty: only these
+  deny @7 :List(Text);                            # item ids: none of these
+  amongAllowed @8 :Bool $Json.name("among_allowed");  # probabilities over the tokens that may follow
+  budgetUs @9 :Int64 $Json.name("budget_us");
+}
+
+struct GeneratedItem {
+  id @0 :Text;
+  title @1 :Text;
+  tokens @2 :List(Int32);                         # its identifier
+  logProbability @3 :Float64 $Json.name("log_probability");
+}
+
+struct GenerateReply {
+  # router → door.
+  id @0 :UInt64 $internal;
+  user @1 :Text;
+  items @2 :List(GeneratedItem);                  # best first; items that share an identifier by id
+  reason @3 :Text;                                # why there are fewer than were asked for; "": there are as many
+  width @4 :UInt32;                               # that was searched with
+  tokensTotal @5 :UInt32 $Json.name("tokens_total");      # of the prompt
+  tokensComputed @6 :UInt32 $Json.name("tokens_computed");
+  tokensReused @7 :UInt32 $Json.name("tokens_reused");
+  blocksReused @8 :UInt32 $Json.name("blocks_reused");
+  blocksWritten @9 :UInt32 $Json.name("blocks_written");
+  historyCut @10 :UInt32 $Json.name("history_cut");   # history events dropped, oldest first
+  modelVersion @11 :Text $Json.name("model_version");
+  catalogVersion @12 :Text $Json.name("catalog_version");
+  profileVersion @13 :UInt64 $Json.name("profile_version");
+  node @14 :UInt32;                               # where it ran
+  timings @15 :Timings;
+}
+
+# ---- Continuations of a prompt -----------------------------------------------------------------------------
+
+struct CompleteRequest {
+  # door → router. Answered by CompleteReply or Refused. Over HTTP both have OpenAI's form (router/door/completions.h).
+  id @0 :UInt64;
+  tenant @1 :Text;
+  model @2 :Text;                                 # the version that is asked; "": whichever is served
+  prompt @3 :List(Int32);
+  maxTokens @4 :UInt32 = 16;
+  n @5 :UInt32 = 1;                               # completions
+  beamWidth @6 :UInt32;                           # paths kept at each step; 0: n
+  items @7 :Bool;                                 # only identifiers of the catalog
+  logprobs @8 :Bool;                              # the answer says them
+  budgetUs @9 :Int64;
+}
+
+struct CompleteReply {
+  # router → door.
+  id @0 :UInt64;
+  completions @1 :List(Beam);                     # most probable first
+  tokensTotal @2 :UInt32;                         # of the prompt
+  tokensComputed @3 :UInt32;
+  tokensReused @4 :UInt32;
+  logprobs @5 :Bool;                              # as it was asked for
+  items @6 :Bool;
+  modelVersion @7 :Text;
+  catalogVersion @8 :Text;                        # of `items`
+  node @9 :UInt32;                                # where it ran
+  timings @10 :Timings;
+}
+
 # ---- Profiles and catalog ----------------------------------------------------------------------------------
 
 struct PutUser {
@@ -214,9 +288,29 @@ struct Readout {
   }
 }
 
+struct Search {
+  segment @0 :UInt32;                             # behind whose last token it begins
+  width @1 :UInt32;                               # 0: there is none
+  results @2 :UInt32;
+  steps @3 :UInt32;
+  normalised @4 :Normalised;
+  allowed @5 :List(TokenList);                    # whole paths
+  denied @6 :List(TokenList);
+  enum Normalised {
+    vocabulary @0;
+    allowed @1;
+  }
+}
+
 struct Plan {
   segments @0 :List(Segment);
   readouts @1 :List(Readout);
+  search @2 :Search;
+}
+
+struct Beam {
+  path @0 :List(Int32);
+  logProbability @1 :Float64;
 }
 
 struct SegmentBlock {
@@ -280,4 +374,5 @@ struct Executed {
   computeUs @6 :Int64;
   modelVersion @7 :Text;                          # that computed it
   pullUs @8 :Int64;                               # of blocksUs: until those of other nodes were here
+  beams @9 :List(Beam);                           # of the plan's search, best first
 }

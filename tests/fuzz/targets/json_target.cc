@@ -40,7 +40,7 @@ void read_as(std::string_view body) {
 void run(Input input) {
   const std::uint8_t choice = take_choice(input);
   const std::string_view body = text_of(input);
-  switch (choice % 5) {
+  switch (choice % 6) {
     case 0:
       return read_as<RankRequest>(body);
     case 1:
@@ -49,8 +49,10 @@ void run(Input input) {
       return read_as<PutUser>(body);
     case 3:
       return read_as<PutItem>(body);
-    default:
+    case 4:
       return read_as<Reload>(body);
+    default:
+      return read_as<GenerateRequest>(body);
   }
 }
 
@@ -61,6 +63,7 @@ std::vector<std::string> seeds() {
           R"(2{"tokens":[1,2,3]})",
           R"(3{"title":"A \ud83d\ude00","tokens":[5,6],"identifier":41})",
           R"(4{"model":"m2","catalog":"c7"})",
+          R"(5{"user":"ana","top_k":5,"width":20,"exclude_seen":true,"allow":["i1"],"deny":[],"among_allowed":false})",
           R"(0{"user":null,"candidates":[],"x":{"y":[1e3,-0.5,true,false]}})",
           "0\x1f\x8b"};
 }

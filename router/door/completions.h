@@ -1,0 +1,32 @@
+#pragma once
+// POST /v1/completions in OpenAI's form: its body to a message, and the reply to a body. Prompts are token
+// ids, or words of the model's vocabulary. OpenAI's members that say nothing here (sampling, streaming,
+// several prompts in one request) are refused by name unless they have their default values, so that no
+// client takes one answer for another.
+//
+// Refusals are those of runtime/wire/json.h, and
+//   unsupported_value   400: a member that OpenAI has and we do not, not at its default
+//   several_prompts     400
+//   unknown_word        422: not in the vocabulary
+//   no_words            422: the model has no vocabulary, so prompts are token ids
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "kernels/checkpoint/vocabulary.h"
+#include "runtime/actor/messages.h"
+
+namespace troupe::router {
+
+// `words`: of the model; null: it names none. Prompts longer than `prompt_tokens_max` are refused while they
+// are read.
+std::variant<CompleteRequest, Refusal> read_completion(std::string_view body,
+                                                       const kernels::Vocabulary* words,
+                                                       std::uint32_t prompt_tokens_max);
+
+// `created_s`: seconds since 1970.
+std::string completion_body(const CompleteReply& reply, const kernels::Vocabulary* words,
+                            std::int64_t created_s);
+
+}  // namespace troupe::router

@@ -1,0 +1,113 @@
+// Completing: the most probable continuations of a prompt that the client gives whole, as tokens. They are as
+// long as was asked for, or identifiers of the catalog. A prompt is nobody's, so no block of it has a name.
+#include "kernels/base/path_index.h"
+#include "router/request/fingerprint.h"
+#include "router/request/request.h"
+
+namespace troupe::router {
+namespace {
+
+class Completing final : public Request {
+ public:
+  explicit Completing(const CompleteRequest& request) : request_(request) {
+    search_.results = request_.n;
+    search_.width = request_.beam_width > 0 ? request_.beam_width : request_.n;
+    if (!request_.items) search_.steps = request_.max_tokens;
+  }
+
+  RequestId id() const override { return request_.id; }
+  std::string_view tenant() const override { return request_.tenant; }
+  std::int64_t budget_us() const override { return request_.budget_us; }
+  std::string_view model() const override { return request_.model; }
+  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::find_fault(request_, form, limits);
+  }
+  std::uint64_t home() const override { return fingerprint(); }
+  std::uint64_t fingerprint() const override { return router::fingerprint(request_); }
+
+  std::string catalog_version() const override { return catalog_ ? catalog_->version() : ""; }
+  std::optional<FindFeatures> features() const override {
+    if (!request_.items) return std::nullopt;
+    return FindFeatures{.paths = true};
+  }
+  std::optional<Refusal> take(const PromptForm& form, const RequestLimits&,
+                              const Features& features) override;
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+
+  std::string find_beams_fault(std::span<const Beam> beams) const override;
+  Message reply(const Outcome& outcome) override;
+
+ private:
+  bool is_completion(const std::vector<Token>& path) const;
+
+  CompleteRequest request_;
+  CatalogPointer catalog_;  // of items
+  std::shared_ptr<const kernels::PathIndex> paths_;
+  Search search_;
+};
+
+std::optional<Refusal> Completing::take(const PromptForm& form, const RequestLimits&,
+                                        const Features& features) {
+  catalog_ = features.catalog;
+  paths_ = catalog_->paths();
+  if (paths_->empty())
+    return Refusal{422, "empty_catalog", "the catalog has no items", "catalog",
+                   "items that were put or imported"};
+  const std::size_t steps = paths_->depth(), positions = request_.prompt.size() + steps;
+  if (steps > request_.max_tokens)
+    return Refusal{422, "too_long", "identifiers have up to " + std::to_string(steps) + " tokens",
+                   "max_tokens", "at least as many"};
+  if (positions > form.positions_max)
+    return Refusal{422, "too_long",
+                   "the prompt and an identifier take " + std::to_string(positions) + " positions", "prompt",
+                   "at most " + std::to_string(form.positions_max)};
+  return std::nullopt;
+}
+
+std::vector<Candidate> Completing::candidates(const PromptForm&, const BlockNames&) const {
+  std::vector<Candidate> made(1);
+  made[0].name = "complete";
+  made[0].plan.segments.push_back({.kind = SegmentKind::user, .tokens = request_.prompt});
+  made[0].plan.search = search_;
+  made[0].blocks.resize(1);
+  return made;
+}
+
+bool Completing::is_completion(const std::vector<Token>& path) const {
+  if (!paths_) return path.size() == search_.steps;
+  const kernels::PathIndex::Node leaf = paths_->find(path);
+  return leaf != kernels::PathIndex::none && leaf != kernels::PathIndex::root && paths_->is_leaf(leaf);
+}
+
+std::string Completing::find_beams_fault(std::span<const Beam> beams) const {
+  for (std::size_t i = 0; i < beams.size(); ++i) {
+    if (!is_completion(beams[i].path))
+      return "path " + std::to_string(i) +
+             (paths_ ? " is no identifier" : " has another length than was asked for");
+    for (std::size_t before = 0; before < i; ++before)
+      if (beams[before].path == beams[i].path) return "path " + std::to_string(i) + " was found before";
+  }
+  return "";
+}
+
+Message Completing::reply(const Outcome& outcome) {
+  CompleteReply reply{.id = request_.id, .completions = outcome.beams};
+  reply.tokens_total = outcome.tokens_total;
+  reply.tokens_computed = outcome.tokens_computed;
+  reply.tokens_reused = outcome.tokens_reused;
+  reply.logprobs = request_.logprobs;
+  reply.items = request_.items;
+  reply.model_version = outcome.model_version;
+  reply.catalog_version = catalog_version();
+  reply.node = outcome.node;
+  reply.timings = outcome.timings;
+  return reply;
+}
+
+}  // namespace
+
+std::unique_ptr<Request> take_complete(const Message& message, const Policy&) {
+  return std::make_unique<Completing>(std::get<CompleteRequest>(message));
+}
+
+}  // namespace troupe::router

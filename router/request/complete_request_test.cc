@@ -1,0 +1,106 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "kernels/base/path_index.h"
+#include "kernels/base/plan.h"
+#include "router/request/request.h"
+#include "runtime/actor/catalog_test.h"
+
+namespace troupe::router {
+namespace complete_request_test {
+
+const PromptForm form{{1}, {}, {}, {}, 8, 100};
+const BlockNames names(form, {"model 1", "layout 1"});
+const kernels::PlanLimits model_limits{.vocabulary = 100, .positions_max = 8, .width_max = 64};
+
+Item item_of(const std::string& id, std::vector<Token> tokens) { return {id, id, std::move(tokens), 1, {}}; }
+const std::vector<Item> catalog{item_of("a", {10, 20, 30}), item_of("b", {10, 21, 30})};
+
+CompleteRequest sound() { return {.id = 4, .prompt = {1, 10, 20}, .max_tokens = 2, .n = 3}; }
+CompleteRequest of_items() {
+  CompleteRequest request = sound();
+  request.items = true;
+  request.max_tokens = 16;
+  return request;
+}
+
+Plan plan_of(const Request& request) { return request.candidates(form, names).at(0).plan; }
+
+std::optional<Refusal> give_catalog(Request& request, std::vector<Item> items,
+                                    const PromptForm& prompt_form = form) {
+  const auto all = std::make_shared<const ListedCatalog>(std::move(items), "catalog 1");
+  return request.take(prompt_form, {}, {nullptr, all, {}});
+}
+
+TEST_CASE("the plan is the prompt as it was given, and a search of the whole vocabulary behind it") {
+  const auto request = take_complete(sound(), policy("bat"));
+  CHECK_FALSE(request->features().has_value());
+  CHECK(request->catalog_version() == "");
+  const Plan plan = plan_of(*request);
+  REQUIRE(plan.segments.size() == 1);
+  CHECK(plan.segments[0] == Segment{.kind = SegmentKind::user, .tokens = std::vector<Token>{1, 10, 20}});
+  CHECK(plan.search == Search{.segment = 0, .width = 3, .results = 3, .steps = 2});
+  CHECK(kernels::find_fault(plan, nullptr, model_limits) == "");
+  CHECK_FALSE(request->candidates(form, names)[0].blocks.at(0).name.has_value());
+}
+
+TEST_CASE("a search may be wider than what is returned of it") {
+  CompleteRequest wide = sound();
+  wide.beam_width = 9;
+  CHECK(plan_of(*take_complete(wide, policy("bat"))).search == Search{.width = 9, .results = 3, .steps = 2});
+}
+
+TEST_CASE("of items the catalog is asked, nobody's profile, and its identifiers say how long paths are") {
+  const auto request = take_complete(of_items(), policy("bat"));
+  const std::optional<FindFeatures> wanted = request->features();
+  REQUIRE(wanted.has_value());
+  CHECK(wanted->paths);
+  CHECK(wanted->user == "");
+  CHECK_FALSE(give_catalog(*request, catalog).has_value());
+  CHECK(request->catalog_version() == "catalog 1");
+  CHECK(plan_of(*request).search == Search{.width = 3, .results = 3});
+}
+
+TEST_CASE("identifiers have to fit what was asked for and the model's positions") {
+  CHECK(give_catalog(*take_complete(of_items(), policy("bat")), {})->code == "empty_catalog");
+  CompleteRequest brief = of_items();
+  brief.max_tokens = 2;
+  CHECK(give_catalog(*take_complete(brief, policy("bat")), catalog)->where == "max_tokens");
+  CompleteRequest longer = of_items();
+  longer.prompt.assign(6, 10);
+  CHECK(give_catalog(*take_complete(longer, policy("bat")), catalog)->where == "prompt");
+  longer.prompt.pop_back();
+  CHECK_FALSE(give_catalog(*take_complete(longer, policy("bat")), catalog).has_value());
+}
+
+TEST_CASE("paths of another length, no identifiers and the same one twice are no answers") {
+  const auto free = take_complete(sound(), policy("bat"));
+  CHECK(free->find_beams_fault(std::vector<Beam>{{{5, 6}, -1}, {{5, 7}, -2}}) == "");
+  CHECK(free->find_beams_fault(std::vector<Beam>{{{5}, -1}}) != "");
+  CHECK(free->find_beams_fault(std::vector<Beam>{{{5, 6}, -1}, {{5, 6}, -1}}) != "");
+  const auto items = take_complete(of_items(), policy("bat"));
+  give_catalog(*items, catalog);
+  CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 21, 30}, -1}}) == "");
+  CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 21}, -1}}) != "");
+  CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 22, 30}, -1}}) != "");
+}
+
+TEST_CASE("the reply has the paths as they were found, and what was asked of their form") {
+  CompleteRequest asked = of_items();
+  asked.logprobs = true;
+  const auto request = take_complete(asked, policy("bat"));
+  give_catalog(*request, catalog);
+  const Outcome outcome{
+      .beams = {{{10, 21, 30}, -1}, {{10, 20, 30}, -2}}, .tokens_total = 3, .model_version = "model 1"};
+  const auto reply = std::get<CompleteReply>(request->reply(outcome));
+  CHECK(reply.id == 4);
+  CHECK(reply.completions == outcome.beams);
+  CHECK(reply.tokens_total == 3);
+  CHECK((reply.logprobs && reply.items));
+  CHECK(reply.model_version == "model 1");
+  CHECK(reply.catalog_version == "catalog 1");
+}
+
+}  // namespace complete_request_test
+}  // namespace troupe::router

@@ -1,0 +1,254 @@
+// Generating: items of the whole catalog, by a beam search over their identifiers behind a user's history.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/base/path_index.h"
+#include "router/request/fingerprint.h"
+#include "router/request/plans.h"
+#include "router/request/request.h"
+
+namespace troupe::router {
+namespace {
+
+using kernels::PathIndex;
+using Path = std::vector<Token>;
+using Items = std::vector<ItemNumber>;
+
+constexpr std::uint32_t usual_results = 10, usual_width = 128;
+
+Path path_of(const ItemView& item) { return {item.tokens.begin(), item.tokens.end()}; }
+
+// The identifiers in a history. An event that was put as an item is that item's tokens; one that was put as a token
+// may begin an identifier, which goes on in those behind it.
+std::set<Path> paths_in(const Profile& profile, const PathIndex& paths) {
+  std::set<Path> found;
+  std::size_t at = 0, end = 0;  // of the event, and of the last identifier
+  for (const std::uint32_t tokens : profile.events) {
+    const std::size_t begin = std::exchange(at, at + tokens);
+    if (begin < end) continue;
+    PathIndex::Node node = PathIndex::root;
+    for (std::size_t i = begin; i < profile.tokens.size(); ++i) {
+      node = paths.child(node, profile.tokens[i]);
+      if (node == PathIndex::none) break;
+      if (!paths.is_leaf(node)) continue;
+      end = i + 1;
+      found.emplace(profile.tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                    profile.tokens.begin() + static_cast<std::ptrdiff_t>(end));
+      break;
+    }
+  }
+  return found;
+}
+
+class Generation final : public Request {
+ public:
+  Generation(const GenerateRequest& request, const Policy& usual) : request_(request), policy_(usual) {}
+
+  RequestId id() const override { return request_.id; }
+  std::string_view tenant() const override { return request_.tenant; }
+  std::int64_t budget_us() const override { return request_.budget_us; }
+  std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
+    return router::find_fault(request_, form, limits);
+  }
+  std::uint64_t home() const override { return user_hash(request_.tenant, request_.user); }
+  std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
+
+  std::string catalog_version() const override { return catalog_->version(); }
+  std::optional<FindFeatures> features() const override;
+  std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
+                              const Features& features) override;
+
+  const Policy* policy() const override { return &policy_; }
+  std::string user() const override { return user_key(request_.tenant, request_.user); }
+  Situation situation() const override { return {.user_tokens = history_.tokens.size()}; }
+  std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
+
+  std::string find_beams_fault(std::span<const Beam> beams) const override;
+  Message reply(const Outcome& outcome) override;
+
+ private:
+  std::optional<Refusal> take_lists(const Features& features);
+  std::optional<Refusal> take_history(const PromptForm& form, const RequestLimits& limits, const Profile& user);
+  void make_search(const RequestLimits& limits, const Profile& user);
+  bool is_denied(ItemNumber item) const { return denied_.contains(item); }
+  Items items_of(const Path& path) const;
+  std::vector<GeneratedItem> items_of(std::span<const Beam> beams) const;
+
+  GenerateRequest request_;
+  Policy policy_;
+  CatalogPointer catalog_;
+  std::shared_ptr<const PathIndex> paths_;
+  std::map<Path, Items> allowed_;  // by identifier; of the request's list, without those that are denied
+  std::set<ItemNumber> denied_;
+  std::set<Path> denied_paths_;  // all of whose items are denied, or seen
+  FittedHistory history_;
+  Search search_;
+  std::uint64_t profile_version_ = 0;
+};
+
+std::optional<FindFeatures> Generation::features() const {
+  FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .items = request_.allow, .paths = true};
+  wanted.items.insert(wanted.items.end(), request_.deny.begin(), request_.deny.end());
+  return wanted;
+}
+
+std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLimits& limits,
+                                        const Features& features) {
+  TROUPE_CHECK(features.items.size() == request_.allow.size() + request_.deny.size(),
+               "the feature port answers for each item");
+  if (!features.user)
+    return Refusal{404, "unknown_user", "user \"" + request_.user + "\" has no profile", "user",
+                   "a user that was put or imported"};
+  catalog_ = features.catalog;
+  paths_ = catalog_->paths();
+  profile_version_ = features.user->version;
+  if (paths_->empty())
+    return Refusal{422, "empty_catalog", "the catalog has no items", "catalog", "items that were put or imported"};
+  if (auto refusal = take_lists(features)) return refusal;
+  if (auto refusal = take_history(form, limits, *features.user)) return refusal;
+  make_search(limits, *features.user);
+  if (!request_.allow.empty() && search_.allowed.empty())
+    return Refusal{422, "nothing_allowed", "of the items that are allowed none is left", "allow",
+                   "one that is not denied, too, and not seen where those are excluded"};
+  return std::nullopt;
+}
+
+// What is denied and unknown is not in the catalog, which is as good.
+std::optional<Refusal> Generation::take_lists(const Features& features) {
+  const std::size_t allowed = request_.allow.size();
+  for (std::size_t i = allowed; i < features.items.size(); ++i)
+    if (features.items[i] != no_item) denied_.insert(features.items[i]);
+  for (std::size_t i = 0; i < allowed; ++i) {
+    const ItemNumber item = features.items[i];
+    if (item == no_item)
+      return Refusal{404, "unknown_item", "item \"" + request_.allow[i] + "\" is not in the catalog",
+                     "allow[" + std::to_string(i) + "]", "items that were put or imported"};
+    if (is_denied(item)) continue;
+    Items& sharing = allowed_[path_of(catalog_->item(item))];
+    if (std::ranges::find(sharing, item) == sharing.end()) sharing.push_back(item);
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> Generation::take_history(const PromptForm& form, const RequestLimits& limits,
+                                                const Profile& user) {
+  std::size_t steps = paths_->depth();
+  for (const auto& [path, items] : allowed_) steps = std::max(steps, path.size());
+  const std::size_t frame = positions_without_history(form, steps);
+  if (frame > form.positions_max)
+    return Refusal{422, "too_long",
+                   "identifiers of " + std::to_string(steps) + " tokens make a prompt of " + std::to_string(frame) +
+                       " positions",
+                   "catalog", "at most " + std::to_string(form.positions_max)};
+  history_ = fit_history(form, user, steps);
+  if (history_.tokens.size() > limits.request_tokens_max)
+    return Refusal{413, "too_many_tokens", "the user has " + std::to_string(history_.tokens.size()) + " tokens", "user",
+                   "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
+  return std::nullopt;
+}
+
+// A path is denied if nothing of it may be returned; so each path that is found gives an item.
+void Generation::make_search(const RequestLimits& limits, const Profile& user) {
+  search_.results = std::min(request_.top_k > 0 ? request_.top_k : usual_results, limits.width_max);
+  if (request_.width > 0) search_.results = std::min(search_.results, request_.width);
+  search_.width = request_.width > 0 ? request_.width
+                                     : std::min(std::max(search_.results, usual_width), limits.width_max);
+  search_.normalised =
+      request_.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary;
+  std::set<Path> denied;
+  if (request_.exclude_seen) denied = paths_in(user, *paths_);
+  if (!request_.allow.empty()) {
+    std::erase_if(allowed_, [&](const auto& allowed) { return denied.contains(allowed.first); });
+    for (const auto& [path, items] : allowed_) search_.allowed.emplace_back(path);
+    return;
+  }
+  for (const ItemNumber item : denied_)
+    if (Path path = path_of(catalog_->item(item)); paths_->find(path) != PathIndex::none && items_of(path).empty())
+      denied.insert(std::move(path));
+  for (const Path& path : denied) search_.denied.emplace_back(path);
+  denied_paths_ = std::move(denied);
+}
+
+std::vector<Candidate> Generation::candidates(const PromptForm& form, const BlockNames& names) const {
+  const RankPrompt prompt{.form = form,
+                          .names = policy_->reuses ? &names : nullptr,
+                          .tenant = request_.tenant,
+                          .user = request_.user,
+                          .history = history_.tokens,
+                          .catalog = catalog_};
+  std::vector<Candidate> made;
+  made.push_back(search_plan(prompt, search_));
+  return made;
+}
+
+// Of the items that have this identifier, those that may be returned.
+Items Generation::items_of(const Path& path) const {
+  if (!request_.allow.empty()) {
+    const auto at = allowed_.find(path);
+    return at == allowed_.end() ? Items() : at->second;
+  }
+  const PathIndex::Node leaf = paths_->find(path);
+  if (leaf == PathIndex::none) return {};
+  Items items;
+  std::ranges::copy_if(paths_->items(leaf), std::back_inserter(items),
+                       [&](ItemNumber item) { return !is_denied(item); });
+  return items;
+}
+
+std::string Generation::find_beams_fault(std::span<const Beam> beams) const {
+  std::set<Path> before;
+  for (std::size_t i = 0; i < beams.size(); ++i) {
+    const Path& path = beams[i].path;
+    if (denied_paths_.contains(path) || items_of(path).empty())
+      return "path " + std::to_string(i) + " is no identifier of an item that may be returned";
+    if (!before.insert(path).second) return "path " + std::to_string(i) + " was found before";
+  }
+  return "";
+}
+
+// The best first; those that share an identifier by their ids.
+std::vector<GeneratedItem> Generation::items_of(std::span<const Beam> beams) const {
+  std::vector<GeneratedItem> items;
+  for (const Beam& beam : beams) {
+    const auto first = static_cast<std::ptrdiff_t>(items.size());
+    for (const ItemNumber number : items_of(beam.path)) {
+      const ItemView item = catalog_->item(number);
+      items.push_back({std::string(item.id), std::string(item.title), beam.path, beam.log_probability});
+    }
+    std::ranges::sort(items.begin() + first, items.end(), {}, &GeneratedItem::id);
+  }
+  return items;
+}
+
+Message Generation::reply(const Outcome& outcome) {
+  GenerateReply reply{.id = request_.id, .user = request_.user};
+  reply.items = items_of(outcome.beams);
+  if (reply.items.size() < search_.results)
+    reply.reason = "only " + std::to_string(reply.items.size()) + " items of the catalog may be returned; asked for " +
+                   std::to_string(search_.results);
+  if (reply.items.size() > search_.results) reply.items.resize(search_.results);
+  reply.width = search_.width;
+  reply.tokens_total = outcome.tokens_total;
+  reply.tokens_computed = outcome.tokens_computed;
+  reply.tokens_reused = outcome.tokens_reused;
+  reply.blocks_reused = outcome.blocks_reused;
+  reply.blocks_written = outcome.blocks_written;
+  reply.history_cut = history_.cut;
+  reply.model_version = outcome.model_version;
+  reply.catalog_version = catalog_->version();
+  reply.profile_version = profile_version_;
+  reply.node = outcome.node;
+  reply.timings = outcome.timings;
+  return reply;
+}
+
+}  // namespace
+
+std::unique_ptr<Request> take_generate(const Message& message, const Policy& usual) {
+  return std::make_unique<Generation>(std::get<GenerateRequest>(message), usual);
+}
+
+}  // namespace troupe::router

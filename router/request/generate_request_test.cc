@@ -1,0 +1,134 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "router/request/plan_cost.h"
+#include "router/request/request.h"
+#include "runtime/actor/catalog_test.h"
+
+namespace troupe::router {
+namespace generate_request_test {
+
+const PromptForm form{{1}, {}, {}, {}, 32, 100};
+const BlockNames names(form, {"model 1", "layout 1"});
+
+Item item_of(const std::string& id, std::vector<Token> tokens) { return {id, "the " + id, std::move(tokens), 1, {}}; }
+// Items b and a share an identifier, in this order of numbers; so do d and e.
+const std::vector<Item> catalog{item_of("b", {10, 20, 30}), item_of("a", {10, 20, 30}), item_of("c", {10, 21, 30}),
+                                item_of("d", {11, 20, 31}), item_of("e", {11, 20, 31}), item_of("f", {12, 20, 30})};
+
+// A request with its features; its plan, and what it answers to what was found.
+struct Asked {
+  std::unique_ptr<Request> request;
+  std::optional<Refusal> refusal;
+
+  explicit Asked(GenerateRequest asked, std::vector<Token> history = {10, 20, 30, 12, 20, 30},
+                 std::uint32_t event = 3) {
+    asked.user = "ann";
+    request = take_generate(asked, policy("bat"));
+    const auto all = std::make_shared<const ListedCatalog>(catalog, "catalog 1");
+    Profile user{7, history, std::vector<std::uint32_t>(history.size() / event, event)};
+    const FindFeatures wanted = *request->features();
+    CHECK(wanted.paths);
+    refusal = request->take(form, {}, {std::make_shared<const Profile>(user), all, all->find_all(wanted.items)});
+  }
+  Candidate plan() const { return request->candidates(form, names).at(0); }
+  Search search() const { return plan().plan.search; }
+  GenerateReply reply(std::vector<Beam> beams) const {
+    return std::get<GenerateReply>(request->reply({.beams = std::move(beams), .model_version = "model 1"}));
+  }
+  std::string ids(std::vector<Beam> beams) const {
+    std::string text;
+    for (const GeneratedItem& item : reply(std::move(beams)).items) text += item.id;
+    return text;
+  }
+};
+const Beam ab{{10, 20, 30}, -1}, c{{10, 21, 30}, -2}, de{{11, 20, 31}, -3}, f{{12, 20, 30}, -4};
+
+using Paths = std::vector<std::vector<Token>>;
+Paths copies(const std::vector<Tokens>& paths) {
+  Paths made;
+  for (const Tokens& path : paths) made.push_back(path.copy());
+  return made;
+}
+
+TEST_CASE("the plan is the system prompt and the user's history, and the search begins behind it") {
+  const Candidate made = Asked({.top_k = 3, .width = 9}).plan();
+  REQUIRE(made.plan.segments.size() == 2);
+  CHECK(made.plan.segments[1].tokens == std::vector<Token>{10, 20, 30, 12, 20, 30});
+  CHECK(made.plan.segments[1].start == 1);
+  CHECK(made.blocks[0].name == names.system());
+  CHECK(made.blocks[1].name == names.user("", made.plan.segments[1].tokens));
+  CHECK(made.plan.search == Search{.segment = 1, .width = 9, .results = 3});
+  CHECK(made.plan.readouts.empty());
+  CHECK(Asked({.among_allowed = true}).search().normalised == Search::Normalised::allowed);
+  CHECK(Asked({}, {}).search().segment == 0);  // of a user without a history
+}
+
+TEST_CASE("of a long history the newest events are kept that leave room for a path") {
+  std::vector<Token> history;
+  for (Token event = 0; event < 12; ++event) history.insert(history.end(), {10, 20, 30 + event});
+  const Asked asked({}, history);
+  CHECK(asked.plan().plan.segments[1].tokens.size() == 27);  // of 32 - 1 - 3
+  CHECK(asked.reply({}).history_cut == 3);
+}
+
+TEST_CASE("items that share an identifier are returned by id, and no more than were asked for") {
+  CHECK(Asked({.top_k = 4}).ids({ab, c, de}) == "abcd");
+  const GenerateReply whole = Asked({.top_k = 4}).reply({ab, c, de});
+  CHECK(whole.reason.empty());
+  CHECK(whole.items[1].title == "the b");
+  CHECK(whole.items[1].tokens == ab.path);
+  CHECK(whole.items[1].log_probability == -1);
+  CHECK(whole.catalog_version == "catalog 1");
+  const GenerateReply fewer = Asked({.top_k = 7}).reply({ab, c, de, f});
+  CHECK(fewer.items.size() == 6);
+  CHECK(fewer.reason == "only 6 items of the catalog may be returned; asked for 7");
+}
+
+TEST_CASE("a path is denied only if all its items are") {
+  const Asked one({.top_k = 5, .deny = {"a", "c", "gone"}});
+  CHECK(copies(one.search().denied) == Paths{c.path});
+  CHECK(one.ids({ab, de}) == "bde");
+  const Asked both({.deny = {"a", "b"}});
+  CHECK(copies(both.search().denied) == Paths{ab.path});
+  CHECK(both.request->find_beams_fault(std::vector{ab}) == "path 0 is no identifier of an item that may be returned");
+}
+
+TEST_CASE("an allow list is searched alone, without what is denied or seen") {
+  const Asked asked({.top_k = 5, .allow = {"e", "b", "e", "f"}, .deny = {"d"}});
+  CHECK(copies(asked.search().allowed) == Paths{ab.path, de.path, f.path});
+  CHECK(asked.search().denied.empty());
+  CHECK(asked.ids({de, ab}) == "eb");
+  CHECK(copies(Asked({.exclude_seen = true, .allow = {"a", "c"}}).search().allowed) == Paths{c.path});
+  CHECK(Asked({.allow = {"a", "?"}}).refusal->where == "allow[1]");
+  CHECK(Asked({.allow = {"a"}, .deny = {"a"}}).refusal->code == "nothing_allowed");
+  CHECK(Asked({.exclude_seen = true, .allow = {"a", "b"}}).refusal->code == "nothing_allowed");
+}
+
+TEST_CASE("what was seen is found in a history of items and of tokens") {
+  CHECK(copies(Asked({.exclude_seen = true}).search().denied) == Paths{ab.path, f.path});
+  CHECK(copies(Asked({.exclude_seen = true}, {10, 20, 10, 20, 30, 12}, 1).search().denied) == Paths{ab.path});
+  CHECK(Asked({}).search().denied.empty());
+}
+
+TEST_CASE("what a worker says to have found is an identifier of the catalog, once") {
+  const Asked asked({});
+  CHECK(asked.request->find_beams_fault(std::vector{ab, c}).empty());
+  CHECK(asked.request->find_beams_fault(std::vector{ab, Beam{{10, 20}, -2}}) ==
+        "path 1 is no identifier of an item that may be returned");
+  CHECK(asked.request->find_beams_fault(std::vector{Beam{{99}, -2}}) != "");
+  CHECK(asked.request->find_beams_fault(std::vector{ab, c, ab}) == "path 2 was found before");
+}
+
+TEST_CASE("a search counts in what a request costs") {
+  const placement::UnitCosts costs{.token_operations = 1, .pair_operations = 0.1};
+  const auto work = [&](std::uint32_t width) {
+    return PlanCost(costs, Asked({.top_k = 1, .width = width}).plan(), 0).nothing_held().operations;
+  };
+  CHECK(work(100) - work(50) > 2 * 50 * (1 + 0.1 * 7));
+}
+
+}  // namespace generate_request_test
+}  // namespace troupe::router

@@ -1,0 +1,55 @@
+// Bodies of /v1/completions, which have OpenAI's form and a reader of their own. What is accepted is JSON to
+// another reader, too, and a prompt within its bounds; a refusal has words.
+#include <nlohmann/json.hpp>
+
+#include "router/door/completions.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/json.h"
+#include "tests/fuzz/targets/target.h"
+
+namespace troupe::fuzz {
+namespace {
+
+constexpr std::uint32_t tokens_max = 8;
+
+const kernels::Vocabulary& words() {
+  static const kernels::Vocabulary known = kernels::vocabulary_of(
+      "vocab.json", nlohmann::json::parse(R"({"<bos>":1,"<a_1>":4,"red":7,"<":9})"), 12);
+  return known;
+}
+
+void check_refusal(const Refusal& refusal) {
+  TROUPE_CHECK(refusal.status == 400 || refusal.status == 413 || refusal.status == 422, "an unknown status");
+  TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(),
+               "a refusal without words");
+  const std::string body = to_json(refusal);
+  TROUPE_CHECK(nlohmann::json::accept(body), "a refusal that is no JSON");
+  TROUPE_CHECK(body.size() < 4'096, "a refusal that does not end");
+}
+
+void run(Input input) {
+  const std::string_view body = text_of(input);
+  const auto read = router::read_completion(body, &words(), tokens_max);
+  if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
+  const auto& request = std::get<CompleteRequest>(read);
+  TROUPE_CHECK(nlohmann::json::accept(body), "accepted, and no JSON");
+  TROUPE_CHECK(request.prompt.size() <= tokens_max, "a prompt without a bound");
+  for (const Token token : request.prompt) TROUPE_CHECK(token >= 0, "a token below 0");
+  const Envelope sent{{}, Message{request}};
+  const auto back = decode(encode(sent));
+  TROUPE_CHECK(std::holds_alternative<Envelope>(back) && std::get<Envelope>(back) == sent,
+               "changed on its way");
+}
+
+std::vector<std::string> seeds() {
+  return {R"({"model":"m","prompt":[1,4,7],"max_tokens":3,"n":2,"beam_width":4,"logprobs":1,"items":true})",
+          R"({"prompt":"<bos><a_1> red <","temperature":0,"seed":3,"user":"ann"})",
+          R"({"prompt":[[1,2]],"stop":null,"stream":false,"echo":false,"budget_us":90})",
+          R"({"prompt":["red red"],"best_of":1,"top_p":1.0,"logit_bias":{"4":-1},"stop":["x"]})"};
+}
+
+}  // namespace
+
+const Target completions_target{"completions", run, seeds, true};
+
+}  // namespace troupe::fuzz
