@@ -16,7 +16,7 @@ namespace troupe::kernels {
 
 // Where the tokens of all paths of a search were computed. Each level's rows stay where they are, and nothing
 // is moved when paths change their parents: a path knows instead in which rows its tokens are.
-// (kernels/search/reorder.h has the paper's way, which moves them in place; tests/bench/results compares.)
+// (kernels/search/reorder.h has the paper's way, which moves them in place.)
 //
 // A path of n tokens leaves n - 2 of them: its last token is never computed, and the one before it is seen by
 // itself alone, in the pass that computes it. So a search keeps width × (steps - 2) tokens of all layers, no
