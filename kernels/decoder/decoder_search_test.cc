@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/decoder/plain_search_test.h"
+#include "kernels/decoder/poisoned_pages_test.h"
 
 namespace troupe::kernels {
 namespace decoder_search_test {
@@ -23,25 +24,6 @@ DecoderConfig small_config() {
 std::unique_ptr<Executor> small_decoder(const DecoderOptions& options = {}) {
   return make_cpu_decoder(random_decoder(small_config(), 7), options);
 }
-
-// Page memory, poisoned: all bits set is NaN in every format.
-struct Pages {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  PageLayout layout;
-  std::vector<std::vector<Line>> pages;
-
-  std::vector<std::byte*> take(std::size_t tokens) {
-    std::vector<std::byte*> taken;
-    for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
-      pages.emplace_back((layout.page_bytes() + 63) / 64);
-      taken.push_back(pages.back()[0].bytes);
-      std::memset(taken.back(), 0xff, layout.page_bytes());
-    }
-    return taken;
-  }
-};
 
 TEST_CASE("a search finds the paths, in the order, that a search over whole prompts finds") {
   std::mt19937 random(11);
@@ -89,7 +71,7 @@ TEST_CASE("where the prompt's keys and values come from makes no difference to a
   std::mt19937 random(12);
   for (const KvFormat kv : {KvFormat::f32, KvFormat::f16}) {
     const auto decoder = small_decoder({.page_tokens = 4, .kv = kv});
-    Pages memory{decoder->layout(), {}};
+    PoisonedPages memory{decoder->layout(), {}};
     const std::vector<Path> paths = random_paths(40, 3, random);
     Plan plan = prompt_plan(random);
     plan.search.width = plan.search.results = 12;
@@ -110,7 +92,7 @@ TEST_CASE("where the prompt's keys and values come from makes no difference to a
 TEST_CASE("a search that follows one token of history has nothing cached before it") {
   std::mt19937 random(13);
   const auto decoder = small_decoder();
-  Pages memory{decoder->layout(), {}};
+  PoisonedPages memory{decoder->layout(), {}};
   Plan plan;
   plan.segments = {{SegmentKind::user, Tokens({4}), 0, {}}};
   plan.search.width = plan.search.results = 5;

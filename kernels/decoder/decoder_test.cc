@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/base/test_tokens.h"
+#include "kernels/decoder/poisoned_pages_test.h"
 
 namespace troupe::kernels {
 namespace decoder_test {
@@ -48,25 +49,6 @@ Plan item_prefix_plan() {
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
-// Page memory, poisoned: all bits set is NaN in every format.
-struct Pages {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  PageLayout layout;
-  std::vector<std::vector<Line>> pages;
-
-  std::vector<std::byte*> take(std::size_t tokens) {
-    std::vector<std::byte*> taken;
-    for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
-      pages.emplace_back((layout.page_bytes() + 63) / 64);
-      taken.push_back(pages.back()[0].bytes);
-      std::memset(taken.back(), 0xff, layout.page_bytes());
-    }
-    return taken;
-  }
-};
-
 // Largest difference of two results; infinite if the shapes differ or a value is no number.
 double difference(const Reply& a, const Reply& b) {
   const double infinite = std::numeric_limits<double>::infinity();
@@ -87,7 +69,7 @@ constexpr double rounding = 1e-4;  // logits are near 1; float32 sums in another
 TEST_CASE("segments read from pages give the logits that computing them gives") {
   for (const Family family : {Family::qwen2, Family::qwen3, Family::llama}) {
     const auto decoder = small_decoder(family);
-    Pages memory{decoder->layout(), {}};
+    PoisonedPages memory{decoder->layout(), {}};
     const Plan plan = item_prefix_plan();
     Request request = computed(plan);
     const auto plain = decoder->run({&request, 1});
@@ -106,7 +88,7 @@ TEST_CASE("a request of cached segments from which nothing is read has nothing t
   for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::int8}) {
     const auto decoder = make_cpu_decoder(random_decoder(small_config(Family::qwen2), 7),
                                           {.page_tokens = page_tokens, .weights = weights});
-    Pages memory{decoder->layout(), {}};
+    PoisonedPages memory{decoder->layout(), {}};
     Plan plan;
     plan.segments = {segment({1, 2, 3, 4, 5}, 0, {})};
     Request request = computed(plan);
@@ -193,7 +175,7 @@ TEST_CASE("kept pages are written whole: tokens with numbers, the rest with zero
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
     const auto decoder = small_decoder(Family::qwen2, format);
     const KvLayout layout = kv_layout(small_config(Family::qwen2), page_tokens, format);
-    Pages memory{decoder->layout(), {}};
+    PoisonedPages memory{decoder->layout(), {}};
     Plan plan;
     plan.segments = {segment({1, 2, 3, 4, 5, 6}, 0, {})};  // no readout: only to fill pages
     Request request = computed(plan);
@@ -229,7 +211,7 @@ TEST_CASE("a key or value too large for its format is an answer that is no numbe
   Plan plan = item_prefix_plan();
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
     const auto decoder = make_cpu_decoder(model, {.page_tokens = page_tokens, .kv = format});
-    Pages memory{decoder->layout(), {}};
+    PoisonedPages memory{decoder->layout(), {}};
     Request request = computed(plan);
     request.kv[1].pages = memory.take(plan.segments[1].tokens.size());
     for (const Source source : {Source::compute, Source::cached}) {

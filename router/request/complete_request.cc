@@ -92,15 +92,10 @@ std::string Completing::find_beams_fault(std::span<const Beam> beams) const {
 
 Message Completing::reply(const Outcome& outcome) {
   CompleteReply reply{.id = request_.id, .completions = outcome.beams};
-  reply.tokens_total = outcome.tokens_total;
-  reply.tokens_computed = outcome.tokens_computed;
-  reply.tokens_reused = outcome.tokens_reused;
+  tell_run(outcome, reply);
   reply.logprobs = request_.logprobs;
   reply.items = request_.items;
-  reply.model_version = outcome.model_version;
   reply.catalog_version = catalog_version();
-  reply.node = outcome.node;
-  reply.timings = outcome.timings;
   return reply;
 }
 

@@ -231,17 +231,12 @@ Message Generation::reply(const Outcome& outcome) {
                    std::to_string(search_.results);
   if (reply.items.size() > search_.results) reply.items.resize(search_.results);
   reply.width = search_.width;
-  reply.tokens_total = outcome.tokens_total;
-  reply.tokens_computed = outcome.tokens_computed;
-  reply.tokens_reused = outcome.tokens_reused;
+  tell_run(outcome, reply);
   reply.blocks_reused = outcome.blocks_reused;
   reply.blocks_written = outcome.blocks_written;
   reply.history_cut = history_.cut;
-  reply.model_version = outcome.model_version;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
-  reply.node = outcome.node;
-  reply.timings = outcome.timings;
   return reply;
 }
 

@@ -127,18 +127,13 @@ Message Ranking::reply(const Outcome& outcome) {
   reply.items = rank_items(items_, outcome.rows.at(0).scores, request_.top_k);
   reply.policy = policy_.name();
   reply.plan = outcome.plan;
-  reply.tokens_total = outcome.tokens_total;
-  reply.tokens_computed = outcome.tokens_computed;
-  reply.tokens_reused = outcome.tokens_reused;
+  tell_run(outcome, reply);
   reply.blocks_reused = outcome.blocks_reused;
   reply.blocks_written = outcome.blocks_written;
   for (const Fit& fit : fits_)
     if (fit.plan->name == outcome.plan) reply.history_cut = fit.history.cut;
-  reply.model_version = outcome.model_version;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
-  reply.node = outcome.node;
-  reply.timings = outcome.timings;
   return reply;
 }
 

@@ -31,6 +31,17 @@ struct Outcome {
   NodeId node = 0;
 };
 
+// What a reply tells of the run, whatever was asked.
+template <class Reply>
+void tell_run(const Outcome& outcome, Reply& reply) {
+  reply.tokens_total = outcome.tokens_total;
+  reply.tokens_computed = outcome.tokens_computed;
+  reply.tokens_reused = outcome.tokens_reused;
+  reply.model_version = outcome.model_version;
+  reply.node = outcome.node;
+  reply.timings = outcome.timings;
+}
+
 class Request {
  public:
   virtual ~Request() = default;
