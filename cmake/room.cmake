@@ -82,9 +82,10 @@ function(troupe_test_program name)
 endfunction()
 
 # troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
-#             [PRECOMPILE <headers>...] [UNITE]): library troupe_<name>.
+#             [PRECOMPILE <headers>...] [UNITE] [APART <regular expression>]): library troupe_<name>. APART: files that
+#             are not united.
 function(troupe_room name)
-  cmake_parse_arguments(room "UNITE" "" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(room "UNITE" "APART" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   foreach(except IN LISTS room_EXCEPT)
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${except}(/|$)")
@@ -97,7 +98,11 @@ function(troupe_room name)
     target_compile_options(troupe_${name} PRIVATE ${room_OPTIONS})
     troupe_precompile(troupe_${name} ${room_PRECOMPILE})
     if(room_UNITE)
-      troupe_unite(troupe_${name} ${sources})
+      set(united ${sources})
+      if(room_APART)
+        list(FILTER united EXCLUDE REGEX "${room_APART}")
+      endif()
+      troupe_unite(troupe_${name} ${united})
     endif()
     set(visibility PUBLIC)
   else()

@@ -181,7 +181,7 @@ void FrontDoor::Server::stop() {
     if (left.on_answer) left.on_answer(Answer::of(stopping()));
   }
   for (const auto& [guest, session] : sessions)
-    if (!session->writing) session->stream.close();
+    if (session->turn.cancel() == 0 && !session->writing) session->stream.close();
   if (sessions.empty()) pause.cancel();
 }
 

@@ -108,6 +108,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   void handle();
   const TenantPauses::Told* find_pause();  // what its tenant is told without being heard; null: it is heard
   void refuse_and_close(const Refusal& refusal);
+  void write_later(Answer answer, std::int64_t us);
   void write(Answer answer, bool keep_alive);
   void close();
   void drain();
@@ -122,6 +123,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   std::optional<RequestBody> body;
   RequestHead::Asked asked;
   http::response<http::string_body> response;
+  asio::steady_timer turn;  // of a refusal that is not told at once
   bool writing = false;
 };
 

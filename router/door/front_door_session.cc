@@ -45,7 +45,8 @@ FrontDoor::Session::Session(Server& s, Tcp::socket socket, DoorPlaces& among, Do
       places(among),
       guest(number),
       stream(std::move(socket)),
-      buffer(std::max<std::size_t>(s.config.header_bytes_max, read_bytes) + 2) {
+      buffer(std::max<std::size_t>(s.config.header_bytes_max, read_bytes) + 2),
+      turn(s.io) {
   server.sessions[guest] = this;
   server.metrics.record(Metric::http_connections, static_cast<double>(server.sessions.size()));
 }
@@ -146,7 +147,8 @@ void FrontDoor::Session::handle() {
   server.metrics.record(Metric::http_requests, 1);
   if (const TenantPauses::Told* told = find_pause()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    return write({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s}, asked.keep_alive);
+    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s},
+                       server.pauses.take_turn(asked.tenant, server.now_us()));
   }
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer
@@ -164,6 +166,19 @@ void FrontDoor::Session::handle() {
 }
 
 void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }
+
+// Its place is that of one who waits: it may have to go for somebody else before it is told.
+void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
+  if (us == 0) return write(std::move(answer), asked.keep_alive);
+  body.reset();
+  places.waits(guest);
+  places.keeps(guest, buffer.capacity());
+  stream.expires_never();
+  turn.expires_after(microseconds(us));
+  turn.async_wait([self = shared_from_this(), answer = std::move(answer)](beast::error_code) mutable {
+    if (self->stream.socket().is_open()) self->write(std::move(answer), self->asked.keep_alive);
+  });
+}
 
 void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   head.reset();
@@ -221,6 +236,7 @@ void FrontDoor::Session::drain() {
 void FrontDoor::Session::end() {
   places.leave(guest);
   stream.close();
+  turn.cancel();
 }
 
 }  // namespace troupe::router

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "router/door/front_door_client.h"
+#include "router/door/tenant_pauses.h"
 
 using namespace troupe;
 using namespace troupe::router;
@@ -81,7 +82,7 @@ class RawClient {
 // A door whose actors answer at once; `silent` ones never do.
 struct Fixture {
   MetricRegistry metrics;
-  std::atomic<bool> silent = false;
+  std::atomic<bool> silent = false, full = false;  // no word; no room for what a tenant asks more
   std::atomic<int> asked = 0;
   std::mutex logging;
   std::vector<std::string> logged;
@@ -103,6 +104,8 @@ struct Fixture {
   void act(Address to, const Message& message) {
     ++asked;
     asked.notify_all();
+    const auto* asks = std::get_if<RankRequest>(&message);
+    if (full && asks) return door->deliver(Refused{asks->id, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
     if (silent) return;
     if (auto* m = std::get_if<RankRequest>(&message)) {
       if (m->user == "nobody")
@@ -516,6 +519,46 @@ TEST_SUITE("front door") {
     f.silent = false;
     flood.send(post_rank("x-troupe-tenant: flood\r\n") + rank_body);
     CHECK(has(flood.read_until("\r\n\r\n"), " 200 "));
+  }
+
+  // A tenant that has as much as it may, and what it asks beyond.
+  struct Flooded : Fixture {
+    const std::string request = post_rank("x-troupe-tenant: flood\r\n") + rank_body;
+    RawClient first{door->port()}, flood{door->port()};
+
+    Flooded() {
+      silent = true;
+      first.send(request);
+      asked.wait(0);
+      full = true;
+      refuse(1);
+    }
+    void refuse(std::int64_t requests) {
+      for (; requests > 0; --requests) {
+        flood.send(request);
+        CHECK(has(flood.read_until("}}"), " 429 "));
+      }
+    }
+  };
+
+  TEST_CASE("who asks on and on is refused no faster than in turn") {
+    Flooded f;
+    const auto began = std::chrono::steady_clock::now();
+    f.refuse(TenantPauses::turns_at_once + 61);  // of which a few reach the router
+    CHECK(std::chrono::steady_clock::now() - began >= std::chrono::microseconds(50 * TenantPauses::turn_us));
+  }
+
+  TEST_CASE("a door that ends tells who was to be told later") {
+    Flooded f;
+    f.refuse(TenantPauses::turns_at_once);
+    std::deque<RawClient> held;
+    for (int i = 0; i < 100; ++i) {
+      held.emplace_back(f.door->port());
+      held.back().send(f.request);
+    }
+    while (f.metrics.value(Metric::http_requests) < 2 + TenantPauses::turns_at_once + 100) std::this_thread::yield();
+    f.door->close();
+    for (RawClient& client : held) CHECK(has(client.read_all(), " 429 "));
   }
 
   TEST_CASE("a request that nobody answered in time makes room for its tenant's next one, as an answer does") {

@@ -1,5 +1,7 @@
 #include "router/door/tenant_pauses.h"
 
+#include <algorithm>
+
 #include "kernels/base/check.h"
 #include "runtime/wire/json.h"
 
@@ -32,6 +34,14 @@ const TenantPauses::Told* TenantPauses::find(const std::string& tenant, std::int
   row.more *= 2;
   row.until_us = now_us + pause_us_;
   return nullptr;
+}
+
+std::int64_t TenantPauses::take_turn(const std::string& tenant, std::int64_t now_us) {
+  const auto at = rows_.find(tenant);
+  TROUPE_CHECK(at != rows_.end(), "who is refused has something there");
+  const std::int64_t turn = std::clamp(at->second.turn_at_us, now_us - turns_at_once * turn_us, now_us + turn_us_max);
+  at->second.turn_at_us = turn + turn_us;
+  return std::max<std::int64_t>(0, turn - now_us);
 }
 
 }  // namespace troupe::router

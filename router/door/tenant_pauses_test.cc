@@ -92,6 +92,21 @@ TEST_CASE("a tenant of which nothing is there is heard, whatever was said") {
   CHECK(door.come(50, 103) == 50);
 }
 
+TEST_CASE("a tenant's first refusals leave at once, the others so many a second, and nobody waits longer than he may") {
+  Door door;
+  const std::int64_t now = 1'000'000;
+  door.come(10, now);
+  door.refuse(now);
+  for (int i = 0; i <= TenantPauses::turns_at_once; ++i) CHECK(door.pauses.take_turn("flood", now) == 0);
+  for (int i = 1; i <= 100; ++i) CHECK(door.pauses.take_turn("flood", now) == i * TenantPauses::turn_us);
+  // 50 turns later half of them are told
+  CHECK(door.pauses.take_turn("flood", now + 50 * TenantPauses::turn_us) == 51 * TenantPauses::turn_us);
+  for (int i = 0; i < 1000; ++i) CHECK(door.pauses.take_turn("flood", now) <= TenantPauses::turn_us_max);
+  CHECK(door.pauses.take_turn("flood", now + 2 * TenantPauses::turn_us_max) == 0);
+  door.come(10, now, "other");
+  CHECK(door.pauses.take_turn("other", now) == 0);
+}
+
 TEST_CASE("a refusal that says nothing of other requests pauses nobody") {
   Door door;
   door.come(10, 100);

@@ -25,6 +25,7 @@ from writers import Subject, Writers
 DEADLINE = 1.0
 GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares two cores with the whole cluster
 USERS, WRITERS = 60, 2
+SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
 PARTS = ("upgrade", "faults", "cables", "kills")  # cables are among the faults
 
 
@@ -32,6 +33,7 @@ class Chaos:
     def __init__(self, options):
         self.options = options
         root = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+        self.settle = SETTLE_LONG if options.long else SETTLE
         self.troupe = os.path.abspath(options.troupe)
         self.before = os.path.abspath(options.old or options.troupe)
         self.demo = os.path.join(root, "deploy", "demo")
@@ -79,7 +81,7 @@ class Chaos:
             fault.update(end() or {})
             fault["deaths"] = [f"{name} {how}" for at, name, how in self.cluster.deaths if at >= fault["at"]]
             fault["back_s"] = self.load.wait_until_ready(10)
-            time.sleep(max(0, fault["ended"] + 20 * HEARTBEAT - time.monotonic()))
+            time.sleep(max(0, fault["ended"] + self.settle * HEARTBEAT - time.monotonic()))
             self.measure(fault)
             self.tries.append(fault)
             print(row(fault), flush=True)

@@ -12,7 +12,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t page_tokens = 16;
 
 struct SightRows {
   AttendGroup group;

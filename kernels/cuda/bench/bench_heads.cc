@@ -10,7 +10,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t positions = 8192, page_tokens = 16;
+constexpr std::uint32_t positions = 8192;
 
 // Cosines and sines, in pairs, as a decoder's weights have them.
 std::vector<float> rotations_of(const BenchShape& shape) {

@@ -57,6 +57,7 @@ struct BenchShape {
 
   std::uint32_t head_dim() const { return hidden / heads; }
 };
+constexpr std::uint32_t page_tokens = 16;  // of all of them
 DecoderConfig config_of(const BenchShape& shape);
 // Those of `troupe bench engine`'s largest and of a model of 1.5 billion weights; one tiny one for smoke.
 std::vector<BenchShape> bench_shapes(bool smoke);

@@ -5,23 +5,17 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "kernels/cuda/engine/packing.h"
 
 namespace troupe::kernels::cuda {
 namespace {
-
-constexpr std::size_t alignment = 16;
-
-template <class T>
-std::uint32_t size32(const std::vector<T>& all) {
-  return static_cast<std::uint32_t>(all.size());
-}
 
 // The most that a plan within the bounds takes: of a row a place, of eight logits or fewer a block.
 std::size_t plan_bytes(const LevelBounds& bounds) {
   const std::size_t rows = rounded_rows(bounds.rows), logits = bounds.logits;
   return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow)) + logits * sizeof(std::uint32_t) +
          rounded_blocks(bounds.logits / readout_block_rows + bounds.rows) * sizeof(ReadoutBlock) +
-         4 * alignment;
+         4 * packing_alignment;
 }
 
 std::size_t sums_bytes(const LevelBounds& bounds) {
@@ -97,10 +91,7 @@ void LevelReadout::ask_alone(std::uint32_t row, const LevelQuestion& question) {
 }
 
 LevelReadout::Packed LevelReadout::packed(std::byte* at) const {
-  const auto take = [&]<class T>(T*& array, std::size_t count) {
-    array = reinterpret_cast<T*>(at);
-    at += (count * sizeof(T) + alignment - 1) / alignment * alignment;
-  };
+  const auto take = [&]<class T>(T*& array, std::size_t count) { take_packed(array, count, at); };
   Packed packed;
   take(packed.states, shape_.wide);
   take(packed.wide, shape_.wide);
@@ -110,7 +101,7 @@ LevelReadout::Packed LevelReadout::packed(std::byte* at) const {
 }
 
 std::size_t LevelReadout::packed_bytes() const {
-  std::byte* const anywhere = reinterpret_cast<std::byte*>(alignment);
+  std::byte* const anywhere = reinterpret_cast<std::byte*>(packing_alignment);
   return static_cast<std::size_t>(reinterpret_cast<std::byte*>(packed(anywhere).lists + lists_.size()) -
                                   anywhere);
 }

@@ -6,16 +6,10 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "kernels/cuda/engine/packing.h"
 
 namespace troupe::kernels::cuda {
 namespace {
-
-constexpr std::size_t alignment = 16;
-
-template <class T>
-std::uint32_t size32(const std::vector<T>& all) {
-  return static_cast<std::uint32_t>(all.size());
-}
 
 std::string beyond(const char* what, std::size_t found, std::size_t most) {
   return "a pass of " + std::to_string(found) + " " + what + "; expected at most " + std::to_string(most);
@@ -212,10 +206,7 @@ PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan) {
 }
 
 PackedPass packed_pass(const PassShape& shape, std::byte* at) {
-  const auto take = [&]<class T>(T*& array, std::size_t count) {
-    array = reinterpret_cast<T*>(at);
-    at += (count * sizeof(T) + alignment - 1) / alignment * alignment;
-  };
+  const auto take = [&]<class T>(T*& array, std::size_t count) { take_packed(array, count, at); };
   PackedPass pass;
   take(pass.cleared, 1);
   take(pass.turned, 3);
@@ -235,7 +226,7 @@ PackedPass packed_pass(const PassShape& shape, std::byte* at) {
 }
 
 std::size_t packed_bytes(const PassShape& shape, const PassPlan& plan) {
-  std::byte* const anywhere = reinterpret_cast<std::byte*>(alignment);
+  std::byte* const anywhere = reinterpret_cast<std::byte*>(packing_alignment);
   return static_cast<std::size_t>(packed_pass(shape, anywhere).heap - anywhere) + Heap(plan).end;
 }
 
