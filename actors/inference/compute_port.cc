@@ -202,13 +202,15 @@ void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> 
   Work work;
   kernels::Executor& executor = *model.executors.at(lane);
   for (const std::size_t i : requests)
-    done.replies[i].refusal = prepare(batch.requests[i], executor.limits(), model.assets, i, work);
+    done.replies[i].refusal = prepare(batch.requests[i], executor, model.assets, i, work);
   for (std::size_t next = 0; next < work.requests.size();) next += run_pass(work, next, executor, lane, done);
 }
 
-std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::PlanLimits& limits,
+std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const kernels::Executor& executor,
                                             ModelAssets& assets, std::size_t index, Work& work) const {
+  const kernels::PlanLimits limits = executor.limits();
   std::string fault = kernels::find_fault(request.plan, limits);
+  if (fault.empty()) fault = executor.fault(request.plan);
   if (fault.empty()) fault = pages_fault(request);
   if (!fault.empty()) return bad_plan(std::move(fault));
   AssetsPointer used;

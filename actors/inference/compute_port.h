@@ -66,7 +66,7 @@ class ComputePort final : public Port {
   BatchDone run_batch(const RunBatch& batch, std::uint32_t lane) const;
   void run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model, std::uint32_t lane,
                  BatchDone& done) const;
-  std::optional<Refusal> prepare(const BatchRequest& request, const kernels::PlanLimits& limits,
+  std::optional<Refusal> prepare(const BatchRequest& request, const kernels::Executor& executor,
                                  ModelAssets& assets, std::size_t index, Work& work) const;
   std::string pages_fault(const BatchRequest& request) const;
   std::size_t run_pass(Work& work, std::size_t first, kernels::Executor& executor, std::uint32_t lane,

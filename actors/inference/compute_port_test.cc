@@ -189,6 +189,9 @@ class OffsetExecutor final : public kernels::Executor {
  public:
   explicit OffsetExecutor(std::unique_ptr<kernels::Executor> inner) : inner_(std::move(inner)) {}
   kernels::PlanLimits limits() const override { return inner_->limits(); }
+  std::string fault(const kernels::Plan& plan) const override {
+    return plan.segments.size() > 3 ? "four segments; expected fewer" : "";
+  }
   const kernels::PageLayout& layout() const override { return inner_->layout(); }
   void run(std::span<const kernels::Request> batch, std::vector<kernels::Reply>& replies) override {
     inner_->run(batch, replies);
@@ -246,6 +249,22 @@ TEST_CASE("each request of a batch is computed with what the model has made of t
   CHECK(made[0].expired());
   CHECK(made[1].expired());
   CHECK_FALSE(made[2].expired());
+}
+
+TEST_CASE("a sound plan that the model's family does not take is refused alone") {
+  Bench b;
+  ComputePort port(LoadedModel(std::make_unique<OffsetExecutor>(decoder(1))), "one", b.arena, 1, true);
+  BatchRequest large = request("one");
+  while (large.plan.segments.size() < 4) {
+    large.plan.segments.push_back(large.plan.segments.back());
+    large.kv.emplace_back();
+    large.blocks.emplace_back();
+  }
+  const auto replies = std::get<BatchDone>(port.run(RunBatch{{large, request("one")}}, 0)).replies;
+  REQUIRE(replies[0].refusal);
+  CHECK(replies[0].refusal->code == "bad_plan");
+  CHECK(replies[0].refusal->what.find("four segments; expected fewer") != std::string::npos);
+  CHECK_FALSE(replies[1].refusal);
 }
 
 TEST_CASE("a model that cannot use a catalog refuses its plans alone") {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "deploy/bench/bench_engine.h"
-#include "deploy/box/cost_shape.h"
+#include "deploy/families/cost_shape.h"
 #include "placement/cost/device_profiles.h"
 
 using namespace troupe;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "deploy/bench/bench_client.h"
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 #include "deploy/data/workload.h"
 #include "runtime/settings/config.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "deploy/box/coordinating_port.h"
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 #include "deploy/box/features.h"
 #include "deploy/box/pulling_port.h"
 #include "deploy/data/dataset.h"

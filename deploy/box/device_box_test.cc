@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "deploy/box/box.h"
-#include "deploy/box/device_engine.h"
+#include "deploy/families/device_engine.h"
 #include "kernels/base/test_folder.h"
 #include "kernels/cuda/device/device_test.h"
 #include "runtime/actor/message_id.h"

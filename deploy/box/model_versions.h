@@ -3,7 +3,7 @@
 // directory for each version, under its name. A version is a hash of all that the model computes with, so a
 // directory that holds something else is found out.
 #include "actors/inference/compute_port.h"
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 
 namespace troupe::deploy {
 

@@ -6,8 +6,8 @@
 
 #include "deploy/bench/bench_calibrate.h"
 #include "deploy/bench/bench_engine.h"
-#include "deploy/box/cost_shape.h"
-#include "deploy/box/families.h"
+#include "deploy/families/cost_shape.h"
+#include "deploy/families/families.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

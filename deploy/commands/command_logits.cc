@@ -1,24 +1,28 @@
-// `troupe logits`: last-position logits of a plain causal prompt, so that anyone can check a checkpoint
-// against another engine.
+// `troupe logits`: a model's outputs for one request, so that anyone can check a checkpoint against another engine:
+// last-position logits of a plain causal prompt, or whatever a family answers of a request in its own form.
 #include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <stdexcept>
 
+#include "deploy/families/families.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
-#include "kernels/decoder/decoder.h"
+#include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
 
 namespace {
 
 struct LogitsOptions {
-  std::string model, tokens, json;
+  std::string model, tokens, request, json;
   std::size_t top = 10;
 };
+
+constexpr std::uint64_t request_bytes_max = std::uint64_t{16} << 20;
 
 std::vector<kernels::Token> parse_tokens(const std::string& text) {
   std::vector<kernels::Token> tokens;
@@ -45,29 +49,31 @@ void print_table(const std::vector<float>& logits, std::size_t top) {
   table.print(std::cout);
 }
 
+// The request that the options name, and what they call it.
+std::pair<nlohmann::json, std::string> request_of(const LogitsOptions& options) {
+  if (options.tokens.empty() == options.request.empty())
+    throw std::invalid_argument("expected one of --tokens and --request");
+  if (!options.tokens.empty()) return {{{"tokens", parse_tokens(options.tokens)}}, "--tokens"};
+  return {kernels::read_json_file(options.request, request_bytes_max, request_bytes_max), options.request};
+}
+
 int run_logits(const LogitsOptions& options) {
-  kernels::DecoderModel model = kernels::read_decoder(options.model);
-  const std::string version = model.version;
-  const std::unique_ptr<kernels::Executor> decoder =
-      kernels::make_cpu_decoder(std::move(model), {.page_tokens = 16});
-  const kernels::PlanLimits limits = decoder->limits();
-  kernels::Plan plan;
-  plan.segments.push_back({kernels::SegmentKind::user, parse_tokens(options.tokens), 0, {}});
-  std::vector<kernels::Token> rows(static_cast<std::size_t>(limits.vocabulary));
-  std::iota(rows.begin(), rows.end(), 0);
-  const auto last = static_cast<std::uint32_t>(plan.segments[0].tokens.size() - 1);
-  plan.readouts.push_back({0, last, std::move(rows)});
-  const std::string fault = find_fault(plan, limits);
-  if (!fault.empty()) throw std::invalid_argument("--tokens: " + fault);
-  const kernels::Request request{&plan, {{}}};
-  const std::vector<float> logits = decoder->run({&request, 1}).at(0).readouts.at(0);
-  if (options.json.empty()) {
-    print_table(logits, options.top);
+  const Family& family = family_of(all_families(), options.model);
+  if (!family.logits)
+    throw std::invalid_argument(options.model + " is of the family \"" + family.name +
+                                "\"; expected one that answers requests without a server");
+  const auto [request, name] = request_of(options);
+  nlohmann::json answer;
+  try {
+    answer = family.logits(options.model, request);
+  } catch (const std::invalid_argument& wrong) {
+    throw std::invalid_argument(name + ": " + wrong.what());
+  }
+  if (options.json.empty() && answer.contains("logits") && answer["logits"].is_array()) {
+    print_table(answer["logits"].get<std::vector<float>>(), options.top);
     return 0;
   }
-  const nlohmann::json out{
-      {"model_version", version}, {"tokens", plan.segments[0].tokens}, {"logits", logits}};
-  write_output(options.json, out.dump() + "\n");
+  write_output(options.json.empty() ? "-" : options.json, answer.dump() + "\n");
   return 0;
 }
 
@@ -75,11 +81,13 @@ int run_logits(const LogitsOptions& options) {
 
 void add_logits(Command app) {
   auto options = std::make_shared<LogitsOptions>();
-  Command command = app.add_command("logits", "Last-position logits of a plain causal prompt");
+  Command command = app.add_command("logits", "A model's outputs for one request");
   command.add_option("--model", options->model, "Model directory").required();
-  command.add_option("--tokens", options->tokens, "Token ids, separated by commas").required();
+  command.add_option("--tokens", options->tokens, "Token ids of a plain causal prompt, separated by commas");
+  command.add_option("--request", options->request,
+                     "A JSON file with a request in the form of the model's family, such as {\"tokens\": [1, 2, 3]}");
   command.add_option("--json", options->json,
-                     "Write all logits as JSON to this file, or - for standard output");
+                     "Write all outputs as JSON to this file, or - for standard output");
   command.add_option("--top", options->top, "How many logits the table shows").default_shown();
   command.runs([options] { return run_logits(*options); });
 }

@@ -9,6 +9,7 @@
 #include "deploy/box/prompt_file.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "kernels/climber/climber.h"
 
 namespace troupe::deploy {
 
@@ -38,10 +39,26 @@ std::string vocabulary_text(std::uint32_t tokens) {
   return vocabulary.dump(1) + "\n";
 }
 
+// FLAME's two: 512 and 1,024 events of history.
+const std::map<std::string, std::uint32_t> climber_histories{{"flame-base", 512}, {"flame-long", 1024}};
+
+int make_climber_model(const MakeModelOptions& options) {
+  if (options.stored_as != "f32" || options.shards != 1)
+    throw std::invalid_argument("--shape " + options.shape + " is stored in one file of f32; expected no other");
+  write_climber(kernels::random_climber(kernels::flame_climber(climber_histories.at(options.shape)), options.seed),
+                options.out);
+  const kernels::ClimberConfig config = kernels::read_climber_config(options.out);
+  std::cout << options.out << ": climber, " << config.towers.size() << " towers of " << config.layers << " layers of "
+            << config.hidden << ", " << config.towers[0].positions << " events each. Try:\n  troupe logits --model "
+            << options.out << " --request FILE.json\n";
+  return 0;
+}
+
 int run_make_model(const MakeModelOptions& options) {
   const std::filesystem::path folder = options.out;
   if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder))
     throw std::runtime_error("--out " + options.out + " is not empty; expected a new or empty folder");
+  if (climber_histories.contains(options.shape)) return make_climber_model(options);
   const kernels::DecoderConfig config = shape_config(find_shape(options.shape), families.at(options.family));
   std::filesystem::create_directories(folder);
   write_decoder(kernels::random_decoder(config, options.seed), folder, formats.at(options.stored_as),
@@ -64,9 +81,9 @@ void add_make_model(Command bench) {
   auto options = std::make_shared<MakeModelOptions>();
   Command command =
       bench.add_command("make-model", "A model directory of a benchmark's shape, random weights");
-  command.add_option("--shape", options->shape, "tiny, small or qwen05")
+  command.add_option("--shape", options->shape, "tiny, small or qwen05; flame-base or flame-long, of the Climber family")
       .required()
-      .one_of({"tiny", "small", "qwen05"});
+      .one_of({"tiny", "small", "qwen05", "flame-base", "flame-long"});
   command.add_option("--out", options->out, "Folder to make").required();
   command.add_option("--family", options->family, "qwen2, qwen3 or llama")
       .one_of({"qwen2", "qwen3", "llama"})

@@ -12,6 +12,8 @@
 
 #include "deploy/bench/small_generator_test.h"
 #include "kernels/base/test_folder.h"
+#include "kernels/climber/climber_reference.h"
+#include "kernels/climber/small_climber_test.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -43,7 +45,7 @@ Ran run(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   CommandLine line("troupe", "", "");
-  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace}) add(line.program());
+  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits}) add(line.program());
   const Heard out(std::cout), err(std::cerr);
   Action chosen;
   const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
@@ -98,6 +100,51 @@ class OneRequest {
 };
 
 TEST_SUITE("commands") {
+  TEST_CASE("logits of a request file are those of its tokens, and a wrong file says which field") {
+    const kernels::TestFolder folder;
+    const std::string file = (folder.path() / "request.json").string();
+    const auto error_of = [&](const std::string& content) -> std::string {
+      folder.write("request.json", content);
+      try {
+        run({"logits", "--model", demo("model"), "--request", file});
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+      return "";
+    };
+    CHECK(error_of(R"({"tokens":[1,2,-3]})") == file + ": tokens[2] is -3; expected an integer from 0 to 1891");
+    CHECK(error_of(R"({"tokens":[]})") == file + ": tokens is empty; expected a list of integers from 0 to 1891");
+    CHECK(error_of("{}") == file + ": tokens is missing; expected a list of integers from 0 to 1891");
+    folder.write("request.json", R"({"tokens":[1,2,3]})");
+    const json asked = json_of({"logits", "--model", demo("model"), "--request", file});
+    CHECK(asked == json_of({"logits", "--model", demo("model"), "--tokens", "1,2,3"}));
+    CHECK(asked.at("logits").size() == 1892);
+    CHECK_THROWS_WITH(run({"logits", "--model", demo("model")}), "expected one of --tokens and --request");
+  }
+
+  TEST_CASE("logits of a Climber request are of each task, and a wrong file says which field") {
+    const kernels::TestFolder folder;
+    kernels::write_climber(kernels::random_climber(kernels::small_climber_config(), 5), folder.path() / "model");
+    const std::string file = (folder.path() / "request.json").string(), model = (folder.path() / "model").string();
+    folder.write("request.json", R"({"item_ids":[3,4],"actions":[5,1],"scenario":1,"candidate_ids":[7,8,3]})");
+    const json answer = json_of({"logits", "--model", model, "--request", file});
+    const kernels::ClimberAnswer expected = kernels::compute_climber(
+        kernels::read_climber(model), {.items = {3, 4}, .actions = {5, 1}, .scenario = 1, .candidates = {7, 8, 3}});
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(answer.at("logits").at("click").at(i).get<double>() == doctest::Approx(expected.logits[0][i]).epsilon(1e-4));
+      CHECK(answer.at("logits").at("like").at(i).get<double>() == doctest::Approx(expected.logits[1][i]).epsilon(1e-4));
+    }
+    CHECK(run({"logits", "--model", model, "--request", file}).out.find("\"like\"") != std::string::npos);
+    folder.write("request.json", R"({"item_ids":[],"actions":[],"scenario":0,"candidate_ids":[7]})");
+    CHECK(json_of({"logits", "--model", model, "--request", file}).at("logits").at("like").size() == 1);
+    folder.write("request.json", R"({"item_ids":[3],"actions":[],"scenario":0,"candidate_ids":[7]})");
+    CHECK_THROWS_WITH(run({"logits", "--model", model, "--request", file}),
+                      (file + ": actions has 0 numbers; expected one for each of item_ids, 1").c_str());
+    folder.write("request.json", R"({"item_ids":[3],"actions":[6],"scenario":0,"candidate_ids":[7]})");
+    CHECK_THROWS_WITH(run({"logits", "--model", model, "--request", file}),
+                      (file + ": actions[0] is 6; expected an integer from 0 to 5").c_str());
+  }
+
   TEST_CASE("a value outside its option's range is refused, with the range") {
     const Ran ran = run({"plan", "--memory", "1GB", "--items", "10", "--zipf", "1", "--user-tokens", "0.5"});
     CHECK(ran.status != 0);

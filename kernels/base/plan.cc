@@ -101,6 +101,11 @@ std::string segment_fault(const Plan& plan, std::size_t index, const PlanLimits&
     return Place{"segments", index, ".features"}.text() + " has " + std::to_string(segment.features.size()) +
            " numbers; expected " + std::to_string(limits.features) + " for each token";
   if (std::string found = sees_fault(segment, index); !found.empty()) return found;
+  if (!limits.moves && segment.shift != 0)
+    return fault(Place{"segments", index, ".shift"}.text(), segment.shift, "0, as the model's keys cannot be moved");
+  if (!limits.moves && segment.replaces.segment != Replaced::none)
+    return fault(Place{"segments", index, ".replaces"}.text(), segment.replaces.segment,
+                 "none, as the model's keys cannot be replaced");
   return replaces_fault(plan, index);
 }
 

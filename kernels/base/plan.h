@@ -93,6 +93,7 @@ struct PlanLimits {
   std::uint32_t heads = 0;
   std::uint32_t width_max = 0;     // of a search; 0: the model does not generate
   std::uint32_t state = 0;         // numbers of a hidden state; 0: it is not given out
+  bool moves = true;               // a segment may be seen elsewhere than where it stands, or be replaced in part
 };
 
 // Empty if the plan is sound: non-empty segments, tokens and readout rows inside the vocabulary, positions inside

@@ -205,5 +205,20 @@ TEST_CASE("an index says how long paths are, and has to have room for them") {
   CHECK(find_fault(sound(), nullptr, kLimits) == "");
 }
 
+TEST_CASE("a model whose keys stay where they are takes no segment that moved or stands in another's place") {
+  PlanLimits limits = kLimits;
+  limits.moves = false;
+  Plan plan = sound();
+  CHECK(find_fault(plan, limits) == "");
+  plan.segments[1].shift = 3;
+  CHECK(find_fault(plan, kLimits) == "");
+  CHECK(find_fault(plan, limits) == "segments[1].shift is 3; expected 0, as the model's keys cannot be moved");
+  plan = sound();
+  plan.segments[2] = {SegmentKind::user, {4}, 3, {0}};
+  plan.segments[2].replaces = {1, 1};
+  CHECK(find_fault(plan, kLimits) == "");
+  CHECK(find_fault(plan, limits) == "segments[2].replaces is 1; expected none, as the model's keys cannot be replaced");
+}
+
 }  // namespace
 }  // namespace troupe::kernels

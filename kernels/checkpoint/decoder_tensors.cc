@@ -1,14 +1,11 @@
 #include "kernels/checkpoint/decoder_tensors.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <span>
 
 #include "kernels/base/check.h"
 #include "kernels/checkpoint/hf_config.h"
+#include "kernels/checkpoint/version_hash.h"
 
 namespace troupe::kernels {
 namespace {
@@ -79,37 +76,6 @@ std::vector<TensorSlot<Weights>> tensors_of(const DecoderConfig& config, Weights
   return std::move(table).sorted();
 }
 
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    TROUPE_CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
-                 "SHA-256 is there");
-  }
-  // Each part goes in with its length, so that no two sequences of parts are the same bytes.
-  void part(std::span<const std::byte> bytes) {
-    const std::uint64_t size = bytes.size();
-    add(&size, sizeof(size));
-    add(bytes.data(), bytes.size());
-  }
-  void part(const std::string& text) { part(std::as_bytes(std::span(text))); }
-  std::string hex() {
-    std::array<unsigned char, 32> digest;
-    TROUPE_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr) == 1, "SHA-256 ends");
-    std::string text;
-    for (const unsigned char byte : digest) {
-      text += "0123456789abcdef"[byte >> 4];
-      text += "0123456789abcdef"[byte & 15];
-    }
-    return text;
-  }
-
- private:
-  void add(const void* bytes, std::size_t size) {
-    TROUPE_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1, "SHA-256 takes bytes");
-  }
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
-
 }  // namespace
 
 DecoderWeights empty_weights(const DecoderConfig& config) {
@@ -138,7 +104,7 @@ std::vector<TensorSlot<const DecoderWeights>> decoder_tensors(const DecoderConfi
 }
 
 std::string decoder_version(const DecoderConfig& config, const DecoderWeights& weights) {
-  Sha256 hash;
+  VersionHash hash;
   hash.part("troupe decoder 1");
   hash.part(config_text(config, StoredAs::f32));
   for (const auto& tensor : decoder_tensors(config, weights)) {

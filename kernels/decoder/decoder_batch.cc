@@ -17,7 +17,10 @@ bool is_page(const std::byte* page) {
 }  // namespace
 
 BatchPlanner::BatchPlanner(const DecoderConfig& config, const KvLayout& layout)
-    : limits_(plan_limits(config)), layout_(layout) {}
+    : BatchPlanner(plan_limits(config), layout) {}
+
+BatchPlanner::BatchPlanner(const PlanLimits& limits, const KvLayout& layout, std::uint32_t sees_ahead)
+    : limits_(limits), layout_(layout), sees_ahead_(sees_ahead) {}
 
 const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
   clear();
@@ -70,6 +73,7 @@ void BatchPlanner::add_beams(const BeamRows& level) {
 void BatchPlanner::clear() {
   batch_.tokens.clear();
   batch_.positions.clear();
+  batch_.features.clear();
   batch_.visible_begin.clear();
   batch_.visible_end.clear();
   batch_.groups.clear();
@@ -186,6 +190,7 @@ void BatchPlanner::place_rows(const Request& request) {
   }
   batch_.tokens.resize(row);
   batch_.positions.resize(row);
+  batch_.features.resize(std::size_t{row} * limits_.features);
   batch_.visible_begin.resize(row);
   batch_.visible_end.resize(row);
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
@@ -207,8 +212,10 @@ void BatchPlanner::fill_rows(const Segment& segment, const Placed& placed) {
     batch_.tokens[row] = segment.tokens[i];
     batch_.positions[row] = static_cast<std::uint32_t>(segment.start) + i;
     batch_.visible_begin[row] = seen_from;
-    batch_.visible_end[row] = row - tail + 1;
+    batch_.visible_end[row] = (batch_.positions[row] < sees_ahead_ ? end : row + 1) - tail;
   }
+  std::copy(segment.features.begin(), segment.features.end(),
+            batch_.features.begin() + static_cast<std::ptrdiff_t>(placed.row * std::size_t{limits_.features}));
 }
 
 void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
@@ -250,7 +257,10 @@ void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std
   while (begin < end) {
     const std::uint32_t slot = begin % layout_.page_tokens;
     const std::uint32_t tokens = std::min(end - begin, layout_.page_tokens - slot);
-    batch_.spans.push_back({kv.pages[begin / layout_.page_tokens], 0, tokens, slot, turn});
+    const Segment& from = request.plan->segments[segment];
+    batch_.spans.push_back({kv.pages[begin / layout_.page_tokens], 0, tokens, slot, turn,
+                            static_cast<std::uint32_t>(from.start) + begin,
+                            from.features.data() + std::size_t{begin} * limits_.features});
     begin += tokens;
   }
 }
@@ -278,7 +288,8 @@ void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
       all_rows_.resize(static_cast<std::size_t>(limits_.vocabulary));
       std::iota(all_rows_.begin(), all_rows_.end(), 0);
     }
-    batch_.readouts.push_back({index, i, row, all ? all_rows_ : readouts[i].rows, readouts[i].what});
+    batch_.readouts.push_back({index, i, row, all ? all_rows_ : readouts[i].rows, readouts[i].what,
+                               readouts[i].head});
   }
 }
 

@@ -24,6 +24,9 @@ struct ContextSpan {
   std::uint32_t tokens = 0;
   std::uint32_t slot = 0;
   std::uint32_t turn = 0;  // its keys turn by turns[turn - 1] positions; 0: they do not
+  // Of a page's tokens; what rows have is the batch's.
+  std::uint32_t position = 0;              // of the first token, where it was computed
+  const std::int64_t* features = nullptr;  // [token][feature]
 };
 
 struct RowGroup {
@@ -43,6 +46,7 @@ struct BatchReadout {
   std::uint32_t read_row = 0;            // index into read_rows
   std::span<const Token> vocabulary_rows;
   Readout::What what = Readout::What::rows;
+  std::uint32_t head = 0;
 };
 
 // One level of a request's beam search (kernels/search): each row is the newest token of a path. All see what the
@@ -59,6 +63,7 @@ struct BeamRows {
 struct DecoderBatch {
   std::vector<Token> tokens;                              // per row
   std::vector<std::uint32_t> positions;                   // per row
+  std::vector<std::int64_t> features;                     // [row][feature]
   std::vector<std::uint32_t> visible_begin, visible_end;  // per row: the interval of its group's tail
   std::vector<RowGroup> groups;                           // in row order; every row is in one
   std::vector<ContextSpan> spans;
@@ -75,6 +80,9 @@ struct DecoderBatch {
 class BatchPlanner {
  public:
   BatchPlanner(const DecoderConfig& config, const KvLayout& layout);
+  // Of another family whose rows are tokens with keys and values. Tokens at positions below `sees_ahead` see all of
+  // their segment, also what follows them.
+  BatchPlanner(const PlanLimits& limits, const KvLayout& layout, std::uint32_t sees_ahead = 0);
 
   // Unsound plans and pages that do not fit them are bugs of the caller. The result holds until the next
   // call.
@@ -129,6 +137,7 @@ class BatchPlanner {
 
   PlanLimits limits_;
   KvLayout layout_;
+  std::uint32_t sees_ahead_ = 0;
   DecoderBatch batch_;
   std::vector<Placed> placed_;     // per segment of the request at hand
   std::vector<OpenGroup> open_;    // groups of the request at hand

@@ -76,6 +76,9 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual PlanLimits limits() const = 0;
+  // What a plan within the limits has that this family does not take; empty: nothing. Plans from outside are asked for
+  // it before they are run.
+  virtual std::string fault(const Plan&) const { return ""; }
   virtual const PageLayout& layout() const = 0;
   // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is used again. The
   // answer to each does not depend on the others (up to rounding). It may take as many passes as the

@@ -154,6 +154,11 @@ constexpr Shape kShapes[] = {
     {"240 rows on 400 in pages of 4, d=32, 2 heads", 240, 240, 1, 400, 4, 2, 32},
     {"1 row x 7 heads on 1500, d=64", 1, 1, 1, 1500, 32, 7, 64},
     {"1 row x 1 head on 1500, d=64", 1, 1, 1, 1500, 32, 1, 64},
+    // A level of a beam search: paths of two tokens on a prompt; of the race's shapes tiny and qwen05.
+    {"256 beams on 1024 in pages of 4, d=64, 2 heads", 256, 2, 1, 1024, 4, 2, 64, 8},
+    {"256 beams on 1024 in pages of 4, d=64, 7 heads", 256, 2, 1, 1024, 4, 7, 64, 8},
+    {"128 beams on 1024 in pages of 4, d=64, 2 heads", 128, 2, 1, 1024, 4, 2, 64, 8},
+    {"512 beams on 1024 in pages of 4, d=32, 2 heads", 512, 2, 1, 1024, 4, 2, 32, 8},
     // A user of 50 rows, then the one row that is read, on 100 items of 6 and of 14 tokens; 24 layers.
     {"50 rows on one run of 600, d=64, 2 heads", 50, 50, 1, 600, 600, 2, 64, 24},
     {"50 rows on 100 x 6 in pages of 4", 50, 50, 100, 6, 4, 2, 64, 24},

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 
 namespace troupe::families {
 

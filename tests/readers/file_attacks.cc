@@ -15,6 +15,7 @@
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/vocabulary.h"
+#include "kernels/climber/climber.h"
 #include "runtime/hard_state/file_coordination.h"
 #include "runtime/process/certificates.h"
 #include "runtime/process/links.h"
@@ -153,6 +154,10 @@ void add_models(std::vector<Attack>& all) {
   numbers.bytes_max = 40 * mib;
   add_text(all, numbers, "half a million numbers", "{\"a\":[" + repeated("0,", mib - 40) + "0]}", {"too many values"});
   add_text(all, numbers, "half a million levels", repeated("[", mib - 40), {"nested too deep"});
+
+  const Reads climber{"json", "config.json", 4 * mib, [](const Path& file) { kernels::read_climber(file.parent_path()); },
+                      "; expected "};
+  add_sparse(all, climber, "{", {"at most 1048576 bytes"});
 
   const Reads words{"json", "vocab.json", 64 * mib,
                     [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); }, "; expected "};

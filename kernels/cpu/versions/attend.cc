@@ -2,7 +2,8 @@
 // tiles of the block compute their weights, then all add the panel's values, so that a panel's keys and then
 // its values stay in the first-level cache while the block passes over them. Keys and values are packed into
 // panels on the way: once for the whole task, or panel by panel into one slot when a single block holds all
-// queries; for a handful of queries they are used in place. Keys and values of 16 bits are widened before.
+// queries, where values stay where they are; for a handful of queries keys do, too. Keys and values of 16 bits are
+// widened before.
 // Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and values read
 // once and written once packed, then read from the packed copy once per block. Rows that come out infinite or
 // NaN are computed again, each alone.
@@ -25,9 +26,10 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
-// Rows of a block: enough to take a panel's way from the second-level cache often, few enough for their
-// queries and outputs to stay there themselves.
-inline constexpr std::size_t kBlockRows = 96;
+// Rows of a block: enough for most tasks to be one, few enough for their queries, weights and outputs to stay in the
+// second-level cache (40 KiB for 96 rows of 64 columns). Levels of a beam search have some hundreds of rows: packing
+// keys panel by panel, and no values, made 512 rows on 1024 keys 5 % faster than packing all for blocks of 96.
+inline constexpr std::size_t kBlockRows = 516;
 inline constexpr std::size_t kBlockTiles = kBlockRows / kTileRows;
 // Up to so many query vectors keys and values are used where they are: packing 1500 of them made it 1.4 to 2
 // times slower (1.0 for three vectors, which run as four).
@@ -38,14 +40,17 @@ inline constexpr float kLog2E = 1.44269504f;
 struct TileOps {
   std::size_t rows;
   decltype(&weigh_packed<1, false>) weigh, weigh_masked;
-  decltype(&accumulate<1, 1, true>) add_two_vectors, add_one_vector;
+  // Of two vectors of columns, or one; of values where they are, or packed.
+  decltype(&accumulate<1, 1, true>) add_two, add_one, add_two_packed, add_one_packed;
 };
 template <std::size_t R>
-inline constexpr TileOps kPackedOps = {R, &weigh_packed<R, false>, &weigh_packed<R, true>,
-                                       &accumulate<R, 2, true>, &accumulate<R, 1, true>};
+inline constexpr TileOps kPackedOps = {
+    R, &weigh_packed<R, false>, &weigh_packed<R, true>,
+    &accumulate<R, 2, false>, &accumulate<R, 1, false>, &accumulate<R, 2, true>, &accumulate<R, 1, true>};
 template <std::size_t R>
-inline constexpr TileOps kInPlaceOps = {R, &weigh_in_place<R, false>, &weigh_in_place<R, true>,
-                                        &accumulate<R, 2, false>, &accumulate<R, 1, false>};
+inline constexpr TileOps kInPlaceOps = {
+    R, &weigh_in_place<R, false>, &weigh_in_place<R, true>,
+    &accumulate<R, 2, false>, &accumulate<R, 1, false>, nullptr, nullptr};
 
 // The smallest tile that holds `rows` rows.
 const TileOps& packed_ops(std::size_t rows) {
@@ -78,18 +83,23 @@ struct Tile {
 // The tiles of up to kBlockTiles * kTileRows query vectors on their way over all panels.
 class Block {
  public:
-  Block(const AttendTask& task, bool in_place, float* storage)
+  Block(const AttendTask& task, std::size_t vectors, bool in_place, float* storage)
       : task_(task), in_place_(in_place), width_(round_up(task.head_dim, kLanes)) {
-    for (Tile& tile : tiles_) {
+    for (Tile& tile : std::span(tiles_, tiles_for(vectors))) {
       tile.queries = storage;
       tile.weights = tile.queries + round_up(kTileRows * task.head_dim, kPanel);
       tile.out = tile.weights + kTileRows * kPanel;
       storage = tile.out + kTileRows * width_;
     }
   }
-  static std::size_t storage_floats(std::size_t head_dim) {
-    return kBlockTiles *
+  static std::size_t storage_floats(std::size_t vectors, std::size_t head_dim) {
+    return tiles_for(vectors) *
            (round_up(kTileRows * head_dim, kPanel) + kTileRows * (kPanel + round_up(head_dim, kLanes)));
+  }
+
+  // Of the largest block of so many query vectors.
+  static std::size_t tiles_for(std::size_t vectors) {
+    return std::min(kBlockTiles, (vectors + kTileRows - 1) / kTileRows);
   }
 
   // Starts with query vectors [first, end).
@@ -201,8 +211,11 @@ class Block {
   void add_values(Tile& tile, const Panel& panel) const {
     if (tile.from >= tile.to) return;
     const float* const rescale = tile.raised ? tile.state.rescale : nullptr;
+    const TileOps& ops = *tile.ops;
+    const bool packed = panel.values != nullptr;
     for (std::size_t column = 0; column < width_; column += kPanel) {
-      const auto add = column + kPanel <= width_ ? tile.ops->add_two_vectors : tile.ops->add_one_vector;
+      const auto add = column + kPanel <= width_ ? (packed ? ops.add_two_packed : ops.add_two)
+                                                 : (packed ? ops.add_one_packed : ops.add_one);
       add(tile.weights, panel, width_, column, tile.from, tile.to, rescale,
           tile.out + column * tile.ops->rows);
     }
@@ -234,15 +247,6 @@ class Block {
   Tile tiles_[kBlockTiles];
 };
 
-// At least `count` floats, aligned to a cache line; the scratch only grows.
-float* reserve(AttendScratch& scratch, std::size_t count) {
-  constexpr std::size_t kLine = 64;
-  if (scratch.floats.size() < count + kLine / sizeof(float))
-    scratch.floats.resize(count + kLine / sizeof(float));
-  const auto address = reinterpret_cast<std::uintptr_t>(scratch.floats.data());
-  return scratch.floats.data() + (round_up(address, kLine) - address) / sizeof(float);
-}
-
 // False if an output is infinite or NaN.
 bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const std::size_t vectors = std::size_t{task.rows} * task.heads;
@@ -251,7 +255,7 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const bool one_block = vectors <= kBlockRows;
   Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
-  const std::size_t block_floats = Block::storage_floats(task.head_dim), key_floats = kPanel * task.head_dim;
+  const std::size_t block_floats = Block::storage_floats(vectors, task.head_dim), key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;
@@ -265,7 +269,7 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
     context.pack_all(wide_keys, slot);
     tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());
   }
-  Block block(task, in_place, storage);
+  Block block(task, vectors, in_place, storage);
   bool finite = true;
   for (std::size_t first = 0; first < vectors; first += kBlockRows) {
     block.start(first, std::min(vectors, first + kBlockRows));

@@ -26,6 +26,15 @@ HWY_ALIGN inline constexpr float kZeros[kHeadDimMax] =
 
 constexpr std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
+// At least `count` floats, aligned to a cache line; the scratch only grows.
+inline float* reserve(AttendScratch& scratch, std::size_t count) {
+  constexpr std::size_t kLine = 64;
+  if (scratch.floats.size() < count + kLine / sizeof(float))
+    scratch.floats.resize(count + kLine / sizeof(float));
+  const auto address = reinterpret_cast<std::uintptr_t>(scratch.floats.data());
+  return scratch.floats.data() + (round_up(address, kLine) - address) / sizeof(float);
+}
+
 inline std::size_t count_tokens(std::span<const KvRun> runs) {
   std::size_t tokens = 0;
   for (const KvRun& run : runs) tokens += run.tokens;
@@ -76,7 +85,7 @@ class Panels {
   std::size_t panels() const { return (tokens_ + kPanel - 1) / kPanel; }
   std::size_t slot_floats() const { return kPanel * (head_dim_ + width_); }
 
-  // Exactly one of these comes before the first panel(): all panels into panels() slots, each into the one
+  // Exactly one of these comes before the first panel(): all panels into panels() slots, the keys of each into the one
   // slot when it is asked for, or none but what has to be widened. Slots are cache-line aligned,
   // slot_floats() each; `wide_keys` has room for the keys of one panel, kPanel * head_dim floats.
   void pack_all(float* wide_keys, float* slots) {
@@ -84,7 +93,8 @@ class Panels {
     slots_ = slots;
     for (std::size_t i = 0; i < panels(); ++i) {
       find_rows(i, slots + i * slot_floats());
-      pack(slots + i * slot_floats());
+      pack_keys(slots + i * slot_floats());
+      pack_values(slots + i * slot_floats() + kPanel * head_dim_);
     }
     packing_ = Packing::done;
   }
@@ -107,7 +117,8 @@ class Panels {
       return panel_;
     }
     find_rows(index, slots_);
-    if (packing_ == Packing::on_demand) pack(slots_);
+    if (packing_ == Packing::on_demand) pack_keys(slots_);
+    if (packing_ == Packing::on_demand && width_ != head_dim_) pack_values(slots_ + kPanel * head_dim_);
     return panel_;
   }
 
@@ -172,10 +183,13 @@ class Panels {
     }
   }
 
-  void pack(float* slot) {
-    transpose(panel_.key_rows, kPanel, head_dim_, slot, kPanel);
-    float* to = slot + kPanel * head_dim_;
-    panel_.keys = slot;
+  void pack_keys(float* to) {
+    transpose(panel_.key_rows, kPanel, head_dim_, to, kPanel);
+    panel_.keys = to;
+  }
+
+  // Rows become whole vectors.
+  void pack_values(float* to) {
     panel_.values = to;
     for (std::size_t t = 0; t < kPanel; ++t, to += width_) {
       if (panel_.value_rows[t] != to) std::memcpy(to, panel_.value_rows[t], head_dim_ * sizeof(float));

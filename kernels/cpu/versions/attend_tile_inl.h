@@ -35,7 +35,7 @@ inline constexpr float kLowest = std::numeric_limits<float>::lowest();
 inline constexpr float kSlack = 8;
 
 // One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]) or in place (a pointer per
-// token, to float32).
+// token, to float32); null where they are not packed.
 struct Panel {
   const float *keys = nullptr, *values = nullptr;
   const float *key_rows[kPanel], *value_rows[kPanel];
@@ -190,7 +190,7 @@ HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& pan
 }
 
 // out[c][row] = rows[row][c], infinity become NaN: four rows and four columns at a time, in registers.
-HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
+inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
                             float* HWY_RESTRICT out, std::size_t out_stride) {
   const hn::FixedTag<float, 4> d4;
   const hn::Repartition<double, decltype(d4)> d2;

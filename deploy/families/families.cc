@@ -1,10 +1,11 @@
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "deploy/box/decoder_family.h"
+#include "deploy/families/climber_family.h"
+#include "deploy/families/decoder_family.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
@@ -22,7 +23,7 @@ std::string all_types(const Families& families) {
 }  // namespace
 
 const Families& all_families() {
-  static const Families families{decoder_family()};
+  static const Families families{decoder_family(), climber_family()};
   return families;
 }
 

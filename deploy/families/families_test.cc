@@ -1,4 +1,4 @@
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // For programs that were built without CUDA.
-#include "deploy/box/device_engine.h"
+#include "deploy/families/device_engine.h"
 
 namespace troupe::deploy {
 

@@ -1,4 +1,4 @@
-#include "deploy/box/cost_shape.h"
+#include "deploy/families/cost_shape.h"
 
 #include <doctest/doctest.h>
 

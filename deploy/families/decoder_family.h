@@ -1,6 +1,6 @@
 #pragma once
 // The decoder family's row in the table: Qwen2, Qwen3 and Llama checkpoints in Hugging Face form.
-#include "deploy/box/families.h"
+#include "deploy/families/families.h"
 
 namespace troupe::deploy {
 

@@ -5,11 +5,12 @@
 // the table as a value, so that a test can add a family of its own.
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "deploy/box/engine.h"
+#include "deploy/families/engine.h"
 #include "kernels/executor/executor.h"
 #include "placement/cost/cost_model.h"
 
@@ -37,6 +38,9 @@ struct Family {
   // Throw kernels::LoadError of the directory, ConfigError of what is configured.
   std::function<ModelFacts(const std::filesystem::path& directory, const Config& config)> describe;
   std::function<OpenedModel(const std::filesystem::path& directory, const Config& config)> open;
+  // The model's outputs for one request in the family's own form, computed at once on the CPU: what `troupe logits`
+  // prints. Throws std::invalid_argument of the request; null: this family has none.
+  std::function<nlohmann::json(const std::filesystem::path& directory, const nlohmann::json& request)> logits;
 };
 using Families = std::vector<Family>;
 

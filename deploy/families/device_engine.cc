@@ -1,5 +1,5 @@
 // The engine on the device that this is compiled for: CUDA's, or the emulated one (TROUPE_EMULATED).
-#include "deploy/box/device_engine.h"
+#include "deploy/families/device_engine.h"
 
 #include <algorithm>
 

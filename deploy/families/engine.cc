@@ -1,10 +1,10 @@
-#include "deploy/box/engine.h"
+#include "deploy/families/engine.h"
 
 #include <algorithm>
 #include <charconv>
 #include <thread>
 
-#include "deploy/box/device_engine.h"
+#include "deploy/families/device_engine.h"
 
 namespace troupe::deploy {
 namespace {

@@ -1,4 +1,4 @@
-#include "deploy/box/engine.h"
+#include "deploy/families/engine.h"
 
 #include <doctest/doctest.h>
 

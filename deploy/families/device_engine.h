@@ -1,7 +1,7 @@
 #pragma once
 // The engine on a GPU. A program is linked with one of three: on CUDA, on the emulated device (tests), or
 // none, which only says so.
-#include "deploy/box/engine.h"
+#include "deploy/families/engine.h"
 
 namespace troupe::deploy {
 

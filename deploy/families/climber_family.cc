@@ -1,0 +1,94 @@
+#include "deploy/families/climber_family.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "deploy/families/request_numbers.h"
+#include "kernels/climber/climber.h"
+
+namespace troupe::deploy {
+namespace {
+
+void expect_cpu(const Config& config) {
+  if (!device_choice(config).on_cpu())
+    throw ConfigError("model.device is " + config.text("model.device") + "; expected cpu, where Climber runs");
+}
+
+// As a decoder of one tower: a history's event is a row of one. A decoder's feed-forward part has three matrices, where
+// Climber has two.
+placement::ModelShape climber_cost(const kernels::ClimberConfig& model, const kernels::DecoderOptions& options) {
+  const bool bytes = options.weights == kernels::WeightFormat::int8;
+  return {.name = "climber",
+          .layers = model.layers,
+          .hidden = model.hidden,
+          .heads = model.heads,
+          .kv_heads = model.heads,
+          .head_dim = model.head_dim(),
+          .intermediate = std::max(1u, model.intermediate * 2 / 3),
+          .rows_read = 1,
+          .weight_bytes = bytes ? 1.0 : 4.0,
+          .kv_bytes = static_cast<double>(kernels::value_bytes(options.kv)),
+          .linear = bytes ? placement::Precision::int8 : placement::Precision::f32,
+          .attention = placement::Precision::f32};
+}
+
+ModelFacts describe_climber(const std::filesystem::path& directory, const Config& config) {
+  expect_cpu(config);
+  const kernels::ClimberConfig model = kernels::read_climber_config(directory);
+  const kernels::DecoderOptions options = decoder_options(config);
+  const kernels::ClimberPassMemory memory = pass_memory(model, options);
+  return {plan_limits(model), page_layout(model, options), climber_cost(model, options), memory.tokens_max,
+          memory.token_bytes};
+}
+
+OpenedModel open_climber(const std::filesystem::path& directory, const Config& config) {
+  expect_cpu(config);
+  auto model = std::make_shared<kernels::ClimberModel>(kernels::read_climber(directory));
+  std::string version = model->version;
+  const bool verify = config.boolean("pool.verify_on_read");
+  const auto engine = [model, options = decoder_options(config), verify] {
+    return Engine{make_cpu_climber(std::move(*model), options), [verify](PageArena& arena, std::uint32_t) {
+                    return std::make_unique<actors::ArenaPages>(arena, verify);
+                  }};
+  };
+  return {std::move(version), engine, {}};
+}
+
+kernels::ClimberRequest climber_request(const kernels::ClimberConfig& model, const nlohmann::json& request) {
+  const auto items = request_integers(request, "item_ids", {0, model.items}, true);
+  const auto candidates = request_integers(request, "candidate_ids", {0, model.items});
+  kernels::ClimberRequest asked;
+  asked.items.assign(items.begin(), items.end());
+  asked.actions = request_integers(request, "actions", {0, model.actions - 1}, true);
+  asked.scenario = request_integer(request, "scenario", {0, model.scenarios - 1});
+  asked.candidates.assign(candidates.begin(), candidates.end());
+  if (asked.actions.size() != asked.items.size())
+    throw std::invalid_argument("actions has " + std::to_string(asked.actions.size()) + " numbers; expected one for each of item_ids, " +
+                                std::to_string(asked.items.size()));
+  return asked;
+}
+
+// Of {"item_ids": [...], "actions": [...], "scenario": 0, "candidate_ids": [...]}, oldest event first: each task's logits,
+// candidate by candidate.
+nlohmann::json climber_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
+  kernels::ClimberModel model = kernels::read_climber(directory);
+  const kernels::ClimberConfig config = model.config;
+  const std::string version = model.version;
+  const kernels::Plan plan = climber_plan(config, climber_request(config, request));
+  const auto executor = make_cpu_climber(std::move(model), {.page_tokens = 16});
+  const kernels::Request asked{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
+  const kernels::Reply reply = executor->run({&asked, 1}).at(0);
+  nlohmann::json logits;
+  for (std::size_t i = 0; i < reply.readouts.size(); ++i)
+    logits[config.tasks[i % config.tasks.size()]].push_back(reply.readouts[i].at(0));
+  return {{"model_version", version}, {"logits", std::move(logits)}};
+}
+
+}  // namespace
+
+Family climber_family() { return {"climber", {"climber"}, describe_climber, open_climber, climber_logits}; }
+
+}  // namespace troupe::deploy

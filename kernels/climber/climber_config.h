@@ -1,0 +1,12 @@
+#pragma once
+// Climber's config.json. What would change the mathematics and is not implemented here is refused by name.
+#include <string>
+
+#include "kernels/climber/climber.h"
+
+namespace troupe::kernels {
+
+// As text that read_climber_config reads back; equal configurations are equal texts.
+std::string config_text(const ClimberConfig& config);
+
+}  // namespace troupe::kernels

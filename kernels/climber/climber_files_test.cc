@@ -1,0 +1,81 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "kernels/base/test_folder.h"
+#include "kernels/climber/climber.h"
+#include "kernels/climber/climber_config.h"
+#include "kernels/climber/small_climber_test.h"
+
+namespace troupe::kernels {
+namespace {
+namespace climber_files_test {
+
+TEST_CASE("a model that is written is read back, with the same version") {
+  const TestFolder folder;
+  const ClimberModel model = random_climber(small_climber_config(), 7);
+  write_climber(model, folder.path());
+  const ClimberModel read = read_climber(folder.path());
+  CHECK(read.config == model.config);
+  CHECK(read.version == model.version);
+  CHECK(read.version != random_climber(small_climber_config(), 8).version);
+  CHECK(read.weights.towers[1].layers[2].fc2.bias == model.weights.towers[1].layers[2].fc2.bias);
+}
+
+TEST_CASE("a bad value of config.json is named, with what was expected") {
+  const auto fault_of = [](auto&& change) {
+    const TestFolder folder;
+    auto document = nlohmann::json::parse(config_text(small_climber_config()));
+    change(document);
+    folder.write("config.json", document.dump());
+    const std::string error = load_error_of([&] { read_climber_config(folder.path()); });
+    const std::string file = (folder.path() / "config.json").string() + ": ";
+    return error.starts_with(file) ? error.substr(file.size()) : error;
+  };
+  CHECK(fault_of([](auto&) {}) == "");
+  CHECK(fault_of([](auto& d) { d["num_items"] = 0; }) == "num_items is 0; expected an integer from 1 to 67108863");
+  CHECK(fault_of([](auto& d) { d["num_attention_heads"] = 5; }) ==
+        "num_attention_heads is 5; expected a divisor of hidden_size, 24");
+  CHECK(fault_of([](auto& d) { d["num_blocks"] = 3; }).find("expected an array of num_blocks, 3") != std::string::npos);
+  CHECK(fault_of([](auto& d) { d["blocks"][1]["strategy"] = "hated"; }) ==
+        "blocks[1].strategy is \"hated\"; expected one of \"recent\", \"liked\"");
+  CHECK(fault_of([](auto& d) { d["fusion"] = "sum"; }) ==
+        "fusion is \"sum\"; expected \"elementwise_sigmoid_gate\", which is what is computed");
+  CHECK(fault_of([](auto& d) { d["tasks"] = {"click", "click"}; }).find("different names") != std::string::npos);
+  CHECK(fault_of([](auto& d) { d["temperature"].erase("hidden"); }).find("temperature.hidden") != std::string::npos);
+  CHECK(fault_of([](auto& d) { d["hidden_activation"] = "gelu"; }) ==
+        "hidden_activation is \"gelu\"; expected \"silu\", which is what is computed");
+  CHECK(fault_of([](auto& d) { d["model_type"] = "qwen2"; }) == "model_type is \"qwen2\"; expected \"climber\"");
+}
+
+TEST_CASE("tensors that are missing, of another shape or unknown are named") {
+  const TestFolder folder;
+  ClimberModel model = random_climber(small_climber_config(), 7);
+  write_climber(model, folder.path());
+  const auto with = [&](auto&& change) {
+    ClimberConfig config = model.config;
+    change(config);
+    folder.write("config.json", config_text(config));
+    return load_error_of([&] { read_climber(folder.path()); });
+  };
+  CHECK(with([](auto& c) { c.layers = 2; }).find("has shape") != std::string::npos);
+  CHECK(with([](auto& c) { c.tasks.push_back("share"); }).find("tensor \"tasks.2.gate.bias\" is missing") !=
+        std::string::npos);
+  CHECK(with([](auto& c) { c.tasks.pop_back(); }).find("unknown tensor \"tasks.1.gate.bias\"") != std::string::npos);
+  CHECK(with([](auto& c) { c.head_size = 6; }).find("has shape [5]; expected [6], by config.json") != std::string::npos);
+}
+
+TEST_CASE("temperatures depend on tower, scenario, layer and head") {
+  const ClimberConfig c = small_climber_config();
+  const std::vector<double> table = climber_temperatures(c, random_climber(c, 7).weights);
+  REQUIRE(table.size() == 2 * 2 * 3 * 3);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    CHECK(table[i] > 0);
+    for (std::size_t j = 0; j < i; ++j) CHECK(table[i] != table[j]);
+  }
+}
+
+}  // namespace climber_files_test
+}  // namespace
+}  // namespace troupe::kernels

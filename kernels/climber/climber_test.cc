@@ -1,0 +1,224 @@
+#include "kernels/climber/climber.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "kernels/climber/climber_reference.h"
+#include "kernels/climber/cpu_climber.h"
+#include "kernels/climber/small_climber_test.h"
+#include "kernels/decoder/poisoned_pages_test.h"
+
+namespace troupe::kernels {
+namespace {
+namespace climber_test {
+
+// Float32 against float64 over a few layers of activations near 1.
+constexpr double tolerance = 2e-5;
+
+std::unique_ptr<Executor> small_climber(const DecoderOptions& options = {}) {
+  return make_cpu_climber(random_climber(small_climber_config(), 5), options);
+}
+
+// Readouts are [candidate][task].
+double largest_difference(const Reply& reply, const ClimberAnswer& answer, std::size_t first_candidate = 0) {
+  const std::size_t tasks = answer.logits.size();
+  double worst = 0;
+  for (std::size_t i = 0; i < reply.readouts.size(); ++i) {
+    const double got = reply.readouts[i].at(0), want = answer.logits[i % tasks].at(first_candidate + i / tasks);
+    worst = std::isfinite(got) ? std::max(worst, std::abs(got - want)) : INFINITY;
+  }
+  return worst;
+}
+
+Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
+
+TEST_CASE("random models and requests are what the reference says, on every instruction set and several cores") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 6; ++round) {
+    ClimberConfig c = small_climber_config();
+    c.heads = 1 + random() % 4;
+    c.hidden = c.heads * (1 + random() % 20);
+    c.layers = 1 + random() % 3;
+    c.intermediate = 1 + random() % 60;
+    c.experts = 1 + random() % 4;
+    c.towers.resize(1 + random() % 2);
+    c.towers.push_back({ClimberStrategy::recent, static_cast<std::uint32_t>(1 + random() % 20)});
+    c.scenarios = 1 + random() % 3;
+    const ClimberModel model = random_climber(c, seed + round);
+    const ClimberRequest request = random_climber_request(c, random, random() % 40, 1 + random() % 15);
+    const ClimberAnswer answer = compute_climber(model, request);
+    const Plan plan = climber_plan(c, request);
+    REQUIRE(find_fault(plan, plan_limits(c)) + find_fault(plan, c) == "");
+    for (std::size_t version = 0; version < attend_versions().size(); ++version) {
+      // The tables of versions are in the same order.
+      if (!attend_versions()[version].usable) continue;
+      const std::string name(attend_versions()[version].name);
+      CAPTURE(name);
+      const VectorKernels kernels{&elementwise_versions()[version], attend_versions()[version].run, &readout_rows,
+                                  &sum_exponentials, &product_versions()[version]};
+      const auto executor = make_cpu_climber(model, {}, kernels, std::make_shared<Team>(3, CpuSet(), 0.0));
+      const Request one = computed(plan);
+      CHECK(largest_difference(executor->run({&one, 1})[0], answer) < tolerance);
+    }
+  }
+}
+
+TEST_CASE("requests of one batch do not touch each other, and empty sub-sequences are none") {
+  const ClimberConfig c = small_climber_config();
+  const ClimberModel model = random_climber(c, 5);
+  std::mt19937 random(3);
+  std::vector<ClimberRequest> asked;
+  for (const std::size_t events : {0, 1, 5, 60}) asked.push_back(random_climber_request(c, random, events, 1 + events));
+  asked[1].actions[0] = 2;  // nothing is liked
+  std::vector<Plan> plans;
+  std::vector<Request> requests;
+  for (const ClimberRequest& request : asked) plans.push_back(climber_plan(c, request));
+  for (const Plan& plan : plans) requests.push_back(computed(plan));
+  CHECK(plans[0].segments.size() == 1);
+  CHECK(plans[1].segments.size() == 1 + 2);
+  const auto replies = small_climber({.cores = 2})->run(requests);
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    CHECK(largest_difference(replies[i], compute_climber(model, asked[i])) < tolerance);
+}
+
+TEST_CASE("candidates get the same numbers, up to rounding, however they are split") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(4);
+  const ClimberRequest request = random_climber_request(c, random, 30, 37);
+  const auto executor = small_climber();
+  const Plan whole = climber_plan(c, request);
+  const Request all = computed(whole);
+  const auto together = executor->run({&all, 1})[0].readouts;
+  for (const std::size_t size : {1, 5, 16}) {
+    std::vector<std::vector<float>> split;
+    for (std::size_t first = 0; first < request.candidates.size(); first += size) {
+      ClimberRequest part = request;
+      part.candidates = {request.candidates.begin() + std::ptrdiff_t(first),
+                         request.candidates.begin() + std::ptrdiff_t(std::min(first + size, request.candidates.size()))};
+      const Plan plan = climber_plan(c, part);
+      const Request some = computed(plan);
+      const std::vector<Reply> replies = executor->run({&some, 1});
+      split.insert(split.end(), replies[0].readouts.begin(), replies[0].readouts.end());
+    }
+    REQUIRE(split.size() == together.size());
+    for (std::size_t i = 0; i < split.size(); ++i) CHECK(std::abs(split[i][0] - together[i][0]) < 2e-6);
+  }
+}
+
+TEST_CASE("a history from pages gives what computing it gives, in every format and page size") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(6);
+  const ClimberRequest request = random_climber_request(c, random, 30, 9);
+  const Plan plan = climber_plan(c, request);
+  for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})
+    for (const std::uint32_t page_tokens : {1u, 4u, 16u}) {
+      const auto executor = small_climber({.page_tokens = page_tokens, .kv = format});
+      PoisonedPages pages{executor->layout(), {}};
+      Request one = computed(plan);
+      for (std::size_t s = 0; s < plan.segments.size(); ++s) one.kv[s].pages = pages.take(plan.segments[s].tokens.size());
+      const auto made = executor->run({&one, 1})[0].readouts;
+      for (std::size_t k = 0; k < 2; ++k) one.kv[k].source = Source::cached;
+      const auto reused = executor->share(1)->run({&one, 1})[0].readouts;
+      for (std::size_t i = 0; i < made.size(); ++i)
+        CHECK(std::abs(double(made[i][0]) - reused[i][0]) < tolerance);
+      pages.pages[0][0].bytes[2] ^= std::byte{0x40};
+      CHECK(executor->run({&one, 1})[0].readouts != reused);
+    }
+}
+
+TEST_CASE("a history in two segments, the later of which sees the earlier, is one history") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(8);
+  const ClimberRequest request = random_climber_request(c, random, 30, 4);
+  Plan plan = climber_plan(c, request);
+  const Segment whole = plan.segments[0];  // of 12 events
+  Segment first = whole, second = whole;
+  first.tokens = whole.tokens.part(0, 5);
+  first.features.resize(5 * climber_features);
+  second.tokens = whole.tokens.part(5, 7);
+  second.features.erase(second.features.begin(), second.features.begin() + 5 * climber_features);
+  second.start = 5;
+  second.sees = {0};
+  plan.segments.erase(plan.segments.begin());
+  plan.segments.insert(plan.segments.begin(), {first, second});
+  for (std::size_t s = 3; s < plan.segments.size(); ++s) plan.segments[s].sees = Sees::all_before(3);
+  for (Readout& readout : plan.readouts) ++readout.segment;
+  REQUIRE(find_fault(plan, plan_limits(c)) + find_fault(plan, c) == "");
+  const Request one = computed(plan);
+  const ClimberAnswer answer = compute_climber(random_climber(c, 5), request);
+  CHECK(largest_difference(small_climber()->run({&one, 1})[0], answer) < tolerance);
+}
+
+TEST_CASE("scenarios differ, and so do the blocks that they make") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(9);
+  ClimberRequest request = random_climber_request(c, random, 10, 3);
+  request.scenario = 0;
+  const Plan weekday = climber_plan(c, request);
+  request.scenario = 1;
+  const Plan weekend = climber_plan(c, request);
+  CHECK(weekday.segments[0].features != weekend.segments[0].features);
+  const Request a = computed(weekday), b = computed(weekend);
+  const auto executor = small_climber();
+  CHECK(executor->run({&a, 1})[0].readouts != executor->run({&b, 1})[0].readouts);
+}
+
+TEST_CASE("a batch beyond the memory is run in several passes, with the same answers") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(10);
+  const ClimberRequest request = random_climber_request(c, random, 30, 60);
+  const Plan plan = climber_plan(c, request);
+  const Request one = computed(plan);
+  const std::vector<Request> batch(3, one);
+  const auto bounded = small_climber({.memory_bytes = 1, .batch_tokens = 25})->run(batch);
+  const ClimberAnswer answer = compute_climber(random_climber(c, 5), request);
+  for (const Reply& reply : bounded) {
+    CHECK(reply.too_large == "");
+    CHECK(largest_difference(reply, answer) < tolerance);
+  }
+}
+
+TEST_CASE("what a plan has that Climber does not take is named") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(11);
+  const Plan sound = climber_plan(c, random_climber_request(c, random, 30, 2));
+  const auto fault_of = [&](auto&& change) {
+    Plan plan = sound;
+    change(plan);
+    CHECK(find_fault(plan, plan_limits(c)) == "");
+    const std::string fault = find_fault(plan, c);
+    CHECK(small_climber()->fault(plan) == fault);
+    return fault;
+  };
+  CHECK(fault_of([](Plan&) {}) == "");
+  CHECK(fault_of([](Plan& p) { p.segments[0].features[3] = 6; }) ==
+        "segments[0].features of token 1: action is 6; expected from 0 to below 6");
+  CHECK(fault_of([](Plan& p) { p.segments[0].features[1] = 2; }) ==
+        "segments[0].features of token 0: tower is 2; expected from -1 to below 2");
+  CHECK(fault_of([](Plan& p) { p.segments[0].features[2] = -1; }) ==
+        "segments[0].features of token 0: scenario is -1; expected from 0 to below 2");
+  CHECK(fault_of([](Plan& p) { p.segments[0].features[4] = 1; }) ==
+        "segments[0].features of token 1: another tower or scenario than the first token's; expected one of each in a "
+        "segment");
+  CHECK(fault_of([](Plan& p) { p.segments[2].features[0] = 3; }) ==
+        "segments[2] is a candidate; expected one token with action 0");
+  CHECK(fault_of([](Plan& p) { p.segments[3].sees.add(2); }) ==
+        "segments[3].sees has 2; expected histories of the same scenario, and those of a history of its own tower");
+  CHECK(fault_of([](Plan& p) { p.segments[1].sees = {0}; }) ==
+        "segments[1].sees has 0; expected histories of the same scenario, and those of a history of its own tower");
+  CHECK(fault_of([](Plan& p) { p.segments[1].start = 1; }) ==
+        "segments[1] needs 8 events of tower 1; expected at most 7");
+  CHECK(fault_of([](Plan& p) { p.readouts[0].what = Readout::What::rows; }) ==
+        "readouts[0] is of something else; expected a head of a candidate");
+  CHECK(fault_of([](Plan& p) { p.segments[0].shift = 1; }) ==
+        "segments[0] is moved or replaces another; expected neither: positions are learned");
+}
+
+}  // namespace climber_test
+}  // namespace
+}  // namespace troupe::kernels

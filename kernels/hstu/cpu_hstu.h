@@ -1,0 +1,153 @@
+#pragma once
+// The executor of the HSTU family on the CPU. Plans, pages, teams and cuts of attention are those of the decoders; the
+// layer is its own: between two attentions every row is on its own, so a layer has two regions of parallel work, chunks
+// of rows and parts of attention. In the last layer only rows with a readout go on after keys and values.
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/engine/decoder_attention.h"
+#include "kernels/cpu/engine/decoder_buffer.h"
+#include "kernels/cpu/engine/decoder_kv.h"
+#include "kernels/cpu/engine/decoder_rope.h"
+#include "kernels/cpu/engine/team.h"
+#include "kernels/cpu/products/linear.h"
+#include "kernels/decoder/decoder_batch.h"
+#include "kernels/hstu/hstu.h"
+#include "kernels/hstu/time_steps.h"
+#include "kernels/operations/gate.h"
+#include "kernels/operations/readout.h"
+#include "kernels/operations/silu_attend.h"
+
+namespace troupe::kernels {
+
+struct HstuKernels {
+  const Gates* gates;
+  SiluAttend* attend;
+  ReadoutRows* readout;
+  const ProductVersion* product;
+};
+
+struct PackedHstuLayer {
+  Linear uvqk, output;
+  std::vector<float> position_weight, time_weight;
+  std::vector<float> input_norm, input_norm_bias, output_norm, output_norm_bias;
+};
+
+// Shared, unchanged, by every executor of the process.
+struct PackedHstu {
+  HstuConfig config;
+  TimeBuckets buckets;
+  Matrix items, positions;
+  std::vector<float> item_scales;  // one over the length of an item's row and the temperature
+  std::vector<PackedHstuLayer> layers;
+  std::optional<Linear> fc1, fc2;
+};
+PackedHstu pack_hstu(HstuModel model, const Linear::Form& form);
+
+// For tests: with its kernels and teams named outright.
+std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options, const HstuKernels& kernels,
+                                        Teams teams);
+
+class CpuHstu final : public Executor {
+ public:
+  CpuHstu(std::shared_ptr<const PackedHstu> weights, std::shared_ptr<const Teams> teams,
+          std::shared_ptr<std::mutex> large, std::uint32_t executor, const DecoderOptions& options,
+          const HstuKernels& kernels);
+
+  PlanLimits limits() const override { return plan_limits(c_); }
+  const PageLayout& layout() const override { return pages_; }
+  using Executor::run;
+  void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
+  void measure(PassTimes* times) override { times_ = times; }
+  std::unique_ptr<Executor> share(std::uint32_t executor) const override {
+    return std::make_unique<CpuHstu>(weights_, teams_, large_, executor, options_, kernels_);
+  }
+
+ private:
+  struct HstuRows {
+    std::size_t begin, count;
+  };
+  // What each thread of a pass has for itself.
+  struct HstuWorkspace {
+    FloatBuffer normed;  // [rows of a chunk] × what the output projection reads, or hidden
+    AttendScratch attend;
+    std::vector<KvRun> context, tail;
+    PassTimes times;
+  };
+  // What all layers and heads need of a group: of the keys that it sees, context and then its own rows, and per row.
+  struct GroupBias {
+    std::vector<std::int32_t> key_positions;
+    std::vector<std::int64_t> key_times;
+    std::size_t context = 0;  // keys
+  };
+
+  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
+  std::string compute(std::span<const Request> requests, std::span<Reply> replies);
+  void give_back();
+  void start(std::uint32_t workers);
+  std::string note_bias();
+  std::string note_group(const RowGroup& group, GroupBias& bias);
+  void note_window(const RowGroup& group, const GroupBias& bias);
+  void gather_read_rows();
+  template <class Work>
+  void for_rows(Team::Pass& pass, Work&& work);
+  void run_rows(Team::Pass& pass, std::uint32_t layer);
+  void run_attention(Team::Pass& pass, std::uint32_t layer);
+  void embed(HstuRows rows, HstuWorkspace& w);
+  void make_projections(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
+  void keep_read_rows();
+  void attend_part(const AttentionPart& part, std::uint32_t layer, HstuWorkspace& w);
+  void add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w);
+  void read(std::span<const Request> requests, std::span<Reply> replies);
+  void read_head(const BatchReadout& readout, std::vector<float>& out);
+  void read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies);
+  void collect_times();
+
+  bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
+  std::size_t uvqk_width() const { return std::size_t{4} * c_.width(); }
+  std::size_t mixed_width() const { return c_.production ? std::size_t{3} * c_.width() : c_.width(); }
+  const float* state(std::size_t row) const { return state_.data() + row * c_.hidden; }
+  double* timed(HstuWorkspace& w, double PassTimes::*part) const {
+    return times_ == nullptr ? nullptr : &(w.times.*part);
+  }
+
+  const std::shared_ptr<const PackedHstu> weights_;
+  const std::shared_ptr<const Teams> teams_;
+  const std::shared_ptr<std::mutex> large_;  // held by the one pass whose memory is given back after it
+  Team& team_;
+  const HstuConfig& c_;
+  const DecoderOptions options_;
+  const HstuPassMemory memory_;
+  const KvLayout layout_;
+  const PageLayout pages_;
+  const HstuKernels kernels_;
+  BatchPlanner planner_;
+  LayerKv kv_;
+  RopeTable no_turns_;
+  PassTimes* times_ = nullptr;
+
+  // The pass at hand.
+  const DecoderBatch* batch_ = nullptr;
+  std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
+  std::size_t chunk_rows_ = 0;
+  FloatBuffer state_, uvqk_, mixed_;  // [rows] × hidden, uvqk_width, width
+  AttentionParts all_rows_, read_rows_;
+  std::vector<GroupBias> groups_;
+  std::vector<BucketStep> steps_;
+  // Per row, and the same of read rows.
+  struct RowBias {
+    std::vector<std::int32_t> positions;
+    std::vector<std::uint32_t> step_begin, step_end, context_begin, tail_begin;
+  };
+  RowBias row_bias_, read_bias_;
+  std::vector<const float*> readout_states_;
+  std::vector<float*> readout_out_;
+  std::vector<HstuWorkspace> workspaces_;  // [worker]
+};
+
+}  // namespace troupe::kernels

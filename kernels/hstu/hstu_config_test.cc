@@ -1,0 +1,102 @@
+#include "kernels/hstu/hstu_config.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/base/test_folder.h"
+#include "kernels/hstu/hstu_model.h"
+#include "kernels/hstu/time_steps.h"
+
+using namespace troupe::kernels;
+
+namespace {
+
+const char small_hstu[] = R"json({"model_type":"hstu","num_items":9,"pad_item_id":0,"hidden_size":8,"num_hidden_layers":1,
+  "num_attention_heads":2,"attention_dim":4,"linear_dim":4,"max_sequence_length":10,"linear_activation":"silu",
+  "attention_activation":"silu","attention_alpha":1.0,"attention_normalizer":11,"layer_norm_eps":1e-06,
+  "layer_norm_affine":false,"concat_ua":false,"input_scale":"sqrt(hidden_size)","position_embedding":"absolute",
+  "relative_attention_bias":{"type":"bucketed_time_and_position","max_positions":11,"num_time_buckets":128,
+    "time_bucket_function":"log","time_bucket_divisor":0.301,"time_reference":"next","per_layer":true,
+    "shared_by_heads":true},
+  "l2_norm_eps":1e-06,"temperature":0.05,"task_head":{"hidden":6,"activation":"silu","num_tasks":1}})json";
+
+std::string error_with(const std::string& pointer, const nlohmann::json& value) {
+  nlohmann::json document = nlohmann::json::parse(small_hstu);
+  document[nlohmann::json::json_pointer(pointer)] = value;
+  return load_error_of([&] { hstu_config_of("config.json", document); });
+}
+
+}  // namespace
+
+TEST_SUITE("configuration of hstu") {
+  TEST_CASE("what would change the mathematics is refused by name") {
+    CHECK(error_with("/hidden_size", 8u).empty());
+    CHECK(error_with("/linear_dim", 5u) ==
+          "config.json: linear_dim is 5; expected attention_dim, 4, as pages hold keys and values of one width");
+    CHECK(error_with("/num_items", 0) == "config.json: num_items is 0; expected an integer from 1 to 67108864");
+    CHECK(error_with("/attention_activation", "softmax") ==
+          "config.json: attention_activation is \"softmax\"; expected \"silu\"");
+    CHECK(error_with("/layer_norm_affine", true) == "config.json: layer_norm_affine is true; expected false");
+    CHECK(error_with("/layer", "sut") == "config.json: layer is \"sut\"; expected \"stu\"");
+    CHECK(error_with("/relative_attention_bias/time_reference", "own") ==
+          "config.json: relative_attention_bias.time_reference is \"own\"; expected \"next\"");
+    CHECK(error_with("/relative_attention_bias/max_positions", 12) ==
+          "config.json: relative_attention_bias.max_positions is 12; expected an integer from 11 to 11");
+    CHECK(error_with("/task_head/hidden", "six") ==
+          "config.json: task_head.hidden is \"six\"; expected an integer from 1 to 65536");
+    CHECK(error_with("/temperature", nullptr) == "config.json: temperature is null; expected a number from 9.9999999999999995e-07 to 1000000");
+  }
+
+  TEST_CASE("generated weights depend on name and index, and the version on the configuration") {
+    HstuConfig config = hstu_config_of("config.json", nlohmann::json::parse(small_hstu));
+    const HstuModel model = generated_hstu(config);
+    CHECK(model.weights.items.values[0] == -71.0f / 2048);  // random-hstu-512's generator.json: first integers
+    CHECK(model.weights.items.values[3] == 49.0f / 2048);
+    CHECK(model.weights.layers[0].position_weight[0] == 106.0f / 128);
+    CHECK(model.weights.layers[0].output.columns == 8);
+    config.vocabulary = 30;
+    const HstuModel longer = generated_hstu(config);
+    CHECK(std::equal(model.weights.items.values.begin(), model.weights.items.values.end(), longer.weights.items.values.begin()));
+    CHECK(longer.version != model.version);
+    config.production = true, config.time_buckets = 0;
+    CHECK(generated_hstu(config).weights.layers[0].output.columns == 24);
+  }
+
+  TEST_CASE("a model directory has a generator or a file of weights, and a generator must say what is generated") {
+    const TestFolder folder;
+    folder.write("config.json", small_hstu);
+    CHECK(load_error_of([&] { read_hstu(folder.path()); }).find("model.safetensors") != std::string::npos);
+    folder.write("generator.json", R"({"task_head.fc2.bias":{"shape":[1],"log2_scale":-3}})");
+    CHECK(load_error_of([&] { read_hstu(folder.path()); }) ==
+          (folder.path() / "generator.json").string() +
+              ": task_head.fc2.bias.log2_scale is -3; expected -2, which is what is generated");
+    folder.write("generator.json", "{}");
+    CHECK(read_hstu(folder.path()).version.size() == 64);
+    folder.write("model.safetensors", "");
+    CHECK(load_error_of([&] { read_hstu(folder.path()); }).find("has both") != std::string::npos);
+  }
+
+  TEST_CASE("a bucket's boundary is the first whole second in it, and steps are the buckets key by key") {
+    const TimeBuckets buckets(0.301, 128);
+    CHECK(buckets.bucket(0) == 0);
+    CHECK(buckets.bucket(1) == 0);
+    CHECK(buckets.bucket(2) == 2);  // e^0.301 and e^0.602 are both below 2
+    CHECK(buckets.bucket(4643597) == 50);
+    CHECK(buckets.bucket(4643598) == 51);
+    CHECK(buckets.bucket(UINT64_MAX) == 128);
+    const std::vector<std::int64_t> sorted{INT64_MIN, -5, 3, 3, 90, 100, 5000, 5001}, mixed{7, 100, -3, 100, 100, 6000};
+    for (const auto& keys : {sorted, mixed})
+      for (const std::int64_t row : {std::int64_t{-100}, std::int64_t{3}, std::int64_t{101}, std::int64_t{5001}, INT64_MAX}) {
+        std::vector<BucketStep> steps;
+        append_steps(buckets, row, keys, keys == sorted, steps);
+        REQUIRE(steps.front().key == 0);
+        std::size_t step = 0;
+        for (std::uint32_t key = 0; key < keys.size(); ++key) {
+          while (step + 1 < steps.size() && steps[step + 1].key <= key) ++step;
+          CHECK(steps[step].bucket == buckets.bucket(seconds_between(row, keys[key])));
+        }
+        for (std::size_t s = 1; s < steps.size(); ++s) CHECK(steps[s].bucket != steps[s - 1].bucket);
+      }
+  }
+}

@@ -1,0 +1,205 @@
+#include "kernels/hstu/hstu_model.h"
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string_view>
+
+#include "kernels/checkpoint/json_file.h"
+#include "kernels/checkpoint/safetensors.h"
+#include "kernels/checkpoint/version_hash.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr char weights_file[] = "model.safetensors", generator_file[] = "generator.json";
+constexpr std::uint64_t generator_bytes_max = 16 << 20;
+
+struct TensorPlace {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::vector<float>* values;
+};
+
+class TensorTable {
+ public:
+  explicit TensorTable(const HstuConfig& config, HstuWeights& weights) {
+    weights.layers.resize(config.layers);
+    matrix("item_embedding.weight", weights.items, config.vocabulary, config.hidden);
+    matrix("position_embedding.weight", weights.positions, config.positions, config.hidden);
+    for (std::uint32_t l = 0; l < config.layers; ++l)
+      layer("layers." + std::to_string(l) + ".", config, weights.layers[l]);
+    if (config.tasks == 0) return;
+    matrix("task_head.fc1.weight", weights.fc1, config.head_hidden, config.hidden);
+    vector("task_head.fc1.bias", weights.fc1_bias, config.head_hidden);
+    matrix("task_head.fc2.weight", weights.fc2, config.tasks, config.head_hidden);
+    vector("task_head.fc2.bias", weights.fc2_bias, config.tasks);
+  }
+  const std::vector<TensorPlace>& all() const { return places_; }
+
+ private:
+  void layer(const std::string& prefix, const HstuConfig& config, HstuLayer& layer) {
+    const std::uint32_t width = config.width();
+    matrix(prefix + "uvqk_proj.weight", layer.uvqk, 4 * width, config.hidden);
+    if (!config.production) {
+      matrix(prefix + "output_proj.weight", layer.output, config.hidden, width);
+      vector(prefix + "output_proj.bias", layer.output_bias, config.hidden);
+      vector(prefix + "relative_attention_bias.position_weight", layer.position_weight, 2 * config.positions - 1);
+      vector(prefix + "relative_attention_bias.time_weight", layer.time_weight, config.time_buckets + 1);
+      return;
+    }
+    vector(prefix + "uvqk_proj.bias", layer.uvqk_bias, 4 * width);
+    matrix(prefix + "output_proj.weight", layer.output, config.hidden, 3 * width);
+    vector(prefix + "input_norm.weight", layer.input_norm, config.hidden);
+    vector(prefix + "input_norm.bias", layer.input_norm_bias, config.hidden);
+    vector(prefix + "output_norm.weight", layer.output_norm, width);
+    vector(prefix + "output_norm.bias", layer.output_norm_bias, width);
+  }
+  void matrix(std::string name, Matrix& matrix, std::uint32_t rows, std::uint32_t columns) {
+    matrix.rows = rows;
+    matrix.columns = columns;
+    places_.push_back({std::move(name), {rows, columns}, &matrix.values});
+  }
+  void vector(std::string name, std::vector<float>& values, std::uint64_t length) {
+    places_.push_back({std::move(name), {length}, &values});
+  }
+
+  std::vector<TensorPlace> places_;
+};
+
+std::uint64_t size_of(const TensorPlace& place) {
+  return place.shape.size() == 2 ? place.shape[0] * place.shape[1] : place.shape[0];
+}
+
+// How a tensor's numbers are drawn: base + integer * 2^(log2_scale - 7), the integer from -128 to 127.
+struct Drawn {
+  int log2_scale = 0, base = 0;
+};
+
+Drawn drawn(const HstuConfig& config, std::string_view name) {
+  if (name.ends_with("norm.weight")) return {-2, 1};
+  if (name.ends_with(".bias") || name == "position_embedding.weight" || name == "task_head.fc2.weight") return {-2, 0};
+  if (name.find("relative_attention_bias") != name.npos) return {0, 0};
+  return {name.ends_with("output_proj.weight") && config.production ? -5 : -4, 0};
+}
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+int drawn_integer(std::uint64_t seed, std::uint64_t index) {
+  std::uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+  z = (z ^ z >> 27) * 0x94D049BB133111EB;
+  z ^= z >> 31;
+  return static_cast<int>(z >> 56) - 128;
+}
+
+void generate(const HstuConfig& config, const TensorPlace& place) {
+  const Drawn how = drawn(config, place.name);
+  const std::uint64_t seed = fnv1a(place.name);
+  const float step = std::ldexp(1.0f, how.log2_scale - 7), base = static_cast<float>(how.base);
+  place.values->resize(size_of(place));
+  for (std::uint64_t i = 0; i < place.values->size(); ++i)
+    (*place.values)[i] = base + static_cast<float>(drawn_integer(seed, i)) * step;
+}
+
+// What a generator file says of a tensor of this shape is what is generated here.
+void check_generator(const std::filesystem::path& file, const nlohmann::json& document, const HstuConfig& config,
+                     const TensorPlace& place) {
+  const JsonFields tensors(file, document);
+  const nlohmann::json* const entry = tensors.find(place.name);
+  if (entry == nullptr) return;
+  if (!entry->is_object()) tensors.fault(place.name, "an object");
+  const JsonFields fields(file, *entry, place.name);
+  const nlohmann::json* const shape = fields.find("shape");
+  if (shape == nullptr || *shape != nlohmann::json(place.shape)) return;  // of another model's tensor of that name
+  const auto must_be = [&](const char* key, const nlohmann::json& value) {
+    const nlohmann::json* const found = fields.find(key);
+    if (found != nullptr && *found != value) fields.fault(key, value.dump() + ", which is what is generated");
+  };
+  const Drawn how = drawn(config, place.name);
+  must_be("log2_scale", how.log2_scale);
+  must_be("base", how.base);
+  nlohmann::json first = nlohmann::json::array();
+  for (std::uint64_t i = 0; i < 4; ++i) first.push_back(drawn_integer(fnv1a(place.name), i));
+  must_be("first4_integers", first);
+}
+
+void read_tensor(const SafetensorsFile& file, const TensorPlace& place) {
+  const auto stored = file.tensors().find(place.name);
+  if (stored == file.tensors().end())
+    load_fault(file.path(), "tensor " + in_quotes(place.name) + " is missing", "shape " + shape_text(place.shape));
+  if (stored->second.shape != place.shape)
+    load_fault(file.path(), "tensor " + in_quotes(place.name) + " has shape " + shape_text(stored->second.shape),
+               shape_text(place.shape) + ", by config.json");
+  *place.values = file.values(place.name);
+}
+
+void read_tensors(const std::filesystem::path& path, const std::vector<TensorPlace>& places) {
+  const SafetensorsFile file(path);
+  std::set<std::string_view> known;
+  for (const TensorPlace& place : places) {
+    read_tensor(file, place);
+    known.insert(place.name);
+  }
+  for (const auto& [name, stored] : file.tensors())
+    if (!known.contains(name))
+      load_fault(path, "unknown tensor " + in_quotes(name), "only tensors that the model of config.json has");
+}
+
+// All of a configuration that the numbers depend on.
+std::string text_of(const HstuConfig& c) {
+  const nlohmann::json all{c.production,     c.layers,     c.hidden,      c.heads,       c.head_dim,     c.vocabulary,
+                           c.positions,      c.normaliser, c.scale,       c.epsilon,     c.time_buckets, c.bucket_divisor,
+                           c.l2_epsilon,     c.temperature, c.head_hidden, c.tasks,      c.context_tokens, c.window};
+  return all.dump();
+}
+
+VersionHash begun_version(const HstuConfig& config) {
+  VersionHash hash;
+  hash.part("troupe hstu 1");
+  hash.part(text_of(config));
+  return hash;
+}
+
+}  // namespace
+
+HstuModel generated_hstu(const HstuConfig& config) {
+  HstuModel model{config, {}, {}};
+  VersionHash hash = begun_version(config);
+  hash.part("generated 1");
+  const TensorTable table(config, model.weights);
+  for (const TensorPlace& place : table.all()) generate(config, place);
+  model.version = hash.hex();
+  return model;
+}
+
+HstuModel read_hstu(const std::filesystem::path& directory) {
+  const HstuConfig config = read_hstu_config(directory);
+  std::error_code error;
+  if (std::filesystem::exists(directory / generator_file, error)) {
+    if (std::filesystem::exists(directory / weights_file, error))
+      load_fault(directory, std::string("has both ") + weights_file + " and " + generator_file, "one of them");
+    const nlohmann::json document = read_json_file(directory / generator_file, generator_bytes_max);
+    HstuModel model{config, {}, {}};
+    const TensorTable table(config, model.weights);
+    for (const TensorPlace& place : table.all())
+      check_generator(directory / generator_file, document, config, place);
+    return generated_hstu(config);
+  }
+  HstuModel model{config, {}, {}};
+  const TensorTable table(config, model.weights);
+  read_tensors(directory / weights_file, table.all());
+  VersionHash hash = begun_version(config);
+  for (const TensorPlace& place : table.all()) {
+    hash.part(place.name);
+    hash.part(std::as_bytes(std::span(*place.values)));
+  }
+  model.version = hash.hex();
+  return model;
+}
+
+}  // namespace troupe::kernels

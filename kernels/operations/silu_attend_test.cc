@@ -1,0 +1,163 @@
+#include "kernels/operations/silu_attend.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <deque>
+#include <random>
+
+#include "kernels/base/float_formats.h"
+
+using namespace troupe::kernels;
+
+namespace {
+namespace silu_attend_test {
+
+struct SiluShape {
+  std::uint32_t head_dim = 16, rows = 5;
+  std::vector<std::uint32_t> context;  // tokens of each run
+  bool biased = true, windowed = false;
+  KvFormat format = KvFormat::f32;
+};
+
+// A task on its own memory; outputs are NaN beforehand.
+struct SiluCase {
+  SiluCase(const SiluShape& shape, unsigned seed) : random(seed) {
+    const std::uint32_t stride = shape.head_dim + 3;
+    std::uint32_t seen = 0;
+    for (const std::uint32_t tokens : shape.context) context.push_back(run(shape, tokens)), seen += tokens;
+    tail.push_back(run(shape, shape.rows));
+    queries = fresh(shape.rows * stride);
+    out.assign(shape.rows * stride, NAN);
+    for (std::uint32_t r = 0; r < shape.rows; ++r) {
+      begin.push_back(shape.windowed ? r / 2 : 0);
+      end.push_back(r + 1);
+      if (shape.windowed && seen > 0) context_begin.push_back(random() % seen);
+    }
+    weights = fresh(4096);
+    buckets = fresh(9);
+    std::int32_t position = 0;
+    for (std::uint32_t k = 0; k < seen + shape.rows; ++k)
+      key_positions.push_back(random() % 40 == 0 ? position : position++);
+    for (std::uint32_t r = 0; r < shape.rows; ++r) {
+      row_positions.push_back(key_positions[seen + r]);
+      step_begin.push_back(static_cast<std::uint32_t>(steps.size()));
+      for (std::uint32_t key = 0; key < seen + shape.rows; key += 1 + random() % (r % 2 == 0 ? 5 : 300))
+        steps.push_back({key, static_cast<std::uint32_t>(random() % 9)});
+      step_end.push_back(static_cast<std::uint32_t>(steps.size()));
+    }
+    task.queries = queries.data(), task.out = out.data();
+    task.query_stride = task.out_stride = stride;
+    task.rows = shape.rows, task.head_dim = shape.head_dim;
+    task.scale = 0.7f, task.factor = 1 / 64.0f;
+    task.context = context, task.tail = tail;
+    task.context_begin = context_begin, task.tail_begin = begin, task.tail_end = end;
+    if (shape.biased)
+      task.bias = {weights.data() + 2048, buckets, row_positions, key_positions, steps, step_begin, step_end};
+  }
+  SiluCase(const SiluCase&) = delete;
+
+  std::vector<float> fresh(std::size_t count) {
+    std::normal_distribution<float> normal;
+    std::vector<float> values(count);
+    for (float& value : values) value = normal(random);
+    return values;
+  }
+  KvRun run(const SiluShape& shape, std::uint32_t tokens) {
+    const auto store = [&]() -> const void* {
+      floats.push_back(fresh(std::size_t{tokens} * shape.head_dim));
+      if (shape.format == KvFormat::f32) return floats.back().data();
+      std::vector<std::uint16_t>& stored = halves.emplace_back();
+      for (const float x : floats.back()) stored.push_back(shape.format == KvFormat::f16 ? to_f16(x) : to_bf16(x));
+      return stored.data();
+    };
+    const void* const keys = store();
+    return {keys, store(), tokens, shape.head_dim, shape.format};
+  }
+
+  std::mt19937 random;
+  std::deque<std::vector<float>> floats;
+  std::deque<std::vector<std::uint16_t>> halves;
+  std::vector<KvRun> context, tail;
+  std::vector<std::uint32_t> context_begin, begin, end, step_begin, step_end;
+  std::vector<std::int32_t> row_positions, key_positions;
+  std::vector<BucketStep> steps;
+  std::vector<float> queries, out, weights, buckets;
+  SiluAttendTask task;
+};
+
+// The largest difference of a version from the reference; infinite where one of them is no number.
+double difference(SiluCase& of, SiluAttend* version) {
+  AttendScratch scratch;
+  silu_attend_reference(of.task, scratch);
+  std::vector<float> wanted = of.out;
+  of.out.assign(of.out.size(), NAN);
+  version(of.task, scratch);
+  double most = 0;
+  for (std::size_t r = 0; r < of.task.rows; ++r)
+    for (std::size_t i = 0; i < of.task.head_dim; ++i) {
+      const std::size_t at = r * of.task.out_stride + i;
+      const double off = std::abs(double{of.out[at]} - wanted[at]);
+      if (!(off <= most)) most = std::isnan(off) ? INFINITY : off;
+    }
+  return most;
+}
+
+template <class Check>
+void every_version(Check check) {
+  for (const SiluAttendVersion& version : silu_attend_versions())
+    if (version.usable) {
+      CAPTURE(version.name);
+      check(version.run);
+    }
+}
+
+}  // namespace silu_attend_test
+}  // namespace
+
+TEST_SUITE("attention by silu") {
+  using namespace silu_attend_test;
+
+  TEST_CASE("every version is the reference at every kind of size, with and without bias and window") {
+    const unsigned seed = std::random_device()();
+    CAPTURE(seed);
+    unsigned round = seed;
+    const std::vector<std::uint32_t> contexts[] = {{}, {1}, {31, 2}, {64}, {100, 33, 7}};
+    for (const std::uint32_t head_dim : {1u, 16u, 33u, 128u})
+      for (const std::uint32_t rows : {1u, 2u, 4u, 5u, 12u, 33u, 150u})
+        for (const auto& context : contexts)
+          for (const bool biased : {true, false}) {
+            const SiluShape shape{head_dim, rows, context, biased, ++round % 3 == 0,
+                                  round % 4 == 0 ? KvFormat::f16 : KvFormat::f32};
+            CAPTURE(head_dim);
+            CAPTURE(rows);
+            SiluCase tried(shape, round);
+            every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < 2e-4); });
+          }
+  }
+
+  TEST_CASE("a large score is itself, a very negative one nothing") {
+    for (const float size : {-200.0f, 200.0f}) {
+      SiluCase tried({.head_dim = 16, .rows = 20, .biased = true}, 5);
+      tried.buckets.assign(9, size);
+      every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < (size > 0 ? 1e-2 : 1e-5)); });
+    }
+  }
+
+  TEST_CASE("an infinity reaches the rows that see it, and no other") {
+    for (const float bad : {INFINITY, -INFINITY, std::numeric_limits<float>::quiet_NaN()})
+      for (const std::size_t where : {0, 1}) {  // in a key, in a value
+        SiluCase tried({.head_dim = 16, .rows = 30, .context = {40}}, 6);
+        tried.floats[2 + where][16 * 17 + 3] = bad;  // of the tail's token 17
+        every_version([&](SiluAttend* version) {
+          AttendScratch scratch;
+          version(tried.task, scratch);
+          for (std::size_t r = 0; r < 30; ++r) {
+            bool finite = true;
+            for (std::size_t i = 0; i < 16; ++i) finite = finite && std::isfinite(tried.out[r * 19 + i]);
+            CHECK(finite == (r < 17));
+          }
+        });
+      }
+  }
+}
