@@ -285,6 +285,7 @@ std::unique_ptr<Core> Box::make_router() const {
                .work_us_max = config_.duration_us("router.tenant_work_max")};
   c.quantum = {config_.duration_us("router.turn")};
   c.window = {config_.duration_us("router.window")};
+  c.routing = {*router::find_routing(config_.text("router.routing")), config_.real("router.affinity")};
   c.budget = {config_.duration_us("router.deadline")};
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();

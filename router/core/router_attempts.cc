@@ -61,8 +61,10 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Fl
       if (contains(tried, node)) continue;
       const std::size_t plan = plan_at(node, flight);
       const placement::Work work = work_at(node, flight, plan);
+      const PlanCost& cost = flight.plans[plan].cost;
       if (work.operations < flight.too_many_operations)
-        options.push_back({node, work, plan, passes_us(node, flight.tenant)});
+        options.push_back({node, work, plan, passes_us(node, flight.tenant), flight.held ? cost.hit(node, *flight.held) : 0,
+                           cost.nothing_held()});
     }
     return workers_.choose(step.now, options, model, flight.attempts.empty());
   };

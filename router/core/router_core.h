@@ -52,6 +52,7 @@ struct RouterConfig {
   std::uint32_t writes_in_flight_max = 256;
   TenantsConfig tenants;
   Duration window{2'000};    // of work that a worker has and has not answered, for each lane: WorkerTableConfig
+  Routing routing;           // by what workers are chosen
   Duration quantum{10'000};  // of work, for a tenant of weight 1 each time it is its turn at a worker
   Duration budget{2'000'000};  // of requests that name none
   Duration budget_max{10'000'000};

@@ -279,8 +279,16 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
   return {};
 }
 
-bool WorkerTable::earlier(Instant now, const Row& a, const Option& option_a, const Row& b,
+double WorkerTable::score(Instant now, const Row& row, const Option& option) const {
+  if (config_.routing.by == Routing::By::earliest) return 0;
+  const double wait = wait_us(now, row) - option.passes_us / lanes(row), time = pace(row).us(option.whole);
+  return routing_score(config_.routing, option.hit, wait > 0 ? wait / (wait + time) : 0);
+}
+
+bool WorkerTable::goes_before(Instant now, const Row& a, const Option& option_a, const Row& b,
                           const Option& option_b, NodeId home) const {
+  const double score_a = score(now, a, option_a), score_b = score(now, b, option_b);
+  if (score_a != score_b) return score_a > score_b;
   const double done_a = done_us(now, a, option_a), done_b = done_us(now, b, option_b);
   if (done_a != done_b) return done_a < done_b;
   if (planted(Bug::unseeded_choice)) return std::less<>()(a.last.models.data(), b.last.models.data());
@@ -302,7 +310,7 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
     }
     const bool better = !best_row || avoided(now, *row) < avoided(now, *best_row) ||
                         (avoided(now, *row) == avoided(now, *best_row) &&
-                         earlier(now, *row, option, *best_row, *best, options.front().node));
+                         goes_before(now, *row, option, *best_row, *best, options.front().node));
     if (!better) continue;
     best = option;
     best_row = row;

@@ -1,7 +1,7 @@
 #pragma once
 // What this router knows of each inference worker: from its heartbeats (alive, draining, models, load) and
 // from its own experience (what it has sent there lately, how long answers took against the prediction). From
-// that it predicts when a worker would be done with a plan, and chooses the earliest.
+// that it predicts when a worker would be done with a plan, and chooses the earliest, or by another rule (routing.h).
 //
 //   backlog = time of (what waited there at its last heartbeat + half a plan per busy lane) / lanes
 //   wait    = what is left of the backlog by now + time of what was sent there since / lanes
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "placement/cost/work.h"
+#include "router/fleet/routing.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {
@@ -40,6 +41,7 @@ struct WorkerTableConfig {
   double window_passes = 8;  // as much as so many passes cost beside what they compute: a batch shares that
   placement::Work pass;      // which is this
   std::uint32_t probe_gap_max = 8;  // heartbeats between probes of a worker that stays slow; at first one
+  Routing routing;
 };
 
 // Of one plan that was sent; given back when it ends.
@@ -105,8 +107,10 @@ class WorkerTable {
     placement::Work work;
     std::size_t plan = 0;  // of the request, there: for whoever asks
     double passes_us = 0;  // of what waits here for that worker, so much goes after it
+    double hit = 0;        // of the plan's blocks, the share that is held there, by the work of computing them
+    placement::Work whole{};  // of the plan if nothing were held
   };
-  // The option that is done first; ties go to the earlier option if it is the home (the first), then to the
+  // The option that is best by the rule, of those the one that is done first; ties go to the earlier option if it is the home (the first), then to the
   // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not
   // usable is passed over.
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
@@ -159,7 +163,8 @@ class WorkerTable {
   double sent_wait_us(Instant now, const Row& row) const;
   double wait_us(Instant now, const Row& row) const;
   double done_us(Instant now, const Row& row, const Option& option) const;
-  bool earlier(Instant now, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
+  double score(Instant now, const Row& row, const Option& option) const;
+  bool goes_before(Instant now, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
                NodeId home) const;
   const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
   std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;

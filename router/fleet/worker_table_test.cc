@@ -217,6 +217,25 @@ TEST_CASE("the earliest completion is chosen: the queue counts, and so does what
   CHECK(chosen(table, 1, {{1, 10}, {2, 0}}) == 1);
 }
 
+TEST_CASE("by another rule what is held and what waits decide, and time only between equals") {
+  const auto chosen_by = [](Routing routing) {
+    WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = routing}, {1, 2, 3});
+    hear(table, {0}, 1, heartbeat(100));
+    hear(table, {0}, 2, heartbeat(0));
+    hear(table, {0}, 3, heartbeat(20));
+    // Worker 1 holds most and has a queue, 2 holds nothing and is idle, 3 would be done first.
+    return chosen(table, 0, {{1, {10}, 0, 0, 0.9, {100}}, {2, {100}, 0, 0, 0.0, {100}}, {3, {50}, 0, 0, 0.5, {100}}});
+  };
+  CHECK(chosen_by({}) == 3);
+  CHECK(chosen_by({Routing::By::hits}) == 1);
+  CHECK(chosen_by({Routing::By::load}) == 2);
+  CHECK(chosen_by({Routing::By::affinity, 0.9}) == 1);  // .9 * .9 - .1 / 2 over .9 * .5 - .1 / 6
+  CHECK(chosen_by({Routing::By::affinity, 0.4}) == 3);  // .4 / 2 - .6 / 6 over .4 * .9 - .6 / 2, over 0
+  CHECK(chosen_by({Routing::By::affinity, 0.1}) == 2);  // nothing, where the others have less
+  WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::hits}}, {1, 2, 3});
+  CHECK(chosen(table, 0, {{3, {11}, 0, 0, 0.5, {100}}, {2, {10}, 0, 0, 0.5, {100}}, {1, {9}, 0, 0, 0.4, {100}}}) == 2);
+}
+
 TEST_CASE("a tie goes to the home, else to the lower node") {
   WorkerTable table = table_of({1, 2, 3});
   CHECK(chosen(table, 1, {{3, 10}, {1, 10}, {2, 10}}) == 3);

@@ -42,6 +42,16 @@ Work PlanCost::at(NodeId node, const HeldBlocks& held) const {
   return work;
 }
 
+double PlanCost::hit(NodeId node, const HeldBlocks& held) const {
+  double all = 0, here = 0;
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const double operations = asked_[i].computed.operations;
+    all += operations;
+    if (held.missing(first_ + i, node) == 0) here += operations;
+  }
+  return all > 0 ? here / all : 1;
+}
+
 double PlanCost::uses(const HeldBlocks& held) const {
   double uses = 0, missing = 0;
   for (std::size_t i = 0; i < asked_.size(); ++i) {

@@ -22,6 +22,8 @@ class PlanCost {
   const placement::Work& nothing_held() const { return nothing_held_; }
   const placement::Work& all_held() const { return all_held_; }
   placement::Work at(NodeId node, const HeldBlocks& held) const;
+  // Of the blocks that the index is asked for, the share that a node has, by the work of computing them; 1 if there are none.
+  double hit(NodeId node, const HeldBlocks& held) const;
   // How often, in the mean, blocks of it that nobody keeps yet are expected to be wanted again; 0 if all are
   // kept.
   double uses(const HeldBlocks& held) const;

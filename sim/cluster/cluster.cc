@@ -152,6 +152,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
     c.tenants.weights[world_.options().tenants.at(i)] = scenario_.tenant_weights[i];
   c.tenants.tenants_max = scenario_.tenants_max;
   c.window = scenario_.window;
+  c.routing = scenario_.routing;
   c.quantum = scenario_.turn;
   c.budget = scenario_.deadline;
   c.budget_max = {10'000'000};

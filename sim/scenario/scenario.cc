@@ -112,6 +112,12 @@ void draw_shares(std::uint64_t seed, Scenario& s) {
   s.turn = {draw_knob(random, "router.turn", 1'000, 30'000)};
 }
 
+void draw_routing(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x407e);
+  if (chance(random, 0.7)) return;
+  s.routing = {static_cast<router::Routing::By>(random.below(router::routing_names().size())), real(random, 0.0, 1.0)};
+}
+
 void draw_placement(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x91ace);
   constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
@@ -299,6 +305,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_knobs(random, s);
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
+  draw_routing(seed, s);
   draw_placement(seed, s);
   draw_checks(seed, s);
   draw_shares(seed, s);

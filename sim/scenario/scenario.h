@@ -10,6 +10,7 @@
 
 #include "placement/cost/cost_model.h"
 #include "router/ahead/current_places.h"
+#include "router/fleet/routing.h"
 #include "router/request/policy.h"
 #include "runtime/host/sim_network.h"
 #include "sim/scenario/faults.h"
@@ -50,6 +51,7 @@ struct Scenario {
   std::vector<double> tenant_weights;  // of the first tenants; the others have 1
   std::uint32_t tenants_max = 256;     // that routers tell apart
   Duration window{2'000}, turn{10'000};
+  router::Routing routing;
   double item_share = 0.5;
   router::Policy policy = router::policy("bat");
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};

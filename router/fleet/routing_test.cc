@@ -1,0 +1,29 @@
+#include "router/fleet/routing.h"
+
+#include <doctest/doctest.h>
+
+namespace troupe::router {
+namespace {
+
+TEST_SUITE("routing") {
+  TEST_CASE("affinity weighs what is held against what waits, the others look at one of them") {
+    const Routing affinity{Routing::By::affinity, 0.75};
+    CHECK(routing_score(affinity, 0.8, 0.4) == doctest::Approx(0.75 * 0.8 - 0.25 * 0.4));
+    CHECK(routing_score({Routing::By::affinity, 1}, 0.8, 0.4) == doctest::Approx(0.8));
+    CHECK(routing_score({Routing::By::affinity, 0}, 0.8, 0.4) == doctest::Approx(-0.4));
+    CHECK(routing_score({Routing::By::hits}, 0.8, 0.4) == 0.8);
+    CHECK(routing_score({Routing::By::load}, 0.8, 0.4) == -0.4);
+    CHECK(routing_score({Routing::By::earliest}, 0.8, 0.4) == routing_score({}, 0.1, 0.9));
+  }
+
+  TEST_CASE("every name is that of one of them") {
+    CHECK(routing_names().size() == 4);
+    for (std::size_t i = 0; i < routing_names().size(); ++i)
+      CHECK(find_routing(routing_names()[i]) == static_cast<Routing::By>(i));
+    CHECK(find_routing("hits") == Routing::By::hits);
+    CHECK_FALSE(find_routing("nearest"));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::router
