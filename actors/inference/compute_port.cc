@@ -247,6 +247,13 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
   for (const Segment& segment : request.plan.segments)
     if (segment.shift != 0 || segment.replaces.segment != kernels::Replaced::none)
       return "a segment is seen elsewhere than it was computed; expected one that is not";
+  for (const kernels::Repair::Place& place : request.plan.repair.places) {
+    if (request.kv[place.segment].grant != Grant::none)
+      return "segment " + std::to_string(place.segment) + " is approximate and has pages; expected none";
+    for (std::size_t s = place.segment + 1; s < request.kv.size(); ++s)
+      if (request.kv[s].grant != Grant::none && request.plan.segments[s].sees.contains(place.segment))
+        return "segment " + std::to_string(s) + " sees an approximate one and has pages; expected none";
+  }
   for (const Readout& r : request.plan.readouts)
     if (request.kv[r.segment].grant == Grant::read)
       return "segment " + std::to_string(r.segment) + " is reused and read out; expected a computed segment";

@@ -8,7 +8,7 @@ program=${1:?expected a program}
 package_of() {  # of a file; a library's two names, before and after /usr was merged
   local file
   for file in "$1" "/usr$1" "${1#/usr}" "$(readlink -f "$1")"; do
-    dpkg-query -S "$file" 2>/dev/null | cut -d: -f1 | head -1 && return
+    dpkg-query -S "$file" 2>/dev/null | cut -d: -f1 | sed -n 1p && return
   done
 }
 linked=$(ldd "$program")
@@ -20,7 +20,7 @@ fi
   grep -oE '/[^ ]+\.so[^ ]*' <<<"$linked"
   # Opened by name; what this machine does not have (CUDA) is left out.
   grep -aoE 'lib[A-Za-z0-9_+-]+\.so\.[0-9]+' "$program" | sort -u | while read -r name; do
-    grep -qF "$name" <<<"$linked" || ldconfig -p | awk -v name="$name" '$1 == name { print $NF; exit }'
+    grep -qF "$name" <<<"$linked" || ldconfig -p | awk -v name="$name" '$1 == name && !seen++ { print $NF }'
   done
 } | while read -r file; do
   package=$(package_of "$file")

@@ -201,7 +201,8 @@ std::string find_fault(const Plan& plan, const PlanLimits& limits) {
     if (std::string found = segment_fault(plan, i, limits); !found.empty()) return found;
   for (std::size_t i = 0; i < plan.readouts.size(); ++i)
     if (std::string found = readout_fault(plan, i, limits); !found.empty()) return found;
-  return search_fault(plan, limits);
+  if (std::string found = search_fault(plan, limits); !found.empty()) return found;
+  return find_repair_fault(plan, limits);
 }
 
 std::size_t token_count(const Plan& plan) {

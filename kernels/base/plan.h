@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/repair.h"
 #include "kernels/base/sees.h"
 #include "kernels/base/tokens.h"
 
@@ -82,6 +83,7 @@ struct Plan {
   std::vector<Segment> segments;
   std::vector<Readout> readouts;
   Search search;
+  Repair repair;  // the plan is exact without one
   bool operator==(const Plan&) const = default;
 };
 
@@ -94,12 +96,13 @@ struct PlanLimits {
   std::uint32_t width_max = 0;     // of a search; 0: the model does not generate
   std::uint32_t state = 0;         // numbers of a hidden state; 0: it is not given out
   bool moves = true;               // a segment may be seen elsewhere than where it stands, or be replaced in part
+  bool repairs = false;            // plans with a repair are computed
 };
 
 // Empty if the plan is sound: non-empty segments, tokens and readout rows inside the vocabulary, positions inside
 // [0, positions_max) also where others see them, `sees` ascending and earlier, what is replaced inside one earlier
 // segment and once, readouts inside their segment, a search within what is said at its members and with room for its
-// paths behind the prompt. Otherwise what is wrong, where and what was expected.
+// paths behind the prompt, a sound repair. Otherwise what is wrong, where and what was expected.
 std::string find_fault(const Plan& plan, const PlanLimits& limits);
 
 // The rest of it, where the index of a sound plan's search is known (null: there is none): steps only without paths

@@ -45,8 +45,6 @@ std::string features_fault(const Segment& segment, std::size_t index, const Clim
 std::string place_fault(const Plan& plan, std::size_t index, const ClimberConfig& config) {
   const Segment& segment = plan.segments[index];
   const bool candidate = is_candidate(segment);
-  if (segment.shift != 0 || segment.replaces.segment != Replaced::none)
-    return at(index, "") + " is moved or replaces another; expected neither: positions are learned";
   if (candidate && (segment.tokens.size() != 1 || feature(segment, 0, ClimberFeature::action) != 0))
     return at(index, "") + " is a candidate; expected one token with action 0";
   for (const std::uint32_t seen : segment.sees) {
@@ -77,7 +75,8 @@ PlanLimits plan_limits(const ClimberConfig& config) {
   return {.vocabulary = static_cast<std::int32_t>(config.items + 1),
           .positions_max = static_cast<std::int32_t>(longest + 1),
           .features = climber_features,
-          .heads = static_cast<std::uint32_t>(config.tasks.size())};
+          .heads = static_cast<std::uint32_t>(config.tasks.size()),
+          .moves = false};
 }
 
 std::string find_fault(const Plan& plan, const ClimberConfig& config) {

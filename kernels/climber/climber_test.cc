@@ -59,8 +59,8 @@ TEST_CASE("random models and requests are what the reference says, on every inst
       if (!attend_versions()[version].usable) continue;
       const std::string name(attend_versions()[version].name);
       CAPTURE(name);
-      const VectorKernels kernels{&elementwise_versions()[version], attend_versions()[version].run, &readout_rows,
-                                  &sum_exponentials, &product_versions()[version]};
+      const ClimberKernels kernels{&elementwise_versions()[version], &gate_versions()[version],
+                                   attend_versions()[version].run, &product_versions()[version]};
       const auto executor = make_cpu_climber(model, {}, kernels, std::make_shared<Team>(3, CpuSet(), 0.0));
       const Request one = computed(plan);
       CHECK(largest_difference(executor->run({&one, 1})[0], answer) < tolerance);
@@ -215,8 +215,6 @@ TEST_CASE("what a plan has that Climber does not take is named") {
         "segments[1] needs 8 events of tower 1; expected at most 7");
   CHECK(fault_of([](Plan& p) { p.readouts[0].what = Readout::What::rows; }) ==
         "readouts[0] is of something else; expected a head of a candidate");
-  CHECK(fault_of([](Plan& p) { p.segments[0].shift = 1; }) ==
-        "segments[0] is moved or replaces another; expected neither: positions are learned");
 }
 
 }  // namespace climber_test

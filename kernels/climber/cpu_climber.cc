@@ -52,7 +52,7 @@ ClimberPassMemory pass_memory(const ClimberConfig& config, const DecoderOptions&
 }
 
 CpuClimber::CpuClimber(std::shared_ptr<const PackedClimber> weights, std::shared_ptr<Team> team,
-                       const DecoderOptions& options, const VectorKernels& vector_kernels)
+                       const DecoderOptions& options, const ClimberKernels& vector_kernels)
     : weights_(std::move(weights)),
       team_(std::move(team)),
       c_(weights_->config),
@@ -178,8 +178,13 @@ void CpuClimber::multiply(const Linear& linear, const float* in, float* out, std
 void CpuClimber::norm(const float* in, const NormWeights& weights, float* out, std::size_t out_stride,
                       std::size_t rows, Workspace& w) {
   timed(w, &PassTimes::elementwise, [&] {
-    ops_.layer_norm(in, c_.hidden, weights.weight.data(), weights.bias.data(), static_cast<float>(c_.norm_epsilon), out,
-                    out_stride, rows, c_.hidden);
+    NormTask task{.in = in, .out = out};
+    task.in_stride = task.width = c_.hidden;
+    task.out_stride = out_stride;
+    task.rows = rows;
+    task.weight = weights.weight.data(), task.bias = weights.bias.data();
+    task.epsilon = static_cast<float>(c_.norm_epsilon);
+    gates_.norm(task);
   });
 }
 
@@ -230,7 +235,7 @@ void CpuClimber::finish_layer(const Chunk& chunk, std::uint32_t layer, Workspace
   float* const inner = w.gate_up.data();
   multiply(weights.fc1, w.normed.data(), inner, chunk.rows, false, w);
   timed(w, &PassTimes::elementwise,
-        [&] { ops_.silu(inner, c_.intermediate, inner, c_.intermediate, chunk.rows, c_.intermediate); });
+        [&] { gates_.silu(inner, c_.intermediate, chunk.rows, c_.intermediate); });
   multiply(weights.fc2, inner, state(chunk.begin), chunk.rows, true, w);
 }
 
@@ -306,9 +311,9 @@ void CpuClimber::score_candidates(std::size_t begin, std::size_t count, Workspac
   float* const mixed = gates + count * experts * tasks;          // [candidate][expert_size]
   float* const inner = mixed + count * size;                     // [candidate][head_size]
   weights_->fusion_gate.run(ends, fused, count);
-  ops_.sigmoid_gate(ends, c_.fused(), fused, fused, c_.fused(), count, c_.fused());
+  vector_kernels_.elementwise->sigmoid_gate(ends, c_.fused(), fused, fused, c_.fused(), count, c_.fused());
   weights_->experts.run(fused, opinions, count);
-  ops_.silu(opinions, experts * size, opinions, experts * size, count, experts * size);
+  gates_.silu(opinions, experts * size, count, experts * size);
   weights_->task_gates.run(fused, gates, count);
   for (std::size_t task = 0; task < tasks; ++task) {
     std::fill_n(mixed, count * size, 0.0f);
@@ -325,7 +330,7 @@ void CpuClimber::score_candidates(std::size_t begin, std::size_t count, Workspac
     }
     const PackedClimberTask& head = weights_->tasks[task];
     head.fc1.run(mixed, inner, count);
-    ops_.silu(inner, c_.head_size, inner, c_.head_size, count, c_.head_size);
+    gates_.silu(inner, c_.head_size, count, c_.head_size);
     for (std::size_t i = 0; i < count; ++i)
       logits_.data()[(begin + i) * tasks + task] = std::inner_product(
           head.fc2.begin(), head.fc2.end(), inner + i * c_.head_size, head.fc2_bias);
@@ -348,7 +353,7 @@ void CpuClimber::collect_times() {
 }
 
 std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOptions& options,
-                                           const VectorKernels& vector_kernels, std::shared_ptr<Team> team) {
+                                           const ClimberKernels& vector_kernels, std::shared_ptr<Team> team) {
   return std::make_unique<CpuClimber>(std::make_shared<const PackedClimber>(pack_climber(
                                           std::move(model), {options.weights, *vector_kernels.product})),
                                       std::move(team), options, vector_kernels);
@@ -356,7 +361,7 @@ std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOpti
 
 std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOptions& options) {
   return make_cpu_climber(std::move(model), options,
-                          {&elementwise(), &attend, &readout_rows, &sum_exponentials, &product_version()},
+                          {&elementwise(), &gates(), &attend, &product_version()},
                           std::make_shared<Team>(options.cores));
 }
 

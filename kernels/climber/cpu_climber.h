@@ -10,21 +10,29 @@
 #include "kernels/climber/climber.h"
 #include "kernels/climber/climber_batch.h"
 #include "kernels/climber/climber_weights.h"
-#include "kernels/cpu/engine/cpu_decoder.h"
 #include "kernels/cpu/engine/decoder_kv.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
 #include "kernels/cpu/engine/team.h"
+#include "kernels/cpu/products/product.h"
+#include "kernels/operations/elementwise.h"
+#include "kernels/operations/gate.h"
 
 namespace troupe::kernels {
 
 // With vector kernels and team named outright, for tests.
+struct ClimberKernels {
+  const Elementwise* elementwise;
+  const Gates* gates;
+  Attend* attend;
+  const ProductVersion* product;
+};
 std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOptions& options,
-                                           const VectorKernels& vector_kernels, std::shared_ptr<Team> team);
+                                           const ClimberKernels& vector_kernels, std::shared_ptr<Team> team);
 
 class CpuClimber final : public Executor {
  public:
   CpuClimber(std::shared_ptr<const PackedClimber> weights, std::shared_ptr<Team> team, const DecoderOptions& options,
-             const VectorKernels& vector_kernels);
+             const ClimberKernels& vector_kernels);
 
   PlanLimits limits() const override { return plan_limits(c_); }
   std::string fault(const Plan& plan) const override { return find_fault(plan, c_); }
@@ -77,8 +85,8 @@ class CpuClimber final : public Executor {
   const ClimberPassMemory memory_;
   const KvLayout layout_;
   const PageLayout pages_;
-  const VectorKernels vector_kernels_;
-  const Elementwise& ops_ = *vector_kernels_.elementwise;
+  const ClimberKernels vector_kernels_;
+  const Gates& gates_ = *vector_kernels_.gates;
   ClimberPlanner planner_;
   LayerKv kv_;
   const RopeTable turns_;  // none: positions are in the embeddings

@@ -31,6 +31,7 @@ const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
     place_rows(request);
     for (const OpenGroup& group : open_) add_spans(request, group);
     note_readouts(request, i);
+    if (!request.plan->repair.places.empty()) note_repair(request, i);
   }
   number_read_rows();
   return batch_;
@@ -39,10 +40,9 @@ const DecoderBatch& BatchPlanner::plan(std::span<const Request> requests) {
 const DecoderBatch& BatchPlanner::plan_beams(std::span<const BeamRows> levels) {
   clear();
   for (const BeamRows& level : levels) add_beams(level);
-  batch_.read_rows.resize(batch_.rows());
-  std::iota(batch_.read_rows.begin(), batch_.read_rows.end(), 0);
-  batch_.read_begin = batch_.visible_begin;
-  batch_.read_end = batch_.visible_end;
+  batch_.read.rows.resize(batch_.rows());
+  std::iota(batch_.read.rows.begin(), batch_.read.rows.end(), 0);
+  place_in_groups(batch_, batch_.read);
   return batch_;
 }
 
@@ -58,7 +58,7 @@ void BatchPlanner::add_beams(const BeamRows& level) {
                         .cut = segment,
                         .cut_tokens = level.seen};
   const std::uint32_t begin = batch_.rows(), end = begin + static_cast<std::uint32_t>(level.tokens.size());
-  batch_.groups.push_back({.row_begin = begin, .row_end = end, .read_begin = begin, .read_end = end});
+  batch_.groups.push_back({.row_begin = begin, .row_end = end});
   batch_.tokens.insert(batch_.tokens.end(), level.tokens.begin(), level.tokens.end());
   batch_.positions.resize(end, level.position);
   batch_.visible_begin.resize(end);
@@ -80,8 +80,10 @@ void BatchPlanner::clear() {
   batch_.spans.clear();
   batch_.turns.clear();
   batch_.kept.clear();
-  batch_.read_rows.clear();
+  batch_.read.rows.clear();
   batch_.readouts.clear();
+  batch_.repairs.clear();
+  batch_.places.clear();
 }
 
 void BatchPlanner::check(const Request& request) const {
@@ -98,6 +100,19 @@ void BatchPlanner::check(const Request& request) const {
   }
   for (const Readout& readout : request.plan->readouts) {
     TROUPE_CHECK(request.kv[readout.segment].source == Source::compute, "a cached segment has no readout");
+  }
+  check_repair(request);
+}
+
+// What sees a place is exact for this request alone, and approximate at that.
+void BatchPlanner::check_repair(const Request& request) const {
+  const auto& segments = request.plan->segments;
+  for (const Repair::Place& place : request.plan->repair.places) {
+    const SegmentKv& kv = request.kv[place.segment];
+    TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(), "a place is computed and not kept");
+    for (std::uint32_t s = place.segment + 1; s < segments.size(); ++s)
+      TROUPE_CHECK(request.kv[s].source == Source::compute || !segments[s].sees.contains(place.segment),
+                   "what sees a place is computed");
   }
 }
 
@@ -239,16 +254,15 @@ void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, co
   for (auto out = std::lower_bound(left_out_.begin(), left_out_.end(), LeftOut{segment});
        out != left_out_.end() && out->segment == segment; ++out) {
     if (!seen(out->by)) continue;
-    add_tokens(request, segment, begin, std::min(out->offset, end), first_span);
+    add_tokens(request, segment, begin, std::min(out->offset, end), first_span, placed_[segment].turn);
     begin = out->offset + out->tokens;
   }
-  add_tokens(request, segment, begin, end, first_span);
+  add_tokens(request, segment, begin, end, first_span, placed_[segment].turn);
 }
 
 void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin,
-                              std::uint32_t end, std::size_t first_span) {
+                              std::uint32_t end, std::size_t first_span, std::uint32_t turn) {
   const SegmentKv& kv = request.kv[segment];
-  const std::uint32_t turn = placed_[segment].turn;
   if (kv.source == Source::compute) {
     if (begin < end)
       add_own_rows({.row = placed_[segment].row + begin, .tokens = end - begin, .turn = turn}, first_span);
@@ -277,12 +291,32 @@ void BatchPlanner::add_own_rows(const ContextSpan& rows, std::size_t first_span)
   batch_.spans.push_back(rows);
 }
 
+void BatchPlanner::note_repair(const Request& request, std::uint32_t index) {
+  const Plan& plan = *request.plan;
+  const auto first = static_cast<std::uint32_t>(batch_.places.size());
+  for (const Repair::Place& place : plan.repair.places) {
+    const Segment &segment = plan.segments[place.segment], &block = plan.segments[place.block];
+    const std::int32_t shift = segment.start - block.start;
+    const std::size_t begin = batch_.spans.size();
+    add_tokens(request, place.block, 0, size32(block.tokens), begin, shift == 0 ? 0 : turn_of(shift));
+    batch_.places.push_back({placed_[place.segment].row, size32(segment.tokens), static_cast<std::uint32_t>(begin),
+                             static_cast<std::uint32_t>(batch_.spans.size()), place.budget});
+  }
+  batch_.repairs.push_back({&plan.repair, index, first, static_cast<std::uint32_t>(batch_.places.size())});
+  if (plan.repair.attention == 0) return;
+  for (std::uint32_t s = plan.repair.attending; s < plan.segments.size(); ++s) {
+    if (request.kv[s].source == Source::cached) continue;
+    std::uint32_t& paying = batch_.groups[open_[placed_[s].group].index].paying;
+    paying = std::min(paying, placed_[s].row);
+  }
+}
+
 // Leaves the row of the pass in `read_row`; number_read_rows turns it into an index.
 void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
   const auto& readouts = request.plan->readouts;
   for (std::uint32_t i = 0; i < readouts.size(); ++i) {
     const std::uint32_t row = placed_[readouts[i].segment].row + readouts[i].offset;
-    batch_.read_rows.push_back(row);
+    batch_.read.rows.push_back(row);
     const bool all = readouts[i].what == Readout::What::all_rows;
     if (all && all_rows_.empty()) {
       all_rows_.resize(static_cast<std::size_t>(limits_.vocabulary));
@@ -294,22 +328,26 @@ void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
 }
 
 void BatchPlanner::number_read_rows() {
-  std::vector<std::uint32_t>& rows = batch_.read_rows;
+  std::vector<std::uint32_t>& rows = batch_.read.rows;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  const auto number = [&](std::uint32_t row) {
-    return static_cast<std::uint32_t>(std::lower_bound(rows.begin(), rows.end(), row) - rows.begin());
-  };
-  for (BatchReadout& readout : batch_.readouts) readout.read_row = number(readout.read_row);
-  for (RowGroup& group : batch_.groups) {
-    group.read_begin = number(group.row_begin);
-    group.read_end = number(group.row_end);
-  }
-  batch_.read_begin.clear();
-  batch_.read_end.clear();
-  for (const std::uint32_t row : rows) {
-    batch_.read_begin.push_back(batch_.visible_begin[row]);
-    batch_.read_end.push_back(batch_.visible_end[row]);
+  place_in_groups(batch_, batch_.read);
+  for (BatchReadout& readout : batch_.readouts) readout.read_row = batch_.read.index_of(readout.read_row);
+}
+
+std::uint32_t RowSet::index_of(std::uint32_t row) const {
+  return static_cast<std::uint32_t>(std::lower_bound(rows.begin(), rows.end(), row) - rows.begin());
+}
+
+void place_in_groups(const DecoderBatch& batch, RowSet& set) {
+  set.groups.clear();
+  set.begin.clear();
+  set.end.clear();
+  for (const RowGroup& group : batch.groups)
+    set.groups.push_back({set.index_of(group.row_begin), set.index_of(group.row_end)});
+  for (const std::uint32_t row : set.rows) {
+    set.begin.push_back(batch.visible_begin[row]);
+    set.end.push_back(batch.visible_end[row]);
   }
 }
 

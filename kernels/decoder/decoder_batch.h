@@ -32,7 +32,33 @@ struct ContextSpan {
 struct RowGroup {
   std::uint32_t row_begin = 0, row_end = 0;
   std::uint32_t span_begin = 0, span_end = 0;  // into spans
-  std::uint32_t read_begin = 0, read_end = 0;  // into read_rows: those inside [row_begin, row_end)
+  std::uint32_t paying = UINT32_MAX;           // rows from here on pay the attention that a repair asks for
+};
+
+// Rows that go on where others have ended: in the last layer those with a readout, and where a plan has a repair those
+// that are not left to their blocks.
+struct RowSet {
+  struct Range {  // into rows
+    std::uint32_t begin = 0, end = 0;
+  };
+  std::vector<std::uint32_t> rows;        // ascending, each once
+  std::vector<std::uint32_t> begin, end;  // per row: its visible interval
+  std::vector<Range> groups;              // per group of the batch
+
+  // Of a row that is one of them.
+  std::uint32_t index_of(std::uint32_t row) const;
+};
+
+// Of a repair: a segment of the prompt, and where its block's keys and values are, turning to it.
+struct RepairedPlace {
+  std::uint32_t row = 0, tokens = 0;
+  std::uint32_t span_begin = 0, span_end = 0;  // into spans
+  std::uint32_t budget = 0;
+};
+struct BatchRepair {
+  const Repair* repair = nullptr;
+  std::uint32_t request = 0;
+  std::uint32_t place_begin = 0, place_end = 0;  // into places
 };
 
 // A computed segment whose keys and values stay in pages.
@@ -43,7 +69,7 @@ struct KeptSegment {
 
 struct BatchReadout {
   std::uint32_t request = 0, index = 0;  // the plan's readouts[index]
-  std::uint32_t read_row = 0;            // index into read_rows
+  std::uint32_t read_row = 0;            // index into read.rows
   std::span<const Token> vocabulary_rows;
   Readout::What what = Readout::What::rows;
   std::uint32_t head = 0;
@@ -69,12 +95,16 @@ struct DecoderBatch {
   std::vector<ContextSpan> spans;
   std::vector<std::int32_t> turns;  // by which keys of spans turn, each once
   std::vector<KeptSegment> kept;
-  std::vector<std::uint32_t> read_rows;             // rows with a readout, ascending, each once
-  std::vector<std::uint32_t> read_begin, read_end;  // per read row: its visible interval
+  RowSet read;                      // rows with a readout
   std::vector<BatchReadout> readouts;
+  std::vector<BatchRepair> repairs;
+  std::vector<RepairedPlace> places;  // of one repair after the other
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(tokens.size()); }
 };
+
+// Fills the set in, whose rows are given.
+void place_in_groups(const DecoderBatch& batch, RowSet& set);
 
 // Reuses its memory from pass to pass.
 class BatchPlanner {
@@ -119,6 +149,7 @@ class BatchPlanner {
 
   void clear();
   void check(const Request& request) const;
+  void check_repair(const Request& request) const;
   void note_bends(const Plan& plan);
   std::uint32_t turn_of(std::int32_t shift);
   void form_groups(const Request& request);
@@ -129,9 +160,10 @@ class BatchPlanner {
   void add_spans(const Request& request, const OpenGroup& group);
   void add_segment(const Request& request, std::uint32_t segment, const OpenGroup& group);
   void add_tokens(const Request& request, std::uint32_t segment, std::uint32_t begin, std::uint32_t end,
-                  std::size_t first_span);
+                  std::size_t first_span, std::uint32_t turn);
   void add_own_rows(const ContextSpan& rows, std::size_t first_span);
   void add_beams(const BeamRows& level);
+  void note_repair(const Request& request, std::uint32_t index);
   void note_readouts(const Request& request, std::uint32_t index);
   void number_read_rows();
 

@@ -152,15 +152,49 @@ TEST_CASE("rows with a readout are listed once, and each group knows its own") {
   given.request().readouts = {{0, 2, {1}}, {0, 2, {2}}};
   given.add(3, {});
   const DecoderBatch& batch = given.run();
-  CHECK(batch.read_rows == Numbers{1, 2, 6});
+  CHECK(batch.read.rows == Numbers{1, 2, 6});
   REQUIRE(batch.readouts.size() == 4);
   CHECK(batch.readouts[0].read_row == 1);
   CHECK(batch.readouts[1].read_row == 0);
   CHECK(batch.readouts[2].read_row == 2);
   CHECK(batch.readouts[3].read_row == 2);
   CHECK(batch.readouts[3].request == 1);
-  CHECK(batch.groups.back().read_begin == 2);
-  CHECK(batch.groups.back().read_end == 3);
+  CHECK(batch.read.groups.back().begin == 2);
+  CHECK(batch.read.groups.back().end == 3);
+}
+
+TEST_CASE("a place of a repair knows its rows and where its block's keys lie, turning to it; who pays is known by group") {
+  PlannerCase given;
+  given.request();
+  given.add(6, {}, true);  // at 0: two pages
+  given.add(2, {});        // at 10
+  given.add(3, {});
+  given.add(6, {2});  // at 30
+  given.add(2, {2, 3});
+  given.add(1, {2, 3, 4});
+  given.plans[0].readouts = {{5, 0, {1}}};
+  for (const std::uint32_t segment : {3u, 4u})
+    given.plans[0].segments[segment].tokens = given.plans[0].segments[segment - 3].tokens;
+  given.plans[0].repair = {.places = {{3, 0, 0}, {4, 1, 0}}, .budgets = {1}, .attention = 1, .attending = 4};
+  const DecoderBatch& batch = given.run();
+  REQUIRE(batch.repairs.size() == 1);
+  REQUIRE(batch.places.size() == 2);
+  CHECK(batch.places[0].tokens == 6);
+  CHECK(batch.positions[batch.places[0].row] == 30);
+  CHECK(batch.positions[batch.places[1].row] == 40);
+  REQUIRE(batch.places[0].span_end - batch.places[0].span_begin == 2);
+  CHECK(batch.spans[batch.places[0].span_begin + 1].tokens == 2);
+  CHECK(batch.turns[batch.spans[batch.places[0].span_begin].turn - 1] == 30);
+  REQUIRE(batch.places[1].span_end - batch.places[1].span_begin == 1);
+  CHECK(batch.spans[batch.places[1].span_begin].page == nullptr);
+  CHECK(batch.positions[batch.spans[batch.places[1].span_begin].row] == 10);
+  REQUIRE(batch.groups.size() == 1);
+  CHECK(batch.groups[0].paying == batch.places[1].row);
+  RowSet some{.rows = {1, 5, 13}};
+  place_in_groups(batch, some);
+  CHECK(some.groups[0].end == 3);
+  CHECK(some.end == Numbers{2, 6, 14});
+  CHECK(some.index_of(13) == 2);
 }
 
 TEST_CASE("an empty batch and a request with nothing to compute have no rows") {

@@ -61,6 +61,8 @@ struct Reply {
   std::vector<std::vector<float>> readouts;  // [readout][row], in plan order
   // Of the plan's search, the best first, at most as many as were asked for. Fewer: there are no more paths.
   std::vector<Beam> beams;
+  // Of the plan's repair: the tokens that were chosen, by their numbers among all tokens of its places; ascending.
+  std::vector<std::uint32_t> chosen;
   // Not empty: this executor has no room for the request, however few run with it. What was found, what was
   // expected; the pages that it should have left are not to be used.
   std::string too_large;

@@ -17,9 +17,13 @@ std::string run_parts(const std::vector<RequestPart>& parts, Reply& reply, const
   return "";
 }
 
-// In parts, smaller and smaller ones. What an attempt in vain has left in pages the next one writes again.
+// In parts, smaller and smaller ones. Which tokens a repair chooses, and what their mean is, takes all of its prompt. What an attempt in vain has left in pages the next one writes again.
 void run_cut(const Request& request, Reply& reply, std::string beyond, const OnePass& pass) {
   reply.readouts.resize(request.plan->readouts.size());
+  if (!request.plan->repair.places.empty()) {
+    reply.too_large = std::move(beyond) + "; a plan with a repair is not cut";
+    return;
+  }
   std::size_t parts_before = 1;
   for (std::size_t tokens = computed_tokens(request) / 2; tokens > 0; tokens /= 2) {
     const std::vector<RequestPart> parts = cut_request(request, tokens);

@@ -163,8 +163,8 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
 void CpuHstu::start(std::uint32_t workers) {
   rows_ = batch_->rows();
   chunk_rows_ = hstu_chunk_rows(rows_, workers);
-  cut_attention(*batch_, AttendingRows::all, c_.heads, c_.heads, workers, all_rows_);
-  cut_attention(*batch_, AttendingRows::read, c_.heads, c_.heads, workers, read_rows_);
+  cut_attention(*batch_, nullptr, c_.heads, c_.heads, workers, all_rows_);
+  cut_attention(*batch_, &batch_->read, c_.heads, c_.heads, workers, read_rows_);
   state_.reserve(rows_ * c_.hidden);
   uvqk_.reserve(rows_ * uvqk_width());
   mixed_.reserve(rows_ * c_.width());
@@ -247,7 +247,7 @@ void CpuHstu::gather_read_rows() {
   const auto gather = [&](const auto& from, auto& to) {
     to.clear();
     if (from.empty()) return;
-    for (const std::uint32_t row : batch_->read_rows) to.push_back(from[row]);
+    for (const std::uint32_t row : batch_->read.rows) to.push_back(from[row]);
   };
   gather(row_bias_.positions, read_bias_.positions);
   gather(row_bias_.step_begin, read_bias_.step_begin);
@@ -331,7 +331,7 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
 
 // Moves the rows with a readout to the front; the others end here. Their gates and queries are needed from now on.
 void CpuHstu::keep_read_rows() {
-  const std::vector<std::uint32_t>& read_rows = batch_->read_rows;
+  const std::vector<std::uint32_t>& read_rows = batch_->read.rows;
   const std::size_t stride = uvqk_width();
   for (std::size_t to = 0; to < read_rows.size(); ++to) {
     const std::size_t from = read_rows[to];
@@ -360,7 +360,7 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
   task.factor = static_cast<float>(1 / c_.normaliser);
   task.context_begin = interval(of_rows.context_begin);
   task.tail_begin = interval(of_rows.tail_begin);
-  task.tail_end = interval(is_last(layer) ? batch_->read_end : batch_->visible_end);
+  task.tail_end = interval(is_last(layer) ? batch_->read.end : batch_->visible_end);
   task.queries = uvqk_.data() + begin * task.query_stride + 2 * width + std::size_t{part.head} * c_.head_dim;
   task.out = mixed_.data() + begin * width + std::size_t{part.head} * c_.head_dim;
   kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), no_turns_, layer,

@@ -40,6 +40,10 @@ struct AttendTask {
   std::span<const KvRun> context;
   std::span<const KvRun> tail;
   std::span<const std::uint32_t> tail_begin, tail_end;   // [rows]; begin < end whenever context is empty
+  // Not null: of each token of context, then of tail, the attention that rows from `mass_from` on pay to it, summed
+  // over them and the heads, is added there. It costs the scores a second time.
+  float* mass = nullptr;
+  std::uint32_t mass_from = 0;
 };
 
 // Reused between calls so that steady state allocates nothing.

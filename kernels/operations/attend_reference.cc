@@ -38,8 +38,10 @@ double key_number(const Token& token, std::uint32_t i, std::uint32_t head_dim) {
 
 // out = sum of softmax(scale * query . key) * value over `visible`; zeros when nothing is visible. A score
 // that is not finite makes the weight NaN: minus infinity is an overflow too, not a key of no importance.
-void attend_one(const float* query, std::span<const Token> visible, const AttendTask& task, float* out) {
-  std::vector<double> weights;
+// The weights go to `weights`, adding up to one.
+void attend_one(const float* query, std::span<const Token> visible, const AttendTask& task, float* out,
+                std::vector<double>& weights) {
+  weights.clear();
   double largest = -INFINITY;
   for (const Token& token : visible) {
     double score = 0;
@@ -51,13 +53,14 @@ void attend_one(const float* query, std::span<const Token> visible, const Attend
   std::vector<double> sum(task.head_dim, 0.0);
   double total = 0;
   for (std::size_t k = 0; k < visible.size(); ++k) {
-    const double weight = std::exp(weights[k] - largest);
+    const double weight = weights[k] = std::exp(weights[k] - largest);
     total += weight;
     const Token& token = visible[k];
     for (std::uint32_t i = 0; i < task.head_dim; ++i)
       sum[i] += weight * number(token.run->values, token.run->format, token.at + i);
   }
   for (std::uint32_t i = 0; i < task.head_dim; ++i) out[i] = visible.empty() ? 0.0f : float(sum[i] / total);
+  for (double& weight : weights) weight /= total;
 }
 
 }  // namespace
@@ -66,6 +69,7 @@ void attend_reference(const AttendTask& task, AttendScratch&) {
   std::vector<Token> context, tail;
   append(task.context, context);
   append(task.tail, tail);
+  std::vector<double> weights, mass(context.size() + tail.size());
   for (std::uint32_t row = 0; row < task.rows; ++row) {
     std::vector<Token> visible = context;
     if (task.tail_begin[row] < task.tail_end[row])
@@ -73,9 +77,13 @@ void attend_reference(const AttendTask& task, AttendScratch&) {
     for (std::uint32_t head = 0; head < task.heads; ++head) {
       const std::size_t at = std::size_t{head} * task.head_dim;
       attend_one(task.queries + row * task.query_stride + at, visible, task,
-                 task.out + row * task.out_stride + at);
+                 task.out + row * task.out_stride + at, weights);
+      if (task.mass == nullptr || row < task.mass_from) continue;
+      for (std::size_t k = 0; k < weights.size(); ++k)
+        mass[k < context.size() ? k : k + task.tail_begin[row]] += weights[k];
     }
   }
+  for (std::size_t k = 0; task.mass != nullptr && k < mass.size(); ++k) task.mass[k] += float(mass[k]);
 }
 
 }  // namespace troupe::kernels

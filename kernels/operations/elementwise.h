@@ -25,14 +25,6 @@ using SwiGlu = void(const float* gate_up, std::size_t in_stride, float* out, std
 using AddRows = void(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
                      std::size_t width);
 
-// out[r] = (in[r] - mean(in[r])) / sqrt(variance(in[r]) + epsilon) * weight + bias; the variance is the mean of squares.
-using LayerNorm = void(const float* in, std::size_t in_stride, const float* weight, const float* bias, float epsilon,
-                       float* out, std::size_t out_stride, std::size_t rows, std::size_t width);
-
-// out[r][i] = in / (1 + e^-in).
-using Silu = void(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-                  std::size_t width);
-
 // out[r][i] = in[r][i] / (1 + e^-gate[r][i]); gates lie as `out` does, and `out` may be the gates.
 using SigmoidGate = void(const float* in, std::size_t in_stride, const float* gate, float* out, std::size_t out_stride,
                          std::size_t rows, std::size_t width);
@@ -44,8 +36,6 @@ struct Elementwise {
   Rope* rope;
   SwiGlu* swiglu;
   AddRows* add_rows;
-  LayerNorm* layer_norm;
-  Silu* silu;
   SigmoidGate* sigmoid_gate;
   bool usable;
 };

@@ -43,24 +43,6 @@ void add_rows(const float* in, std::size_t in_stride, float* out, std::size_t ou
     for (std::size_t i = 0; i < width; ++i) out[i] += in[i];
 }
 
-void layer_norm(const float* in, std::size_t in_stride, const float* weight, const float* bias, float epsilon,
-                float* out, std::size_t out_stride, std::size_t rows, std::size_t width) {
-  for (std::size_t r = 0; r < rows; ++r, in += in_stride, out += out_stride) {
-    double sum = 0, squares = 0;
-    for (std::size_t i = 0; i < width; ++i) sum += in[i];
-    const double mean = sum / double(width);
-    for (std::size_t i = 0; i < width; ++i) squares += (in[i] - mean) * (in[i] - mean);
-    const double factor = 1 / std::sqrt(squares / double(width) + epsilon);
-    for (std::size_t i = 0; i < width; ++i) out[i] = float((in[i] - mean) * factor * weight[i] + bias[i]);
-  }
-}
-
-void silu(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-          std::size_t width) {
-  for (std::size_t r = 0; r < rows; ++r, in += in_stride, out += out_stride)
-    for (std::size_t i = 0; i < width; ++i) out[i] = float(double(in[i]) / (1 + std::exp(-double(in[i]))));
-}
-
 void sigmoid_gate(const float* in, std::size_t in_stride, const float* gate, float* out, std::size_t out_stride,
                   std::size_t rows, std::size_t width) {
   for (std::size_t r = 0; r < rows; ++r, in += in_stride, gate += out_stride, out += out_stride)

@@ -138,61 +138,18 @@ TEST_CASE("swiglu agrees with the reference from tiny to overwhelming gates") {
   });
 }
 
-TEST_CASE("layer_norm agrees with the reference, also in place and far from zero") {
-  for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
-                       std::size_t rows, std::size_t gap, std::mt19937& random) {
-    for (float size : {1e-3f, 1.0f, 1e6f})
-      for (float mean : {0.0f, 30.0f}) {
-        Matrix in(rows, width, gap), weight(1, width, gap), bias(1, width, gap), got(rows, width, gap + 1),
-            want(rows, width, gap + 1);
-        in.fill(random, size);
-        for (std::size_t r = 0; r < rows; ++r)
-          for (std::size_t i = 0; i < width; ++i) in.row(r)[i] += mean * size;
-        weight.fill(random);
-        bias.fill(random);
-        reference.layer_norm(in.data(), in.stride, weight.data(), bias.data(), 1e-5f, want.data(), want.stride, rows,
-                             width);
-        version.layer_norm(in.data(), in.stride, weight.data(), bias.data(), 1e-5f, got.data(), got.stride, rows,
-                           width);
-        // The mean errs by sqrt(width) units of the values' size; a row of nearly equal values makes that large.
-        const auto bound = [&](std::size_t r, std::size_t i) {
-          double most = 0, sum = 0, squares = 0;
-          for (std::size_t k = 0; k < width; ++k) sum += in.row(r)[k];
-          for (std::size_t k = 0; k < width; ++k) {
-            most = std::max(most, std::abs(double(in.row(r)[k])));
-            squares += std::pow(in.row(r)[k] - sum / double(width), 2);
-          }
-          const double units = kUnit * (3 * std::sqrt(double(width)) + 8), factor = 1 / std::sqrt(squares / double(width) + 1e-5);
-          const double normed = std::abs(want.row(r)[i]) + std::abs(bias.data()[i]);
-          const double moved = most * factor * units;
-          return units * normed + moved * std::abs(weight.data()[i]) * (1 + moved);
-        };
-        check_close(got, want, bound);
-        if (mean != 0) continue;
-        Matrix place = in;
-        version.layer_norm(place.data(), place.stride, weight.data(), bias.data(), 1e-5f, place.data(), place.stride,
-                           rows, width);
-        check_close(place, want, bound);
-      }
-  });
-}
-
-TEST_CASE("silu and sigmoid_gate agree with the reference from tiny to overwhelming gates, also in place") {
+TEST_CASE("sigmoid_gate agrees with the reference from tiny to overwhelming gates, also in place") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
                        std::size_t rows, std::size_t gap, std::mt19937& random) {
     for (float size : {1e-3f, 1.0f, 30.0f, 1e3f, 1e30f}) {
-      Matrix in(rows, width, gap), gate(rows, width, gap + 1), got(rows, width, gap + 1), want(rows, width, gap + 1);
+      Matrix in(rows, width, gap), gate(rows, width, gap + 1), want(rows, width, gap + 1);
       in.fill(random);
       gate.fill(random, size);
-      const auto bound = [&](const Matrix& values, std::size_t r, std::size_t i) {
-        return 9 * kUnit * std::abs(want.row(r)[i]) + 1.5e-36 * std::abs(values.floats[values.first + r * values.stride + i]) + 1e-44;
-      };
-      reference.silu(gate.data(), gate.stride, want.data(), want.stride, rows, width);
-      version.silu(gate.data(), gate.stride, got.data(), got.stride, rows, width);
-      check_close(got, want, [&](std::size_t r, std::size_t i) { return bound(gate, r, i) + 1.5e-36; });
       reference.sigmoid_gate(in.data(), in.stride, gate.data(), want.data(), want.stride, rows, width);
       version.sigmoid_gate(in.data(), in.stride, gate.data(), gate.data(), gate.stride, rows, width);
-      check_close(gate, want, [&](std::size_t r, std::size_t i) { return bound(in, r, i); });
+      check_close(gate, want, [&](std::size_t r, std::size_t i) {
+        return 9 * kUnit * std::abs(want.row(r)[i]) + 1.5e-36 * std::abs(in.row(r)[i]) + 1e-44;
+      });
     }
   });
 }

@@ -9,8 +9,6 @@ RmsNorm rms_norm;
 Rope rope;
 SwiGlu swiglu;
 AddRows add_rows;
-LayerNorm layer_norm;
-Silu silu;
 SigmoidGate sigmoid_gate;
 
 }  // namespace troupe::kernels::reference

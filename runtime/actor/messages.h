@@ -19,7 +19,7 @@
 namespace troupe {
 
 using Bytes = std::vector<std::uint8_t>;
-using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Search, kernels::Sees, kernels::Segment,
+using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::Search, kernels::Sees, kernels::Segment,
     kernels::SegmentKind, kernels::Token, kernels::Tokens;
 using NodeId = std::uint32_t;     // 0 is "no node"
 using RequestId = std::uint64_t;  // chosen by whoever asks; unique per asker

@@ -475,15 +475,45 @@ void get(schema::Search::Reader from, Search& m) {
   get_paths(from.getDenied(), m.denied);
 }
 
+void put(const Repair& m, schema::Repair::Builder to) {
+  auto places = to.initPlaces(m.places.size());
+  for (std::uint32_t i = 0; i < m.places.size(); ++i) {
+    places[i].setSegment(m.places[i].segment);
+    places[i].setBlock(m.places[i].block);
+    places[i].setBudget(m.places[i].budget);
+  }
+  put_list(m.budgets, to.initBudgets(m.budgets.size()));
+  put_list(m.always, to.initAlways(m.always.size()));
+  to.setAttention(m.attention);
+  to.setDivergence(m.divergence);
+  to.setAttending(m.attending);
+  to.setExactLayers(m.exact_layers);
+  to.setMean(m.mean);
+}
+void get(schema::Repair::Reader from, Repair& m) {
+  const auto places = from.getPlaces();
+  check_inline(places);
+  for (const auto place : places) m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget()});
+  get_list(from.getBudgets(), m.budgets);
+  get_list(from.getAlways(), m.always);
+  m.attention = from.getAttention();
+  m.divergence = from.getDivergence();
+  m.attending = from.getAttending();
+  m.exact_layers = from.getExactLayers();
+  m.mean = from.getMean();
+}
+
 void put(const Plan& m, schema::Plan::Builder to) {
   put_list(m.segments, to.initSegments(m.segments.size()));
   put_list(m.readouts, to.initReadouts(m.readouts.size()));
   if (m.search != Search{}) put(m.search, to.initSearch());
+  if (m.repair != Repair{}) put(m.repair, to.initRepair());
 }
 void get(schema::Plan::Reader from, Plan& m) {
   get_list(from.getSegments(), m.segments);
   get_list(from.getReadouts(), m.readouts);
   get(from.getSearch(), m.search);
+  get(from.getRepair(), m.repair);
 }
 
 void put(const Beam& m, schema::Beam::Builder to) {

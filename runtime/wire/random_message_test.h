@@ -39,6 +39,7 @@ class RandomMessage {
     for (auto& byte : name.bytes) byte = static_cast<std::uint8_t>(random_());
   }
   void fill(bool& value) { value = below(2) == 1; }
+  void fill(float& value) { value = static_cast<float>(below(1000)) / 7; }
   void fill(double& value) { value = static_cast<double>(random_()) / 3e9; }
   void fill(SegmentKind& value) { value = static_cast<SegmentKind>(below(6)); }
   void fill(Readout::What& value) { value = static_cast<Readout::What>(below(3)); }

@@ -1,5 +1,6 @@
 #include "tests/reference/golden.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -84,6 +85,82 @@ std::vector<GoldenCase> ranker_cases(const std::filesystem::path& golden) {
     for (const auto& [name, table] : request.at("plans").items())
       cases.push_back({name + " of user " + request.at(request.contains("user") ? "user" : "user_id").dump(),
                        ranker_plan(table.at("segments"), identifier_rows(request)), table.at("logits"), 0});
+  return cases;
+}
+
+namespace {
+
+constexpr std::size_t kInstruction = 8;
+constexpr Token kYes = 7, kNo = 8;
+
+// The instruction, the blocks that are reused (each behind the instruction, alone), then the prompt: places, blocks
+// that are not reused, and the candidates' <score> tokens, each read.
+struct TitlesPlan {
+  TitlesPlan(const json& request, const std::string& reused) {
+    const std::vector<Token> tokens = request.at("tokens");
+    add(tokens, 0, kInstruction, 0);
+    for (const json& block : request.at("blocks"))
+      if (is_reused(block, reused)) {
+        add(tokens, block.at(2), block.at(3), kInstruction);
+        plan.segments.back().sees = {0};
+      }
+    const std::uint32_t blocks = end();
+    for (const json& block : request.at("blocks")) {
+      const std::size_t first = block.at(2), length = block.at(3);
+      add(tokens, first, length, static_cast<std::int32_t>(first));
+      see_before(blocks);
+      if (is_reused(block, reused)) {
+        plan.repair.places.push_back({end() - 1, static_cast<std::uint32_t>(plan.repair.places.size()) + 1, 0});
+        for (std::size_t t = first; t < first + length; ++t) reused_tokens.push_back(static_cast<std::uint32_t>(t));
+      }
+      if (block.at(0) == "h") continue;
+      add(tokens, first + length, 1, static_cast<std::int32_t>(first + length));
+      see_before(blocks);
+      plan.readouts.push_back({end() - 1, 0, {kYes, kNo}});
+    }
+    if (!plan.repair.places.empty()) plan.repair.budgets = {0};
+  }
+
+  static bool is_reused(const json& block, const std::string& reused) {
+    return reused == "all" || (reused == "candidates" && block.at(0) == "c");
+  }
+  std::uint32_t end() const { return static_cast<std::uint32_t>(plan.segments.size()); }
+  void add(const std::vector<Token>& tokens, std::size_t first, std::size_t length, std::int32_t start) {
+    const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(first);
+    plan.segments.push_back(
+        {SegmentKind::item, std::vector<Token>(begin, begin + static_cast<std::ptrdiff_t>(length)), start, {}});
+  }
+  void see_before(std::uint32_t blocks) {
+    plan.segments.back().sees.add(0);
+    plan.segments.back().sees.add({blocks, end() - 1});
+  }
+
+  Plan plan;
+  std::vector<std::uint32_t> reused_tokens;  // of the prompt, by the repair's numbers
+};
+
+}  // namespace
+
+std::vector<GoldenTitles> title_cases(const std::filesystem::path& golden) {
+  std::vector<GoldenTitles> cases;
+  const json document = read(golden);
+  for (const json& request : document.at("requests")) {
+    const auto add = [&](const std::string& name, const std::string& reused, const json& result) {
+      TitlesPlan made(request, reused);
+      GoldenTitles& one = cases.emplace_back(
+          name + " of user " + request.at("user_id").dump(), std::move(made.plan), result.at("scores"));
+      if (!result.contains("recomputed")) return;
+      const std::vector<std::uint32_t> recomputed = result.at("recomputed");
+      for (std::uint32_t n = 0; n < made.reused_tokens.size(); ++n)
+        if (std::ranges::find(recomputed, made.reused_tokens[n]) != recomputed.end()) one.chosen.push_back(n);
+      one.plan.repair.attention = 1;
+      one.plan.repair.budgets = {static_cast<std::uint32_t>(0.3 * double(made.reused_tokens.size()) + 0.5)};
+    };
+    add("full", "none", request);
+    add("reuse_candidates", "candidates", request.at("reuse_candidates"));
+    add("reuse_all", "all", request.at("reuse_all"));
+    add("reuse_all_repair_30", "all", request.at("reuse_all_repair_30"));
+  }
   return cases;
 }
 

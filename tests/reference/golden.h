@@ -31,4 +31,14 @@ std::vector<GoldenCase> generator_cases(const std::filesystem::path& golden, std
 // token.
 std::vector<GoldenCase> ranker_cases(const std::filesystem::path& golden);
 
+// A ranker whose items are titles: its requests under full, reuse_candidates, reuse_all and reuse_all_repair_30, each
+// candidate's score the first row less the second at its own token; `chosen` by the plan's own numbers.
+struct GoldenTitles {
+  std::string name;
+  kernels::Plan plan;
+  std::vector<double> scores;
+  std::vector<std::uint32_t> chosen;
+};
+std::vector<GoldenTitles> title_cases(const std::filesystem::path& golden);
+
 }  // namespace troupe::reference

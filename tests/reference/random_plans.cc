@@ -133,4 +133,72 @@ Plan random_plan(const DecoderConfig& config, Chance& chance) {
   return plan;
 }
 
+namespace {
+
+// Sees what comes before in the prompt, mostly all of it; `blocks` are no part of it.
+kernels::Sees prompt_before(const Plan& plan, std::uint32_t blocks_begin, std::uint32_t blocks_end, Chance& chance) {
+  kernels::Sees sees;
+  const double sight = draw_yes(chance, 0.7) ? 1 : 0.6;
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s)
+    if ((s < blocks_begin || s >= blocks_end) && draw_yes(chance, sight)) sees.add(s);
+  return sees;
+}
+
+void draw_choice(const DecoderConfig& config, Plan& plan, Chance& chance) {
+  kernels::Repair& repair = plan.repair;
+  const auto weight = [&] { return pick(chance, std::array{0.0f, 0.5f, 1.0f}); };
+  repair.attention = weight();
+  repair.divergence = weight();
+  repair.attending = draw(chance, 0, static_cast<std::uint32_t>(plan.segments.size()));
+  repair.exact_layers = draw(chance, 1, config.layers + 1);
+  repair.mean = draw_yes(chance, 0.5);
+  std::vector<std::uint32_t> tokens(repair.budgets.size());
+  for (const kernels::Repair::Place& place : repair.places)
+    tokens[place.budget] += static_cast<std::uint32_t>(plan.segments[place.segment].tokens.size());
+  for (std::size_t i = 0; i < tokens.size() && (repair.attention > 0 || repair.divergence > 0); ++i)
+    repair.budgets[i] = draw(chance, 0, tokens[i]);
+  const double always = pick(chance, std::array{0.0, 0.1, 0.5, 1.0});
+  for (std::uint32_t t = 0; t < kernels::repaired_tokens(plan); ++t)
+    if (draw_yes(chance, always)) repair.always.push_back(t);
+}
+
+}  // namespace
+
+Plan random_repaired_plan(const DecoderConfig& config, Chance& chance) {
+  Plan plan;
+  const std::uint32_t length_max = pick(chance, std::array{3u, 12u, 40u}), blocks = draw(chance, 1, 6);
+  const auto segment = [&] { return random_segment(config, draw(chance, 1, length_max), chance); };
+  if (draw_yes(chance, 0.5)) plan.segments.push_back(segment());
+  const auto begin = static_cast<std::uint32_t>(plan.segments.size());
+  for (std::uint32_t b = 0; b < blocks; ++b) {
+    plan.segments.push_back(segment());
+    if (begin > 0 && draw_yes(chance, 0.5)) plan.segments.back().sees = {0};
+  }
+  plan.repair.budgets.resize(draw(chance, 1, 2));
+  for (std::uint32_t b = 0; b < blocks; ++b) {
+    if (draw_yes(chance, 0.3)) {
+      Segment other = segment();
+      other.sees = prompt_before(plan, begin, begin + blocks, chance);
+      plan.segments.push_back(std::move(other));
+    }
+    Segment place = segment();
+    place.tokens = plan.segments[begin + b].tokens;
+    place.start = static_cast<std::int32_t>(
+        draw(chance, 0, config.positions_max - static_cast<std::uint32_t>(place.tokens.size())));
+    place.sees = prompt_before(plan, begin, begin + blocks, chance);
+    plan.repair.places.push_back({static_cast<std::uint32_t>(plan.segments.size()), begin + b,
+                                  draw(chance, 0, static_cast<std::uint32_t>(plan.repair.budgets.size() - 1))});
+    plan.segments.push_back(std::move(place));
+  }
+  Segment last = segment();
+  last.sees = prompt_before(plan, begin, begin + blocks, chance);
+  const auto at = static_cast<std::uint32_t>(plan.segments.size());
+  for (std::uint32_t r = draw(chance, 1, 3); r > 0; --r)
+    plan.readouts.push_back({at, draw(chance, 0, static_cast<std::uint32_t>(last.tokens.size() - 1)),
+                             random_tokens(config, draw(chance, 1, 9), chance)});
+  plan.segments.push_back(std::move(last));
+  draw_choice(config, plan, chance);
+  return plan;
+}
+
 }  // namespace troupe::reference

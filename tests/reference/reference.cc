@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/reference/reference_repair.h"
+
 namespace troupe::reference {
 namespace {
 
@@ -34,7 +36,8 @@ Row normed(Row row, const std::vector<float>& weight, double epsilon) {
   return row;
 }
 
-// Rotates each pair (i, i + head_dim/2) of each head by position × frequency.
+}  // namespace
+
 void rotate(Row& row, std::size_t head_dim, const std::vector<double>& frequencies, double position) {
   for (std::size_t head = 0; head < row.size(); head += head_dim)
     for (std::size_t i = 0; i < head_dim / 2; ++i) {
@@ -47,9 +50,12 @@ void rotate(Row& row, std::size_t head_dim, const std::vector<double>& frequenci
     }
 }
 
-// Softmax attention of one query head of one token over the tokens that it sees, at the keys that it sees.
+namespace {
+
+// Softmax attention of one query head of one token over the tokens that it sees, at the keys that it sees. What it
+// pays to each is added to `received`.
 void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const Rows& keys, const LayerKv& kv,
-            const std::vector<bool>& seen, double* out) {
+            const std::vector<bool>& seen, double* out, Row& received) {
   std::vector<double> scores(seen.size(), -INFINITY);
   double largest = -INFINITY;
   for (std::size_t u = 0; u < seen.size(); ++u) {
@@ -67,6 +73,8 @@ void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const 
     for (std::size_t i = 0; i < head_dim; ++i) out[i] += weight * kv.values[u][kv_at + i];
   }
   for (std::size_t i = 0; i < head_dim; ++i) out[i] /= total;
+  for (std::size_t u = 0; u < seen.size(); ++u)
+    if (seen[u]) received[u] += std::exp(scores[u] - largest) / total;
 }
 
 // The queries of all tokens; their keys and values go to `kv`.
@@ -95,12 +103,15 @@ void add(Row& to, const Row& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
 }
 
-// Index of each segment's first token among all tokens of the plan.
+}  // namespace
+
 std::vector<std::size_t> first_tokens(const kernels::Plan& plan) {
   std::vector<std::size_t> first(1, 0);
   for (const kernels::Segment& segment : plan.segments) first.push_back(first.back() + segment.tokens.size());
   return first;
 }
+
+namespace {
 
 // Keys as other segments see them: moved by their own segment's shift.
 Rows shown_keys(const DecoderConfig& config, const kernels::Plan& plan, const LayerKv& kv) {
@@ -113,9 +124,11 @@ Rows shown_keys(const DecoderConfig& config, const kernels::Plan& plan, const La
   return shown;
 }
 
-// A token sees its own segment as it was made.
-void add_attention(const DecoderConfig& config, const kernels::Plan& plan, const kernels::LayerWeights& layer,
-                   const Rows& queries, const LayerKv& kv, const Mask& mask, Rows& state) {
+// A token sees its own segment as it was made. Returns the attention that each token receives from tokens from
+// `attending` on.
+Row add_attention(const DecoderConfig& config, const kernels::Plan& plan, const kernels::LayerWeights& layer,
+                   const Rows& queries, const LayerKv& kv, const Mask& mask, Rows& state, std::size_t attending) {
+  Row received(state.size(), 0.0), others(state.size(), 0.0);
   const std::size_t heads_per_kv = config.heads / config.kv_heads;
   const std::vector<std::size_t> first = first_tokens(plan);
   const Rows shown = shown_keys(config, plan, kv);
@@ -128,9 +141,10 @@ void add_attention(const DecoderConfig& config, const kernels::Plan& plan, const
     Row mixed(config.heads * config.head_dim, 0.0);
     for (std::size_t h = 0; h < config.heads; ++h)
       attend(&queries[t][h * config.head_dim], h / heads_per_kv * config.head_dim, config.head_dim, keys, kv,
-             mask[t], &mixed[h * config.head_dim]);
+             mask[t], &mixed[h * config.head_dim], t < attending ? others : received);
     add(state[t], project(mixed, layer.o, layer.o_bias));
   }
+  return received;
 }
 
 void add_feed_forward(const DecoderConfig& config, const kernels::LayerWeights& layer, Rows& state) {
@@ -202,13 +216,20 @@ Result compute(const kernels::DecoderModel& model, const kernels::Plan& plan) {
   const std::vector<std::size_t> first = first_tokens(plan);
   Rows state = embedded(model, plan);
   Result result;
-  for (const kernels::LayerWeights& layer : model.weights.layers) {
+  Repairing repairing(model.config, plan);
+  for (std::size_t l = 0; l < model.weights.layers.size(); ++l) {
+    const kernels::LayerWeights& layer = model.weights.layers[l];
     LayerKv kv;
     const Rows queries = project_qkv(model.config, layer, state, positions, kv);
-    add_attention(model.config, plan, layer, queries, kv, mask, state);
+    repairing.mend(l, kv);
+    const Row received =
+        add_attention(model.config, plan, layer, queries, kv, mask, state, first[plan.repair.attending]);
+    if (l == 0) repairing.note_attention(received);
     add_feed_forward(model.config, layer, state);
     result.layers.push_back(std::move(kv));
   }
+  result.chosen = repairing.chosen();
+  result.gap = repairing.gap();
   for (const kernels::Readout& readout : plan.readouts)
     result.readouts.push_back(read(model, state[first[readout.segment] + readout.offset], readout));
   return result;

@@ -3,6 +3,8 @@
 // whom. No cache, no batch, nothing skipped but what the mask hides. Every backend and every way to obtain
 // keys and values is tested against this file, and this file against logits that PyTorch computed (golden
 // files beside the models).
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/base/plan.h"
@@ -22,6 +24,11 @@ struct LayerKv {
 struct Result {
   std::vector<std::vector<double>> readouts;  // [readout][row], in plan order
   std::vector<LayerKv> layers;
+  // Of the plan's repair: tokens that were chosen, by their numbers among those of its places; and by how much the
+  // least score of those chosen for it is above the highest of the others (a token's mean is one): infinite if all
+  // are chosen, or none.
+  std::vector<std::uint32_t> chosen;
+  double gap = INFINITY;
 };
 
 // mask[t][u]: token t attends to token u.

@@ -38,7 +38,10 @@ constexpr double copies_cost = 20;  // operations in the time of copying one val
 
 void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear();
+  for (Reply& reply : replies) {
+    reply.beams.clear();
+    reply.chosen.clear();
+  }
   const bool searches =
       std::ranges::any_of(requests, [](const Request& request) { return request.plan->search.width > 0; });
   if (searches) return run_with_searches(requests, replies);
@@ -69,6 +72,8 @@ void CpuDecoder::give_back() {
   mixed_.shrink(rows * widths_.mixed);
   kv_.shrink(rows);
   rope_.shrink(rows);
+  some_rope_.shrink(rows);
+  repairs_.give_back();
   for (Workspace& w : workspaces_) w.attend = {};
   planner_ = BatchPlanner(c_, layout_);
   batch_ = nullptr;
@@ -84,6 +89,7 @@ void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> rep
   start(batch, pass.workers());
   run_layers(pass);
   read(pass, requests, replies);
+  if (repairs_.any()) note_chosen(replies);
   if (times_ != nullptr) collect_times();
 }
 
@@ -91,7 +97,9 @@ void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> rep
 void CpuDecoder::run_layers(Team::Pass& pass) {
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     run_rows(pass, layer);
+    if (repairs_.any()) repair_keys(pass, layer);
     run_attention(pass, layer);
+    if (repairs_.any() && layer == 0) repair_after_attention(pass);
   }
   finish_rows(pass);
 }
@@ -109,10 +117,11 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
   batch_ = &batch;
   rows_ = batch_->rows();
-  chunk_rows_ =
-      rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
-  cut_attention(*batch_, AttendingRows::all, c_.heads, c_.kv_heads, workers, all_rows_);
-  cut_attention(*batch_, AttendingRows::read, c_.heads, c_.kv_heads, workers, read_rows_);
+  chunk_rows_ = 0;
+  set_chunks(workers);
+  set_ = nullptr;
+  cut_attention(*batch_, nullptr, c_.heads, c_.kv_heads, workers, all_rows_);
+  cut_attention(*batch_, &batch_->read, c_.heads, c_.kv_heads, workers, read_rows_);
   state_.reserve(rows_ * widths_.state);
   qkv_.reserve(rows_ * widths_.qkv);
   mixed_.reserve(rows_ * widths_.mixed);
@@ -122,6 +131,14 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   kv_.reserve(batch_->rows());
   rope_.gather(batch_->positions);
   turns_.gather_turns(batch_->turns);
+  repairs_.start(*batch_);
+}
+
+// For the rows that there are now. Chunks do not grow within a pass: there is room for the first ones.
+void CpuDecoder::set_chunks(std::uint32_t workers) {
+  const std::size_t rows =
+      rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
+  chunk_rows_ = chunk_rows_ == 0 ? rows : std::min(chunk_rows_, rows);
 }
 
 // Does `work` for all rows: chunk by chunk, shared among idle cores, or in one chunk whose products they
@@ -185,8 +202,9 @@ void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
 // Keys and values that are to stay go to their pages beside attention: both only read this layer's.
 void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   if (is_last(layer)) keep_read_rows();
-  const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
+  const AttentionParts& attention = is_last(layer) ? read_rows_ : set_ != nullptr ? some_rows_ : all_rows_;
   const std::size_t parts = attention.parts.size();
+  if (repairs_.any() && layer == 0) repairs_.make_room(attention, set_);
   double operations = 4 * attention.pairs * static_cast<double>(q_width());
   for (const KeptSegment& segment : batch_->kept)
     operations += copies_cost * static_cast<double>(segment.tokens * 2 * kv_width());
@@ -194,7 +212,7 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   pass.run(kept + tails_.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     Workspace& w = workspaces_[worker];
     if (part < parts) {
-      attend_part(attention.parts[part], layer, w);
+      attend_part(attention.parts[part], layer, repairs_.any() && layer == 0 ? repairs_.mass(part) : nullptr, w);
       return;
     }
     PartTimer timer(timed(w, &PassTimes::keys_values));
@@ -245,27 +263,45 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
                     c_.head_dim);
     }
     const std::size_t angles = rows.begin * c_.head_dim / 2;
-    ops_.rope(qkv, stride, rows.count, rotated_heads, c_.head_dim, rope_.cosines() + angles,
-              rope_.sines() + angles);
+    const RopeTable& rope = set_ != nullptr ? some_rope_ : rope_;
+    ops_.rope(qkv, stride, rows.count, rotated_heads, c_.head_dim, rope.cosines() + angles, rope.sines() + angles);
   }
   PartTimer timer(timed(w, &PassTimes::keys_values));
-  kv_.store(static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.count), qkv + q_width(),
-            qkv + q_width() + kv_width(), stride);
+  store_keys_values(rows, qkv + q_width());
 }
 
-// Moves the rows with a readout to the front; the others end here. Only their queries are needed from now on.
-void CpuDecoder::keep_read_rows() {
-  const std::vector<std::uint32_t>& read_rows = batch_->read_rows;
-  for (std::size_t to = 0; to < read_rows.size(); ++to) {
-    const std::size_t from = read_rows[to];
+// Rows that follow each other in the pass go together.
+void CpuDecoder::store_keys_values(Rows rows, const float* keys) {
+  const std::size_t stride = qkv_width();
+  for (std::size_t at = 0, end = 0; at < rows.count; at = end) {
+    const auto first = static_cast<std::uint32_t>(set_ != nullptr ? set_->rows[rows.begin + at] : rows.begin + at);
+    for (end = at + 1; end < rows.count; ++end)
+      if (set_ != nullptr && set_->rows[rows.begin + end] != first + (end - at)) break;
+    const float* const from = keys + at * stride;
+    kv_.store(first, static_cast<std::uint32_t>(end - at), from, from + kv_width(), stride);
+  }
+}
+
+// The others end here. Only their queries are needed from now on.
+void CpuDecoder::keep_read_rows() { keep_rows(batch_->read, Carried::queries); }
+
+// Moves the set's rows to the front; the others end here. What is carried beside their state is their queries, or
+// what they have attended to.
+void CpuDecoder::keep_rows(const RowSet& set, Carried carried) {
+  for (std::size_t to = 0; to < set.rows.size(); ++to) {
+    const std::size_t from = set_ == nullptr ? set.rows[to] : set_->index_of(set.rows[to]);
     if (from == to) continue;
     std::copy_n(state_.data() + from * c_.hidden, c_.hidden, state_.data() + to * c_.hidden);
-    std::copy_n(qkv_.data() + from * qkv_width(), q_width(), qkv_.data() + to * qkv_width());
+    if (carried == Carried::queries)
+      std::copy_n(qkv_.data() + from * qkv_width(), q_width(), qkv_.data() + to * qkv_width());
+    else
+      std::copy_n(mixed_.data() + from * q_width(), q_width(), mixed_.data() + to * q_width());
   }
-  rows_ = read_rows.size();
+  set_ = &set;
+  rows_ = set.rows.size();
 }
 
-void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w) {
+void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, float* mass, Workspace& w) {
   PartTimer timer(timed(w, &PassTimes::attention));
   const RowGroup& group = batch_->groups[part.group];
   const std::size_t rows = part.row_end - part.row_begin, begin = part.row_begin;
@@ -279,8 +315,13 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   task.heads = c_.heads / c_.kv_heads;
   task.head_dim = c_.head_dim;
   task.scale = 1 / std::sqrt(static_cast<float>(c_.head_dim));
-  task.tail_begin = interval(is_last(layer) ? batch_->read_begin : batch_->visible_begin);
-  task.tail_end = interval(is_last(layer) ? batch_->read_end : batch_->visible_end);
+  task.tail_begin = interval(set_ != nullptr ? set_->begin : batch_->visible_begin);
+  task.tail_end = interval(set_ != nullptr ? set_->end : batch_->visible_end);
+  task.mass = mass;
+  if (mass != nullptr) {
+    const std::size_t paying = set_ != nullptr ? set_->index_of(group.paying) : group.paying;
+    task.mass_from = static_cast<std::uint32_t>(std::max(paying, begin) - begin);
+  }
   const std::size_t first_query = std::size_t{part.head} * task.heads * c_.head_dim;
   task.queries = qkv_.data() + begin * task.query_stride + first_query;
   task.out = mixed_.data() + begin * task.out_stride + first_query;

@@ -17,6 +17,7 @@
 #include "kernels/cpu/engine/decoder_weights.h"
 #include "kernels/cpu/engine/decoder_workspace.h"
 #include "kernels/cpu/engine/pass_memory.h"
+#include "kernels/cpu/engine/repair_pass.h"
 #include "kernels/cpu/engine/searching.h"
 #include "kernels/cpu/engine/team.h"
 #include "kernels/decoder/decoder_batch.h"
@@ -46,6 +47,8 @@ class CpuDecoder final : public Executor {
         kv_(layout_),
         rope_(rope_frequencies(c_)),
         turns_(rope_frequencies(c_)),
+        some_rope_(rope_frequencies(c_)),
+        repairs_(layout_, kv_, rope_, turns_),
         workspaces_(team_.cores()) {}
 
   PlanLimits limits() const override { return plan_limits(c_); }
@@ -65,6 +68,7 @@ class CpuDecoder final : public Executor {
   void give_back();
   void stay_on_node();
   void start(const DecoderBatch& batch, std::uint32_t workers);
+  void set_chunks(std::uint32_t workers);
   template <class Work>
   void for_rows(Team::Pass& pass, Work&& work);
   void multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add, Workspace& w);
@@ -73,15 +77,24 @@ class CpuDecoder final : public Executor {
   Workspace& workspace(std::uint32_t worker);
   void embed(Rows rows, Workspace& w);
   void make_queries_keys_values(const PackedLayer& layer, Rows rows, Workspace& w);
-  void attend_part(const AttentionPart& part, std::uint32_t layer, Workspace& w);
+  void store_keys_values(Rows rows, const float* keys);
+  void attend_part(const AttentionPart& part, std::uint32_t layer, float* mass, Workspace& w);
   void add_attention(const PackedLayer& layer, Rows rows, Workspace& w);
   void add_feed_forward(const PackedLayer& layer, Rows rows, Workspace& w);
   void keep_read_rows();
+  enum class Carried : std::uint8_t { queries, mixed };
+  void keep_rows(const RowSet& set, Carried carried);
   void norm(const float* in, const std::vector<float>& weight, std::size_t rows, float* out);
   void finish_rows(Team::Pass& pass);
   void read(Team::Pass& pass, std::span<const Request> requests, std::span<Reply> replies);
   void read_rows(Team::Pass& pass, std::span<const Token> rows);
   void collect_times();
+
+  // decoder_repair.cc: rows that end before the last layer
+  void repair_keys(Team::Pass& pass, std::uint32_t layer);
+  void repair_after_attention(Team::Pass& pass);
+  void end_rows(Team::Pass& pass, Carried carried);
+  void note_chosen(std::span<Reply> replies);
 
   // decoder_search.cc: beam searches, which take a pass for each level
   void run_with_searches(std::span<const Request> requests, std::span<Reply> replies);
@@ -125,15 +138,20 @@ class CpuDecoder final : public Executor {
   BatchPlanner planner_;
   LayerKv kv_;
   RopeTable rope_, turns_;  // of rows; of spans whose keys turn
+  RopeTable some_rope_;     // of the rows that go on, where others have ended
+  RepairPass repairs_;
   PassTimes* times_ = nullptr;
 
   // The pass at hand.
   const DecoderBatch* batch_ = nullptr;
-  std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
+  std::size_t rows_ = 0;  // rows that still take part: all, then some of them, then those with a readout
+  const RowSet* set_ = nullptr;  // which they are; null: all
+  RowSet some_[2];               // where some have ended: the set at hand and the next
+  std::vector<std::uint32_t> ended_;
   std::size_t chunk_rows_ = 0;
   Team::Pass* sharing_ = nullptr;    // while its few rows share products
   FloatBuffer state_, qkv_, mixed_;  // [rows] × hidden, qkv_width, q_width
-  AttentionParts all_rows_, read_rows_;
+  AttentionParts all_rows_, some_rows_, read_rows_;
   std::vector<const float*> readout_states_;
   std::vector<float*> readout_out_;
   std::vector<Workspace> workspaces_;  // [worker]

@@ -11,11 +11,10 @@ constexpr std::uint32_t query_vectors_min = 384;
 
 }  // namespace
 
-void cut_attention(const DecoderBatch& batch, AttendingRows attending, std::uint32_t heads,
+void cut_attention(const DecoderBatch& batch, const RowSet* attending, std::uint32_t heads,
                    std::uint32_t kv_heads, std::uint32_t workers, AttentionParts& out) {
-  const bool read = attending == AttendingRows::read;
-  const auto& begins = read ? batch.read_begin : batch.visible_begin;
-  const auto& ends = read ? batch.read_end : batch.visible_end;
+  const auto& begins = attending != nullptr ? attending->begin : batch.visible_begin;
+  const auto& ends = attending != nullptr ? attending->end : batch.visible_end;
   out.parts.clear();
   out.pairs = 0;
   const std::uint32_t wanted = workers == 1 ? 1 : 2 * workers;
@@ -24,8 +23,8 @@ void cut_attention(const DecoderBatch& batch, AttendingRows attending, std::uint
   const std::uint32_t rows_min = std::max(1u, query_vectors_min * kv_heads / heads);
   for (std::uint32_t g = 0; g < batch.groups.size(); ++g) {
     const RowGroup& group = batch.groups[g];
-    const std::uint32_t begin = read ? group.read_begin : group.row_begin;
-    const std::uint32_t end = read ? group.read_end : group.row_end;
+    const std::uint32_t begin = attending != nullptr ? attending->groups[g].begin : group.row_begin;
+    const std::uint32_t end = attending != nullptr ? attending->groups[g].end : group.row_end;
     if (begin == end) continue;
     std::size_t context = 0;
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) context += batch.spans[s].tokens;

@@ -10,7 +10,7 @@ namespace troupe::kernels {
 
 struct AttentionPart {
   std::uint32_t group = 0, head = 0;         // index into the batch's groups; key-value head
-  std::uint32_t row_begin = 0, row_end = 0;  // rows of the batch, or read rows where only those are computed
+  std::uint32_t row_begin = 0, row_end = 0;  // rows of the batch, or of those that attend
   double pairs = 0;                          // visible (row, key) pairs
 };
 
@@ -19,11 +19,8 @@ struct AttentionParts {
   double pairs = 0;                  // visible (row, key) pairs, summed over the rows: the work of one head
 };
 
-// Which rows attend: all, or in the last layer those with a readout.
-enum class AttendingRows : std::uint8_t { all, read };
-
-// Replaces `out`. `heads` and `kv_heads` are the model's.
-void cut_attention(const DecoderBatch& batch, AttendingRows attending, std::uint32_t heads,
+// Replaces `out`. `attending`: which rows do; null: all. `heads` and `kv_heads` are the model's.
+void cut_attention(const DecoderBatch& batch, const RowSet* attending, std::uint32_t heads,
                    std::uint32_t kv_heads, std::uint32_t workers, AttentionParts& out);
 
 }  // namespace troupe::kernels

@@ -16,10 +16,9 @@ DecoderBatch causal_batch(std::uint32_t rows, std::uint32_t context) {
     batch.visible_end.push_back(r + 1);
   }
   batch.spans.push_back({nullptr, 0, context});
-  batch.groups.push_back(
-      {.row_begin = 0, .row_end = rows, .span_begin = 0, .span_end = 1, .read_begin = 0, .read_end = 1});
-  batch.read_begin = {0};
-  batch.read_end = {rows};
+  batch.groups.push_back({.row_begin = 0, .row_end = rows, .span_begin = 0, .span_end = 1});
+  batch.read.rows = {rows - 1};
+  place_in_groups(batch, batch.read);
   return batch;
 }
 
@@ -33,14 +32,14 @@ void check_covered(const AttentionParts& cut, std::uint32_t rows, std::uint32_t 
 
 TEST_CASE("one worker takes each head of each group whole") {
   AttentionParts cut;
-  cut_attention(causal_batch(3000, 100), AttendingRows::all, 4, 2, 1, cut);
+  cut_attention(causal_batch(3000, 100), nullptr, 4, 2, 1, cut);
   CHECK(cut.parts.size() == 2);
   check_covered(cut, 3000, 2);
 }
 
 TEST_CASE("two workers get row blocks, the longest first, and every row and head once") {
   AttentionParts cut;
-  cut_attention(causal_batch(3001, 100), AttendingRows::all, 4, 2, 2, cut);
+  cut_attention(causal_batch(3001, 100), nullptr, 4, 2, 2, cut);
   CHECK(cut.parts.size() == 4);
   CHECK(cut.parts.front().row_end == 3001);
   CHECK(cut.parts.back().row_begin == 0);
@@ -49,15 +48,16 @@ TEST_CASE("two workers get row blocks, the longest first, and every row and head
 
 TEST_CASE("few rows are not cut: each block would pack the keys again") {
   AttentionParts cut;
-  cut_attention(causal_batch(40, 1000), AttendingRows::all, 4, 2, 8, cut);
+  cut_attention(causal_batch(40, 1000), nullptr, 4, 2, 8, cut);
   CHECK(cut.parts.size() == 2);
 }
 
 TEST_CASE("the pairs are those that rows see, and in the last layer those of read rows alone") {
   AttentionParts cut;
-  cut_attention(causal_batch(10, 7), AttendingRows::all, 2, 1, 1, cut);
+  cut_attention(causal_batch(10, 7), nullptr, 2, 1, 1, cut);
   CHECK(cut.pairs == 10 * 7 + 55);
-  cut_attention(causal_batch(10, 7), AttendingRows::read, 2, 1, 1, cut);
+  const DecoderBatch batch = causal_batch(10, 7);
+  cut_attention(batch, &batch.read, 2, 1, 1, cut);
   CHECK(cut.pairs == 17);
   REQUIRE(cut.parts.size() == 1);
   CHECK(cut.parts[0].row_end == 1);
@@ -71,7 +71,7 @@ TEST_CASE("parts of a long group come before those of a short one that is earlie
   }
   batch.groups.push_back({.row_begin = 3, .row_end = 53, .span_begin = 1, .span_end = 1});
   AttentionParts cut;
-  cut_attention(batch, AttendingRows::all, 2, 1, 1, cut);
+  cut_attention(batch, nullptr, 2, 1, 1, cut);
   REQUIRE(cut.parts.size() == 2);
   CHECK(cut.parts[0].group == 1);
   CHECK(cut.pairs == 6 + 50 * 51 / 2);
@@ -79,7 +79,7 @@ TEST_CASE("parts of a long group come before those of a short one that is earlie
 
 TEST_CASE("a batch without rows has no parts") {
   AttentionParts cut;
-  cut_attention(DecoderBatch(), AttendingRows::all, 2, 1, 4, cut);
+  cut_attention(DecoderBatch(), nullptr, 2, 1, 4, cut);
   CHECK(cut.parts.empty());
 }
 

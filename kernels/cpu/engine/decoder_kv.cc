@@ -57,6 +57,12 @@ void LayerKv::store(std::uint32_t first_row, std::uint32_t rows, const float* ke
   }
 }
 
+void LayerKv::store(std::uint32_t row, std::uint32_t head, const float* key, const float* value) {
+  const std::size_t width = layout_.head_dim, at = row * layout_.vector_bytes();
+  round_rows(layout_.format, key, width, keys_of(head) + at, 1, width);
+  round_rows(layout_.format, value, width, values_of(head) + at, 1, width);
+}
+
 void LayerKv::keep(const KeptSegment& segment, std::uint32_t layer) const {
   const std::size_t token_bytes = layout_.vector_bytes(), head_bytes = layout_.head_bytes();
   for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {

@@ -24,6 +24,8 @@ class LayerKv {
   // keys + (r - first_row)*stride, its values likewise. Safe from several threads for rows of their own.
   void store(std::uint32_t first_row, std::uint32_t rows, const float* keys, const float* values,
              std::size_t stride);
+  // One head's key and value of a row.
+  void store(std::uint32_t row, std::uint32_t head, const float* key, const float* value);
   // Copies the segment's rows to its pages and zeroes the tokens of the last page that it does not fill:
   // pages are moved and checksummed whole.
   void keep(const KeptSegment& segment, std::uint32_t layer) const;

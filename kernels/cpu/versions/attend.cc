@@ -6,7 +6,8 @@
 // widened before.
 // Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and values read
 // once and written once packed, then read from the packed copy once per block. Rows that come out infinite or
-// NaN are computed again, each alone.
+// NaN are computed again, each alone. Where it is asked how much attention tokens receive, scores are computed a
+// second time, when the rows' totals are known: 2 * head_dim operations more per pair.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -73,6 +74,7 @@ struct Tile {
   std::size_t first, rows;  // query vectors [first, first + rows); the tile may have more
   float* queries;           // [head_dim][R], or [R][head_dim] when keys stay in place
   float *weights, *out;     // [R][kPanel]; per two vectors of columns [R][2 vectors]
+  float shares[kTileRows];  // of one weight in what the row pays in all; 0 if it does not count
   std::uint32_t begin[kTileRows], end[kTileRows];  // keys that each row sees in this phase
   std::uint32_t some_begin, some_end;              // a range that holds all keys that any row sees
   std::uint32_t all_begin, all_end;                // keys that every row sees
@@ -110,24 +112,28 @@ class Block {
   }
 
   void attend_context(Panels& context) {
-    for (Tile& tile : tiles()) {
-      std::fill(tile.begin, tile.begin + kTileRows, 0u);
-      std::fill(tile.end, tile.end + kTileRows, std::uint32_t(context.tokens()));
-      bound(tile);
-    }
+    see_all(context);
     attend_panels(context);
   }
 
   void attend_tail(Panels& tail) {
+    see_intervals();
+    attend_panels(tail);
+  }
+
+  // After finish(): the scores again, now that each row's total is known.
+  void add_mass(Panels& context, Panels& tail) {
     for (Tile& tile : tiles()) {
       for (std::size_t i = 0; i < kTileRows; ++i) {
-        const std::size_t row = (tile.first + std::min(i, tile.rows - 1)) / task_.heads;
-        tile.begin[i] = task_.tail_begin[row];
-        tile.end[i] = std::max(task_.tail_begin[row], task_.tail_end[row]);
+        const bool counts = i < tile.rows && (tile.first + i) / task_.heads >= task_.mass_from;
+        const float sum = total(tile, i);
+        tile.shares[i] = counts && sum != 0 ? 1 / sum : 0.0f;
       }
-      bound(tile);
     }
-    attend_panels(tail);
+    see_all(context);
+    add_mass(context, task_.mass);
+    see_intervals();
+    add_mass(tail, task_.mass + context.tokens());
   }
 
   // Writes the outputs. False if one of them is infinite or NaN.
@@ -140,6 +146,25 @@ class Block {
 
  private:
   std::span<Tile> tiles() { return {tiles_, used_}; }
+
+  void see_all(const Panels& context) {
+    for (Tile& tile : tiles()) {
+      std::fill(tile.begin, tile.begin + kTileRows, 0u);
+      std::fill(tile.end, tile.end + kTileRows, std::uint32_t(context.tokens()));
+      bound(tile);
+    }
+  }
+
+  void see_intervals() {
+    for (Tile& tile : tiles()) {
+      for (std::size_t i = 0; i < kTileRows; ++i) {
+        const std::size_t row = (tile.first + std::min(i, tile.rows - 1)) / task_.heads;
+        tile.begin[i] = task_.tail_begin[row];
+        tile.end[i] = std::max(task_.tail_begin[row], task_.tail_end[row]);
+      }
+      bound(tile);
+    }
+  }
 
   std::size_t offset(std::size_t vector, std::size_t stride) const {
     return vector / task_.heads * stride + vector % task_.heads * task_.head_dim;
@@ -165,8 +190,14 @@ class Block {
       hn::Store(hn::Mul(hn::Load(d, q), factor), d, q);
     std::fill(tile.state.largest, tile.state.largest + kTileRows, kLowest);
     std::fill(tile.state.limit, tile.state.limit + kTileRows, kLowest);
-    std::fill(tile.state.totals, tile.state.totals + kTileRows * kLanes, 0.0f);
-    std::fill(tile.out, tile.out + kTileRows * width_, 0.0f);
+    clear(tile.state.totals, kTileRows * kLanes);
+    clear(tile.out, kTileRows * width_);
+  }
+
+  // Whole vectors: std::fill becomes `rep stos`, which starts slowly.
+  static HWY_INLINE void clear(float* values, std::size_t count) {
+    const Floats d;
+    for (float* const end = values + count; values < end; values += kLanes) hn::Store(hn::Zero(d), d, values);
   }
 
   static void bound(Tile& tile) {
@@ -221,12 +252,33 @@ class Block {
     }
   }
 
+  void add_mass(Panels& panels, float* mass) {
+    for (std::size_t panel = 0; panel < panels.panels(); ++panel) {
+      const std::size_t first_key = panel * kPanel;
+      const Panel& here = panels.panel(panel);
+      for (Tile& tile : tiles()) {
+        if (*std::max_element(tile.shares, tile.shares + kTileRows) == 0) continue;
+        weigh_keys(tile, here, first_key);
+        for (std::size_t key = tile.from; key < tile.to; ++key) {
+          float paid = 0;
+          for (std::size_t i = 0; i < tile.rows; ++i) paid += tile.weights[i * kPanel + key] * tile.shares[i];
+          mass[first_key + key] += paid;
+        }
+      }
+    }
+  }
+
+  static float total(const Tile& tile, std::size_t i) {
+    const Floats d;
+    return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.state.totals + i * kLanes)));
+  }
+
   bool finish_row(const Tile& tile, std::size_t i) const {
     const Floats d;
     Vec sum_of_zeros = hn::Zero(d);
     float* const out = task_.out + offset(tile.first + i, task_.out_stride);
-    const float total = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.state.totals + i * kLanes)));
-    const float factor = total == 0 ? 0.0f : 1 / total;  // a row that sees no key is zero
+    const float sum = total(tile, i);
+    const float factor = sum == 0 ? 0.0f : 1 / sum;  // a row that sees no key is zero
     for (std::size_t column = 0; column < width_; column += kLanes) {
       const std::size_t pair =
           column / kPanel * kPanel;  // columns are stored in pairs of vectors, a last one alone
@@ -251,8 +303,9 @@ class Block {
 bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const std::size_t vectors = std::size_t{task.rows} * task.heads;
   const std::size_t width = round_up(task.head_dim, kLanes);
-  const bool in_place = vectors <= kInPlaceRows && width == task.head_dim;
-  const bool one_block = vectors <= kBlockRows;
+  const bool twice = task.mass != nullptr;
+  const bool in_place = vectors <= kInPlaceRows && width == task.head_dim && !twice;
+  const bool one_block = vectors <= kBlockRows && !twice;
   Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
   const std::size_t block_floats = Block::storage_floats(vectors, task.head_dim), key_floats = kPanel * task.head_dim;
@@ -276,6 +329,7 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
     block.attend_context(context);
     block.attend_tail(tail);
     finite = block.finish() && finite;
+    if (twice) block.add_mass(context, tail);
   }
   return finite;
 }
@@ -286,6 +340,7 @@ AttendTask one_vector(AttendTask task, std::size_t row, std::size_t head) {
   task.tail_begin = task.tail_begin.subspan(row, 1);
   task.tail_end = task.tail_end.subspan(row, 1);
   task.rows = task.heads = 1;
+  task.mass = nullptr;
   return task;
 }
 

@@ -1,7 +1,7 @@
 // Vector versions of the elementwise kernels. All are bound by memory, so each makes one pass with whole
 // vectors and takes the last few values of a row through a padded copy, which no instruction set can read
-// past. Bytes per value: rms_norm, layer_norm, silu and add_rows 8-12, rope 8 + 4 shared by
-// the heads, swiglu and sigmoid_gate 12.
+// past. Bytes per value: rms_norm and add_rows 8-12, rope 8 + 4 shared by the heads, swiglu
+// and sigmoid_gate 12.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -127,75 +127,6 @@ void add_rows(const float* in, std::size_t in_stride, float* out, std::size_t ou
   }
 }
 
-// Two sums at a time, as sum_of_squares; the second pass over a row is over the first-level cache.
-HWY_INLINE float sum_of(const float* in, std::size_t width) {
-  const Floats d;
-  Vec even = hn::Zero(d), odd = hn::Zero(d);
-  std::size_t i = 0;
-  for (; i + 2 * kLanes <= width; i += 2 * kLanes) {
-    even = hn::Add(even, hn::LoadU(d, in + i));
-    odd = hn::Add(odd, hn::LoadU(d, in + i + kLanes));
-  }
-  for (; i < width; i += kLanes)
-    even = hn::Add(even, i + kLanes <= width ? hn::LoadU(d, in + i) : load_first(in + i, width - i));
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
-}
-
-HWY_INLINE float sum_of_squares_about(float mean, const float* in, std::size_t width) {
-  const Floats d;
-  const Vec about = hn::Set(d, mean);
-  Vec even = hn::Zero(d), odd = hn::Zero(d);
-  std::size_t i = 0;
-  for (; i + 2 * kLanes <= width; i += 2 * kLanes) {
-    const Vec a = hn::Sub(hn::LoadU(d, in + i), about), b = hn::Sub(hn::LoadU(d, in + i + kLanes), about);
-    even = hn::MulAdd(a, a, even);
-    odd = hn::MulAdd(b, b, odd);
-  }
-  float rest = 0;
-  for (; i + kLanes <= width; i += kLanes) {
-    const Vec a = hn::Sub(hn::LoadU(d, in + i), about);
-    even = hn::MulAdd(a, a, even);
-  }
-  for (; i < width; ++i) rest += (in[i] - mean) * (in[i] - mean);
-  return rest + hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
-}
-
-void layer_norm(const float* in, std::size_t in_stride, const float* weight, const float* bias, float epsilon,
-                float* out, std::size_t out_stride, std::size_t rows, std::size_t width) {
-  const Floats d;
-  for (std::size_t r = 0; r < rows; ++r, in += in_stride, out += out_stride) {
-    const float mean = sum_of(in, width) / float(width);
-    const Vec about = hn::Set(d, mean);
-    const Vec factor =
-        hn::Set(d, 1 / std::sqrt(sum_of_squares_about(mean, in, width) / float(width) + epsilon));
-    std::size_t i = 0;
-    for (; i + kLanes <= width; i += kLanes) {
-      const Vec normed = hn::Mul(hn::Sub(hn::LoadU(d, in + i), about), factor);
-      hn::StoreU(hn::MulAdd(normed, hn::LoadU(d, weight + i), hn::LoadU(d, bias + i)), d, out + i);
-    }
-    if (const std::size_t rest = width - i) {
-      const Vec normed = hn::Mul(hn::Sub(load_first(in + i, rest), about), factor);
-      store_first(hn::MulAdd(normed, load_first(weight + i, rest), load_first(bias + i, rest)), out + i, rest);
-    }
-  }
-}
-
-void silu(const float* in, std::size_t in_stride, float* out, std::size_t out_stride, std::size_t rows,
-          std::size_t width) {
-  const Floats d;
-  for (std::size_t r = 0; r < rows; ++r, in += in_stride, out += out_stride) {
-    std::size_t i = 0;
-    for (; i + kLanes <= width; i += kLanes) {
-      const Vec x = hn::LoadU(d, in + i);
-      hn::StoreU(gated(x, x), d, out + i);
-    }
-    if (const std::size_t rest = width - i) {
-      const Vec x = load_first(in + i, rest);
-      store_first(gated(x, x), out + i, rest);
-    }
-  }
-}
-
 void sigmoid_gate(const float* in, std::size_t in_stride, const float* gate, float* out, std::size_t out_stride,
                   std::size_t rows, std::size_t width) {
   const Floats d;
@@ -218,11 +149,11 @@ namespace troupe::kernels {
 std::span<const Elementwise> elementwise_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
 #define TROUPE_ENTRY(name, space, target) \
-  {name,              &space::rms_norm,   &space::rope, &space::swiglu,       &space::add_rows, \
-   &space::layer_norm, &space::silu, &space::sigmoid_gate, (here & (target)) != 0},
+  {name,           &space::rms_norm,     &space::rope,             &space::swiglu,                                    \
+   &space::add_rows, &space::sigmoid_gate, (here & (target)) != 0},
   static const Elementwise versions[] = {TROUPE_TARGETS(TROUPE_ENTRY){
       "reference", &reference::rms_norm, &reference::rope, &reference::swiglu, &reference::add_rows,
-      &reference::layer_norm, &reference::silu, &reference::sigmoid_gate, true}};
+      &reference::sigmoid_gate, true}};
 #undef TROUPE_ENTRY
   return versions;
 }

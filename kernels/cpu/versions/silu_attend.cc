@@ -111,14 +111,17 @@ HWY_NOINLINE void silu_in_place(const float* HWY_RESTRICT queries, const Panel& 
 struct SiluOps {
   std::size_t rows;
   decltype(&silu_packed<1, false>) weigh, weigh_masked;
-  decltype(&accumulate<1, 1, true>) add_two_vectors, add_one_vector;
+  // Of two vectors of columns, or one; of values where they are, or packed.
+  decltype(&accumulate<1, 1, true>) add_two, add_one, add_two_packed, add_one_packed;
 };
 template <std::size_t R>
-inline constexpr SiluOps kSiluPacked = {R, &silu_packed<R, false>, &silu_packed<R, true>, &accumulate<R, 2, true>,
-                                        &accumulate<R, 1, true>};
+inline constexpr SiluOps kSiluPacked = {
+    R, &silu_packed<R, false>, &silu_packed<R, true>,
+    &accumulate<R, 2, false>, &accumulate<R, 1, false>, &accumulate<R, 2, true>, &accumulate<R, 1, true>};
 template <std::size_t R>
-inline constexpr SiluOps kSiluInPlace = {R, &silu_in_place<R, false>, &silu_in_place<R, true>,
-                                         &accumulate<R, 2, false>, &accumulate<R, 1, false>};
+inline constexpr SiluOps kSiluInPlace = {
+    R, &silu_in_place<R, false>, &silu_in_place<R, true>,
+    &accumulate<R, 2, false>, &accumulate<R, 1, false>, nullptr, nullptr};
 
 // The smallest tile that holds `rows` rows.
 inline const SiluOps& silu_ops(std::size_t rows, bool in_place) {
@@ -321,8 +324,11 @@ class SiluBlock {
 
   void add_values(SiluTile& tile, const Panel& panel) const {
     if (tile.from >= tile.to) return;
+    const SiluOps& ops = *tile.ops;
+    const bool packed = panel.values != nullptr;
     for (std::size_t column = 0; column < width_; column += kPanel) {
-      const auto add = column + kPanel <= width_ ? tile.ops->add_two_vectors : tile.ops->add_one_vector;
+      const auto add = column + kPanel <= width_ ? (packed ? ops.add_two_packed : ops.add_two)
+                                                 : (packed ? ops.add_one_packed : ops.add_one);
       add(tile.weights, panel, width_, column, tile.from, tile.to, nullptr, tile.out + column * tile.ops->rows);
     }
   }

@@ -57,6 +57,7 @@ CudaDecoder::CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const Cud
 PlanLimits CudaDecoder::limits() const {
   PlanLimits limits = plan_limits(weights_->config);
   limits.width_max = options_.search_tokens_max == 0 ? 0 : std::min(limits.width_max, options_.rows_max);
+  limits.repairs = false;
   return limits;
 }
 
@@ -81,6 +82,7 @@ void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& rep
 std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const double begin = thread_cpu_seconds();
   const DecoderBatch& batch = batches_.plan(requests);
+  TROUPE_CHECK(batch.repairs.empty(), "plans with a repair are refused by the limits of this executor");
   for (std::size_t i = 0; i < requests.size(); ++i)
     replies[i].readouts.resize(requests[i].plan->readouts.size());
   if (batch.rows() == 0) return "";

@@ -58,7 +58,7 @@ std::string PassPlanner::plan(const DecoderBatch& batch, std::span<const GroupTa
   place_rows(batch, tails);
   if (std::string fault = list_keys(batch, tails); !fault.empty()) return fault;
   plan_attention(machine_, groups_, batch.visible_begin, batch.visible_end, plan_.attend);
-  plan_attention(machine_, read_groups_, batch.read_begin, batch.read_end, plan_.attend_read);
+  plan_attention(machine_, read_groups_, batch.read.begin, batch.read.end, plan_.attend_read);
   plan_readouts(batch);
   const std::size_t bytes = packed_bytes(cuda::shape_of(batch, plan_), plan_);
   return bytes > bounds_.plan_bytes ? beyond("bytes of plan", bytes, bounds_.plan_bytes) : "";
@@ -138,8 +138,8 @@ std::string PassPlanner::list_keys(const DecoderBatch& batch, std::span<const Gr
     list_tail(group, tails.empty() ? nullptr : &tails[g]);
     const std::uint32_t tail = size32(plan_.keys) - begin - context;
     groups_.push_back({group.row_begin, group.row_end, begin, context, tail});
-    if (group.read_begin < group.read_end)
-      read_groups_.push_back({group.read_begin, group.read_end, begin, context, tail});
+    const RowSet::Range read = batch.read.groups[g];
+    if (read.begin < read.end) read_groups_.push_back({read.begin, read.end, begin, context, tail});
   }
   return "";
 }
@@ -198,7 +198,7 @@ std::uint32_t rounded_blocks(std::uint32_t blocks) {
 
 PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan) {
   return {rounded_rows(batch.rows()),
-          rounded_rows(size32(batch.read_rows)),
+          rounded_rows(size32(batch.read.rows)),
           rounded_blocks(size32(plan.readouts)),
           shape_of(plan.attend),
           shape_of(plan.attend_read),
@@ -269,9 +269,9 @@ void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shap
   fill(to.positions, batch.positions, shape.rows);
   fill(to.visible_begin, batch.visible_begin, shape.rows);
   fill(to.visible_end, batch.visible_end, shape.rows);
-  fill(to.read_rows, batch.read_rows, shape.read_rows);
-  fill(to.read_begin, batch.read_begin, shape.read_rows);
-  fill(to.read_end, batch.read_end, shape.read_rows);
+  fill(to.read_rows, batch.read.rows, shape.read_rows);
+  fill(to.read_begin, batch.read.begin, shape.read_rows);
+  fill(to.read_end, batch.read.end, shape.read_rows);
   pack_attention(plan.attend, shape.attend, heap.keys, heap.tiles, to.items, to.merges);
   pack_attention(plan.attend_read, shape.attend_read, heap.keys, heap.read_tiles, to.read_items,
                  to.read_merges);

@@ -302,10 +302,27 @@ struct Search {
   }
 }
 
+struct Repair {                                   # kernels/base/repair.h says what each member means
+  places @0 :List(Place);                         # none: there is no repair
+  budgets @1 :List(UInt32);
+  always @2 :List(UInt32);
+  attention @3 :Float32;
+  divergence @4 :Float32;
+  attending @5 :UInt32;
+  exactLayers @6 :UInt32 = 1;
+  mean @7 :Bool;
+  struct Place {
+    segment @0 :UInt32;
+    block @1 :UInt32;
+    budget @2 :UInt32;
+  }
+}
+
 struct Plan {
   segments @0 :List(Segment);
   readouts @1 :List(Readout);
   search @2 :Search;
+  repair @3 :Repair;
 }
 
 struct Beam {

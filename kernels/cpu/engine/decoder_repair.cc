@@ -1,0 +1,76 @@
+// Plans with a repair on the CPU (base/repair.h): their places have rows like all else, of which those that are not
+// chosen end in an early layer; the others move together, so that linear layers and attention have as many rows as
+// there is work for. What has ended gets its block's keys and values at each layer, in the places of the pass, so
+// attention reads them in one run with all others. Operations: of a row that ends, those of the layers behind are
+// spared; a copy of its keys and values is left, 2 × its numbers, 8 with a mean.
+#include <algorithm>
+
+#include "kernels/cpu/engine/decoder.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::size_t places_at_once = 8;
+
+}  // namespace
+
+// After a layer's keys and values are made, before anybody attends to them.
+void CpuDecoder::repair_keys(Team::Pass& pass, std::uint32_t layer) {
+  const std::size_t parts = (repairs_.places() + places_at_once - 1) / places_at_once;
+  const double operations = 8.0 * static_cast<double>(2 * kv_width() * batch_->rows());
+  const auto for_places = [&](auto&& work) {
+    pass.run(parts, operations, [&](std::size_t part, std::uint32_t worker) {
+      Workspace& w = workspaces_[worker];
+      PartTimer timer(timed(w, &PassTimes::keys_values));
+      const std::size_t end = std::min<std::size_t>((part + 1) * places_at_once, repairs_.places());
+      for (std::size_t place = part * places_at_once; place < end; ++place)
+        work(static_cast<std::uint32_t>(place), w.context);
+    });
+  };
+  if (layer == 1 && repairs_.compares())
+    for_places([&](std::uint32_t place, std::vector<KvRun>& runs) { repairs_.compare(place, runs); });
+  ended_.clear();
+  repairs_.choose_after_keys(layer, ended_);
+  if (!is_last(layer)) end_rows(pass, Carried::queries);
+  if (!repairs_.fills(layer)) return;
+  pass.run(repairs_.means(), operations, [&](std::size_t mean, std::uint32_t worker) {
+    PartTimer timer(timed(workspaces_[worker], &PassTimes::keys_values));
+    repairs_.find_mean(mean, layer, workspaces_[worker].context);
+  });
+  for_places([&](std::uint32_t place, std::vector<KvRun>& runs) { repairs_.fill(place, layer, runs); });
+}
+
+// Behind the first layer's.
+void CpuDecoder::repair_after_attention(Team::Pass& pass) {
+  if (is_last(0)) return;
+  repairs_.add_up(set_ != nullptr ? some_rows_ : all_rows_);
+  ended_.clear();
+  repairs_.choose_after_attention(ended_);
+  end_rows(pass, Carried::mixed);
+}
+
+void CpuDecoder::end_rows(Team::Pass& pass, Carried carried) {
+  if (ended_.empty()) return;
+  std::ranges::sort(ended_);
+  RowSet& next = some_[set_ == &some_[0] ? 1 : 0];
+  next.rows.clear();
+  for (std::uint32_t i = 0; i < rows_; ++i) {
+    const std::uint32_t row = set_ != nullptr ? set_->rows[i] : i;
+    if (!std::ranges::binary_search(ended_, row)) next.rows.push_back(row);
+  }
+  place_in_groups(*batch_, next);
+  keep_rows(next, carried);
+  std::vector<std::uint32_t>& positions = ended_;
+  positions.clear();
+  for (const std::uint32_t row : next.rows) positions.push_back(batch_->positions[row]);
+  some_rope_.gather(positions);
+  cut_attention(*batch_, set_, c_.heads, c_.kv_heads, pass.workers(), some_rows_);
+  set_chunks(pass.workers());
+}
+
+void CpuDecoder::note_chosen(std::span<Reply> replies) {
+  for (std::size_t r = 0; r < batch_->repairs.size(); ++r)
+    repairs_.list_chosen(r, replies[batch_->repairs[r].request].chosen);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,280 @@
+#include "kernels/cpu/engine/repair_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/base/check.h"
+#include "kernels/base/float_formats.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::size_t no_room = SIZE_MAX;
+
+// Head sizes are at most 256.
+struct HeadVector {
+  float numbers[256];
+};
+
+void widen(KvFormat format, const void* from, std::size_t at, std::size_t count, float* to) {
+  if (format == KvFormat::f32) {
+    std::memcpy(to, static_cast<const float*>(from) + at, count * sizeof(float));
+    return;
+  }
+  const auto* stored = static_cast<const std::uint16_t*>(from) + at;
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = format == KvFormat::f16 ? from_f16(stored[i]) : from_bf16(stored[i]);
+}
+
+// By the angles, or back by them.
+void rotate(float* key, std::size_t half, const float* cosines, const float* sines, float sign) {
+  for (std::size_t i = 0; i < half; ++i) {
+    const float first = key[i], second = key[half + i], sine = sign * sines[i];
+    key[i] = first * cosines[i] - second * sine;
+    key[half + i] = second * cosines[i] + first * sine;
+  }
+}
+
+}  // namespace
+
+// Reads forwards: token after token.
+struct RepairPass::Block {
+  Block(const RepairPass& pass, const RepairedPlace& place, std::uint32_t layer, std::uint32_t head,
+        std::vector<KvRun>& runs)
+      : width(pass.layout_.head_dim), runs(runs) {
+    const auto spans = std::span(pass.batch_->spans).subspan(place.span_begin, place.span_end - place.span_begin);
+    pass.kv_.resolve(spans, pass.turns_, layer, head, runs);
+  }
+
+  // The next token: its key turned to the place, and its value.
+  void next() {
+    while (at == runs[run].tokens) ++run, at = 0;
+    const KvRun& from = runs[run];
+    widen(from.format, from.keys, std::size_t{at} * from.stride, width, key.numbers);
+    widen(from.format, from.values, std::size_t{at} * from.stride, width, value.numbers);
+    if (from.cosines != nullptr) rotate(key.numbers, width / 2, from.cosines, from.sines, 1);
+    ++at;
+  }
+
+  std::size_t width;
+  std::vector<KvRun>& runs;
+  std::size_t run = 0;
+  std::uint32_t at = 0;
+  HeadVector key, value;
+};
+
+void RepairPass::start(const DecoderBatch& batch) {
+  batch_ = &batch;
+  repair_of_.clear();
+  first_token_.clear();
+  if (states_.size() < batch.repairs.size()) states_.resize(batch.repairs.size());
+  std::size_t sums = 0;
+  bool weighs = false;
+  for (std::uint32_t r = 0; r < batch.repairs.size(); ++r) {
+    const BatchRepair& of = batch.repairs[r];
+    State& state = states_[r];
+    state.first_place = of.place_begin;
+    state.end_place = of.place_end;
+    state.chosen = state.ended = false;
+    state.longest = 0;
+    state.tokens.budget.clear();
+    for (std::uint32_t p = of.place_begin; p < of.place_end; ++p) {
+      const RepairedPlace& place = batch.places[p];
+      repair_of_.push_back(r);
+      first_token_.push_back(static_cast<std::uint32_t>(state.tokens.budget.size()));
+      state.longest = std::max(state.longest, place.tokens);
+      state.tokens.budget.insert(state.tokens.budget.end(), place.tokens, place.budget);
+    }
+    state.tokens.attention.assign(state.tokens.budget.size(), 0);
+    state.tokens.divergence.assign(state.tokens.budget.size(), 0);
+    state.sums = sums;
+    if (of.repair->mean) sums += sums_of_head(state) * layout_.kv_heads;
+    weighs = weighs || of.repair->attention > 0;
+  }
+  if (sums_.size() < sums) sums_.resize(sums);
+  row_mass_.assign(weighs ? batch.rows() : 0, 0);
+}
+
+void RepairPass::give_back() {
+  states_ = {};
+  repair_of_ = first_token_ = order_ = {};
+  room_ = {};
+  mass_ = row_mass_ = sums_ = {};
+}
+
+void RepairPass::make_room(const AttentionParts& parts, const RowSet* set) {
+  std::size_t floats = 0;
+  room_.assign(parts.parts.size(), no_room);
+  for (std::size_t i = 0; i < parts.parts.size(); ++i) {
+    const AttentionPart& part = parts.parts[i];
+    const RowGroup& group = batch_->groups[part.group];
+    if (part.row_end <= (set == nullptr ? group.paying : set->index_of(group.paying))) continue;
+    room_[i] = floats;
+    for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) floats += batch_->spans[s].tokens;
+    floats += group.row_end - group.row_begin;
+  }
+  mass_.assign(floats, 0);
+}
+
+float* RepairPass::mass(std::size_t part) const {
+  return room_[part] == no_room ? nullptr : const_cast<float*>(mass_.data()) + room_[part];
+}
+
+// In the order of the parts, so that the sums do not depend on who was first.
+void RepairPass::add_up(const AttentionParts& parts) {
+  for (std::size_t i = 0; i < parts.parts.size(); ++i) {
+    if (room_[i] == no_room) continue;
+    const AttentionPart& part = parts.parts[i];
+    const RowGroup& group = batch_->groups[part.group];
+    const float* paid = mass(i);
+    for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
+      const ContextSpan& span = batch_->spans[s];
+      for (std::uint32_t t = 0; t < span.tokens && span.page == nullptr; ++t) row_mass_[span.row + t] += paid[t];
+      paid += span.tokens;
+    }
+    for (std::uint32_t row = group.row_begin; row < group.row_end; ++row) row_mass_[row] += *paid++;
+  }
+}
+
+bool RepairPass::compares() const {
+  return std::ranges::any_of(batch_->repairs, [](const BatchRepair& of) { return of.repair->divergence > 0; });
+}
+
+void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
+  State& state = state_of(number);
+  if (repair(state).divergence == 0) return;
+  const RepairedPlace& place = batch_->places[number];
+  float* const lengths = state.tokens.divergence.data() + first_token_[number];
+  const std::size_t width = layout_.head_dim;
+  HeadVector own;
+  for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
+    Block block(*this, place, 1, head, runs);
+    const KvRun rows = kv_.rows(head, place.row, place.tokens);
+    for (std::uint32_t t = 0; t < place.tokens; ++t) {
+      block.next();
+      widen(rows.format, rows.keys, t * width, width, own.numbers);
+      for (std::size_t i = 0; i < width; ++i) lengths[t] += (own.numbers[i] - block.key.numbers[i]) * (own.numbers[i] - block.key.numbers[i]);
+      widen(rows.format, rows.values, t * width, width, own.numbers);
+      for (std::size_t i = 0; i < width; ++i) lengths[t] += (own.numbers[i] - block.value.numbers[i]) * (own.numbers[i] - block.value.numbers[i]);
+    }
+  }
+  for (std::uint32_t t = 0; t < place.tokens; ++t) lengths[t] = std::sqrt(lengths[t]);
+}
+
+void RepairPass::choose_after_keys(std::uint32_t layer, std::vector<std::uint32_t>& ended) {
+  for (std::size_t r = 0; r < batch_->repairs.size(); ++r) {
+    State& state = states_[r];
+    const Repair& repair = *batch_->repairs[r].repair;
+    const bool scored = repair.attention > 0 || repair.divergence > 0;
+    const bool known = !scored || (repair.divergence > 0 ? layer >= 1 : state.chosen);
+    if (known && !state.chosen) choose(state);
+    if (state.chosen && !state.ended && layer + 1 >= repair.exact_layers) {
+      end_rows(state, ended);
+      state.ended = true;
+    }
+  }
+}
+
+void RepairPass::choose_after_attention(std::vector<std::uint32_t>& ended) {
+  for (std::size_t r = 0; r < batch_->repairs.size(); ++r) {
+    State& state = states_[r];
+    const Repair& repair = *batch_->repairs[r].repair;
+    if (repair.attention == 0) continue;
+    for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
+      std::copy_n(&row_mass_[batch_->places[p].row], batch_->places[p].tokens,
+                  &state.tokens.attention[first_token_[p]]);
+    if (repair.divergence > 0) continue;
+    choose(state);
+    if (repair.exact_layers > 1) continue;
+    end_rows(state, ended);
+    state.ended = true;
+  }
+}
+
+void RepairPass::choose(State& state) {
+  choose_tokens(repair(state), state.tokens, order_);
+  state.chosen = true;
+}
+
+void RepairPass::end_rows(const State& state, std::vector<std::uint32_t>& ended) const {
+  for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
+    for (std::uint32_t t = 0; t < batch_->places[p].tokens; ++t)
+      if (state.tokens.chosen[first_token_[p] + t] == 0) ended.push_back(batch_->places[p].row + t);
+}
+
+void RepairPass::list_chosen(std::size_t number, std::vector<std::uint32_t>& out) const {
+  const State& state = states_[number];
+  for (std::uint32_t t = 0; state.chosen && t < state.tokens.chosen.size(); ++t)
+    if (state.tokens.chosen[t] != 0) out.push_back(t);
+}
+
+bool RepairPass::fills(std::uint32_t layer) const {
+  return std::ranges::any_of(batch_->repairs, [&](const BatchRepair& of) { return layer >= of.repair->exact_layers; });
+}
+
+// Of each budget and offset a key, a value and a count.
+std::size_t RepairPass::sums_of_head(const State& state) const {
+  return repair(state).budgets.size() * state.longest * (2 * layout_.head_dim + 1);
+}
+
+float* RepairPass::sums(const State& state, std::uint32_t head) const {
+  return const_cast<float*>(sums_.data()) + state.sums + head * sums_of_head(state);
+}
+
+void RepairPass::find_mean(std::size_t mean, std::uint32_t layer, std::vector<KvRun>& runs) {
+  const State& state = states_[mean / layout_.kv_heads];
+  const auto head = static_cast<std::uint32_t>(mean % layout_.kv_heads);
+  if (!repair(state).mean || layer < repair(state).exact_layers) return;
+  const std::size_t width = layout_.head_dim, step = 2 * width + 1;
+  float* const all = sums(state, head);
+  std::fill_n(all, sums_of_head(state), 0.0f);
+  HeadVector key, value;
+  for (std::uint32_t p = state.first_place; p < state.end_place; ++p) {
+    const RepairedPlace& place = batch_->places[p];
+    Block block(*this, place, layer, head, runs);
+    const KvRun rows = kv_.rows(head, place.row, place.tokens);
+    for (std::uint32_t t = 0; t < place.tokens; ++t) {
+      block.next();
+      if (state.tokens.chosen[first_token_[p] + t] == 0) continue;
+      widen(rows.format, rows.keys, t * width, width, key.numbers);
+      widen(rows.format, rows.values, t * width, width, value.numbers);
+      float* const sum = all + (std::size_t{place.budget} * state.longest + t) * step;
+      for (std::size_t i = 0; i < width; ++i) key.numbers[i] -= block.key.numbers[i];
+      const std::size_t angles = (place.row + t) * width / 2;
+      rotate(key.numbers, width / 2, rows_.cosines() + angles, rows_.sines() + angles, -1);
+      for (std::size_t i = 0; i < width; ++i) sum[i] += key.numbers[i];
+      for (std::size_t i = 0; i < width; ++i) sum[width + i] += value.numbers[i] - block.value.numbers[i];
+      sum[2 * width] += 1;
+    }
+  }
+  for (float* sum = all; sum < all + sums_of_head(state); sum += step)
+    for (std::size_t i = 0; sum[2 * width] > 0 && i < 2 * width; ++i) sum[i] /= sum[2 * width];
+}
+
+void RepairPass::fill(std::uint32_t number, std::uint32_t layer, std::vector<KvRun>& runs) {
+  const State& state = state_of(number);
+  if (layer < repair(state).exact_layers) return;
+  const RepairedPlace& place = batch_->places[number];
+  const std::size_t width = layout_.head_dim, step = 2 * width + 1;
+  const std::uint8_t* const chosen = &state.tokens.chosen[first_token_[number]];
+  HeadVector mean;
+  for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
+    Block block(*this, place, layer, head, runs);
+    const float* mean_of = repair(state).mean ? sums(state, head) + place.budget * state.longest * step : nullptr;
+    for (std::uint32_t t = 0; t < place.tokens; ++t) {
+      block.next();
+      if (chosen[t] != 0) continue;
+      if (mean_of != nullptr) {
+        const std::size_t angles = (place.row + t) * width / 2;
+        std::copy_n(mean_of + t * step, width, mean.numbers);
+        rotate(mean.numbers, width / 2, rows_.cosines() + angles, rows_.sines() + angles, 1);
+        for (std::size_t i = 0; i < width; ++i) block.key.numbers[i] += mean.numbers[i];
+        for (std::size_t i = 0; i < width; ++i) block.value.numbers[i] += mean_of[t * step + width + i];
+      }
+      kv_.store(place.row + t, head, block.key.numbers, block.value.numbers);
+    }
+  }
+}
+
+}  // namespace troupe::kernels
