@@ -135,7 +135,8 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   effects.send(from, std::move(found));
 }
 
-// A request has one user's block, in whichever plans it may be. Nobody has to go for it if it is held.
+// A request has one user's block, in whichever plans it may be, or that block's parts, of which the first stands for all.
+// Nobody has to go for what is held.
 void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
   found.uses.assign(lookup.blocks.size(), 0);
   const double items = find_item_uses(now, lookup, found);
@@ -143,9 +144,13 @@ void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFou
   if (own == lookup.blocks.end()) return;
   const bool held = found.counts[static_cast<std::size_t>(own - lookup.blocks.begin())] > 0;
   const double uses = lookup.count_access ? user_uses(now, lookup, *own, held, items) : 0;
-  for (std::size_t i = 0; i < lookup.blocks.size(); ++i)
-    if (is_users(lookup.blocks[i])) found.uses[i] = uses;
-  if (!held) find_coldest(now, lookup, own->tokens, found);
+  std::uint32_t missing = 0;
+  for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
+    if (!is_users(lookup.blocks[i])) continue;
+    found.uses[i] = uses;
+    if (found.counts[i] == 0) missing += lookup.blocks[i].tokens;
+  }
+  if (missing > 0) find_coldest(now, lookup, missing, found);
 }
 
 void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {

@@ -157,6 +157,24 @@ TEST_CASE("the coldest cached user is the bar, and named until there is room") {
   CHECK(b.ask(5, "new", 4, 60).coldest == std::vector<BlockName>{name(3)});  // 30 + 40 ≥ 60
 }
 
+TEST_CASE("a history in parts needs room for those that nobody has") {
+  Bench b;
+  b.area(50);
+  b.ask(0, "cold", 3);
+  b.add_user(0, "cold", 3);
+  const auto ask = [&](std::uint8_t first) {
+    std::vector<AskedBlock> parts;
+    for (std::uint8_t part = 0; part < 3; ++part)
+      parts.push_back({name(static_cast<std::uint8_t>(first + part)), SegmentKind::user, 20});
+    b.probe.receive(1, router, LookupBlocks{6, "new", parts});
+    return b.probe.sent<BlocksFound>().at(0);
+  };
+  CHECK(ask(10).coldest == std::vector<BlockName>{name(3)});  // 50 < 60
+  b.add_user(2, "new", 10);
+  CHECK(ask(10).coldest.empty());
+  CHECK(ask(10).coldest_frequency == 0);
+}
+
 TEST_CASE("there is no bar while there is room, nor for a user who is cached") {
   Bench b;
   b.ask(0, "ann", 1);

@@ -318,6 +318,20 @@ TEST_CASE("a late word that an owner changed leaves the block of the new content
   CHECK(b.core.pool().find(name(3)) != nullptr);
 }
 
+TEST_CASE("only an owner's shorter blocks are forgotten, where that is said") {
+  Bench b;
+  BlockWant part = user(1), end = user(2);
+  part.tokens = 4, end.tokens = 3;
+  end.owner = part.owner;
+  b.write(0, part);
+  b.write(1, end);
+  b.forget(2, Forget{.kind = SegmentKind::user, .owner = part.owner, .token = 1, .below = 4});
+  CHECK(b.core.pool().find(name(1)) != nullptr);
+  CHECK(b.core.pool().find(name(2)) == nullptr);
+  b.forget(3, Forget{.kind = SegmentKind::user, .owner = part.owner, .token = 1});
+  CHECK(b.core.pool().find(name(1)) == nullptr);
+}
+
 TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks displaces another") {
   Bench b;
   BlockWant old_content = user(1), new_content = user(2);

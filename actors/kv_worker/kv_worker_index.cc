@@ -54,7 +54,7 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
   const auto stays = [&](const BlockName& name) { return forget.present && same_block(name, *forget.present); };
   for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
     const PoolBlock* block = find(name);
-    if (!block || stays(name)) continue;  // evicted for the heir of one before it, or made already
+    if (!block || stays(name) || (forget.below > 0 && block->tokens >= forget.below)) continue;  // evicted for the heir of one before it, or made already
     const std::uint64_t generation = block->generation;
     pool_.remove(name);
     not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now

@@ -151,6 +151,7 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   prompt_ = read_prompt_form(directory,
                              prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
                              model_.limits, vocabulary_);
+  if (prompt_.generates()) prompt_.history_part = static_cast<std::uint32_t>(config_.integer("router.history_part"));
   names_ = {opened.version, layout_version(config_)};
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   if (place_.routers.size() > 1 && keeps_features())

@@ -114,6 +114,8 @@ std::vector<Default> defaults_of_edges() {
           {"node.log_file", LogOptions{}.file},
           {"model.weights", kernels::format_name(decoder.weights)},
           {"pool.kv_format", kernels::format_name(decoder.kv)},
+          {"inference.beams",
+           decoder.beams == kernels::BeamPaths::together && !decoder.sort_all ? "together" : "another"},
           {"pool.page_tokens", decoder.page_tokens}};
 }
 
@@ -143,7 +145,7 @@ const std::set<std::string_view> of_the_box{
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
     "features.store",    "router.device",        "inference.executors",
-    "inference.cores",
+    "inference.cores", "router.history_part",
     "inference.memory_max"};
 
 std::string shown(const Config& config, const Knob& knob) {

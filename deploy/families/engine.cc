@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "deploy/families/device_engine.h"
+#include "kernels/decoder/unconstrained.h"
 
 namespace troupe::deploy {
 namespace {
@@ -36,13 +37,16 @@ DeviceChoice device_choice(const Config& config) {
 
 // The knobs' choices are the formats' names.
 kernels::DecoderOptions decoder_options(const Config& config) {
+  const std::string& beams = config.text("inference.beams");
   return {.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens")),
           .kv = kernels::find_kv_format(config.text("pool.kv_format")).value(),
           .weights = kernels::find_weight_format(config.text("model.weights")).value(),
           .cores = count_or_cores(config, "inference.cores"),
           .executors = executors_of(config),
           .memory_bytes = static_cast<std::size_t>(config.size_bytes("inference.memory_max")),
-          .batch_tokens = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max"))};
+          .batch_tokens = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")),
+          .beams = beams == "copied" || beams == "plain" ? kernels::BeamPaths::copied : kernels::BeamPaths::together,
+          .sort_all = beams == "sorted" || beams == "plain"};
 }
 
 std::string layout_version(const Config& config) {
@@ -63,9 +67,13 @@ std::uint32_t executors_of(const Config& config) {
 
 Engine open_engine(const Config& config, kernels::DecoderModel model) {
   const DeviceChoice choice = device_choice(config);
+  const std::string& beams = config.text("inference.beams");
+  if (!choice.on_cpu() && beams != "together")
+    throw ConfigError("inference.beams is " + beams + "; on a GPU expected together");
   if (!choice.on_cpu()) return open_device_engine(choice, config, std::move(model));
   const bool verify = config.boolean("pool.verify_on_read");
-  return {kernels::make_cpu_decoder(std::move(model), decoder_options(config)),
+  auto decoder = kernels::make_cpu_decoder(std::move(model), decoder_options(config));
+  return {beams == "unconstrained" || beams == "plain" ? kernels::unconstrained(std::move(decoder)) : std::move(decoder),
           [verify](PageArena& arena, std::uint32_t) {
             return std::make_unique<actors::ArenaPages>(arena, verify);
           }};

@@ -48,6 +48,22 @@ TEST_CASE("knobs reach the decoder's options, and no number of cores means all o
   CHECK(changed.cores == 3);
 }
 
+TEST_CASE("a box can run what beam searches are measured by, on the CPU alone") {
+  Config config;
+  CHECK(decoder_options(config).beams == kernels::BeamPaths::together);
+  config.set("inference.beams", "copied");
+  CHECK(decoder_options(config).beams == kernels::BeamPaths::copied);
+  CHECK_FALSE(decoder_options(config).sort_all);
+  config.set("inference.beams", "sorted");
+  CHECK(decoder_options(config).beams == kernels::BeamPaths::together);
+  CHECK(decoder_options(config).sort_all);
+  config.set("inference.beams", "plain");
+  CHECK(decoder_options(config).beams == kernels::BeamPaths::copied);
+  CHECK(decoder_options(config).sort_all);
+  config.set("model.device", "emulated");
+  CHECK_THROWS_WITH(open_engine(config, {}), doctest::Contains("inference.beams is plain"));
+}
+
 TEST_CASE("two batches at a time on a device, unless another number is asked for") {
   Config config;
   config.set("model.device", "cuda:3");

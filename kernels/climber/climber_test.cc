@@ -207,6 +207,11 @@ TEST_CASE("what a plan has that Climber does not take is named") {
         "segment");
   CHECK(fault_of([](Plan& p) { p.segments[2].features[0] = 3; }) ==
         "segments[2] is a candidate; expected one token with action 0");
+  CHECK(fault_of([](Plan& p) {
+          p.segments[2].tokens = {1, 2};
+          p.segments[2].features = {0, climber_candidate, p.segments[0].features[2], 0, climber_candidate,
+                                    p.segments[0].features[2]};
+        }) == "segments[2] is a candidate; expected one token with action 0");
   CHECK(fault_of([](Plan& p) { p.segments[3].sees.add(2); }) ==
         "segments[3].sees has 2; expected histories of the same scenario, and those of a history of its own tower");
   CHECK(fault_of([](Plan& p) { p.segments[1].sees = {0}; }) ==

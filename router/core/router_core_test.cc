@@ -309,6 +309,19 @@ TEST_CASE("a write is stored, answered, and the cache told to forget the old con
   CHECK(b.probe.sent<Forget>().empty());
 }
 
+TEST_CASE("of a generator's history that was put anew, whole parts stay: the new one may begin with them") {
+  RouterConfig config = small_config();
+  config.form.discriminant = {};
+  config.form.history_part = 16;
+  RouterBench b(config);
+  b.probe.receive(0, door, PutUser{3, "t", "ann", {"a"}, {}});
+  b.probe.done(1, b.probe.started<Write>().at(0).first, Written{8});
+  CHECK(b.probe.sent<Forget>().at(0).below == 16);
+  b.probe.receive(2, door, DeleteUser{4, "t", "ann"});
+  b.probe.done(3, b.probe.started<Write>().at(0).first, Written{9});
+  CHECK(b.probe.sent<Forget>().at(0).below == 0);
+}
+
 TEST_CASE(
     "a write that comes through after its deadline is still told to the cache, but not answered twice") {
   RouterBench b;

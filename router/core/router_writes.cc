@@ -34,11 +34,12 @@ void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
 }
 
 // Blocks of the old content are never asked for again, since they have another name; telling the cache frees
-// their pages. A new item is computed ahead like the rest of the catalog, maybe before a cache hears of this.
+// their pages. But whole parts of a history may be those of the new one, too: those that are not go when their room is
+// needed. A new item is computed ahead like the rest of the catalog, maybe before a cache hears of this.
 void RouterCore::spread_news(Step step, const Write& write) {
   Forget forget;
   if (const auto* put = std::get_if<PutUser>(&write.what)) {
-    forget = {SegmentKind::user, user_key(put->tenant, put->user)};
+    forget = {.kind = SegmentKind::user, .owner = user_key(put->tenant, put->user), .below = config_.form.history_part};
   } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
     forget = {SegmentKind::user, user_key(remove->tenant, remove->user)};
   } else if (const auto* item = std::get_if<PutItem>(&write.what)) {

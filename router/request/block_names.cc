@@ -23,6 +23,13 @@ BlockName BlockNames::user(std::string_view tenant, const Tokens& tokens) const 
   return after_system(salt, {tokens.data(), tokens.size()});
 }
 
+// The name before stands for all that it sees, and the salt for that: another block that sees it alone has another name.
+BlockName BlockNames::user_after(std::string_view tenant, const BlockName& before, const Tokens& tokens,
+                                 std::int32_t start) const {
+  const std::string salt = "history:" + std::string(tenant);
+  return block_name(context_, salt, {tokens.data(), tokens.size()}, start, {&before, 1});
+}
+
 BlockName BlockNames::after_system(std::string_view salt, std::span<const Token> tokens) const {
   std::span<const BlockName> sees;
   if (system_) sees = {&*system_, 1};

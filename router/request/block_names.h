@@ -26,6 +26,9 @@ class BlockNames {
   BlockName item(std::span<const Token> tokens) const { return after_system("", tokens); }
   BlockName item(const ItemView& item) const { return names_catalog_ ? item.block : this->item(item.tokens); }
   BlockName user(std::string_view tenant, const Tokens& tokens) const;
+  // Of tokens of a history that see all before them, of which the block named `before` is the last one.
+  BlockName user_after(std::string_view tenant, const BlockName& before, const Tokens& tokens,
+                       std::int32_t start) const;
   // Of an item that sees nothing and begins at position 0, so that it can stand anywhere.
   BlockName item_alone(std::span<const Token> tokens) const {
     return block_name(context_, "", tokens, 0, {});

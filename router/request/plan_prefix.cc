@@ -32,7 +32,7 @@ Candidate search_plan(const RankPrompt& prompt, Search search) {
   PlanWriter plan("user", prompt);
   plan.system();
   const auto user_start = static_cast<std::int32_t>(prompt.form.system.size());
-  plan.add_user(user_start);
+  plan.add_user_in_parts(user_start);
   plan.add(SegmentKind::instruction, prompt.form.instruction,
            user_start + static_cast<std::int32_t>(prompt.history.size()));
   return std::move(plan).finish(std::move(search));

@@ -1,5 +1,6 @@
 #include "router/request/plan_writer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/check.h"
@@ -28,6 +29,26 @@ void PlanWriter::add_user(std::int32_t start) {
       !prompt_.history.empty(),
       [&](const BlockNames& names) { return names.user(prompt_.tenant, prompt_.history); },
       user_key(prompt_.tenant, prompt_.user));
+}
+
+// Where parts begin does not depend on what is behind them. What is left at the end is a block of fewer tokens, by which
+// it is forgotten alone when there are new events.
+void PlanWriter::add_user_in_parts(std::int32_t start) {
+  const std::size_t all = prompt_.history.size();
+  const std::size_t part = prompt_.form.history_part > 0 ? prompt_.form.history_part : all;
+  std::optional<BlockName> before;
+  for (std::size_t begin = 0; begin < all; begin += part) {
+    const Tokens tokens = prompt_.history.part(begin, std::min(part, all - begin));
+    const std::int32_t at = start + static_cast<std::int32_t>(begin);
+    add(SegmentKind::user, tokens, at);
+    name_last(
+        true,
+        [&](const BlockNames& names) {
+          return before ? names.user_after(prompt_.tenant, *before, tokens, at) : names.user(prompt_.tenant, tokens);
+        },
+        user_key(prompt_.tenant, prompt_.user));
+    before = made_.blocks.back().name;
+  }
 }
 
 std::size_t PlanWriter::repaired(const ItemView& item) const {

@@ -21,6 +21,8 @@ class PlanWriter {
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees);
   // The user's history, behind the system prompt, where its block serves all plans that have it there.
   void add_user(std::int32_t start);
+  // The same in the form's parts, each of which sees those before it.
+  void add_user_in_parts(std::int32_t start);
   // The last segment may be reused. Without names there is no such thing.
   template <class Name>
   void name_last(bool written, const Name& name, std::string owner);

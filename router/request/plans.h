@@ -44,7 +44,7 @@ std::string plan_names();                          // "user, item"
 // Positions that its items take.
 std::size_t item_positions(const PlanKind& kind, std::span<const ItemView> items);
 
-// Of a generator: system → user, and the search behind it. The user's block is that of user_plan.
+// Of a generator: system → user, part by part, and the search behind it.
 Candidate search_plan(const RankPrompt& prompt, Search search);
 Candidate user_plan(const RankPrompt& prompt);
 Candidate item_plan(const RankPrompt& prompt);

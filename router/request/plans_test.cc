@@ -92,6 +92,58 @@ TEST_CASE("item prefix: positions and sight are those of the model's description
   CHECK(plan.plan.readouts[0].segment == 5);
 }
 
+Candidate search_behind(const Tokens& history, std::uint32_t part) {
+  PromptForm form = games();
+  form.discriminant = {};
+  form.history_part = part;
+  const BlockNames names(form, context);
+  return search_plan({.form = form, .names = &names, .tenant = "t", .user = "ann", .history = history}, Search{.width = 8, .results = 8});
+}
+
+TEST_CASE("a generator's history stands in parts of equal length and a rest, each behind all before it") {
+  const Tokens history = fit_history(games(), history_of(3), 4).tokens;  // 13 tokens
+  const Candidate made = search_behind(history, 5);
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 5);  // system, parts of 5, 5 and 3, instruction
+  Token next = 0;
+  for (std::uint32_t part : {1, 2, 3}) {
+    CHECK(s[part].kind == SegmentKind::user);
+    CHECK(s[part].start == 8 + next);
+    CHECK(s[part].tokens == history.part(static_cast<std::size_t>(next), part < 3 ? 5 : 3));
+    CHECK(s[part].sees == Sees::all_before(part));
+    CHECK(made.blocks[part].owner == user_key("t", "ann"));
+    next += static_cast<Token>(s[part].tokens.size());
+  }
+  CHECK(s[4].start == 8 + 13);
+  CHECK(made.plan.search.segment == 4);
+  CHECK(find_fault(made.plan, {.vocabulary = 17'903, .positions_max = 512, .width_max = 8}).empty());
+  for (const std::uint32_t whole : {0u, 13u, 64u}) {
+    const Candidate one = search_behind(history, whole);
+    REQUIRE(one.plan.segments.size() == 3);
+    CHECK(one.blocks[1].name == BlockNames(games(), context).user("t", history));
+  }
+  CHECK(search_behind({}, 5).plan.segments.size() == 2);
+}
+
+TEST_CASE("a history that has grown has its parts' names, one that differs early has none of them") {
+  const Tokens history = fit_history(games(), history_of(5), 4).tokens;  // 21 tokens
+  const Candidate before = search_behind(history.part(0, 17), 5), after = search_behind(history, 5);
+  for (std::size_t part : {1, 2, 3}) CHECK(before.blocks[part].name == after.blocks[part].name);
+  CHECK(before.blocks[4].name != after.blocks[4].name);  // two tokens, then five
+  std::vector<Token> other = history.copy();
+  other[0] = 6;
+  const Candidate changed = search_behind(other, 5);
+  for (std::size_t part : {1, 2, 3, 4, 5}) CHECK(changed.blocks[part].name != after.blocks[part].name);
+  // The same tokens elsewhere, and behind a block of which they see that alone.
+  const BlockNames names(games(), context);
+  const BlockName first = *after.blocks[1].name;
+  const Tokens same = history.part(5, 5);
+  CHECK(names.user_after("t", first, same, 13) == after.blocks[2].name);
+  CHECK(names.user_after("t", first, same, 14) != after.blocks[2].name);
+  CHECK(names.user_after("u", first, same, 13) != after.blocks[2].name);
+  CHECK(block_name(context, "tenant:t", {same.data(), same.size()}, 13, {&first, 1}) != after.blocks[2].name);
+}
+
 TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const FittedHistory history = fit_history(games(), history_of(2), 4);
   const auto items = candidates({4, 4});

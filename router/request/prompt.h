@@ -16,6 +16,9 @@ struct PromptForm {
   std::uint32_t positions_max = 0;
   std::uint32_t vocabulary = 0;
   std::uint32_t events_max = 0;  // of a history that are read, the newest; 0: all that fit
+  // Of a generator: a history is kept as blocks of so many tokens and a rest, so that one with new events at its end
+  // finds the others; 0: as one block.
+  std::uint32_t history_part = 0;
 
   bool generates() const { return discriminant.empty(); }
 };

@@ -450,6 +450,7 @@ struct Forget {
   std::string owner;
   std::uint64_t token = 0;           // the leader's; 0 from a router
   std::optional<BlockName> present;  // of the new content, where it is known: that one stays
+  std::uint32_t below = 0;           // only blocks of fewer tokens; 0: of any number
   bool operator==(const Forget&) const = default;
 };
 

@@ -143,6 +143,9 @@ constexpr Knob knobs[] = {
      "Most tokens of each completion of /v1/completions."},
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
      "Most history events of a profile."},
+    {"router.history_part", integer, "64", "0..65536", "tokens",
+     "Where items are generated a user's history is kept in parts of so many tokens, which serve it when it has grown, "
+     "too; 0: as a whole. All routers should have the same."},
     {"router.score_items_max", integer, "1024", "1..100000", "items", "Most items of one /v1/score."},
     {"router.score_labels_max", integer, "256", "1..100000", "tokens", "Most label tokens of one /v1/score."},
     {"router.request_tokens_max", integer, "262144", "1..16777216", "tokens",
@@ -176,6 +179,10 @@ constexpr Knob knobs[] = {
      "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one pass at a "
      "time may take all, at least for the longest prompt of the model. A request beyond that is computed in several "
      "passes, or refused if it cannot be cut: raise it for large /v1/score requests."},
+    {"inference.beams", choice, "together", "together|copied|sorted|unconstrained|plain", "",
+     "How beam searches run on the CPU. All but together are what it is measured by: each path attends to the prompt by "
+     "itself and has pages of its own (copied), all continuations are sorted (sorted), all tokens may follow and what is no "
+     "item is dropped (unconstrained), or all three (plain)."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",
      "Requests that wait for an executor; more are refused."},
 

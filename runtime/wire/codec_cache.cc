@@ -221,12 +221,14 @@ void put(const Forget& m, schema::Forget::Builder to) {
   to.setOwner(wire(m.owner));
   to.setToken(m.token);
   if (m.present) to.setPresent(wire(m.present));
+  to.setBelow(m.below);
 }
 void get(schema::Forget::Reader from, Forget& m) {
   get(from.getKind(), m.kind);
   get(from.getOwner(), m.owner);
   m.token = from.getToken();
   get(from.getPresent(), m.present);
+  m.below = from.getBelow();
 }
 
 }  // namespace troupe::codec

@@ -128,8 +128,19 @@ Message Clients::draw_write() {
   const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 10));
   for (std::uint64_t i = 2 + random_.below(12); i > 0; --i)
     tokens.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
-  if (!chance(random_, 0.3) || cluster_.scenario().generates) return PutUser{0, draw_tenant(), user, {}, tokens};
+  if (cluster_.scenario().generates) return grow_or_put(user, std::move(tokens));
+  if (!chance(random_, 0.3)) return PutUser{0, draw_tenant(), user, {}, tokens};
   return PutItem{0, item, "new " + item, tokens, static_cast<Token>(10 + random_.below(500))};
+}
+
+// What was kept of a history serves it with new events at its end, too.
+PutUser Clients::grow_or_put(const std::string& user, std::vector<Token> tokens) {
+  constexpr std::size_t grown_max = 200;
+  const std::string tenant = draw_tenant();
+  if (const auto profile = cluster_.world().profile(tenant, user);
+      profile && profile->tokens.size() < grown_max && chance(random_, 0.7))
+    tokens.insert(tokens.begin(), profile->tokens.begin(), profile->tokens.end());
+  return {0, tenant, user, {}, std::move(tokens)};
 }
 
 Message Clients::malformed(RankRequest request) {

@@ -102,6 +102,7 @@ class Clients {
   Message draw_request();
   RankRequest draw_rank();
   Message draw_write();
+  PutUser grow_or_put(const std::string& user, std::vector<Token> tokens);
   Message malformed(RankRequest request);
   std::string draw_tenant();
   NodeId draw_router();

@@ -32,12 +32,13 @@ WorldOptions world_options(const Scenario& s) {
 
 constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
-router::PromptForm prompt_form(const WorldData& world, bool generates) {
+router::PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   router::PromptForm form;
   form.system = {1, 2, 3, 4};
   form.user = {5, 6};
   form.instruction = {7, 8};
-  if (!generates) form.discriminant = {9};
+  if (!scenario.generates) form.discriminant = {9};
+  form.history_part = scenario.history_part;
   form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   return form;
@@ -79,7 +80,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
     : scenario_(scenario),
       violations_(violations),
       world_(world_options(scenario)),
-      form_(prompt_form(world_, scenario.generates)),
+      form_(prompt_form(world_, scenario)),
       names_{models[0], "toy pages of " + std::to_string(scenario.page_tokens)},
       catalogs_(
           world_,

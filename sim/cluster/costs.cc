@@ -184,8 +184,11 @@ void Costs::judge_question(NodeId node, Worker& worker, const AcquireBlocks& ask
 // the largest that went.
 void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& changes) {
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
+  // A request that has made some parts of a history has read others, at the same time.
+  const std::uint64_t earliest = worker.uses_told + 1;
   for (const BlockEntry& added : changes.added)
-    ++worker.uses, worker.blocks[added.generation] = {added.kind, added.tokens, worker.uses, worker.uses};
+    worker.blocks[added.generation] = {added.kind, added.tokens, earliest, ++worker.uses};
+  worker.uses_told = worker.uses;
   std::uint64_t largest = 0;
   std::set<PoolArea> areas;
   for (const BlockVersion& gone : changes.removed) {
@@ -417,7 +420,8 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
   if (const auto at = router.beats.find(other); at != router.beats.end()) {
     const Beat& beat = at->second;
     const bool idle = other != to && beat.is_idle && cluster_.now() - beat.at < cluster_.scenario().heartbeat;
-    const bool as_fast = table.usable(now, other, plan.model_version) && !table.slow(to) &&
+    // Where plans were lost the router's window is full until their time is over.
+    const bool as_fast = table.usable(now, other, plan.model_version) && table.has_room(other) && !table.slow(to) &&
                          table.slowness(other) <= table.slowness(to) &&
                          beat.us_per_operation <= router.beats[to].us_per_operation;
     const double there = tokens_left(router, plan.id, other, plan, core->pull_share());

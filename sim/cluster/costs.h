@@ -54,7 +54,7 @@ class Costs {
     bool acquires = false;       // in this step
     bool areas_are_one = false;  // for that request
     bool in_order = false;       // it makes room in order of use alone
-    std::uint64_t uses = 0, told = 0, granted_pages = 0;
+    std::uint64_t uses = 0, uses_told = 0, told = 0, granted_pages = 0;
     std::map<BlockName, std::uint32_t> wants;  // since counts were last halved, as TinyLFU counts
     std::uint64_t sightings = 0;
     bool counts = false;

@@ -289,6 +289,7 @@ void draw_kind(std::uint64_t seed, Scenario& s) {
   s.generates = chance(random, 0.15);
   if (!s.generates) return;
   s.item_tokens = 3;
+  if (chance(random, 0.8)) s.history_part = static_cast<std::uint32_t>(draw_knob(random, "router.history_part", 1, 32));
   // A prompt, and the rows of a search of middling width, in the place of candidates.
   const double ranking_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;
   const double request_us = 150 * s.us_per_token + static_cast<double>(s.batch_overhead.us);

@@ -68,6 +68,7 @@ struct Scenario {
   // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few, so that
   // some share an identifier, and are not written.
   bool generates = false;
+  std::uint32_t history_part = 0;  // of a generator's history, in tokens; 0: it is one block
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed

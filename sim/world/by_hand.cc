@@ -194,13 +194,16 @@ GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_vi
   Values values(model_version, family);
   std::vector<SegmentValue> seen;
   values.add(form.system, 0, {}, seen);
-  values.add(prompt.user, form.system.size(), seen, seen);
+  std::size_t last_tokens = form.system.size();
+  for (std::size_t begin = 0, end = 0; begin < prompt.user.size(); begin = end) {
+    end = form.history_part > 0 ? std::min<std::size_t>(begin + form.history_part, prompt.user.size()) : prompt.user.size();
+    values.add(TokenRun(prompt.user).subspan(begin, end - begin), form.system.size() + begin, seen, seen);
+    last_tokens = end - begin;
+  }
   values.add(form.instruction, form.system.size() + prompt.user.size(), seen, seen);
+  if (!form.instruction.empty()) last_tokens = form.instruction.size();
   made.tokens = values.tokens();
 
-  const std::size_t last_tokens = !form.instruction.empty() ? form.instruction.size()
-                                  : !prompt.user.empty()    ? prompt.user.size()
-                                                            : form.system.size();
   const Best best{request.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary, made.width};
   const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
     return log_probabilities(family, model_key(model_version), seen.back(), static_cast<std::uint32_t>(last_tokens - 1),

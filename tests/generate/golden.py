@@ -5,8 +5,9 @@
 
 Serves each trained generator with its catalog, gives it the histories of the golden file's users, and asks for items by
 a search as wide as the file's: the same identifiers in the same order, log-probabilities within 1e-4, each item of an
-identifier. Asked twice, so that the second answer comes from cached blocks. Exit status 1 on any difference, 77 where
-the data is not beside the checkout.
+identifier. Asked twice, so that the second answer comes from cached blocks. Then the same of histories that grew: without
+its newest event each is asked for, then with it, and the parts that both begin with (router.history_part=16) have to be
+reused. Exit status 1 on any difference, 77 where the data is not beside the checkout.
 """
 import argparse
 import collections
@@ -17,6 +18,7 @@ import sys
 from generate_box import MODELS, SKIPPED, Box, Client, data_folder, missing, model_folder, paths_of, rows
 
 TOLERANCE = 1e-4
+EVENTS_MAX = 20  # of a history that these models read
 
 
 def items_by_identifier(model):
@@ -71,6 +73,30 @@ def check(troupe, model):
     return faults
 
 
+def check_grown(troupe, model, part=16):
+    golden = json.load(open(os.path.join(model_folder(model), "golden.json")))
+    width, faults, reused = golden["beam_width"], 0, 0
+    sharing = items_by_identifier(model)
+    with Box(troupe, model, [f"router.history_part={part}"]) as box:
+        client = Client(box.server)
+        for number, case in enumerate(golden["cases"]):
+            user, history, item_tokens = f"grown-{number}", case["history"], len(case["beams"][0]["tokens"])
+            for events in (history[:-1], history):
+                client.put_user(user, events)
+                reply = client.generate(user, width=width, top_k=width)
+            fault = difference(reply, case["beams"], sharing)
+            # Of longer histories the oldest event went, and all parts are others.
+            expected = (len(history) - 1) * item_tokens // part * part if len(history) <= EVENTS_MAX else 0
+            reused += expected
+            if not fault and reply["tokens_reused"] < expected:
+                fault = f"{reply['tokens_reused']} tokens were reused; expected {expected}"
+            if fault:
+                print(f"{model} case {number}, grown: {fault}")
+                faults += 1
+    print(f"{model}: grown histories, {reused} tokens that have to be reused, {faults} differences")
+    return faults + (reused == 0)
+
+
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True)
@@ -78,7 +104,7 @@ def main(argv):
     if missing():
         print(f"skipped: {os.path.basename(missing())} is not beside the checkout")
         return SKIPPED
-    return 1 if sum(check(args.troupe, model) for model in MODELS) else 0
+    return 1 if sum(check(args.troupe, model) + check_grown(args.troupe, model) for model in MODELS) else 0
 
 
 if __name__ == "__main__":

@@ -132,16 +132,18 @@ TEST_CASE("Climber's golden cases: temperatures, towers, gates and logits") {
   CHECK(worst < logit_tolerance);
 }
 
-TEST_CASE("Climber's areas under the curves over all test users are those of metrics.json") {
-  const GoldenModel golden = golden_model("tiny-climber");
-  if (!there(golden)) return;
-  const auto executor = make_cpu_climber(kernels::read_climber(golden.folder), {.page_tokens = 16, .cores = 2});
+struct Areas {
+  double click = 0, like = 0;
+  std::size_t users = 0;
+};
+Areas areas_of(const GoldenModel& golden, kernels::WeightFormat weights) {
+  const auto executor =
+      make_cpu_climber(kernels::read_climber(golden.folder), {.page_tokens = 16, .weights = weights, .cores = 2});
   const ClimberConfig config = kernels::read_climber_config(golden.folder);
   deploy::TsvFile file(golden.folder / "eval.tsv.gz");
   std::vector<std::pair<double, bool>> likes;
-  double clicks = 0;
-  std::size_t users = 0;
-  for (std::vector<std::string_view> fields; file.next(fields); ++users) {
+  Areas areas;
+  for (std::vector<std::string_view> fields; file.next(fields); ++areas.users) {
     const auto field = [&](const char* name) { return fields[file.column(name)]; };
     const auto items = numbers_of(field("items")), candidates = numbers_of(field("candidates"));
     const kernels::Plan plan = climber_plan(
@@ -152,14 +154,29 @@ TEST_CASE("Climber's areas under the curves over all test users are those of met
     const auto right = static_cast<std::size_t>(numbers_of(field("true_index"))[0]);
     std::vector<std::pair<double, bool>> ranked;
     for (std::size_t i = 0; i < candidates.size(); ++i) ranked.push_back({logits[0][i], i == right});
-    clicks += area_under_curve(ranked);
+    areas.click += area_under_curve(ranked);
     likes.push_back({logits[1][right], numbers_of(field("like"))[0] == 1});
   }
+  areas.click /= double(areas.users);
+  areas.like = area_under_curve(likes);
+  return areas;
+}
+
+TEST_CASE("Climber's areas under the curves over all test users are those of metrics.json, and int8 is near them") {
+  const GoldenModel golden = golden_model("tiny-climber");
+  if (!there(golden)) return;
   const nlohmann::json metrics = read_json(golden.folder / "metrics.json").at("model");
-  CHECK(users == metrics.at("n"));
+  const double click = metrics.at("click_auc"), like = metrics.at("like_auc");
+  const Areas areas = areas_of(golden, kernels::WeightFormat::f32);
+  CHECK(areas.users == metrics.at("n"));
   constexpr double printed = 5.001e-5;  // it has four digits
-  CHECK(std::abs(clicks / double(users) - metrics.at("click_auc").get<double>()) < printed);
-  CHECK(std::abs(area_under_curve(likes) - metrics.at("like_auc").get<double>()) < printed);
+  CHECK(std::abs(areas.click - click) < printed);
+  CHECK(std::abs(areas.like - like) < printed);
+  const Areas bytes = areas_of(golden, kernels::WeightFormat::int8);
+  CAPTURE(bytes.click);
+  CAPTURE(bytes.like);
+  CHECK(std::abs(bytes.click - click) < 0.001);
+  CHECK(std::abs(bytes.like - like) < 0.001);
 }
 
 }  // namespace golden_climber_test

@@ -174,4 +174,5 @@ struct Forget {
   owner @1 :Text;
   token @2 :UInt64;                               # fencing token of the leader; 0 from a router
   present @3 :Data;                               # name of the new content's block, which stays; empty: not known
+  below @4 :UInt32;                               # only blocks of fewer tokens are forgotten; 0: all
 }

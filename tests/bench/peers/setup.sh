@@ -39,7 +39,10 @@ g++ "${flags[@]}" -shared -fPIC -DGGML_BACKEND_DL -DGGML_BACKEND_SHARED -DGGML_S
   "$source/ggml/src/ggml-blas/ggml-blas.cpp" -o "$folder/blas/libggml-blas.so" \
   "${base[@]}" "$blas/libopenblas.so.0" -Wl,-rpath,"$blas:$llama"
 ln -sf "$llama"/libggml-cpu-*.so "$folder/blas/"
-g++ "${flags[@]}" -I"$source/include" -I"$source/ggml/include" "$here/llama_peer.cc" "$fma" -o "$folder/llama_peer" \
-  "$llama"/libllama.v*.so "$llama"/libggml.v*.so "${base[@]}" -Wl,-rpath,"$llama"
+g++ "${flags[@]}" -c "$fma" -o "$folder/fma_rate.o"
+for driver in llama_peer llama_beams; do  # llama_beams selects from logits itself, as fast as the compiler can make it
+  g++ "${flags[@]}" -O3 -march=native -ffast-math -I"$source/include" -I"$source/ggml/include" "$here/$driver.cc" \
+    "$folder/fma_rate.o" -o "$folder/$driver" "$llama"/libllama.v*.so "$llama"/libggml.v*.so "${base[@]}" -Wl,-rpath,"$llama"
+done
 g++ "${flags[@]}" "$here/fma_now.cc" "$fma" -o "$folder/fma_now"
 echo "the peers are in $folder"

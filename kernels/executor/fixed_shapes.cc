@@ -1,0 +1,18 @@
+#include "kernels/executor/fixed_shapes.h"
+
+#include "kernels/base/check.h"
+
+namespace troupe::kernels {
+
+std::vector<ShapedPart> cut_to_shapes(std::uint32_t candidates, std::span<const std::uint32_t> shapes) {
+  TROUPE_CHECK(!shapes.empty() && shapes.back() > 0, "there is a shape, and it holds a candidate");
+  for (std::size_t i = 1; i < shapes.size(); ++i) TROUPE_CHECK(shapes[i] < shapes[i - 1], "shapes descend");
+  std::vector<ShapedPart> parts;
+  std::uint32_t begin = 0;
+  for (const std::uint32_t shape : shapes)
+    for (; candidates - begin >= shape; begin += shape) parts.push_back({begin, shape, shape});
+  if (begin < candidates) parts.push_back({begin, candidates - begin, shapes.back()});
+  return parts;
+}
+
+}  // namespace troupe::kernels

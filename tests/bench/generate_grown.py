@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What it costs to generate for users whose histories grow by one event before each request.
+
+  tests/bench/generate_grown.py --troupe build/deploy/troupe --shape tiny --parts 0,16,64,256 --json grown.json
+
+One box for each length of parts (router.history_part; 0: a history is one block), in turn, for --rounds. Each user has
+--events events of three tokens and gets one more before each of --visits requests. Prints requests/s and CPU time of the box
+(puts among them), latencies, and what share of the prompts' tokens was computed. The items have to be the same whatever
+the parts are, but for rounding.
+"""
+import argparse
+import json
+import random
+import time
+
+from generate_world import Client, World, at
+
+
+def visit(world, part, args):
+    draw = random.Random(args.seed)
+    histories = [world.history(args.events, draw) for _ in range(args.users)]
+    extra = [world.history(args.visits, draw) for _ in range(args.users)]
+    times, computed, total, found = [], 0, 0, []
+    with world.box([f"router.history_part={part}"]) as box:
+        client = Client(box.server)
+        for user, history in enumerate(histories):  # what follows finds its blocks
+            client.put_user(user, history)
+            client.generate(user, width=args.width)
+        cpu, begin = box.cpu_seconds(), time.perf_counter()
+        for number in range(args.visits):
+            for user, history in enumerate(histories):
+                history.append(extra[user][number])
+                client.put_user(user, history)
+                asked = time.perf_counter()
+                status, reply = client.generate(user, width=args.width)
+                times.append(1e3 * (time.perf_counter() - asked))
+                if status != 200:
+                    raise RuntimeError(f"{status} {reply}")
+                computed += reply["tokens_computed"]
+                total += reply["tokens_total"]
+                found.append([(item["id"], item["log_probability"]) for item in reply["items"]])
+        return {"part": part, "requests": len(times), "requests_per_second": len(times) / (time.perf_counter() - begin),
+                "cpu_ms": 1e3 * (box.cpu_seconds() - cpu) / len(times), "p50_ms": at(times, 0.5), "p99_ms": at(times, 0.99),
+                "tokens": total // len(times), "tokens_computed": computed / len(times)}, found
+
+
+def differences(found, first):
+    return sum(a[0] != b[0] and abs(a[1] - b[1]) > 1e-4 for x, y in zip(found, first) for a, b in zip(x, y))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--shape", default="tiny", choices=("tiny", "small", "qwen05"))
+    parser.add_argument("--parts", default="0,64")
+    parser.add_argument("--events", type=int, default=333)
+    parser.add_argument("--users", type=int, default=10)
+    parser.add_argument("--visits", type=int, default=5)
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    runs, first, wrong = [], None, 0
+    with World(args.troupe, args.shape) as world:
+        for _ in range(args.rounds):
+            for part in (int(word) for word in args.parts.split(",")):
+                run, found = visit(world, part, args)
+                first = first or found
+                run["other_items"] = differences(found, first)
+                wrong += run["other_items"]
+                runs.append(run)
+                print(f"parts of {part:4}: {run['requests_per_second']:7.2f} requests/s, {run['cpu_ms']:8.1f} CPU ms, P50 "
+                      f"{run['p50_ms']:8.1f} P99 {run['p99_ms']:8.1f} ms; of {run['tokens']} tokens "
+                      f"{run['tokens_computed']:.0f} computed; {run['other_items']} other items", flush=True)
+    if args.json:
+        json.dump({"options": {k: v for k, v in vars(args).items() if k not in ("troupe", "json")}, "runs": runs},
+                  open(args.json, "w"), indent=1)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

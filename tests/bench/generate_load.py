@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Generation under load: one box after the other, each computing its searches in another way, asked at rising rates.
+
+  tests/bench/generate_load.py --troupe build/deploy/troupe --shape tiny --width 128 --events 341 --json load.json --plot load.svg
+
+A box for each of --engines (inference.beams; `recompute` is together with router.policy=recompute, `alone` with batches of one
+search or two) on the same model and catalog. Closed loop: --clients that ask one request after the other. Open loop: requests at random times (Poisson) at rates that
+are shares of the closed loop's best. Goodput is the highest rate of answers in time of an open loop whose P99 is at most --limit
+milliseconds and of which no more than one request in a hundred is refused. Requests come from --users users in turn, whose
+histories the box has seen before; with --fresh each history is new.
+"""
+import argparse
+import json
+import random
+import threading
+import time
+
+from generate_world import Client, World, at
+
+RATE_LEAST = 0.2  # of a box that answers nothing in time
+KNOBS = {"recompute": ["router.policy=recompute"], "alone": ["inference.batch_tokens_max=200"]}
+
+
+def knobs_of(engine):
+    return KNOBS.get(engine) or [f"inference.beams={engine}"]
+
+
+class Load:
+    def __init__(self, box, world, args):
+        self.box, self.args = box, args
+        draw = random.Random(args.seed)
+        count = args.users if not args.fresh else args.fresh
+        self.users = [f"u{i}" for i in range(count)]
+        client = Client(box.server)
+        for user in self.users:
+            client.put_user(user, world.history(args.events, draw))
+        if not args.fresh:
+            for user in self.users:
+                client.generate(user, width=args.width)
+        self.next, self.lock = 0, threading.Lock()
+
+    def user(self):
+        with self.lock:
+            self.next += 1
+            return self.users[self.next % len(self.users)]
+
+    def ask(self, client, since, done):
+        status, _ = client.generate(self.user(), width=self.args.width, top_k=20)
+        with self.lock:
+            done.append((status, 1e3 * (time.perf_counter() - since)))
+
+    def closed(self, clients):
+        done, end = [], time.perf_counter() + self.args.seconds
+
+        def go():
+            client = Client(self.box.server)
+            while time.perf_counter() < end:
+                self.ask(client, time.perf_counter(), done)
+
+        return self.figures({"loop": "closed", "clients": clients}, [go] * clients, done)
+
+    def open(self, rate):
+        draw, times, now = random.Random(self.args.seed + 1), [], 0.0
+        while now < self.args.seconds:
+            now += draw.expovariate(rate)
+            times.append(now)
+        done, begin, taken = [], time.perf_counter(), iter(times)
+
+        def go():
+            client = Client(self.box.server)
+            while True:
+                with self.lock:
+                    due = next(taken, None)
+                if due is None:
+                    return
+                time.sleep(max(0.0, begin + due - time.perf_counter()))
+                self.ask(client, begin + due, done)
+
+        return self.figures({"loop": "open", "rate": rate}, [go] * min(64, len(times)), done)
+
+    def figures(self, what, workers, done):
+        begin, cpu = time.perf_counter(), self.box.cpu_seconds()
+        threads = [threading.Thread(target=work) for work in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds, answered = time.perf_counter() - begin, [ms for status, ms in done if status == 200]
+        return {**what, "requests": len(done), "refused": len(done) - len(answered), "answers_per_second": len(answered) / seconds,
+                "cpu_ms": 1e3 * (self.box.cpu_seconds() - cpu) / max(1, len(answered)),
+                "p50_ms": at(answered, 0.5), "p99_ms": at(answered, 0.99)}
+
+
+def show(engine, run):
+    at_what = f"{run['clients']} clients" if run["loop"] == "closed" else f"{run['rate']:.1f}/s"
+    print(f"{engine:14} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 {run['p50_ms']:7.1f} P99 "
+          f"{run['p99_ms']:7.1f} ms, {run['cpu_ms']:6.1f} CPU ms, {run['refused']} refused", flush=True)
+
+
+def goodput(runs, limit):
+    good = [run["answers_per_second"] for run in runs
+            if run["loop"] == "open" and run["p99_ms"] <= limit and run["refused"] <= 0.01 * run["requests"]]
+    return max(good, default=0.0)
+
+
+def measure(world, engine, args):
+    with world.box([f"router.deadline={args.deadline}ms", *knobs_of(engine)]) as box:
+        load, runs = Load(box, world, args), []
+        for clients in args.clients:
+            runs.append(load.closed(clients))
+            show(engine, runs[-1])
+        most = max(run["answers_per_second"] for run in runs)
+        for share in args.shares:
+            runs.append(load.open(share * max(most, RATE_LEAST)))
+            show(engine, runs[-1])
+    return {"engine": engine, "goodput": goodput(runs, args.limit), "runs": runs}
+
+
+COLOURS = ["#1b6ca8", "#c0392b", "#27ae60", "#8e44ad", "#d68910", "#444444", "#16a085"]
+
+
+def plot(path, results, limit):
+    """P99 over answers a second, both logarithmic."""
+    import math
+    points = [(run["answers_per_second"], run["p99_ms"]) for result in results for run in result["runs"]
+              if run["loop"] == "open" and run["answers_per_second"] > 0]
+    if not points:
+        return
+    xs, ys = [math.log10(x) for x, _ in points], [math.log10(y) for _, y in points] + [math.log10(limit)]
+    low, high, bottom, top = min(xs) - 0.05, max(xs) + 0.05, min(ys) - 0.05, max(ys) + 0.05
+    place = lambda x, y: (60 + 520 * (math.log10(x) - low) / (high - low), 340 - 300 * (math.log10(y) - bottom) / (top - bottom))
+    lines = ['<svg xmlns="http://www.w3.org/2000/svg" width="760" height="390" font-family="sans-serif" font-size="12">',
+             '<rect width="760" height="390" fill="white"/><rect x="60" y="40" width="520" height="300" fill="none" stroke="#999"/>',
+             '<text x="320" y="380" text-anchor="middle">answers a second</text><text x="60" y="25">P99, ms</text>']
+    for value in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
+        x, y = place(value, value)
+        if low <= math.log10(value) <= high:
+            lines.append(f'<line x1="{x:.1f}" y1="40" x2="{x:.1f}" y2="340" stroke="#eee"/>'
+                         f'<text x="{x:.1f}" y="356" text-anchor="middle">{value}</text>')
+        if bottom <= math.log10(value) <= top:
+            lines.append(f'<line x1="60" y1="{y:.1f}" x2="580" y2="{y:.1f}" stroke="#eee"/>'
+                         f'<text x="54" y="{y + 4:.1f}" text-anchor="end">{value}</text>')
+    y = place(10 ** low, limit)[1]
+    lines.append(f'<line x1="60" y1="{y:.1f}" x2="580" y2="{y:.1f}" stroke="#999" stroke-dasharray="4"/>')
+    for number, result in enumerate(results):
+        runs = [run for run in result["runs"] if run["loop"] == "open" and run["answers_per_second"] > 0]
+        path_of = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(run["answers_per_second"], run["p99_ms"]) for run in runs))
+        colour = COLOURS[number % len(COLOURS)]
+        lines.append(f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                     f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{result["engine"]}, {result["goodput"]:.1f}/s</text>')
+    open(path, "w").write("\n".join(lines) + "\n</svg>\n")
+
+
+def numbers(kind):
+    return lambda text: [kind(word) for word in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--shape", default="tiny", choices=("tiny", "small", "qwen05"))
+    parser.add_argument("--engines", default="together,copied,sorted,unconstrained,plain,recompute,alone")
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--events", type=int, default=341, help="of a history; three tokens each")
+    parser.add_argument("--users", type=int, default=20)
+    parser.add_argument("--fresh", type=int, default=0, help="so many users, more than are asked for: nothing is reused")
+    parser.add_argument("--clients", type=numbers(int), default=[1, 2, 4])
+    parser.add_argument("--shares", type=numbers(float), default=[0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--limit", type=float, default=200, help="P99 in milliseconds")
+    parser.add_argument("--deadline", type=int, default=5000, help="of a request, in milliseconds")
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("--plot")
+    args = parser.parse_args()
+    with World(args.troupe, args.shape) as world:
+        results = [measure(world, engine, args) for engine in args.engines.split(",")]
+    first = results[0]["goodput"]
+    for result in results:
+        ratio = f"{first / result['goodput']:.2f} x less than {results[0]['engine']}" if result["goodput"] > 0 else "none"
+        print(f"{result['engine']:14} goodput at P99 of {args.limit:.0f} ms: {result['goodput']:7.2f}/s ({ratio})")
+    if args.json:
+        kept = {name: value for name, value in vars(args).items() if name not in ("troupe", "json", "plot")}
+        json.dump({"options": kept, "results": results}, open(args.json, "w"), indent=1)
+    if args.plot:
+        plot(args.plot, results, args.limit)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

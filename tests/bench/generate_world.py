@@ -1,0 +1,111 @@
+"""A box that serves a generator of a benchmark's shape with random weights, and a catalog of random identifiers, for the
+scripts of this folder. What comes out is of no use to anybody; what it costs is what such a model costs.
+"""
+import http.client
+import json
+import os
+import random
+import subprocess
+import tempfile
+import time
+
+PROMPT = {"system": ["<bos>"], "user": [], "instruction": []}
+LEVELS, CODES = 3, 256
+
+
+class World:
+    """Model, prompt form and catalog on disk; boxes over them."""
+
+    def __init__(self, troupe, shape, items=20_000, seed=7):
+        self.troupe, self.shape, self.items = troupe, shape, items
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-generate-")
+        self.model, self.form = self.path("model"), self.path("prompt.json")
+        json.dump(PROMPT, open(self.form, "w"))
+        self.call("bench", "make-model", "--shape", shape, "--out", self.model)
+        os.mkdir(self.path("catalog"))
+        codes = random.Random(seed)
+        identifiers = set()
+        while len(identifiers) < items:
+            identifiers.add(tuple(codes.randrange(CODES) for _ in range(LEVELS)))
+        with open(self.path("catalog", "items.tsv"), "w") as rows:
+            rows.write("item_id\tsid\tbrand\ttitle\n")
+            for number, identifier in enumerate(sorted(identifiers)):
+                rows.write(f"{number}\t{','.join(map(str, identifier))}\t\titem {number}\n")
+        with open(self.path("catalog", "sequences.tsv"), "w") as rows:
+            rows.write("user_id\tn_train\tn_valid\tn_test\titems\n0\t1\t0\t0\t0\n")
+        self.call("import", "--model", self.model, "--prompt", self.form, "--data-dir", self.path("data"), "--data",
+                  self.path("catalog"))
+
+    def path(self, *names):
+        return os.path.join(self.folder.name, *names)
+
+    def call(self, *words):
+        subprocess.run([self.troupe, *words], check=True, stdout=subprocess.DEVNULL)
+
+    def history(self, events, draw):
+        """Of so many events; three tokens each."""
+        return [str(draw.randrange(self.items)) for _ in range(events)]
+
+    def box(self, sets=()):
+        return Box(self, sets)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+
+class Box:
+    def __init__(self, world, sets):
+        port_file = world.path("port")
+        if os.path.exists(port_file):
+            os.remove(port_file)
+        knobs = [word for knob in sets for word in ("--set", knob)]
+        self.process = subprocess.Popen(
+            [world.troupe, "serve", "--model", world.model, "--prompt", world.form, "--data-dir", world.path("data"),
+             "--port", "0", "--port-file", port_file, *knobs],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not os.path.exists(port_file) or not open(port_file).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
+            time.sleep(0.05)
+        self.server = ("127.0.0.1", int(open(port_file).read()))
+
+    def cpu_seconds(self):
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+
+
+class Client:
+    """One connection that is kept."""
+
+    def __init__(self, server):
+        self.link = http.client.HTTPConnection(*server, timeout=120)
+
+    def send(self, method, path, body):
+        """Status and answer."""
+        self.link.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+        reply = self.link.getresponse()
+        return reply.status, json.loads(reply.read())
+
+    def put_user(self, user, history):
+        status, answer = self.send("PUT", f"/v1/users/{user}", {"history": history})
+        if status != 200:
+            raise RuntimeError(f"PUT of {user}: {status} {answer}")
+
+    def generate(self, user, **options):
+        return self.send("POST", "/v1/generate", {"user": str(user), **options})
+
+
+def at(values, share):
+    """Of values in any order, the one that this share of them is not above."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Beam search end to end beside llama.cpp's, on the same shapes and the same machine, in turn.
+
+  tests/bench/peers/beams.py --troupe build/deploy/troupe --peers FOLDER --shapes tiny,small --rounds 5 --json FILE
+
+FOLDER is what setup.sh made. A request is a prompt that is computed, and a search of --width paths of three tokens behind it:
+log-softmax over 32,768 tokens, the best continuations, the parents' keys and values. First each setting of llama.cpp
+(prebuilt with f16 weights, or with its BLAS backend and f32; one thread or two; flash attention on or off) is tried once;
+then the best of them, with a selection that is well written and with a plain one, and Troupe take turns. Troupe's
+search is among 20,000 random items, and once more over the whole vocabulary as llama.cpp's.
+Wall and CPU time are medians over rounds; the multiply-add rate is sampled beside each.
+"""
+import argparse
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHAPES = {"tiny": "4,256,4,2,1024,32768", "small": "12,512,8,2,2048,32768", "qwen05": "24,896,14,2,4864,32768"}
+STEPS = 3
+
+
+def openblas_core():
+    flags = open("/proc/cpuinfo").read()
+    return "SKYLAKEX" if "avx512vl" in flags else "HASWELL" if "avx2" in flags else ""
+
+
+class Llama:
+    def __init__(self, peers, shape, blas, threads, flash, select="heap"):
+        self.blas, self.threads, self.flash, self.select = blas, threads, flash, select
+        weights = "f32" if blas else "f16"
+        self.model = os.path.join(peers, "models", f"{shape}-{weights}.gguf")
+        if not os.path.exists(self.model):
+            subprocess.run(["node", os.path.join(HERE, "make_model.mjs"), "gguf", weights, SHAPES[shape], self.model], check=True)
+        self.backends = os.path.join(peers, "blas") if blas else glob.glob(
+            os.path.join(peers, "npm/node_modules/@node-llama-cpp/*/bins/*"))[0]
+        self.program = os.path.join(peers, "llama_beams")
+        self.name = (f"llama.cpp{'+OpenBLAS f32' if blas else ' f16'}, {threads} thread{'s' if threads > 1 else ''}, "
+                     f"flash attention {flash}, {select} selection")
+
+    def with_selection(self, select, peers, shape):
+        return Llama(peers, shape, self.blas, self.threads, self.flash, select)
+
+    def run(self, args, requests):
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(self.threads), "OPENBLAS_CORETYPE": openblas_core()}
+        words = [self.program, self.backends, self.model, self.threads, self.flash, self.select, args.width, args.prompt,
+                 STEPS, requests]
+        done = subprocess.run([str(word) for word in words], env=environment, check=True, capture_output=True, text=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Troupe:
+    def __init__(self, shape, threads, engine):
+        self.shape, self.threads, self.engine = shape, threads, engine
+        self.name = f"troupe{'' if engine == 'troupe' else ' ' + engine}, {threads} thread{'s' if threads > 1 else ''}"
+
+    def run(self, args, requests):
+        words = [args.troupe, "bench", "generate", "--shape", self.shape, "--width", args.width, "--prompt", args.prompt,
+                 "--requests", requests, "--prefill", "--threads", self.threads, "--engines", self.engine, "--json", "-"]
+        done = subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
+        run = json.loads(done.stdout)["runs"][0]
+        return [{"wall_ms": run["p50_ms"], "cpu_ms": run["cpu_ms"], "fma_gflops": run["fma_gflops"]}] * requests
+
+
+def median(runs, what):
+    return statistics.median(run[what] for run in runs)
+
+
+def figures(name, runs):
+    return {"engine": name, **{what: median(runs, what) for what in runs[0]}, "requests": len(runs)}
+
+
+def race(args, shape):
+    tried = []
+    for blas in (True, False):
+        for threads in args.threads:
+            for flash in ("on", "off"):
+                peer = Llama(args.peers, shape, blas, threads, flash)
+                tried.append((peer, figures(peer.name, peer.run(args, 1))))
+                print(f"{shape:7} tried {peer.name}: {tried[-1][1]['wall_ms']:.0f} ms", flush=True)
+    best = min(tried, key=lambda one: one[1][args.by])[0]
+    engines = [best, best.with_selection("plain", args.peers, shape)]
+    engines += [Troupe(shape, threads, engine) for threads in args.threads for engine in ("troupe", "unconstrained")]
+    runs = {engine: [] for engine in engines}
+    for _ in range(args.rounds):
+        for engine in engines:
+            runs[engine] += engine.run(args, args.requests)
+    rows = [figures(engine.name, runs[engine]) for engine in engines]
+    ours = min(row[args.by] for row in rows if row["engine"].startswith("troupe,"))
+    for row in rows:
+        print(f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, {row[args.by] / ours:5.2f} x",
+              flush=True)
+    return {"shape": shape, "tried": [row for _, row in tried], "raced": rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--peers", required=True)
+    parser.add_argument("--shapes", default="tiny")
+    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--prompt", type=int, default=1500)
+    parser.add_argument("--threads", default="1,2", type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=3, help="of each engine in a round")
+    parser.add_argument("--by", default="wall_ms", choices=("wall_ms", "cpu_ms"),
+                        help="what is compared; CPU time where other work shares the cores, with one thread")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    races = [race(args, shape) for shape in args.shapes.split(",")]
+    if args.json:
+        kept = {name: value for name, value in vars(args).items() if name not in ("troupe", "peers", "json")}
+        json.dump({"options": kept, "steps": STEPS, "races": races}, open(args.json, "w"), indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
