@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 
@@ -216,5 +217,7 @@ AccuracyChange compare(const std::vector<EventScore>& base, const std::vector<Ev
   }
   return change;
 }
+
+nlohmann::json to_json(const Mean& mean) { return {{"mean", mean.value}, {"standard_error", mean.standard_error}}; }
 
 }  // namespace troupe::deploy

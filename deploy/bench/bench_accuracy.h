@@ -5,6 +5,7 @@
 // are far smaller than the spread between events.
 #include <array>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,6 +57,7 @@ std::vector<EventScore> score_events(const kernels::DecoderModel& model, const N
 struct Mean {
   double value = 0, standard_error = 0;  // of independent samples
 };
+nlohmann::json to_json(const Mean& mean);  // {"mean": 0.5, "standard_error": 0.01}
 Mean mean_of(const std::vector<double>& samples);
 
 struct Accuracy {

@@ -2,12 +2,12 @@
 // `troupe bench plans`: how well a ranker ranks under each plan of the same prompt (BAT §6.3, Table 3), of
 // all that the router's table of plans has.
 //
-// Items that are computed alone miss what the plain prompt shows them: the items before them. A `repair` of a
-// share r recomputes the first r of each item's tokens with all that comes before them in sight, and keeps
-// the rest of the block as it was computed alone (the first tokens of a block are what position-independent
-// caching recomputes, since all later ones lean on them). The base is the plan that keeps every block as it
-// is.
+// Items that are computed alone miss what the plain prompt shows them: the items before them. A repair recomputes a
+// share of their tokens with all that comes before them in sight: in plans of a prefix the first of each item's, in
+// those of the plain prompt whichever the selection says (router/request/plans.h), and the others may be corrected. The
+// bases are the plans that keep every block as it is, and the plain prompt, which reuses nothing.
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,15 +20,19 @@ namespace troupe::deploy {
 
 struct PlanVariant {
   const router::PlanKind* plan = nullptr;
-  double repair = 0;  // 0..1; above 0 only where the plan can be repaired
+  router::RepairChoice repair;  // a share above 0 only where the plan can be repaired
+  bool oracle = false;          // not its selection: tokens that are truly furthest from their blocks, in all layers
 
   std::string name() const;  // "item", "blocks +25 %"
+  std::string selection() const;   // "none" without a repair
+  std::string correction() const;
 };
 const router::PlanKind& parse_plan(const std::string& name);  // throws std::invalid_argument
 
 // Requests as tokens.
 struct RankEvent {
-  Tokens history;  // all of it, behind the form's tokens
+  Tokens history;                     // all of it, behind the form's tokens
+  std::vector<std::uint32_t> events;  // tokens of each of its events
   std::vector<Item> items;
   std::size_t truth = 0;  // the item that was taken
 };
@@ -36,13 +40,46 @@ struct RankEvents {
   router::PromptForm form;
   std::vector<RankEvent> list;
 };
+// Plans that a form has room for: those of a prefix read no score behind each candidate.
+std::vector<std::string> plans_of(const router::PromptForm& form);
 Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanVariant& variant);
 
-// Logits of the items, in their order: all is computed in one pass.
+// Scores of the items, in their order.
+std::vector<float> scores_of(const kernels::Reply& reply);
+// All is computed in one pass.
 std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan);
+
+// Runs plans whose blocks are cached, as a cluster that has seen each item before does: a block is computed when it is
+// first asked for, and nothing is timed then.
+class BlockBench {
+ public:
+  BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config);
+  ~BlockBench();
+
+  struct Run {
+    std::vector<float> scores;
+    double seconds = 0;     // of a CPU
+    double operations = 0;  // two per multiply-add, of what the CPU engine computes of the layers
+  };
+  Run run(const Plan& plan);
+  // The repair's tokens by the truth: those furthest from their blocks in all layers behind the first, out of a run of
+  // the plain prompt. As many as its budgets ask for.
+  Plan with_oracle(const Plan& plan, const Plan& plain);
+
+ private:
+  struct Pages;
+  void fill(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
+
+  kernels::Executor& decoder_;
+  const kernels::DecoderConfig config_;
+  std::map<std::vector<Token>, Pages> blocks_;  // by what they see, and their tokens
+};
 
 // The true item's place among the candidates (ties count against it), and how probable it is among them.
 EventScore judge_ranking(const std::vector<float>& logits, std::size_t truth);
+
+// Of the ten best items of one, how many are among those of the other; of fewer items, the half of them.
+double overlap_at_10(const std::vector<float>& one, const std::vector<float>& other);
 
 // The requests of the evaluation file beside the model, or of `evaluation`. Throws ImportError, LoadError.
 RankEvents read_rank_events(const std::filesystem::path& model, const std::filesystem::path& data,

@@ -42,7 +42,7 @@ RankEvent event_of(const std::vector<std::vector<Token>>& items) {
 RankEvent three_items() { return event_of({{20, 21, 22, 23}, {24, 25}, {21, 22, 26}}); }
 
 std::vector<float> logits_of(const RankEvent& event, const char* plan, double repair = 0) {
-  return run_plan(*decoder(), plan_of(form, event, {&parse_plan(plan), repair}));
+  return run_plan(*decoder(), plan_of(form, event, {&parse_plan(plan), {.share = repair}}));
 }
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
@@ -84,8 +84,50 @@ TEST_SUITE("bench plans") {
     CHECK(judge_ranking({0, 0}, 0).surprise == doctest::Approx(std::log(2.0)));
   }
 
+  TEST_CASE("cached blocks give the scores of computed ones, for fewer operations the fewer tokens are repaired") {
+    const auto model = decoder();
+    BlockBench bench(*model, small_decoder());
+    const RankEvent event = three_items();
+    const Plan plain = plan_of(form, event, {&parse_plan("causal")});
+    const BlockBench::Run full = bench.run(plain);
+    CHECK(difference(full.scores, logits_of(event, "causal")) < 1e-5);
+    double before = 0;
+    for (const double share : {0.0, 0.3, 0.6, 1.0}) {
+      const PlanVariant variant{&parse_plan("blocks"), {.share = share, .by = router::RepairChoice::By::tail, .mean = true}};
+      const Plan plan = plan_of(form, event, variant);
+      const BlockBench::Run first = bench.run(plan), again = bench.run(plan);
+      CHECK(difference(first.scores, run_plan(*model, plan)) < 1e-5);
+      CHECK(difference(again.scores, first.scores) < 1e-5);
+      CHECK(first.operations == again.operations);
+      CHECK(first.operations > before);
+      before = first.operations;
+    }
+    CHECK(before == doctest::Approx(full.operations));
+  }
+
+  TEST_CASE("the oracle chooses as many tokens, and none of the first item, which all that is before it made right") {
+    const auto model = decoder();
+    BlockBench bench(*model, small_decoder());
+    RankEvent event = three_items();
+    event.history = Tokens();
+    const PlanVariant variant{&parse_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
+    router::PromptForm bare = form;
+    bare.system = {};
+    const Plan plan = plan_of(bare, event, variant), plain = plan_of(bare, event, {&parse_plan("causal")});
+    const Plan chosen = bench.with_oracle(plan, plain);
+    CHECK(chosen.repair.always.size() == plan.repair.budgets[0]);
+    for (const std::uint32_t token : chosen.repair.always) CHECK(token >= 4);
+    CHECK(chosen.repair.attention == 0);
+  }
+
+  TEST_CASE("the overlap counts those among the ten best of both, or the half of fewer") {
+    CHECK(overlap_at_10({4, 3, 2, 1}, {3, 4, 1, 2}) == 1);
+    CHECK(overlap_at_10({4, 3, 2, 1}, {1, 2, 4, 3}) == 0);
+    CHECK(overlap_at_10({4, 3, 2, 1}, {4, 2, 3, 1}) == 0.5);
+  }
+
   TEST_CASE("names and mistakes") {
-    CHECK(PlanVariant{&parse_plan("item"), 0.25}.name() == "item +25 %");
+    CHECK(PlanVariant{&parse_plan("item"), {.share = 0.25}}.name() == "item +25 %");
     CHECK(PlanVariant{&parse_plan("user")}.name() == "user");
     CHECK_THROWS_AS(parse_plan("items"), std::invalid_argument);
   }

@@ -150,8 +150,9 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   const std::string& prompt = config_.text("model.prompt");
   prompt_ = read_prompt_form(directory,
                              prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
-                             model_.limits, vocabulary_);
-  if (prompt_.generates()) prompt_.history_part = static_cast<std::uint32_t>(config_.integer("router.history_part"));
+                             model_, vocabulary_);
+  if (prompt_.generates() || !prompt_.history_plan.empty())
+    prompt_.history_part = static_cast<std::uint32_t>(config_.integer("router.history_part"));
   names_ = {opened.version, layout_version(config_)};
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   if (place_.routers.size() > 1 && keeps_features())
@@ -205,7 +206,7 @@ void Box::open_transport() {
 void Box::open_router() {
   const MadeFor present = made_for(names_.model_version, vocabulary_, prompt_);
   features_ = open_features(
-      config_, store_.get(), feature_limits(config_, model_.limits), router_lanes,
+      config_, store_.get(), feature_limits(config_, model_), router_lanes,
       [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) {
         return names.item(tokens);
       },
@@ -291,8 +292,9 @@ std::unique_ptr<Core> Box::make_router() const {
   c.budget_max = {config_.duration_us("router.deadline_max")};
   c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();
   c.features = {.every = features_asked_every, .needs_items = config_.boolean("router.needs_items")};
-  // A generator's prompts have no items' blocks.
-  c.precompute.on = config_.boolean("pool.precompute_items") && !prompt_.generates();
+  // A generator's prompts have no items' blocks, nor have those of models whose tokens are items.
+  c.precompute.on =
+      config_.boolean("pool.precompute_items") && !prompt_.generates() && prompt_.history_plan.empty();
   c.precompute.refresh.hot_share = config_.real("pool.hot_share");
   c.places = item_places(config_.text("pool.placement"), place_.workers);
   const placement::ModelShape& shape = model_.shape;

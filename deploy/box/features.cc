@@ -10,10 +10,12 @@
 
 namespace troupe::deploy {
 
-FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& model) {
+FeatureLimits feature_limits(const Config& config, const ModelFacts& model) {
   FeatureLimits limits;
-  limits.vocabulary = model.vocabulary;
-  limits.item_tokens_max = static_cast<std::uint32_t>(model.positions_max);
+  limits.vocabulary = model.limits.vocabulary;
+  limits.item_tokens_max = static_cast<std::uint32_t>(model.limits.positions_max);
+  if (!model.history_plan.empty()) limits.item_tokens_max = 1;  // an item is a token
+  limits.event_features = model.event_features;
   limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
   return limits;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/base/plan.h"
+#include "deploy/families/families.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/settings/config.h"
 #include "runtime/store/store.h"
@@ -13,7 +13,7 @@
 
 namespace troupe::deploy {
 
-FeatureLimits feature_limits(const Config& config, const kernels::PlanLimits& model);
+FeatureLimits feature_limits(const Config& config, const ModelFacts& model);
 bool features_in_redis(const Config& config);
 StoreOptions store_options(const Config& config);  // of a store that keeps them
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "runtime/settings/whole_file.h"
 #include "runtime/wire/json_bounds.h"
@@ -45,54 +46,96 @@ json read_json(const std::filesystem::path& file) {
   return form;
 }
 
-std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
-                              const kernels::PlanLimits& limits, const kernels::Vocabulary& vocabulary) {
+Token token_at(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits,
+               const kernels::Vocabulary& vocabulary) {
+  std::optional<Token> token;
+  if (entry.is_string()) token = vocabulary.find(entry.get<std::string>());
+  if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() < limits.vocabulary)
+    token = entry.get<Token>();
+  if (!token)
+    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + ", which the model does not; " +
+                    "expected tokens of vocab.json or ids below " + std::to_string(limits.vocabulary) +
+                    ", in a file prompt.json beside the model or named by --prompt (model.prompt)");
+  return *token;
+}
+
+const json& list_at(const json& form, const char* key, const std::string& where) {
   const auto list = form.find(key);
   if (list == form.end() || !list->is_array())
     throw LoadError(where + ": " + key + " is missing or no list; expected token names or ids");
+  return *list;
+}
+
+std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
+                              const kernels::PlanLimits& limits, const kernels::Vocabulary& vocabulary) {
   std::vector<Token> tokens;
-  for (const json& entry : *list) {
-    std::optional<Token> token;
-    if (entry.is_string()) token = vocabulary.find(entry.get<std::string>());
-    if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 &&
-        entry.get<std::int64_t>() < limits.vocabulary)
-      token = entry.get<Token>();
-    if (!token)
-      throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
-                      ", which the model does not; " + "expected tokens of vocab.json or ids below " +
-                      std::to_string(limits.vocabulary) +
-                      ", in a file prompt.json beside the model or named by --prompt (model.prompt)");
-    tokens.push_back(*token);
-  }
+  for (const json& entry : list_at(form, key, where)) tokens.push_back(token_at(entry, key, where, limits, vocabulary));
   return tokens;
 }
 
-std::uint32_t events_max_of(const json& form, const std::string& where) {
-  const auto at = form.find("events_max");
+// What precedes and what follows "{words}", which is there once.
+std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form, const char* key,
+                                                               const std::string& where,
+                                                               const kernels::PlanLimits& limits,
+                                                               const kernels::Vocabulary& vocabulary) {
+  std::vector<Token> parts[2];
+  std::size_t words = 0;
+  for (const json& entry : list_at(form, key, where)) {
+    if (entry == "{words}")
+      ++words;
+    else
+      parts[std::min<std::size_t>(words, 1)].push_back(token_at(entry, key, where, limits, vocabulary));
+  }
+  if (words != 1)
+    throw LoadError(where + ": " + key + " has " + std::to_string(words) + " times \"{words}\"; expected it once");
+  return {std::move(parts[0]), std::move(parts[1])};
+}
+
+void check_keys(const json& form, const std::set<std::string>& known, const std::string& where,
+                const std::string& expected) {
+  for (const auto& [key, value] : form.items())
+    if (!known.contains(key)) throw LoadError(where + ": unknown key " + key + "; expected " + expected);
+}
+
+std::uint32_t events_max_of(const json& form, const char* key, const std::string& where) {
+  const auto at = form.find(key);
   if (at == form.end()) return 0;
   if (!at->is_number_integer() || at->get<std::int64_t>() < 1 || at->get<std::int64_t>() > UINT32_MAX)
-    throw LoadError(where + ": events_max is " + at->dump().substr(0, 60) +
+    throw LoadError(where + ": " + key + " is " + at->dump().substr(0, 60) +
                     "; expected how many events of a history are read, the newest: at least 1");
   return at->get<std::uint32_t>();
 }
 
-}  // namespace
+// Of rankers that score each candidate behind its own tokens.
+router::PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+                                const kernels::Vocabulary& vocabulary) {
+  check_keys(form,
+             {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order", "score",
+              "max_words"},
+             where, "instruction, history_item, candidate, read_at, yes, no, max_history");
+  router::PromptForm prompt;
+  prompt.system = token_list(form, "instruction", where, limits, vocabulary);
+  auto [event, behind_event] = around_words(form, "history_item", where, limits, vocabulary);
+  auto [item, score] = around_words(form, "candidate", where, limits, vocabulary);
+  const auto one = [&](const char* key) { return token_at(form.value(key, json()), key, where, limits, vocabulary); };
+  if (!behind_event.empty())
+    throw LoadError(where + ": history_item has tokens behind \"{words}\"; expected none");
+  if (score.empty() || score.back() != one("read_at"))
+    throw LoadError(where + ": candidate does not end with read_at; expected that its score is read at its last token");
+  prompt.event = std::move(event);
+  prompt.item = std::move(item);
+  prompt.score = std::move(score);
+  prompt.yes = one("yes");
+  prompt.no = one("no");
+  prompt.events_max = events_max_of(form, "max_history", where);
+  prompt.blocks_see_system = true;
+  return prompt;
+}
 
-router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
-                                    const std::optional<std::filesystem::path>& file,
-                                    const kernels::PlanLimits& limits,
-                                    const kernels::Vocabulary& vocabulary) {
-  const std::filesystem::path own = model_directory / "prompt.json";
-  const bool from_file = file || std::filesystem::exists(own);
-  const std::string where = from_file ? (file ? *file : own).string()
-                                      : (model_directory / "prompt.json").string() +
-                                            " is not there, and the default prompt form does not fit";
-  const json form = from_file ? read_json(file ? *file : own)
-                              : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
-  const std::set<std::string> known{"system", "user", "instruction", "discriminant", "events_max"};
-  for (const auto& [key, value] : form.items())
-    if (!known.contains(key))
-      throw LoadError(where + ": unknown key " + key + "; expected system, user, instruction, discriminant, events_max");
+router::PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+                              const kernels::Vocabulary& vocabulary) {
+  const std::string keys = "system, user, instruction, discriminant, events_max";
+  check_keys(form, {"system", "user", "instruction", "discriminant", "events_max"}, where, keys);
   router::PromptForm prompt;
   prompt.system = token_list(form, "system", where, limits, vocabulary);
   prompt.user = token_list(form, "user", where, limits, vocabulary);
@@ -101,9 +144,31 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   if (ranks) prompt.discriminant = token_list(form, "discriminant", where, limits, vocabulary);
   if (ranks && (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty()))
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
+  prompt.events_max = events_max_of(form, "events_max", where);
+  return prompt;
+}
+
+}  // namespace
+
+router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file,
+                                    const kernels::PlanLimits& limits,
+                                    const kernels::Vocabulary& vocabulary) {
+  if (limits.features > 0)
+    throw LoadError(model_directory.string() + ": requests of such a model are not served yet, for no prompt gives its tokens their " +
+                    std::to_string(limits.features) + " features; expected a decoder or HSTU (`troupe logits --request` asks any)");
+  const std::filesystem::path own = model_directory / "prompt.json";
+  const bool from_file = file || std::filesystem::exists(own);
+  const std::string where = from_file ? (file ? *file : own).string()
+                                      : (model_directory / "prompt.json").string() +
+                                            " is not there, and the default prompt form does not fit";
+  const json form = from_file ? read_json(file ? *file : own)
+                              : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
+  router::PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, vocabulary)
+                                                         : usual_form(form, where, limits, vocabulary);
   if (prompt.system.empty())
-    throw LoadError(where + ": system is empty; expected at least one token, for a user may have no history");
-  prompt.events_max = events_max_of(form, where);
+    throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
+                    " is empty; expected at least one token, for a user may have no history");
   const std::size_t tokens =
       prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
   if (tokens >= static_cast<std::size_t>(limits.positions_max))
@@ -113,6 +178,19 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
   prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
   return prompt;
+}
+
+router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
+                                    const kernels::Vocabulary& vocabulary) {
+  if (facts.history_plan.empty()) return read_prompt_form(model_directory, file, facts.limits, vocabulary);
+  if (file) throw LoadError(file->string() + ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
+  router::PromptForm form;
+  form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
+  form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
+  form.history_plan = facts.history_plan;
+  form.token_features = facts.limits.features;
+  return form;
 }
 
 kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,

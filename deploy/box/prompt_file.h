@@ -4,9 +4,17 @@
 //   {"system": ["<bos>", …], "user": ["<user>"], "instruction": […], "discriminant": ["<disc>"]}
 // A form without a discriminant is a generator's (`user` may be empty there); `events_max` is how many events of a
 // history are read, the newest; without it as many as fit.
+// A ranker that scores each candidate behind its own tokens has another form, in which "{words}" stands for the tokens
+// of an event or a candidate:
+//   {"instruction": […], "history_item": ["<h>", "{words}"], "candidate": ["<c>", "{words}", "<score>"],
+//    "read_at": "<score>", "yes": "<yes>", "no": "<no>", "max_history": 10}
+// A candidate's score is the logit of `yes` less that of `no` at `read_at`, its last token. Blocks of events and
+// candidates, with what precedes their words, are computed behind the instruction. `order`, `score` and `max_words` are
+// for people.
 #include <filesystem>
 #include <optional>
 
+#include "deploy/families/families.h"
 #include "kernels/base/plan.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "router/request/prompt.h"
@@ -19,6 +27,10 @@ namespace troupe::deploy {
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
                                     const kernels::PlanLimits& limits,
+                                    const kernels::Vocabulary& vocabulary);
+// The same of a model of any family; one whose tokens are items has no file and takes none.
+router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
                                     const kernels::Vocabulary& vocabulary);
 
 // The model directory's vocab.json; empty where there is none (then catalogs hold token ids, not names).

@@ -56,6 +56,16 @@ TEST_SUITE("prompt file") {
     CHECK(error_of_system("[]").find("is empty") != std::string::npos);
   }
 
+  TEST_CASE("a model whose tokens have features is not served by a form, and the error says what is expected") {
+    const Directory directory("");
+    const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8, .features = 3};
+    CHECK_THROWS_WITH_AS(
+        read_prompt_form(directory.path(), std::nullopt, limits, read_vocabulary_if_any(directory.path(), limits)),
+        (directory.path().string() + ": requests of such a model are not served yet, for no prompt gives its tokens their 3 "
+                                     "features; expected a decoder or HSTU (`troupe logits --request` asks any)").c_str(),
+        kernels::LoadError);
+  }
+
   TEST_CASE("a form that leaves no room for an item is refused") {
     CHECK(error_of_system("[1,1,1,1,1]") == "");
     CHECK(error_of_system("[1,1,1,1,1,1]").find("8 tokens; expected some room") != std::string::npos);
@@ -78,6 +88,33 @@ TEST_SUITE("prompt file") {
       CHECK(Directory(text).error().find("events_max is ") != std::string::npos);
     }
     CHECK_FALSE(Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
+  }
+
+  TEST_CASE("a form whose candidates are scored behind their own tokens says what precedes and what follows the words") {
+    const std::string rest = R"(,"candidate":[5,"{words}",6],"read_at":6,"yes":7,"no":8,"max_history":10})";
+    const router::PromptForm form =
+        Directory(R"({"instruction":["<bos>",9],"history_item":[4,"{words}"],"order":["candidates"])" + rest).read();
+    CHECK(form.system == std::vector<Token>{1, 9});
+    CHECK(form.event == std::vector<Token>{4});
+    CHECK(form.item == std::vector<Token>{5});
+    CHECK(form.score == std::vector<Token>{6});
+    CHECK(form.yes == 7);
+    CHECK(form.no == 8);
+    CHECK(form.events_max == 10);
+    CHECK(form.scores_each());
+    CHECK(form.blocks_see_system);
+    CHECK_FALSE(form.generates());
+    const auto error = [&](const std::string& first) { return Directory("{" + first + rest).error(); };
+    CHECK(error(R"("instruction":[1],"history_item":[4])").find("history_item has 0 times \"{words}\"") !=
+          std::string::npos);
+    CHECK(error(R"("instruction":[1],"history_item":["{words}",4])").find("has tokens behind") != std::string::npos);
+    CHECK(error(R"("instruction":[],"history_item":["{words}"])").find("instruction is empty") != std::string::npos);
+    CHECK(error(R"("instruction":[1],"history_item":["{words}"],"user":[])").find("unknown key user") !=
+          std::string::npos);
+    CHECK(Directory(R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":5,"yes":7,)"
+                    R"("no":8})").error().find("does not end with read_at") != std::string::npos);
+    CHECK(Directory(R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7})")
+              .error().find("no has null") != std::string::npos);
   }
 
   TEST_CASE("without a file, semantic IDs and no <disc> in the vocabulary make a generator") {

@@ -73,8 +73,6 @@ Standard errors of the first line: nll )"
       << fixed(base.ndcg_at_10.standard_error, 4) << ".\n";
 }
 
-json to_json(const Mean& mean) { return {{"mean", mean.value}, {"standard_error", mean.standard_error}}; }
-
 json to_json(const FormatRun& run) {
   const Accuracy& a = run.accuracy;
   const AccuracyChange& c = run.change;

@@ -1,6 +1,7 @@
 // `troupe bench plans`: options, table and JSON; what is measured is in bench_plans.h.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "deploy/bench/bench_plans.h"
 #include "deploy/commands/command_bench.h"
@@ -13,15 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<std::string> all_plans() {
-  std::vector<std::string> names;
-  for (const router::PlanKind& kind : router::plan_kinds()) names.emplace_back(kind.name);
-  return names;
-}
-
 struct PlanRunOptions {
   std::string model, data, evaluation, json;
-  std::vector<std::string> plans = all_plans();
+  std::vector<std::string> plans;
+  std::vector<std::string> selections{"first", "importance", "deviation", "tail"};
+  std::vector<std::string> corrections{"none", "mean"};
   std::vector<double> repairs{25, 50, 75, 100};  // per cent
   std::size_t events = 0;
 };
@@ -29,6 +26,8 @@ struct PlanRunOptions {
 struct VariantRun {
   PlanVariant variant;
   std::vector<EventScore> scores;
+  std::vector<double> overlap;  // with the plain prompt's
+  double seconds = 0, operations = 0;
 };
 
 double reciprocal(const EventScore& score, std::size_t k) {
@@ -51,76 +50,139 @@ struct Measure {
 constexpr Measure measures[] = {{"recall@10", recall, 10}, {"mrr@10", reciprocal, 10}, {"ndcg@10", ndcg, 10},
                                 {"recall@5", recall, 5},   {"mrr@5", reciprocal, 5},   {"ndcg@5", ndcg, 5}};
 
-std::string with_error(const Mean& mean) {
-  return (mean.value < 0 ? "" : "+") + fixed(mean.value, 4) + " ± " + fixed(mean.standard_error, 4);
+[[noreturn]] void unknown(const char* option, const std::string& name, const char* expected) {
+  throw std::invalid_argument(std::string(option) + " has \"" + name.substr(0, 40) + "\"; expected some of " + expected);
 }
 
-std::vector<VariantRun> variants_of(const PlanRunOptions& options) {
+// "mean+layer2" and its parts.
+router::RepairChoice correction_named(const std::string& name) {
+  if (name == "none") return {};
+  if (name == "mean") return {.mean = true};
+  if (name == "layer2") return {.exact_layers = 2};
+  if (name == "mean+layer2") return {.mean = true, .exact_layers = 2};
+  unknown("--correction", name, "none, mean, layer2, mean+layer2");
+}
+
+PlanVariant variant_named(const router::PlanKind& plan, const std::string& selection, const std::string& correction,
+                          double share) {
+  PlanVariant variant{&plan, correction_named(correction), selection == "oracle"};
+  variant.repair.share = share;
+  const auto by = router::find_selection(variant.oracle ? "attention" : selection);
+  if (!by) unknown("--selection", selection, "first, attention, tail, deviation, importance, oracle");
+  variant.repair.by = *by;
+  return variant;
+}
+
+std::vector<VariantRun> variants_of(const PlanRunOptions& options, const router::PromptForm& form) {
   std::vector<VariantRun> runs;
-  for (const std::string& name : options.plans) {
+  for (const std::string& name : options.plans.empty() ? plans_of(form) : options.plans) {
     const router::PlanKind& plan = parse_plan(name);
-    runs.push_back({{&plan, 0}, {}});
+    if (options.plans.empty() && name == "all_blocks" && !form.scores_each()) continue;
+    runs.push_back({{&plan, {}}});
     if (!plan.repairs) continue;
-    for (const double per_cent : options.repairs) runs.push_back({{&plan, per_cent / 100}, {}});
+    for (const std::string& selection : options.selections)
+      for (const std::string& correction : options.corrections) {
+        if (!plan.approximate && (selection != "first" || correction != "none")) continue;
+        for (const double per_cent : options.repairs)
+          runs.push_back({variant_named(plan, selection, correction, per_cent / 100)});
+      }
   }
   return runs;
 }
 
+// Of sums over the same requests, and the standard error by the delta method.
+Mean ratio_of(const std::vector<EventScore>& scores, const std::vector<EventScore>& base) {
+  std::vector<double> off;
+  const double over = mean_over(base, ndcg, 10).value, ratio = mean_over(scores, ndcg, 10).value / over;
+  for (std::size_t i = 0; i < scores.size(); ++i) off.push_back(ndcg(scores[i], 10) - ratio * ndcg(base[i], 10));
+  return {ratio, mean_of(off).standard_error / over};
+}
+
+// The plain prompt, computed in full: what blocks stand for.
+const VariantRun& plain_of(const std::vector<VariantRun>& runs) {
+  for (const VariantRun& run : runs)
+    if (run.variant.plan->name == "causal") return run;
+  return runs.front();
+}
+
+std::string plus_minus(const Mean& mean) { return fixed(mean.value, 3) + " ± " + fixed(mean.standard_error, 3); }
+
 void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
   constexpr auto right = Table::Align::right;
-  std::vector<Table::Column> columns{{"plan"}};
+  std::vector<Table::Column> columns{{"plan"}, {"selection"}, {"correction"}};
   for (const Measure& measure : measures) columns.push_back({measure.name, right});
-  columns.push_back({"ndcg@10 against the first", right});
-  columns.push_back({"nll", right});
+  for (const char* name : {"ndcg@10 to full", "overlap@10", "operations", "CPU ms", "nll"}) columns.push_back({name, right});
   Table table(std::move(columns));
+  const VariantRun& plain = plain_of(runs);
   for (const VariantRun& run : runs) {
-    std::vector<std::string> cells{run.variant.name()};
+    std::vector<std::string> cells{run.variant.name(), run.variant.selection(), run.variant.correction()};
     for (const Measure& measure : measures)
       cells.push_back(fixed(mean_over(run.scores, measure.value, measure.k).value, 4));
-    cells.push_back(&run == &runs.front() ? ""
-                                          : with_error(compare(runs.front().scores, run.scores).ndcg_at_10));
+    cells.push_back(plus_minus(ratio_of(run.scores, plain.scores)));
+    cells.push_back(plus_minus(mean_of(run.overlap)));
+    cells.push_back(fixed(run.operations / plain.operations, 3));
+    cells.push_back(fixed(1e3 * run.seconds / static_cast<double>(run.scores.size()), 2));
     cells.push_back(fixed(summarize(run.scores).surprise.value, 4));
     table.row(std::move(cells));
   }
   table.print(out);
-  const std::vector<EventScore>& base = runs.front().scores;
   out << "\n"
-      << base.size()
-      << " requests. +r %: the first r % of each item's tokens recomputed with all before them in sight.\n"
-         "Standard errors of the first line: recall@10 "
-      << fixed(mean_over(base, recall, 10).standard_error, 4) << ", ndcg@10 "
-      << fixed(mean_over(base, ndcg, 10).standard_error, 4)
-      << ". The change of ndcg@10 is of the same requests.\n";
+      << plain.scores.size() << " requests. +r %: r % of the tokens of reused blocks recomputed with all before them in sight.\n"
+      << "ndcg@10 to full, overlap@10 and operations are against " << plain.variant.name()
+      << ", of the same requests; blocks were cached before.\n"
+      << "Standard errors of " << plain.variant.name() << ": recall@10 "
+      << fixed(mean_over(plain.scores, recall, 10).standard_error, 4) << ", ndcg@10 "
+      << fixed(mean_over(plain.scores, ndcg, 10).standard_error, 4) << ".\n";
 }
 
 json to_json(const std::vector<VariantRun>& runs) {
-  json all{{"requests", runs.front().scores.size()}, {"runs", json::array()}};
+  const VariantRun& plain = plain_of(runs);
+  json all{{"requests", runs.front().scores.size()}, {"full", plain.variant.name()}, {"runs", json::array()}};
   for (const VariantRun& run : runs) {
-    json one{{"plan", run.variant.name()}, {"repair", run.variant.repair}};
-    for (const Measure& measure : measures) {
-      const Mean mean = mean_over(run.scores, measure.value, measure.k);
-      one[measure.name] = {{"mean", mean.value}, {"standard_error", mean.standard_error}};
-    }
+    json one{{"plan", run.variant.name()},
+             {"repair", run.variant.repair.share},
+             {"selection", run.variant.selection()},
+             {"correction", run.variant.correction()}};
+    for (const Measure& measure : measures) one[measure.name] = to_json(mean_over(run.scores, measure.value, measure.k));
+    one["ndcg@10 to full"] = to_json(ratio_of(run.scores, plain.scores));
+    one["overlap@10"] = to_json(mean_of(run.overlap));
+    one["operations to full"] = run.operations / plain.operations;
+    one["cpu_ms"] = 1e3 * run.seconds / static_cast<double>(run.scores.size());
     one["nll"] = summarize(run.scores).surprise.value;
     all["runs"].push_back(std::move(one));
   }
   return all;
 }
 
+// One request under every plan, so that their times see the same machine.
+void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& event, std::vector<VariantRun>& runs) {
+  static const router::PlanKind& causal = parse_plan("causal");
+  const Plan plain = plan_of(events.form, event, {&causal, {}});
+  const std::vector<float> full = bench.run(plain).scores;
+  for (VariantRun& run : runs) {
+    Plan plan = plan_of(events.form, event, run.variant);
+    if (run.variant.oracle && !plan.repair.places.empty()) plan = bench.with_oracle(plan, plain);
+    const BlockBench::Run done = bench.run(plan);
+    run.scores.push_back(judge_ranking(done.scores, event.truth));
+    run.overlap.push_back(overlap_at_10(done.scores, full));
+    run.seconds += done.seconds;
+    run.operations += done.operations;
+  }
+}
+
 int run_bench_plans(const PlanRunOptions& options) {
   check_output(options.json);
-  std::vector<VariantRun> runs = variants_of(options);
   RankEvents events = read_rank_events(options.model, options.data, options.evaluation);
+  std::vector<VariantRun> runs = variants_of(options, events.form);
   if (options.events > 0 && options.events < events.list.size()) events.list.resize(options.events);
+  const kernels::DecoderConfig config = kernels::read_decoder_config(options.model);
   const auto decoder =
       kernels::make_cpu_decoder(kernels::read_decoder(options.model), kernels::DecoderOptions{});
-  for (VariantRun& run : runs) {
-    Progress progress(run.variant.name(), events.list.size());
-    for (const RankEvent& event : events.list) {
-      const Plan plan = plan_of(events.form, event, run.variant);
-      run.scores.push_back(judge_ranking(run_plan(*decoder, plan), event.truth));
-      progress.at(run.scores.size());
-    }
+  BlockBench bench(*decoder, config);
+  Progress progress("requests", events.list.size());
+  for (const RankEvent& event : events.list) {
+    run_event(bench, events, event, runs);
+    progress.at(runs.front().scores.size());
   }
   print_runs(options.json == "-" ? std::cerr : std::cout, runs);
   if (!options.json.empty()) write_output(options.json, to_json(runs).dump(2) + "\n");
@@ -136,10 +198,19 @@ void add_plans(Command bench) {
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--data", options->data, "Catalog, as for import").required();
   command.add_option("--eval", options->evaluation, "Requests; default: the model's eval.tsv.gz");
-  command.add_option("--plans", options->plans, "Some of " + router::plan_names() + "; the first is the base")
+  command.add_option("--plans", options->plans,
+                     "Some of " + router::plan_names() + "; default: those that the model's prompts have room for")
+      .comma_separated();
+  command.add_option("--selection", options->selections,
+                     "Which tokens of plans with blocks are repaired: some of first, attention, tail, deviation, importance, "
+                     "oracle")
       .comma_separated()
       .default_shown();
-  command.add_option("--repair", options->repairs, "Per cent of each item's tokens, where items are computed alone")
+  command.add_option("--correction", options->corrections,
+                     "What is done about the others: some of none, mean, layer2, mean+layer2")
+      .comma_separated()
+      .default_shown();
+  command.add_option("--repair", options->repairs, "Per cent of tokens, where items are computed alone")
       .comma_separated()
       .between(1, 100)
       .default_shown();

@@ -1,6 +1,8 @@
 // `troupe import`: catalogs and histories into the store of a data folder, all of them or nothing.
+#include <algorithm>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "deploy/box/box.h"
@@ -36,7 +38,7 @@ Config config_of(const ImportOptions& options) {
 
 // What of a model is needed to read rows for it.
 struct ImportModel {
-  kernels::PlanLimits limits;
+  ModelFacts facts;
   kernels::Vocabulary vocabulary;
   MadeFor made_for;
   bool generates = false;
@@ -45,11 +47,11 @@ struct ImportModel {
 ImportModel read_model(const Config& config) {
   const std::string directory = required_text(config, "model.directory");
   const Family& family = family_of(all_families(), directory);
-  ImportModel model{.limits = family.describe(directory, config).limits};
-  model.vocabulary = read_vocabulary_if_any(directory, model.limits);
+  ImportModel model{.facts = family.describe(directory, config)};
+  model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   const std::string& prompt = config.text("model.prompt");
   const router::PromptForm form = read_prompt_form(
-      directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.limits,
+      directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary);
   model.generates = form.generates();
   model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
@@ -124,9 +126,20 @@ struct Rows {
   DataRows<PutUser> users;
 };
 
+// Where an item is a token, its id is its number.
+kernels::Vocabulary names_of_items(const ImportModel& model) {
+  nlohmann::json names = nlohmann::json::object();
+  for (std::int32_t item = 1; item < model.facts.limits.vocabulary; ++item)
+    names["<item_" + std::to_string(item) + ">"] = static_cast<std::uint64_t>(item);
+  return kernels::vocabulary_of("names of items", names, static_cast<std::uint32_t>(model.facts.limits.vocabulary));
+}
+
 Rows read_rows(const ImportOptions& options, const ImportModel& model) {
-  Rows rows{read_item_rows(options.data, model.vocabulary),
-            read_user_rows(options.data, history_parts.at(options.history))};
+  const bool items_are_tokens = !model.facts.history_plan.empty();
+  const bool timed = std::ranges::any_of(model.facts.event_features,
+                                         [](const EventFeature& feature) { return feature.name == "timestamps"; });
+  Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary),
+            read_user_rows(options.data, history_parts.at(options.history), timed)};
   refuse_twice(rows.items);
   refuse_twice(rows.users);
   return rows;
@@ -158,7 +171,7 @@ int run_import(const ImportOptions& options) {
   const ImportModel model = read_model(config);
   Rows rows = options.adopt ? Rows{} : read_rows(options, model);
   const std::unique_ptr<Store> folder = open_folder(config);
-  const auto features = open_features(config, folder.get(), feature_limits(config, model.limits), 1,
+  const auto features = open_features(config, folder.get(), feature_limits(config, model.facts), 1,
                                       [](auto) { return BlockName{}; });  // nothing asks for names
   if (options.adopt) return adopt(*features, model.made_for, config);
   const bool users_gone = forgets_users(*features, model.made_for, config, options.replace);

@@ -166,7 +166,7 @@ void add_rank(Command app) {
   command.add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
   command.add_option("--top", options->top, "How many items to show").default_shown();
   command.add_option("--policy", options->policy,
-                     "recompute, user, item, larger, bat or planner instead of the configured policy");
+                     "recompute, user, item, larger, bat, planner, causal, blocks or all_blocks instead of the configured policy");
   command
       .add_option("--json", options->json_file,
                   "Write the reply as JSON to this file, or - for standard output")

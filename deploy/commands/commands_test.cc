@@ -5,6 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -100,6 +103,43 @@ class OneRequest {
 };
 
 TEST_SUITE("commands") {
+  TEST_CASE("logits of an HSTU request are the golden ones, and what is wrong with its file is said by field") {
+    const std::string model = std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-hstu-movielens";
+    if (!std::filesystem::exists(model + "/golden.json")) {
+      MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
+      return;
+    }
+    const json golden = json::parse(std::ifstream(model + "/golden.json"));
+    const kernels::TestFolder folder;
+    const std::string file = (folder.path() / "request.json").string();
+    for (const std::size_t number : {4, 18}) {
+      const json& wanted = golden.at("cases").at(number);
+      folder.write("request.json", wanted.dump());
+      const json found = json_of({"logits", "--model", model, "--request", file});
+      for (std::size_t i = 0; i < wanted.at("candidate_ids").size(); ++i) {
+        CHECK(std::abs(found.at("next_item_logits")[i].get<double>() - wanted.at("next_item_logits")[i].get<double>()) < 1e-5);
+        CHECK(std::abs(found.at("task_logits")[i].get<double>() -
+                       wanted.at("target_aware").at("task_logits")[i].get<double>()) < 1e-5);
+      }
+    }
+    const auto error_with = [&](const char* key, const json& value) -> std::string {
+      json request = golden.at("cases").at(8);  // of two events
+      request[key] = value;
+      folder.write("request.json", request.dump());
+      try {
+        run({"logits", "--model", model, "--request", file});
+      } catch (const std::exception& error) {
+        return std::string(error.what()).substr(file.size());
+      }
+      return "";
+    };
+    CHECK(error_with("item_ids", {1, 1683}) == ": item_ids[1] is 1683; expected an integer from 1 to 1682");
+    CHECK(error_with("timestamps", {7}) == ": timestamps has 1 entries; expected 2, one for each of item_ids");
+    CHECK(error_with("timestamps", {7, 6}) == ": timestamps[1] is 6; expected at least the one before, 7");
+    CHECK(error_with("candidate_ids", "9").starts_with(": candidate_ids is "));
+    CHECK(error_with("request_timestamp", 3).starts_with(": request_timestamp is 3; expected an integer from "));
+  }
+
   TEST_CASE("logits of a request file are those of its tokens, and a wrong file says which field") {
     const kernels::TestFolder folder;
     const std::string file = (folder.path() / "request.json").string();

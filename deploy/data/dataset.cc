@@ -55,6 +55,14 @@ std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& 
   return tokens;
 }
 
+// "879 6235 30": token ids.
+std::vector<Token> listed_tokens(const TextFile& file, std::string_view list) {
+  std::vector<Token> tokens;
+  for (std::string_view token : split(list, ' '))
+    tokens.push_back(static_cast<Token>(parse_number(file, token, "token", std::numeric_limits<Token>::max())));
+  return tokens;
+}
+
 // Some catalogs have no titles; an ASIN is better than nothing.
 std::optional<std::size_t> title_column(const TsvFile& tsv) {
   for (const char* name : {"title", "asin"})
@@ -73,6 +81,8 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernel
       tsv.has_column("sid") ? std::optional(tsv.column("sid")) : std::nullopt;
   if (!sid && vocabulary.find("<a_0>"))
     tsv.file().fail("there is no column sid", "semantic IDs: the model's vocab.json has tokens for them");
+  const std::optional<std::size_t> listed =
+      !sid && tsv.has_column("tokens") ? std::optional(tsv.column("tokens")) : std::nullopt;
   const std::optional<std::size_t> title = title_column(tsv);
   DataRows<PutItem> items{path};
   std::vector<std::string_view> fields;
@@ -81,8 +91,9 @@ DataRows<PutItem> read_tsv_items(const std::filesystem::path& path, const kernel
     item.item = fields[id];
     if (title) item.title = fields[*title];
     item.identifier = vocabulary.find("<item_" + item.item + ">").value_or(-1);
-    item.tokens = sid ? semantic_id(tsv.file(), vocabulary, fields[*sid])
-                      : std::vector{token_named(tsv.file(), vocabulary, "<item_" + item.item + ">")};
+    item.tokens = sid      ? semantic_id(tsv.file(), vocabulary, fields[*sid])
+                  : listed ? listed_tokens(tsv.file(), fields[*listed])
+                           : std::vector{token_named(tsv.file(), vocabulary, "<item_" + item.item + ">")};
     if (item.identifier < 0) item.identifier = item.tokens.back();  // generators have no identifier rows
     items.add(std::move(item), tsv.file().line_number());
   }
@@ -114,7 +125,7 @@ DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart 
 }
 
 // A user's row is the first of its lines.
-DataRows<PutUser> read_ratings(const std::filesystem::path& path) {
+DataRows<PutUser> read_ratings(const std::filesystem::path& path, bool timed) {
   TsvFile tsv(path);
   const std::size_t user = tsv.column("user_id"), item = tsv.column("item_id"),
                     time = tsv.column("timestamp");
@@ -136,7 +147,11 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path) {
                      [](auto& a, auto& b) { return std::get<0>(a) < std::get<0>(b); });
     PutUser put;
     put.user = name;
-    for (auto& event : own.list) put.history.push_back(std::move(std::get<1>(event)));
+    if (timed) put.features.push_back({"timestamps", {}});
+    for (auto& [at, event] : own.list) {
+      put.history.push_back(std::move(event));
+      if (timed) put.features[0].values.push_back(static_cast<std::int64_t>(at));
+    }
     users.add(std::move(put), own.line);
   }
   return users;
@@ -171,12 +186,13 @@ DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kern
   return items;
 }
 
-DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path) {
+DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, bool timed) {
   DataRows<PutUser> users{path};
   for_each_line(path, [&](const TextFile& file, const json& line) {
     PutUser user;
     user.user = line.at("id").get<std::string>();
     user.history = line.at("history").get<std::vector<std::string>>();
+    if (timed) user.features.push_back({"timestamps", line.at("timestamps").get<std::vector<std::int64_t>>()});
     users.add(std::move(user), file.line_number());
   });
   return users;
@@ -222,10 +238,13 @@ DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kern
   throw no_catalog(folder);
 }
 
-DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part) {
-  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines);
-  if (const auto sequences = find_file(folder, "sequences.tsv")) return read_sequences(*sequences, part);
-  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings);
+DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part, bool timed) {
+  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines, timed);
+  const auto sequences = find_file(folder, "sequences.tsv");
+  if (sequences && !timed) return read_sequences(*sequences, part);
+  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, timed);
+  if (sequences)
+    throw ImportError(sequences->string() + ": has no times of events, which the model takes; expected ratings.tsv, plain or .gz");
   return {};
 }
 

@@ -4,7 +4,7 @@
 //   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
 //   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
 //          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
-// Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
+// A column `tokens` has an item's token ids as they are. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
 // vocabulary has them, an item is its own identifier token <item_…>.
 #include <filesystem>
 #include <map>
@@ -38,7 +38,9 @@ struct DataRows {
 
 // All throw ImportError with file, line, what is wrong and what was expected.
 DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
-DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part);
+// `timed`: histories bring their events' times (a feature "timestamps"), from ratings.tsv or, under "timestamps", from the
+// lines of users.jsonl.
+DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part, bool timed = false);
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
 // Empty if the folder has no users; their items are not looked up here.
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);

@@ -61,8 +61,13 @@ UnknownEvents find_unknown(const DataRows<PutUser>& users, const KnowsItem& know
 }
 
 void drop_unknown(DataRows<PutUser>& users, const KnowsItem& knows) {
-  for (PutUser& user : users.rows)
+  for (PutUser& user : users.rows) {
+    for (Feature& feature : user.features) {
+      std::size_t event = 0;
+      std::erase_if(feature.values, [&](std::int64_t) { return !knows(user.history.at(event++)); });
+    }
     std::erase_if(user.history, [&](const std::string& item) { return !knows(item); });
+  }
 }
 
 void refuse_unknown(const UnknownEvents& unknown) {

@@ -65,18 +65,21 @@ std::uint32_t executors_of(const Config& config) {
                                                  : device_executors;
 }
 
+actors::ComputePort::MakePages arena_pages(const Config& config) {
+  return [verify = config.boolean("pool.verify_on_read")](PageArena& arena, std::uint32_t) {
+    return std::make_unique<actors::ArenaPages>(arena, verify);
+  };
+}
+
 Engine open_engine(const Config& config, kernels::DecoderModel model) {
   const DeviceChoice choice = device_choice(config);
   const std::string& beams = config.text("inference.beams");
   if (!choice.on_cpu() && beams != "together")
     throw ConfigError("inference.beams is " + beams + "; on a GPU expected together");
   if (!choice.on_cpu()) return open_device_engine(choice, config, std::move(model));
-  const bool verify = config.boolean("pool.verify_on_read");
   auto decoder = kernels::make_cpu_decoder(std::move(model), decoder_options(config));
   return {beams == "unconstrained" || beams == "plain" ? kernels::unconstrained(std::move(decoder)) : std::move(decoder),
-          [verify](PageArena& arena, std::uint32_t) {
-            return std::make_unique<actors::ArenaPages>(arena, verify);
-          }};
+          arena_pages(config)};
 }
 
 }  // namespace troupe::deploy

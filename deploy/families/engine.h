@@ -31,6 +31,8 @@ struct Engine {
   std::unique_ptr<kernels::Executor> executor;
   actors::ComputePort::MakePages make_pages;
 };
+// Pages in the arena, for what computes on the CPU.
+actors::ComputePort::MakePages arena_pages(const Config& config);
 // Of a decoder. Throws ConfigError if there is no such device, or if it cannot run this model as configured.
 Engine open_engine(const Config& config, kernels::DecoderModel model);
 

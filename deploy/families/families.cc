@@ -6,6 +6,7 @@
 
 #include "deploy/families/climber_family.h"
 #include "deploy/families/decoder_family.h"
+#include "deploy/families/hstu_family.h"
 #include "kernels/checkpoint/json_file.h"
 
 namespace troupe::deploy {
@@ -23,7 +24,7 @@ std::string all_types(const Families& families) {
 }  // namespace
 
 const Families& all_families() {
-  static const Families families{decoder_family(), climber_family()};
+  static const Families families{decoder_family(), climber_family(), hstu_family()};
   return families;
 }
 

@@ -8,11 +8,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "deploy/families/engine.h"
 #include "kernels/executor/executor.h"
 #include "placement/cost/cost_model.h"
+#include "runtime/store/store_rows.h"
 
 namespace troupe::deploy {
 
@@ -23,6 +25,10 @@ struct ModelFacts {
   placement::ModelShape shape;  // what a pass takes; a readout scores one row
   // Of a pass: computed tokens at most, and working memory of each; 0: nobody says before it is tried.
   std::size_t pass_tokens_max = 0, token_bytes = 0;
+  // Where tokens are items: the one plan of its requests (router/request/plans.h), and what each event of a history has
+  // beside its item. Otherwise a prompt form frames its prompts.
+  std::string_view history_plan = {};
+  std::vector<EventFeature> event_features = {};
 };
 
 struct OpenedModel {

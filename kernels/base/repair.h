@@ -7,7 +7,8 @@
 // The first `exact_layers` layers are computed in full: keys and values of all tokens. From then on only chosen
 // tokens are computed, over keys and values of all; a token that is not chosen has its block's, keys turned to its
 // position. With `mean` these are corrected: by the average of what the chosen tokens of the same budget and the same
-// offset in their places differ from their blocks' (keys before they are rotated); by nothing where none is chosen.
+// offset in their places differ from their blocks' (keys before they are rotated); where none of that offset is chosen,
+// of all offsets; by nothing where none is chosen at all.
 #include <cstdint>
 #include <string>
 #include <vector>

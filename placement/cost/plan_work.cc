@@ -20,6 +20,19 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
   return seen;
 }
 
+std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan) {
+  std::vector<std::uint64_t> computed;
+  for (const kernels::Segment& segment : plan.segments) computed.push_back(segment.tokens.size());
+  std::uint64_t all = 0, chosen = plan.repair.always.size();
+  for (const std::uint32_t budget : plan.repair.budgets) chosen += budget;
+  for (const kernels::Repair::Place& place : plan.repair.places)
+    if (place.segment < computed.size()) all += computed[place.segment];
+  for (const kernels::Repair::Place& place : plan.repair.places)
+    if (place.segment < computed.size() && chosen < all)
+      computed[place.segment] = (computed[place.segment] * chosen + all / 2) / all;
+  return computed;
+}
+
 std::uint64_t search_steps(const kernels::Search& search) {
   constexpr std::uint64_t usual = 3;
   std::uint64_t longest = search.steps;

@@ -14,6 +14,10 @@ namespace troupe::placement {
 // each. A plan that is not sound has whatever can be seen of it.
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 
+// Of each segment, the tokens that are computed where it is not reused: all, but of a place of a repair its part of
+// those that are chosen (kernels/base/repair.h; the first layers, which have all of them, are not counted).
+std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan);
+
 // Tokens of a search's paths; where only an index of paths knows, as many as semantic identifiers mostly have.
 std::uint64_t search_steps(const kernels::Search& search);
 // What a plan's search computes beside its segments: at every step but the first the newest token of each kept path,
@@ -24,12 +28,13 @@ Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& se
 template <class IsReused>
 Pass pass_of(const kernels::Plan& plan, const IsReused& is_reused) {
   Pass pass{.readouts = plan.readouts.size()};
-  const std::vector<std::uint64_t> seen = tokens_seen(plan);
+  const std::vector<std::uint64_t> seen = tokens_seen(plan), computed = tokens_computed(plan);
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
-    const std::uint64_t tokens = plan.segments[i].tokens.size();
+    const std::uint64_t all = plan.segments[i].tokens.size(), tokens = computed[i];
     if (is_reused(i)) {
-      pass.reused_tokens += tokens;
+      pass.reused_tokens += all;
     } else {
+      pass.reused_tokens += all - tokens;
       pass.new_tokens += tokens;
       pass.pairs += tokens * seen[i] + tokens * (tokens + 1) / 2;
     }

@@ -39,7 +39,7 @@ std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& mo
     return bad_output("the answer has another shape than the plan",
                       "one row per readout, one flag per segment");
   for (std::size_t i = 0; i < plan.readouts.size(); ++i) {
-    const std::size_t columns = plan.readouts[i].rows.size();
+    const std::size_t columns = numbers_of(plan.readouts[i]);
     if (executed.readouts[i].scores.size() != columns)
       return bad_output("the answer has another shape than the plan",
                         std::to_string(columns) + " logits in a row");
@@ -55,6 +55,10 @@ std::optional<Refusal> find_answer_fault(const Request& request, const Plan& pla
   std::string what = request.find_beams_fault(executed.beams);
   if (what.empty()) return std::nullopt;
   return bad_output(std::move(what), "each path once, of the catalog that the request is pinned to");
+}
+
+std::size_t numbers_of(const Readout& readout) {
+  return readout.what == Readout::What::head ? 1 : readout.rows.size();
 }
 
 std::vector<double> scores_of(const Executed& executed, std::size_t row, std::size_t count) {

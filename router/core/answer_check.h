@@ -16,6 +16,8 @@ std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& mo
 std::optional<Refusal> find_answer_fault(const Request& request, const Plan& plan,
                                          const std::string& model_version, const Executed& executed);
 
+// Numbers that are read there: one of a head, or one of each row.
+std::size_t numbers_of(const Readout& readout);
 // The row's scores, one per `count`. A row that passed the check has that shape already.
 std::vector<double> scores_of(const Executed& executed, std::size_t row, std::size_t count);
 

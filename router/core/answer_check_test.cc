@@ -45,5 +45,13 @@ TEST_CASE("scores are a row per item and a logit per label") {
   CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
 }
 
+TEST_CASE("a head of the model gives one number") {
+  Plan plan = plan_of({0, 0});
+  for (Readout& readout : plan.readouts) readout.what = Readout::What::head;
+  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1}}, {{4}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1}}, {{}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1}}, {{4, 5}}})).has_value());
+}
+
 }  // namespace
 }  // namespace troupe::router

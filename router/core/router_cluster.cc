@@ -180,7 +180,7 @@ StatusReply RouterCore::status(RequestId id) const {
   };
   if (!reason.empty()) field("not_ready", reason);
   field("model_version", versions().model_version);
-  field("model_serves", config_.form.generates() ? "generate, complete, score" : "rank, score");
+  field("model_serves", config_.form.generates() ? "generate, complete, score" : config_.form.history_plan.empty() ? "rank, score" : "rank");
   field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
   field("next_model", versions().next_model);
   field("next_catalog", versions().next_catalog);

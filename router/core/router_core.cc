@@ -1,6 +1,7 @@
 #include "router/core/router_core.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/base/check.h"
 #include "placement/heat/spread.h"
@@ -335,17 +336,35 @@ std::size_t RouterCore::retries_in_flight() const {
   }));
 }
 
+// Of the prompt's. A block that has its place there is no part of it: the place is reused where the block is, but for
+// the tokens that are computed all the same.
 TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Executed& executed) {
   TokenCount count;
+  std::vector<bool> is_block(sent.blocks.size());
+  double places = 0, kept = 0;  // tokens of places, and of those whose block was there
+  for (const kernels::Repair::Place& place : sent.plan.repair.places) {
+    is_block[place.block] = true;
+    const auto tokens = static_cast<double>(sent.plan.segments[place.segment].tokens.size());
+    places += tokens;
+    if (place.block < executed.reused.size() && executed.reused[place.block] != 0) kept += tokens;
+  }
   double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
   for (std::size_t i = 0; i < sent.blocks.size(); ++i) {
     const Segment& segment = sent.plan.segments[i];
     const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());
     const bool reused = i < executed.reused.size() && executed.reused[i] != 0;
-    count.total += tokens;
-    (reused ? count.reused : count.computed) += tokens;
     count.blocks_reused += reused;
+    if (!is_block[i]) {
+      count.total += tokens;
+      (reused ? count.reused : count.computed) += tokens;
+    }
     if (sent.blocks[i].name) ++(reused ? hits : misses)[segment.kind == SegmentKind::user];
+  }
+  if (kept > 0) {
+    const auto left = static_cast<double>(approximate_tokens(sent.plan));
+    const auto reused = static_cast<std::uint32_t>(std::llround(left * kept / places));
+    count.reused += reused;
+    count.computed -= reused;
   }
   step.effects.count(Metric::tokens_total, count.total);
   step.effects.count(Metric::tokens_computed, count.computed);

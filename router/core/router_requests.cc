@@ -248,9 +248,10 @@ void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& 
                   .blocks_written = executed.blocks_written,
                   .timings = flight.timings,
                   .model_version = flight.pinned.model_version,
-                  .node = node};
+                  .node = node,
+                  .approximate = approximate_share(sent.plan)};
   for (std::size_t i = 0; i < sent.plan.readouts.size(); ++i)
-    outcome.rows.push_back({scores_of(executed, i, sent.plan.readouts[i].rows.size())});
+    outcome.rows.push_back({scores_of(executed, i, numbers_of(sent.plan.readouts[i]))});
   outcome.beams = executed.beams;
   outcome.timings.blocks = executed.blocks_us;
   outcome.timings.queue = executed.queue_us;

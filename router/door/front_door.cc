@@ -208,6 +208,8 @@ void FrontDoor::Server::ask_router(Message message, std::string tenant, OnAnswer
   waits.on_answer = std::move(then);
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
+  if (auto* rank = std::get_if<RankRequest>(&message))
+    if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
   set_id(message, last_id);
   post(config.router, std::move(message));
 }

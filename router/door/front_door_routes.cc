@@ -89,7 +89,9 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   }
   if constexpr (std::same_as<M, PutUser>)
     return {{"history", limits.history_events_max, "router.history_events_max", "events"},
-            {"tokens", limits.history_events_max, "router.history_events_max", "events"}};
+            {"tokens", limits.history_events_max, "router.history_events_max", "events"},
+            {"features", 16, "as many as any model has", "features"},
+            {"values", 16 * limits.history_events_max, "16 times router.history_events_max", "events"}};
   if constexpr (std::same_as<M, PutItem>) return {of_prompt};
   return {};
 }

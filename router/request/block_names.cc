@@ -16,11 +16,24 @@ BlockNames::BlockNames(const PromptForm& form, NameContext context, bool names_c
     system_ = block_name(context_, "", {form.system.data(), form.system.size()}, 0, {});
 }
 
+namespace {
+
 // Tenants' names of blocks are never public ones, not even those of the default tenant "".
-BlockName BlockNames::user(std::string_view tenant, const Tokens& tokens) const {
+std::string salt_of(std::string_view tenant) {
   std::string salt = "tenant:";
   if (!planted(Bug::no_tenant_salt)) salt += tenant;
-  return after_system(salt, {tokens.data(), tokens.size()});
+  return salt;
+}
+
+}  // namespace
+
+BlockName BlockNames::user(std::string_view tenant, const Tokens& tokens) const {
+  return after_system(salt_of(tenant), {tokens.data(), tokens.size()});
+}
+
+BlockName BlockNames::events(std::string_view tenant, const Tokens& tokens, std::span<const std::int64_t> features,
+                             std::int32_t start, std::span<const BlockName> before) const {
+  return block_name(context_, salt_of(tenant), {tokens.data(), tokens.size()}, start, before, features);
 }
 
 // The name before stands for all that it sees, and the salt for that: another block that sees it alone has another name.
@@ -28,6 +41,11 @@ BlockName BlockNames::user_after(std::string_view tenant, const BlockName& befor
                                  std::int32_t start) const {
   const std::string salt = "history:" + std::string(tenant);
   return block_name(context_, salt, {tokens.data(), tokens.size()}, start, {&before, 1});
+}
+
+BlockName BlockNames::event(std::string_view tenant, const Tokens& tokens, bool behind_system) const {
+  if (behind_system) return user(tenant, tokens);
+  return block_name(context_, salt_of(tenant), {tokens.data(), tokens.size()}, 0, {});
 }
 
 BlockName BlockNames::after_system(std::string_view salt, std::span<const Token> tokens) const {

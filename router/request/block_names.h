@@ -29,6 +29,11 @@ class BlockNames {
   // Of tokens of a history that see all before them, of which the block named `before` is the last one.
   BlockName user_after(std::string_view tenant, const BlockName& before, const Tokens& tokens,
                        std::int32_t start) const;
+  // Of a run of a user's events, with their features, behind other such runs.
+  BlockName events(std::string_view tenant, const Tokens& tokens, std::span<const std::int64_t> features,
+                   std::int32_t start, std::span<const BlockName> before) const;
+  // Of an event of a history that can stand anywhere: behind the system prompt, or alone at position 0.
+  BlockName event(std::string_view tenant, const Tokens& tokens, bool behind_system) const;
   // Of an item that sees nothing and begins at position 0, so that it can stand anywhere.
   BlockName item_alone(std::span<const Token> tokens) const {
     return block_name(context_, "", tokens, 0, {});

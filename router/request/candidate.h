@@ -18,4 +18,10 @@ struct Candidate {
 // Whether the index is asked for it: what is everybody's is taken to be there.
 inline bool is_asked_for(const SegmentBlock& block) { return block.name && !block.owner.empty(); }
 
+// Tokens of the prompt: blocks that have their places in it are no part of it.
+std::size_t prompt_tokens(const Plan& plan);
+// Those that are approximate, and their share.
+std::size_t approximate_tokens(const Plan& plan);
+double approximate_share(const Plan& plan);
+
 }  // namespace troupe::router

@@ -1,7 +1,7 @@
 // Completing: the most probable continuations of a prompt that the client gives whole, as tokens. They are as
 // long as was asked for, or identifiers of the catalog. A prompt is nobody's, so no block of it has a name.
 #include "kernels/base/path_index.h"
-#include "router/request/fingerprint.h"
+#include "router/fleet/fingerprint.h"
 #include "router/request/request.h"
 
 namespace troupe::router {

@@ -6,7 +6,7 @@
 
 #include "kernels/base/check.h"
 #include "kernels/base/path_index.h"
-#include "router/request/fingerprint.h"
+#include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "router/request/request.h"
 

@@ -10,12 +10,15 @@ PlanCost::PlanCost(const placement::UnitCosts& costs, const Candidate& candidate
     : first_(first) {
   const std::vector<Segment>& segments = candidate.plan.segments;
   const std::vector<std::uint64_t> seen = placement::tokens_seen(candidate.plan);
+  const std::vector<std::uint64_t> again = placement::tokens_computed(candidate.plan);
   Work common;  // blocks that are everybody's, computed
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const auto tokens = static_cast<double>(segments[i].tokens.size());
-    const Work computed = costs.computed(tokens, static_cast<double>(seen[i]));
+    const auto chosen = static_cast<double>(again[i]);
+    const Work computed = costs.computed(chosen, static_cast<double>(seen[i]));
     if (!candidate.blocks[i].name) {
       rest_ += computed;
+      if (chosen < tokens) rest_ += costs.reused(tokens - chosen);
     } else if (is_asked_for(candidate.blocks[i])) {
       asked_.push_back({computed, costs.reused(tokens)});
     } else {

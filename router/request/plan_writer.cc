@@ -14,7 +14,85 @@ void PlanWriter::system() {
 }
 
 void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start) {
-  add(kind, tokens, start, Sees::all_before(count()));
+  add(kind, tokens, start, before());
+}
+
+Sees PlanWriter::before() const {
+  Sees sees;
+  sees.add({0, hidden_.begin});
+  sees.add({hidden_.end, count()});
+  return sees;
+}
+
+void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string owner) {
+  const bool behind = prompt_.form.blocks_see_system;
+  add(kind, tokens, behind ? static_cast<std::int32_t>(prompt_.form.system.size()) : 0,
+      Sees::all_before(behind ? hidden_.begin : 0));
+  name_last(
+      true,
+      [&](const BlockNames& names) {
+        if (kind == SegmentKind::user) return names.event(prompt_.tenant, tokens, behind);
+        const std::span<const Token> named(tokens.data(), tokens.size());
+        return behind ? names.item(named) : names.item_alone(named);
+      },
+      std::move(owner));
+}
+
+void PlanWriter::add_place(std::int32_t start) {
+  auto& places = made_.plan.repair.places;
+  const auto block = hidden_.begin + static_cast<std::uint32_t>(places.size());
+  TROUPE_CHECK(block < hidden_.end, "a place has a block");
+  const Segment of = made_.plan.segments[block];
+  places.push_back({count(), block, 0});
+  add(of.kind, of.tokens, start);
+}
+
+void PlanWriter::repair() {
+  using By = RepairChoice::By;
+  kernels::Repair& repair = made_.plan.repair;
+  const RepairChoice& choice = prompt_.repair;
+  if (repair.places.empty()) return;
+  const std::size_t tokens = kernels::repaired_tokens(made_.plan);
+  const std::size_t again = tokens_again(tokens);
+  repair.budgets = {0};
+  repair.mean = choice.mean;
+  repair.exact_layers = choice.exact_layers;
+  if (choice.by == By::first) return repair_first(static_cast<double>(again) / static_cast<double>(tokens));
+  repair.budgets[0] = static_cast<std::uint32_t>(again);
+  repair.attention = choice.by == By::deviation ? 0 : 1;
+  repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
+  if (choice.by == By::tail) repair.attending = repair.places.back().segment + 1;
+}
+
+// Of so many: as many as the choice says, and more where the request allows fewer to be left.
+std::size_t PlanWriter::tokens_again(std::size_t tokens) const {
+  const PromptForm& form = prompt_.form;
+  const std::size_t prompt = prompt_tokens(made_.plan) + form.instruction.size() + form.discriminant.size();
+  const auto left = static_cast<std::size_t>(prompt_.approximate_max * static_cast<double>(prompt));
+  const auto chosen = static_cast<std::size_t>(prompt_.repair.share * static_cast<double>(tokens) + 0.5);
+  return std::max(chosen, tokens - std::min(tokens, left));
+}
+
+// Rounded up where the share is what the request asks for, so that no more is left than it allows.
+void PlanWriter::repair_first(double share) {
+  kernels::Repair& repair = made_.plan.repair;
+  std::uint32_t number = 0;
+  for (const kernels::Repair::Place& place : repair.places) {
+    const auto tokens = static_cast<std::uint32_t>(made_.plan.segments[place.segment].tokens.size());
+    const double exact = share * tokens;
+    const auto again = static_cast<std::uint32_t>(
+        share > prompt_.repair.share + 0.5 / tokens ? std::ceil(exact - 1e-9) : std::round(prompt_.repair.share * tokens));
+    for (std::uint32_t t = 0; t < again; ++t) repair.always.push_back(number + t);
+    number += tokens;
+  }
+}
+
+void PlanWriter::add_score(std::int32_t start) {
+  const PromptForm& form = prompt_.form;
+  if (!form.scores_each()) return;
+  add(SegmentKind::discriminant, form.score, start);
+  made_.plan.readouts.push_back(
+      {.segment = count() - 1, .offset = static_cast<std::uint32_t>(form.score.size() - 1), .rows = {form.yes, form.no}});
 }
 
 void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees) {
@@ -52,7 +130,7 @@ void PlanWriter::add_user_in_parts(std::int32_t start) {
 }
 
 std::size_t PlanWriter::repaired(const ItemView& item) const {
-  return static_cast<std::size_t>(std::llround(prompt_.repair * static_cast<double>(item.tokens.size())));
+  return static_cast<std::size_t>(std::llround(prompt_.repair.share * static_cast<double>(item.tokens.size())));
 }
 
 // The block that it mends is the segment before it, if there is any of it left.
@@ -65,6 +143,7 @@ void PlanWriter::add_repair(const ItemView& item, std::size_t tokens, std::int32
 
 Candidate PlanWriter::finish(std::int32_t start) && {
   const PromptForm& form = prompt_.form;
+  if (form.scores_each()) return std::move(made_);
   TROUPE_CHECK(!form.discriminant.empty(), "a prompt ends with a discriminant token");
   add(SegmentKind::instruction, form.instruction, start);
   add(SegmentKind::discriminant, form.discriminant,

@@ -16,7 +16,7 @@ class PlanWriter {
 
   // What all plans begin with.
   void system();
-  // A segment that sees all before it, or only those.
+  // A segment that sees all before it but blocks that have their places later, or only those.
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start);
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees);
   // The user's history, behind the system prompt, where its block serves all plans that have it there.
@@ -32,6 +32,17 @@ class PlanWriter {
   template <class Name>
   void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
                 const Name& name);
+  // Blocks of which the prompt has the places: between the two calls, and nothing else. They see the system prompt and
+  // begin behind it, or see nothing and begin at 0.
+  void begin_blocks() { hidden_.begin = count(); }
+  void add_block(SegmentKind kind, const Tokens& tokens, std::string owner);
+  void end_blocks() { hidden_.end = count(); }
+  // The next block's place.
+  void add_place(std::int32_t start);
+  // Which tokens of the places are computed, as the prompt asks; before the plan is finished.
+  void repair();
+  // Where a candidate's score is read, behind its tokens; nothing where there is a discriminant.
+  void add_score(std::int32_t start);
   // What plans of rankers end with.
   Candidate finish(std::int32_t start) &&;
   // Those of generators: the search begins behind the last token so far.
@@ -43,8 +54,13 @@ class PlanWriter {
   std::size_t repaired(const ItemView& item) const;
   void add_repair(const ItemView& item, std::size_t tokens, std::int32_t start);
 
+  Sees before() const;
+  std::size_t tokens_again(std::size_t tokens) const;
+  void repair_first(double share);
+
   const RankPrompt& prompt_;
   Candidate made_;
+  Sees::Range hidden_;  // blocks that have their places later
 };
 
 template <class Name>

@@ -5,16 +5,35 @@
 namespace troupe::router {
 namespace {
 
+// Those of framed prompts first.
 constexpr PlanKind plans[] = {
     {.name = "user", .build = user_plan, .metric = Metric::plans_user},
     {.name = "item", .build = item_plan, .repairs = true, .metric = Metric::plans_item},
     {.name = "causal", .build = causal_plan, .one_after_other = true},
-    {.name = "blocks", .build = blocks_plan, .repairs = true, .one_after_other = true},
+    {.name = "blocks", .build = blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
+    {.name = "all_blocks", .build = all_blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
+    {.name = "history", .build = history_plan},
 };
+constexpr std::span<const PlanKind> framed = std::span(plans).first<5>();
+
+constexpr std::string_view selections[] = {"first", "attention", "tail", "deviation", "importance"};
 
 }  // namespace
 
-std::span<const PlanKind> plan_kinds() { return plans; }
+std::size_t approximate_tokens(const Plan& plan) {
+  std::size_t computed = plan.repair.always.size();
+  for (const std::uint32_t budget : plan.repair.budgets) computed += budget;
+  return kernels::repaired_tokens(plan) - std::min(computed, kernels::repaired_tokens(plan));
+}
+
+std::size_t prompt_tokens(const Plan& plan) { return token_count(plan) - kernels::repaired_tokens(plan); }
+
+double approximate_share(const Plan& plan) {
+  const std::size_t tokens = prompt_tokens(plan);
+  return tokens == 0 ? 0 : static_cast<double>(approximate_tokens(plan)) / static_cast<double>(tokens);
+}
+
+std::span<const PlanKind> plan_kinds() { return framed; }
 
 const PlanKind* find_plan(std::string_view name) {
   const auto at = std::ranges::find(plans, name, &PlanKind::name);
@@ -23,15 +42,29 @@ const PlanKind* find_plan(std::string_view name) {
 
 std::string plan_names() {
   std::string names;
-  for (const PlanKind& kind : plans) names += (names.empty() ? "" : ", ") + std::string(kind.name);
+  for (const PlanKind& kind : framed) names += (names.empty() ? "" : ", ") + std::string(kind.name);
   return names;
 }
 
-std::size_t item_positions(const PlanKind& kind, std::span<const ItemView> items) {
+std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items) {
   if (!kind.one_after_other) return item_tokens_max(items);
   std::size_t sum = 0;
-  for (const ItemView& item : items) sum += item.tokens.size();
+  for (const ItemView& item : items) sum += form.item.size() + item.tokens.size() + form.score.size();
   return sum;
+}
+
+std::string_view name_of(RepairChoice::By by) { return selections[static_cast<std::size_t>(by)]; }
+
+std::optional<RepairChoice::By> find_selection(std::string_view name) {
+  const auto at = std::ranges::find(selections, name);
+  if (at == std::end(selections)) return std::nullopt;
+  return static_cast<RepairChoice::By>(at - std::begin(selections));
+}
+
+std::string correction_of(const RepairChoice& repair) {
+  std::string name = repair.mean ? "mean" : "";
+  if (repair.exact_layers > 1) name += (name.empty() ? "layer" : "+layer") + std::to_string(repair.exact_layers);
+  return name.empty() ? "none" : name;
 }
 
 }  // namespace troupe::router

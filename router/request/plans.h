@@ -1,7 +1,9 @@
 #pragma once
 // The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of
 // them are blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two
-// prefixes of BAT §4.2). A policy (policy.h) says which of them a request considers, and chooses.
+// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_history.cc: events without a frame). A policy (policy.h) says which
+// of them a request considers, and chooses.
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,17 +17,41 @@
 
 namespace troupe::router {
 
+// How the tokens of blocks that stand where they were not made are repaired: how many are computed all the same, which,
+// and what is done about the others.
+struct RepairChoice {
+  enum class By : std::uint8_t {
+    first,       // the first of each block
+    attention,   // those that receive most attention in the first layer
+    tail,        // the same, of what comes behind the last item only
+    deviation,   // those whose keys and values of the second layer are furthest from the block's (CacheBlend)
+    importance   // attention and deviation, each over its mean (RcLLM §III-C)
+  };
+  double share = 0;               // 0..1, of the tokens of all reused blocks together
+  By by = By::first;
+  bool mean = false;              // the others are corrected by what the chosen ones differ, in the mean
+  std::uint32_t exact_layers = 1; // whose keys and values are exact for all tokens
+
+  bool operator==(const RepairChoice&) const = default;
+};
+std::string_view name_of(RepairChoice::By by);
+std::optional<RepairChoice::By> find_selection(std::string_view name);
+std::string correction_of(const RepairChoice& repair);  // "none", "mean", "layer2", "mean+layer2"
+
 // What a plan is made of. All that it refers to outlives the building.
 struct RankPrompt {
   const PromptForm& form;
   const BlockNames* names = nullptr;  // none: nothing is reused, nothing kept
   std::string_view tenant, user;
   Tokens history;          // the newest that fits, behind the form's tokens
+  std::span<const std::uint32_t> events;  // tokens of each of its events, the last ones of `history`; may be empty
   CatalogPointer catalog;  // whose items they are; plans keep it alive
   std::span<const ItemView> items;
-  // Of each item's block, the share of its first tokens that is computed again with all before it in sight,
-  // and stands in for them. 0..1; only in plans whose items are computed alone.
-  double repair = 0;
+  RepairChoice repair;  // only in plans whose items are computed alone; by the first tokens in those of a prefix
+  double approximate_max = 1;  // most of the prompt's tokens, as a share, that a repair may leave
+  // Of plans without a frame: what the history's events have beside items, and the request's time.
+  std::span<const Feature> features = {};
+  std::int64_t now = 0;
 
   Tokens tokens_of(const ItemView& item) const { return {catalog, item.tokens}; }
 };
@@ -34,15 +60,16 @@ struct PlanKind {
   std::string_view name;
   Candidate (*build)(const RankPrompt& prompt);
   bool repairs = false;          // its items are computed alone
+  bool approximate = false;      // it gives another answer than the prompt it stands for
   bool one_after_other = false;  // items have positions of their own, not all the same ones
   Metric metric = Metric::plans_other;
 };
-std::span<const PlanKind> plan_kinds();
-const PlanKind* find_plan(std::string_view name);  // null: there is none
+std::span<const PlanKind> plan_kinds();            // of framed prompts
+const PlanKind* find_plan(std::string_view name);  // of all; null: there is none
 std::string plan_names();                          // "user, item"
 
 // Positions that its items take.
-std::size_t item_positions(const PlanKind& kind, std::span<const ItemView> items);
+std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items);
 
 // Of a generator: system → user, part by part, and the search behind it.
 Candidate search_plan(const RankPrompt& prompt, Search search);
@@ -50,5 +77,7 @@ Candidate user_plan(const RankPrompt& prompt);
 Candidate item_plan(const RankPrompt& prompt);
 Candidate causal_plan(const RankPrompt& prompt);
 Candidate blocks_plan(const RankPrompt& prompt);
+Candidate history_plan(const RankPrompt& prompt);
+Candidate all_blocks_plan(const RankPrompt& prompt);
 
 }  // namespace troupe::router

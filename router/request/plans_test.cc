@@ -16,6 +16,12 @@ const NameContext context{"model 1", "layout 1"};
 // The form of tiny-ranker-games: system of 8 tokens, <user>, three instruction tokens, <disc>.
 PromptForm games() { return {{1, 10, 11, 12, 13, 14, 15, 16}, {4}, {7, 8, 9}, {5}, 512, 17'903}; }
 
+const kernels::PlanLimits limits = [] {
+  kernels::PlanLimits all{17'903, 512};
+  all.repairs = true;
+  return all;
+}();
+
 Profile history_of(std::uint32_t events) {
   Profile profile{1, std::vector<Token>(4 * events), std::vector<std::uint32_t>(events, 4)};
   std::iota(profile.tokens.begin(), profile.tokens.end(), 20);
@@ -34,7 +40,7 @@ std::vector<Item> candidates(std::initializer_list<std::size_t> lengths) {
 }
 
 Candidate build(std::string_view plan, const FittedHistory& history, const std::vector<Item>& items,
-                double repair = 0, const PromptForm& form = games()) {
+                const RepairChoice& repair = {}, const PromptForm& form = games()) {
   const BlockNames names(form, context);
   const std::vector<ItemView> seen = views(items);
   return find_plan(plan)->build({.form = form,
@@ -42,6 +48,7 @@ Candidate build(std::string_view plan, const FittedHistory& history, const std::
                                  .tenant = "t",
                                  .user = "ann",
                                  .history = history.tokens,
+                                 .events = history.events,
                                  .items = seen,
                                  .repair = repair});
 }
@@ -171,7 +178,7 @@ TEST_CASE(
     "a repair recomputes the first tokens of each item, which see all before them and stand for the "
     "block's") {
   const std::vector<Item> items = candidates({4, 2, 3});
-  const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, 0.5);
+  const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 0.5});
   // system; item 0, its first two; item 1, its first; item 2, its first two; user; instruction; discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 10);
@@ -187,12 +194,12 @@ TEST_CASE(
   CHECK(s[4].replaces == kernels::Replaced{3, 0});
   CHECK(s[6].tokens.size() == 2);  // a half of three is two
   CHECK(s[7].sees == Sees::all_before(7));
-  CHECK(find_fault(made.plan, {17'903, 512}).empty());
+  CHECK(find_fault(made.plan, limits) == "");
 }
 
 TEST_CASE("a repair in full leaves no block") {
   const std::vector<Item> items = candidates({4, 2});
-  const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, 1);
+  const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 1});
   REQUIRE(made.plan.segments.size() == 6);
   CHECK(made.plan.segments[2].sees == Sees{0, 1});
   CHECK(made.plan.segments[2].replaces == kernels::Replaced{});
@@ -211,35 +218,175 @@ TEST_CASE("the plain prompt: items one after the other, each sees all before it"
   CHECK(s[4].start == 19);
   CHECK(made.blocks[1].name == BlockNames(games(), context).user("t", made.plan.segments[1].tokens));
   CHECK_FALSE(made.blocks[2].name.has_value());
-  CHECK(find_fault(made.plan, {17'903, 512}).empty());
+  CHECK(find_fault(made.plan, limits) == "");
 }
 
-TEST_CASE(
-    "blocks are computed alone at the first position, stand where the plain prompt has them, and are "
-    "repaired there") {
+TEST_CASE("blocks are computed alone at the first position, and have places where the plain prompt has them") {
   const std::vector<Item> items = candidates({4, 2});
   const BlockNames names(games(), context);
-  const Candidate plain = build("blocks", fit_history(games(), history_of(1), 6), items);
-  const Candidate made = build("blocks", fit_history(games(), history_of(1), 6), items, 0.5);
-  REQUIRE(plain.plan.segments.size() == 6);
+  const FittedHistory history = fit_history(games(), history_of(1), 6);
+  const Candidate made = build("blocks", history, items, {.share = 0.5});
+  // system; two blocks; user; two places; instruction; discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 8);
-  for (const auto& [segment, place, item] : {std::tuple(2, 13, 0), {4, 17, 1}}) {
+  REQUIRE(made.plan.repair.places.size() == 2);
+  for (const auto& [segment, place, item] : {std::tuple(1u, 13, 0u), {2u, 17, 1u}}) {
     CHECK(s[segment].start == 0);
-    CHECK(s[segment].shift == place);
     CHECK(s[segment].sees.empty());
     CHECK(made.blocks[segment].name == names.item_alone(items[item].tokens));
     CHECK(made.blocks[segment].owner == items[item].id);
-    CHECK(s[segment + 1].start == place);
-    CHECK(s[segment + 1].replaces == kernels::Replaced{static_cast<std::uint32_t>(segment), 0});
-    CHECK_FALSE(s[segment + 1].sees.contains(static_cast<std::uint32_t>(segment)));
+    CHECK(made.plan.repair.places[item] == kernels::Repair::Place{segment + 3, segment, 0});
+    CHECK(s[segment + 3].start == place);
+    CHECK(s[segment + 3].tokens == s[segment].tokens);
+    CHECK_FALSE(made.blocks[segment + 3].name.has_value());
   }
-  CHECK(s[5].sees == Sees{0, 1, 2, 3});
+  CHECK(s[3].sees == Sees{0});
+  CHECK(made.blocks[3].name == names.user("t", history.tokens));
+  CHECK(s[5].sees == Sees{0, 3, 4});
+  CHECK(s[7].sees == Sees{0, 3, 4, 5, 6});
   CHECK(s[6].start == 19);
-  CHECK(find_fault(made.plan, {17'903, 512}).empty());
+  CHECK(made.plan.repair.always == std::vector<std::uint32_t>{0, 1, 4});
+  CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{0});
+  CHECK(find_fault(made.plan, limits) == "");
   // Repaired in full it is the plain prompt.
-  const Candidate full = build("blocks", fit_history(games(), history_of(1), 6), items, 1);
-  CHECK(full.plan == build("causal", fit_history(games(), history_of(1), 6), items).plan);
+  const Candidate full = build("blocks", history, items, {.share = 1});
+  CHECK(full.plan == build("causal", history, items).plan);
+}
+
+TEST_CASE("a repair chooses by what its name says, out of all tokens of the places") {
+  using By = RepairChoice::By;
+  const auto repair = [](By by, bool mean = false, std::uint32_t layers = 1) {
+    const std::vector<Item> items = candidates({4, 3});
+    const Candidate made = build("blocks", fit_history(games(), history_of(1), 6), items,
+                                 {.share = 0.3, .by = by, .mean = mean, .exact_layers = layers});
+    CHECK(find_fault(made.plan, limits) == "");
+    return made.plan.repair;
+  };
+  CHECK(repair(By::attention).attention == 1);
+  CHECK(repair(By::attention).divergence == 0);
+  CHECK(repair(By::attention).attending == 0);
+  CHECK(repair(By::attention).budgets == std::vector<std::uint32_t>{2});
+  CHECK(repair(By::tail).attending == 6);
+  CHECK(repair(By::deviation).attention == 0);
+  CHECK(repair(By::deviation).divergence == 1);
+  CHECK(repair(By::importance).attention == 1);
+  CHECK(repair(By::importance).divergence == 1);
+  CHECK(repair(By::tail, true, 2).mean);
+  CHECK(repair(By::tail, true, 2).exact_layers == 2);
+  CHECK(repair(By::first).always == std::vector<std::uint32_t>{0, 4});
+}
+
+// The form of tiny-ranker-titles: an instruction, <h> before each event, <c> before each candidate and <score> behind.
+PromptForm titles() {
+  PromptForm form;
+  form.system = {1, 9, 10, 11, 12, 13, 14, 15};
+  form.positions_max = 512;
+  form.vocabulary = 6'646;
+  form.event = {4};
+  form.item = {5};
+  form.score = {6};
+  form.yes = 7;
+  form.no = 8;
+  form.blocks_see_system = true;
+  return form;
+}
+
+TEST_CASE("scores are read behind each candidate, and blocks of events and candidates see the system prompt") {
+  const std::vector<Item> items = candidates({2, 3});
+  const BlockNames names(titles(), context);
+  const FittedHistory history = fit_history(titles(), history_of(2), 9);
+  CHECK(history.tokens == Tokens{4, 20, 21, 22, 23, 4, 24, 25, 26, 27});
+  CHECK(history.events == std::vector<std::uint32_t>{5, 5});
+  const Candidate made = build("all_blocks", history, items, {.share = 0.3, .by = RepairChoice::By::attention}, titles());
+  // system; two events, two candidates; their places, a score behind each candidate
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 11);
+  CHECK(s[1].tokens == Tokens{4, 20, 21, 22, 23});
+  CHECK(made.blocks[1].name == names.user("t", s[1].tokens));
+  CHECK(s[3].tokens == Tokens{5, 100, 100});
+  CHECK(made.blocks[3].name == names.item(std::vector<Token>{5, 100, 100}));
+  for (std::size_t block = 1; block < 5; ++block) {
+    CHECK(s[block].start == 8);
+    CHECK(s[block].sees == Sees{0});
+  }
+  CHECK(s[5].start == 8);
+  CHECK(s[6].start == 13);
+  CHECK(s[7].start == 18);
+  CHECK(s[8].tokens == Tokens{6});
+  CHECK(s[8].start == 21);
+  CHECK(s[10].start == 26);
+  CHECK(s[10].sees == Sees{0, 5, 6, 7, 8, 9});
+  CHECK(made.plan.readouts == std::vector<Readout>{{8, 0, {7, 8}}, {10, 0, {7, 8}}});
+  CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{5});  // of 17
+  CHECK(find_fault(made.plan, limits) == "");
+  const Candidate some = build("blocks", history, items, {}, titles());
+  CHECK(some.plan.repair.places.size() == 2);
+  CHECK(some.plan.segments[3].kind == SegmentKind::user);
+  CHECK(find_fault(some.plan, limits) == "");
+}
+
+TEST_CASE("events and candidates without a frame: times follow, and all but the last event are blocks") {
+  const PromptForm form{.positions_max = 200, .vocabulary = 50'000, .history_plan = "history", .token_features = 2, .history_part = 64};
+  CHECK_FALSE(form.generates());
+  Profile profile{1, std::vector<Token>(131), std::vector<std::uint32_t>(131, 1), {{"timestamps", std::vector<std::int64_t>(131)}}};
+  std::iota(profile.tokens.begin(), profile.tokens.end(), 20);
+  std::iota(profile.features[0].values.begin(), profile.features[0].values.end(), 1'000);
+  const std::vector<Item> items = candidates({1, 1, 1});
+  const BlockNames names(form, context);
+  const std::vector<ItemView> seen = views(items);
+  const auto build_at = [&](const Profile& of, std::int64_t now, std::string_view tenant = "t") {
+    const FittedHistory history = fit_history(form, of, 1);
+    return find_plan("history")->build({.form = form, .names = &names, .tenant = tenant, .user = "ann",
+                                        .history = history.tokens, .items = seen, .features = history.features,
+                                        .now = now});
+  };
+  const Candidate made = build_at(profile, 5'000);
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 7);  // 64, 64 and 2 events, the last one, three candidates
+  CHECK(find_fault(made.plan, {.vocabulary = 50'000, .positions_max = 200, .features = 2, .heads = 1, .moves = false}) == "");
+  CHECK(std::tuple(s[0].tokens.size(), s[1].start, s[2].tokens.size(), s[3].start) == std::tuple(64u, 64, 2u, 130));
+  CHECK(s[2].sees == Sees{0, 1});
+  CHECK(std::vector(s[0].features.begin(), s[0].features.begin() + 4) == std::vector<std::int64_t>{1'000, 1'001, 1'001, 1'002});
+  CHECK(s[2].features == std::vector<std::int64_t>{1'128, 1'129, 1'129, 1'130});
+  CHECK(s[3].features == std::vector<std::int64_t>{1'130, 5'000});
+  for (const std::size_t item : {4, 5, 6}) {
+    CHECK(s[item].start == 131);
+    CHECK(s[item].sees == Sees{0, 1, 2, 3});
+    CHECK(s[item].features == std::vector<std::int64_t>{5'000, 5'000});
+    CHECK(made.plan.readouts[item - 4] == Readout{.segment = static_cast<std::uint32_t>(item), .what = Readout::What::head});
+    CHECK_FALSE(made.blocks[item].name);
+  }
+  CHECK(made.blocks[0].owner == user_key("t", "ann"));
+  CHECK_FALSE(made.blocks[3].name);
+
+  // Names hold all that the rows depend on: not the request's time, and of the history nothing after the next event.
+  const auto names_of = [](const Candidate& candidate) {
+    return std::vector{candidate.blocks[0].name, candidate.blocks[1].name, candidate.blocks[2].name};
+  };
+  CHECK(names_of(build_at(profile, 9'000)) == names_of(made));
+  Profile other = profile;
+  other.features[0].values[130] += 7;  // the time of the last event is in the last block only
+  CHECK(build_at(other, 5'000).blocks[1].name == made.blocks[1].name);
+  CHECK(build_at(other, 5'000).blocks[2].name != made.blocks[2].name);
+  other = profile;
+  other.features[0].values[64] += 1;  // the second block's first event follows the first block's last
+  other.features[0].values[65] += 1;
+  CHECK(build_at(other, 5'000).blocks[0].name != made.blocks[0].name);
+  other = profile;
+  other.tokens[3] += 1;
+  for (const std::size_t block : {0, 1, 2}) CHECK(build_at(other, 5'000).blocks[block].name != made.blocks[block].name);
+  CHECK(build_at(profile, 5'000, "u").blocks[0].name != made.blocks[0].name);
+
+  const Candidate nobody = build_at(Profile{1}, 5'000);
+  REQUIRE(nobody.plan.segments.size() == 3);
+  CHECK(nobody.plan.segments[0].start == 0);
+  CHECK(nobody.plan.segments[0].sees == Sees{});
+  profile.features[0].values.insert(profile.features[0].values.end(), 100, 2'000);
+  profile.tokens.resize(231, 3), profile.events.resize(231, 1);
+  const FittedHistory cut = fit_history(form, profile, 1);
+  CHECK(cut.cut == 32);
+  CHECK(cut.features[0].values.size() == 199);
+  CHECK(cut.features[0].values[0] == 1'032);
 }
 
 TEST_CASE("a long history keeps its newest events and says how many it lost") {
@@ -249,7 +396,7 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   CHECK(fitted.cut == 3);
   CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
   const std::vector<Item> items = candidates({4});
-  const Candidate plan = build("item", fitted, items, 0, form);
+  const Candidate plan = build("item", fitted, items, {}, form);
   const auto& last = plan.plan.segments.back();
   CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=
         static_cast<std::int32_t>(form.positions_max));
@@ -269,7 +416,7 @@ TEST_CASE("a model without a system prompt and an empty history has no empty seg
   form.user = {};
   const FittedHistory history = fit_history(form, {}, 4);
   const std::vector<Item> items = candidates({4});
-  const Candidate plan = build("item", history, items, 0, form);
+  const Candidate plan = build("item", history, items, {}, form);
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].start == 0);
   CHECK(plan.plan.segments[0].sees == Sees{});

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "router/request/plans.h"
+
 namespace troupe::router {
 
 struct Hotness {
@@ -40,21 +42,22 @@ struct PolicyKind {
   Displacement displacement = Displacement::lru;
 };
 
-// A row of the table of policies, and how much of reused blocks is repaired: "item" or, where its plans allow
-// it, "item+25" (per cent).
+// A row of the table of policies, and how reused blocks are repaired: "item" or, where its plans allow it, "item+25"
+// (per cent of the tokens, the first of each block). Approximate plans choose tokens in other ways, too, and correct the
+// others: "blocks+30:tail:mean:layer2" (plans.h), each part behind the per cent by itself or not at all.
 class Policy {
  public:
   const PolicyKind* operator->() const { return kind_; }
-  double repair() const { return repair_; }
+  const RepairChoice& repair() const { return repair_; }
   std::string name() const;
   bool operator==(const Policy&) const = default;
 
  private:
   friend std::optional<Policy> find_policy(std::string_view name);
-  Policy(const PolicyKind* kind, double repair) : kind_(kind), repair_(repair) {}
+  Policy(const PolicyKind* kind, const RepairChoice& repair) : kind_(kind), repair_(repair) {}
 
   const PolicyKind* kind_;
-  double repair_;
+  RepairChoice repair_;
 };
 
 std::span<const PolicyKind> policy_kinds();

@@ -70,12 +70,27 @@ TEST_CASE("errors list the names as one does who speaks") {
 
 TEST_CASE("a repair is asked for behind the name, where all plans have items that were computed alone") {
   REQUIRE(find_policy("item+25").has_value());
-  CHECK(policy("item+25").repair() == 0.25);
+  CHECK(policy("item+25").repair().share == 0.25);
   CHECK(policy("item+25").name() == "item+25");
-  CHECK(policy("item").repair() == 0);
+  CHECK(policy("item").repair().share == 0);
   CHECK_FALSE(policy("item") == policy("item+25"));
   for (const char* name :
        {"user+25", "bat+25", "recompute+25", "item+", "item+0", "item+101", "item+2x", "item+ 2", "+25"})
+    CHECK_FALSE(find_policy(name).has_value());
+}
+
+TEST_CASE("approximate plans choose tokens in other ways and correct the others, each said once") {
+  for (const char* name : {"blocks+30:tail:mean:layer2", "blocks+30:attention", "all_blocks+40:importance:layer2",
+                           "blocks+10:mean", "blocks+5"}) {
+    REQUIRE(find_policy(name).has_value());
+    CHECK(policy(name).name() == name);
+  }
+  CHECK(policy("blocks+30:mean:tail").name() == "blocks+30:tail:mean");
+  CHECK(policy("blocks+30:tail").repair().by == RepairChoice::By::tail);
+  CHECK(correction_of(policy("blocks+30:tail:mean:layer2").repair()) == "mean+layer2");
+  CHECK(correction_of(policy("blocks+30").repair()) == "none");
+  for (const char* name : {"item+25:tail", "item+25:mean", "blocks:tail", "blocks+30:", "blocks+30:best",
+                           "blocks+30:tail:attention", "blocks+30:mean:mean", "blocks+30:layer2:layer2"})
     CHECK_FALSE(find_policy(name).has_value());
 }
 

@@ -30,16 +30,28 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
 
   std::size_t kept = 0, events = 0;
   while (events < events_max) {
-    const std::size_t next = profile.events[profile.events.size() - 1 - events];
+    const std::size_t next = form.event.size() + profile.events[profile.events.size() - 1 - events];
     if (kept + next > room) break;
     kept += next;
     ++events;
   }
+  FittedHistory fitted{.cut = static_cast<std::uint32_t>(profile.events.size() - events)};
   std::vector<Token> tokens;
   tokens.reserve(form.user.size() + kept);
   tokens.insert(tokens.end(), form.user.begin(), form.user.end());
-  tokens.insert(tokens.end(), profile.tokens.end() - static_cast<std::ptrdiff_t>(kept), profile.tokens.end());
-  return {std::move(tokens), static_cast<std::uint32_t>(profile.events.size() - events)};
+  auto from = profile.tokens.end() - static_cast<std::ptrdiff_t>(kept - events * form.event.size());
+  for (std::size_t i = profile.events.size() - events; i < profile.events.size(); ++i) {
+    const auto end = from + profile.events[i];
+    tokens.insert(tokens.end(), form.event.begin(), form.event.end());
+    tokens.insert(tokens.end(), from, end);
+    fitted.events.push_back(static_cast<std::uint32_t>(form.event.size()) + profile.events[i]);
+    from = end;
+  }
+  fitted.tokens = std::move(tokens);
+  fitted.features = profile.features;
+  for (Feature& feature : fitted.features)
+    feature.values.erase(feature.values.begin(), feature.values.end() - static_cast<std::ptrdiff_t>(events));
+  return fitted;
 }
 
 }  // namespace troupe::router

@@ -2,6 +2,7 @@
 // What frames every prompt of a model, and how much of a user's history fits into it.
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "runtime/actor/messages.h"
@@ -16,11 +17,23 @@ struct PromptForm {
   std::uint32_t positions_max = 0;
   std::uint32_t vocabulary = 0;
   std::uint32_t events_max = 0;  // of a history that are read, the newest; 0: all that fit
-  // Of a generator: a history is kept as blocks of so many tokens and a rest, so that one with new events at its end
-  // finds the others; 0: as one block.
+  // The one plan of models whose tokens are items: their prompts have no frame, and no policy chooses among plans.
+  // Empty: prompts are framed.
+  std::string_view history_plan = {};
+  std::uint32_t token_features = 0;  // of each token of such plans
+  // Of a generator, or of a model whose tokens are items: a history is kept as blocks of so many tokens and a rest, so
+  // that one with new events at its end finds the others; 0: as one block.
   std::uint32_t history_part = 0;
+  // Precede each event of a history, and each candidate, where they are told apart by what they are.
+  Tokens event, item;
+  // Of rankers that score each candidate behind its own tokens, not at a discriminant: these follow it, and its score
+  // is the logit of `yes` less that of `no` at the last of them.
+  Tokens score;
+  Token yes = 0, no = 0;
+  bool blocks_see_system = false;  // blocks that stand anywhere were computed behind the system prompt, not alone
 
-  bool generates() const { return discriminant.empty(); }
+  bool scores_each() const { return !score.empty(); }
+  bool generates() const { return discriminant.empty() && history_plan.empty() && !scores_each(); }
 };
 
 std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are none
@@ -29,8 +42,10 @@ std::size_t positions_without_history(const PromptForm& form, std::size_t item_p
 
 // The newest events that fit beside such items; `cut` counts the dropped ones.
 struct FittedHistory {
-  Tokens tokens;  // form.user + history
+  Tokens tokens;  // form.user + history, form.event before each event
+  std::vector<std::uint32_t> events;  // tokens of each, with what precedes it
   std::uint32_t cut = 0;
+  std::vector<Feature> features = {};  // of the events that are kept
 };
 FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::size_t item_positions);
 

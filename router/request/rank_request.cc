@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "kernels/base/check.h"
-#include "router/request/fingerprint.h"
+#include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
@@ -62,7 +62,15 @@ class Ranking final : public Request {
   std::vector<Fit> fits_;
   std::uint64_t user_tokens_ = 0;
   std::uint64_t profile_version_ = 0;
+  bool scores_each_ = false;
 };
+
+// Each candidate's own: the logit of yes less that of no.
+std::vector<double> scores_behind(const std::vector<ScoreRow>& rows) {
+  std::vector<double> scores;
+  for (const ScoreRow& row : rows) scores.push_back(row.scores.at(0) - row.scores.at(1));
+  return scores;
+}
 
 std::optional<Refusal> find_unknown(const RankRequest& request, const Features& features) {
   const std::vector<std::string>& candidates = request.candidates;
@@ -86,13 +94,19 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   items_.reserve(features.items.size());
   catalog_ = features.catalog;
   for (const ItemNumber item : features.items) items_.push_back(catalog_->item(item));
+  scores_each_ = form.scores_each();
   std::size_t least = SIZE_MAX;
-  for (const std::string_view name : policy_->plans) {
+  std::vector<std::string_view> plans = policy_->plans;
+  if (!form.history_plan.empty()) plans = {form.history_plan};
+  for (const std::string_view name : plans) {
     const PlanKind* plan = find_plan(name);
-    const std::size_t positions = positions_without_history(form, item_positions(*plan, items_));
+    if (scores_each_ && !plan->one_after_other)
+      return Refusal{400, "other_policy", "policy " + policy_.name() + " has no score behind each candidate", "policy",
+                     "causal, blocks or all_blocks, whose candidates stand one after the other"};
+    const std::size_t positions = positions_without_history(form, item_positions(*plan, form, items_));
     least = std::min(least, positions);
     if (positions > form.positions_max) continue;
-    fits_.push_back({plan, fit_history(form, *features.user, item_positions(*plan, items_))});
+    fits_.push_back({plan, fit_history(form, *features.user, item_positions(*plan, form, items_))});
   }
   if (fits_.empty())
     return Refusal{422, "too_long",
@@ -116,15 +130,22 @@ std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNa
                                     .tenant = request_.tenant,
                                     .user = request_.user,
                                     .history = fit.history.tokens,
+                                    .events = fit.history.events,
                                     .catalog = catalog_,
                                     .items = items_,
-                                    .repair = policy_.repair()}));
+                                    .repair = policy_.repair(),
+                                    .approximate_max = request_.approximate < 0 ? 1 : request_.approximate,
+                                    .features = fit.history.features,
+                                    .now = request_.request_timestamp}));
   return made;
 }
 
 Message Ranking::reply(const Outcome& outcome) {
   RankReply reply{.id = request_.id, .user = request_.user};
-  reply.items = rank_items(items_, outcome.rows.at(0).scores, request_.top_k);
+  std::vector<double> scores;  // in one readout, or each in its own
+  if (!scores_each_)
+    for (const ScoreRow& row : outcome.rows) scores.insert(scores.end(), row.scores.begin(), row.scores.end());
+  reply.items = rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k);
   reply.policy = policy_.name();
   reply.plan = outcome.plan;
   tell_run(outcome, reply);
@@ -134,6 +155,7 @@ Message Ranking::reply(const Outcome& outcome) {
     if (fit.plan->name == outcome.plan) reply.history_cut = fit.history.cut;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
+  reply.approximate = outcome.approximate;
   return reply;
 }
 

@@ -29,6 +29,7 @@ struct Outcome {
   Timings timings;
   std::string model_version;
   NodeId node = 0;
+  double approximate = 0;  // share of the prompt's tokens
 };
 
 // What a reply tells of the run, whatever was asked.

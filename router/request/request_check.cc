@@ -114,6 +114,12 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (!request.policy.empty() && !find_policy(request.policy))
     return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
+  if (request.request_timestamp < 0)
+    return Refusal{400, "bad_timestamp", "the time is " + std::to_string(request.request_timestamp), "request_timestamp",
+                   "seconds since 1970; 0 or absent is the present"};
+  if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
+    return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate), "approximate",
+                   "0 to 1, the largest share of the prompt's tokens that may be approximate, or -1: any"};
   return repeated(request.candidates);
 }
 

@@ -1,7 +1,7 @@
 // Scoring: label tokens after query + item, the form that other engines offer (the plan "candidates" of
 // segments.md): the query once, each item after it, read at its last token. Such blocks belong to one request
 // only, so none has a name; no features and no index are asked.
-#include "router/request/fingerprint.h"
+#include "router/fleet/fingerprint.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 

@@ -79,7 +79,7 @@ std::size_t BlockNameHash::bytes() {
 #endif
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
-                     std::int32_t start, std::span<const BlockName> sees) {
+                     std::int32_t start, std::span<const BlockName> sees, std::span<const std::int64_t> features) {
   thread_local NameHasher hasher;  // fetching the algorithm costs more than most names
   const std::vector<BlockName> seen = as_set(sees);
   static_assert(sizeof(BlockName) == 32);
@@ -91,6 +91,7 @@ BlockName block_name(const NameContext& context, std::string_view tenant_salt, s
   hasher.part('T', tokens.data(), tokens.size_bytes());
   hasher.part('P', &start, sizeof start);
   hasher.part('B', seen.data(), seen.size() * sizeof(BlockName));
+  if (!features.empty()) hasher.part('E', features.data(), features.size_bytes());
   return hasher.finish();
 }
 

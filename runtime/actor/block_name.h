@@ -1,6 +1,6 @@
 #pragma once
-// Names of blocks. A block's keys and values depend on the model, the layout, the tokens, the start position
-// and the blocks it sees, and on nothing else; its name is SHA-256 over exactly those, each part tagged and
+// Names of blocks. A block's keys and values depend on the model, the layout, the tokens and their features, the start
+// position and the blocks it sees, and on nothing else; its name is SHA-256 over exactly those, each part tagged and
 // length-prefixed. Equal names are equal bytes (up to rounding). A name is salted by the tenant unless the
 // block is public.
 #include <cstddef>
@@ -20,7 +20,8 @@ struct NameContext {
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
                      std::int32_t start,
-                     std::span<const BlockName> sees);  // `sees` as a set: order is ignored
+                     std::span<const BlockName> sees,  // as a set: order is ignored
+                     std::span<const std::int64_t> features = {});
 
 std::string to_hex(const BlockName& name);
 

@@ -81,6 +81,9 @@ struct RankRequest {
   std::uint32_t top_k = 0;              // 0: all candidates
   std::string policy;                   // "" is the configured one; else recompute | user | item | bat
   std::int64_t budget_us = 0;           // time from receipt to answer; 0: the configured one
+  std::int64_t request_timestamp = 0;   // seconds since 1970, for models that know times; 0: the door puts the present in
+  // Most of the prompt's tokens, as a share, that may be approximate (Repair); negative: as many as the policy leaves.
+  double approximate = -1;
   bool operator==(const RankRequest&) const = default;
 };
 
@@ -113,6 +116,7 @@ struct RankReply {
   std::uint64_t profile_version = 0;
   NodeId node = 0;  // where it ran
   Timings timings;
+  double approximate = 0;  // share of the prompt's tokens that have keys and values of blocks made elsewhere
   bool operator==(const RankReply&) const = default;
 };
 
@@ -210,11 +214,19 @@ struct CompleteReply {
 };
 
 // Profiles and catalog. A history is given as item ids (resolved to their tokens now) or as tokens, not both.
+// Numbers of a user's events, one for each, under the name that the model's family has for them: "timestamps".
+struct Feature {
+  std::string name;
+  std::vector<std::int64_t> values;
+  bool operator==(const Feature&) const = default;
+};
+
 struct PutUser {
   RequestId id = 0;
   std::string tenant, user;
   std::vector<std::string> history;  // oldest first
   std::vector<Token> tokens;
+  std::vector<Feature> features;     // of the events, or of the tokens where these are given
   bool operator==(const PutUser&) const = default;
 };
 struct DeleteUser {

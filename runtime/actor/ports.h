@@ -25,6 +25,7 @@ struct Profile {
   std::uint64_t version = 0;
   std::vector<Token> tokens;          // the history's tokens, oldest first, without the prompt's own tokens
   std::vector<std::uint32_t> events;  // tokens of each history event, oldest first; sums to tokens.size()
+  std::vector<Feature> features;      // of the events; each has a value for every one
   bool operator==(const Profile&) const = default;
 };
 using ProfilePointer = std::shared_ptr<const Profile>;

@@ -60,6 +60,7 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
   if (auto fault = find_fault(put, limits)) return fault;
   profile.tokens = put.tokens;
   profile.events.assign(put.tokens.size(), 1);
+  profile.features = put.features;
   for (std::size_t i = 0; i < put.history.size(); ++i) {
     const ItemNumber number = catalog.find(put.history[i]);
     if (number == no_item) {

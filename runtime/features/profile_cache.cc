@@ -6,8 +6,11 @@ namespace {
 constexpr std::size_t entry_bytes = 512;  // list, map, and the position's texts
 
 std::size_t bytes_of(const std::string& key, const Profile* profile) {
-  const std::size_t of_profile =
+  std::size_t of_profile =
       profile ? profile->tokens.size() * sizeof(Token) + profile->events.size() * sizeof(std::uint32_t) : 0;
+  if (profile)
+    for (const Feature& feature : profile->features)
+      of_profile += sizeof(Feature) + feature.values.size() * sizeof(std::int64_t);
   return entry_bytes + 2 * key.size() + of_profile;
 }
 

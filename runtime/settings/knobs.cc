@@ -115,7 +115,8 @@ constexpr Knob knobs[] = {
      "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
 
     {"router.policy", text, "bat", "", "",
-     "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or planner."},
+     "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "
+     "planner; or, for models that rank so, causal, blocks or all_blocks with a repair."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
      "More than these are refused."},
     {"router.tenant_weights", text, "", "", "",
@@ -144,7 +145,7 @@ constexpr Knob knobs[] = {
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
      "Most history events of a profile."},
     {"router.history_part", integer, "64", "0..65536", "tokens",
-     "Where items are generated a user's history is kept in parts of so many tokens, which serve it when it has grown, "
+     "Where items are generated, or tokens are items, a user's history is kept in parts of so many tokens, which serve it when it has grown, "
      "too; 0: as a whole. All routers should have the same."},
     {"router.score_items_max", integer, "1024", "1..100000", "items", "Most items of one /v1/score."},
     {"router.score_labels_max", integer, "256", "1..100000", "tokens", "Most label tokens of one /v1/score."},

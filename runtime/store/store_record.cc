@@ -55,6 +55,12 @@ RecordWriter& RecordWriter::list(std::span<const std::uint32_t> values) {
   return *this;
 }
 
+RecordWriter& RecordWriter::list(std::span<const std::int64_t> values) {
+  u32(static_cast<std::uint32_t>(values.size()));
+  append(bytes_, values.data(), values.size());
+  return *this;
+}
+
 std::string RecordWriter::seal(std::string_view key) {
   u64(sum_of(key, bytes_));
   return std::move(bytes_);
@@ -106,5 +112,6 @@ std::vector<T> RecordReader::list() {
 
 std::vector<std::int32_t> RecordReader::list_i32() { return list<std::int32_t>(); }
 std::vector<std::uint32_t> RecordReader::list_u32() { return list<std::uint32_t>(); }
+std::vector<std::int64_t> RecordReader::list_i64() { return list<std::int64_t>(); }
 
 }  // namespace troupe

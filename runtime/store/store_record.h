@@ -22,6 +22,7 @@ class RecordWriter {
   RecordWriter& text(std::string_view value);
   RecordWriter& list(std::span<const std::int32_t> values);
   RecordWriter& list(std::span<const std::uint32_t> values);
+  RecordWriter& list(std::span<const std::int64_t> values);
   std::string seal(std::string_view key);  // once, last
 
  private:
@@ -39,6 +40,8 @@ class RecordReader {
   std::string text();
   std::vector<std::int32_t> list_i32();
   std::vector<std::uint32_t> list_u32();
+  std::vector<std::int64_t> list_i64();
+  bool more() const { return sound_ && !rest_.empty(); }
   bool complete() const { return sound_ && rest_.empty(); }  // every byte was read, none was missing
 
  private:

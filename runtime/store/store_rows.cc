@@ -1,5 +1,7 @@
 #include "runtime/store/store_rows.h"
 
+#include <algorithm>
+
 #include "runtime/store/store_record.h"
 
 namespace troupe {
@@ -46,6 +48,45 @@ Refusal too_many(std::size_t count, const char* field, std::uint64_t most, const
                 up_to(most, unit));
 }
 
+std::string names_of(const std::vector<EventFeature>& features) {
+  std::string names;
+  for (const EventFeature& feature : features) names += (names.empty() ? "\"" : ", \"") + feature.name + "\"";
+  return names.empty() ? "none, as the model takes none" : names;
+}
+
+Fault check_values(const Feature& feature, const EventFeature& wanted, std::size_t events, const std::string& where) {
+  if (feature.values.size() != events)
+    return refuse("bad_feature", std::to_string(feature.values.size()) + " values", where,
+                  std::to_string(events) + ", one for each event");
+  for (std::size_t i = 0; i < events; ++i) {
+    const std::int64_t value = feature.values[i], least = wanted.ascending && i > 0 ? feature.values[i - 1] : wanted.least;
+    if (value >= std::max(least, wanted.least) && value <= wanted.most) continue;
+    return refuse("bad_feature", feature.name + " is " + std::to_string(value), at(where.c_str(), i),
+                  "a number from " + std::to_string(std::max(least, wanted.least)) + " to " + std::to_string(wanted.most) +
+                      (wanted.ascending && i > 0 ? ", not below the one before" : ""));
+  }
+  return {};
+}
+
+// Every feature that the model wants, once, with a value for each event.
+Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits) {
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    const std::string where = at("features", i);
+    const auto wanted = std::ranges::find(limits.event_features, features[i].name, &EventFeature::name);
+    if (wanted == limits.event_features.end())
+      return refuse("unknown_feature", "the model takes no feature \"" + features[i].name.substr(0, 60) + "\"", where + ".name",
+                    names_of(limits.event_features));
+    for (std::size_t j = 0; j < i; ++j)
+      if (features[j].name == features[i].name)
+        return refuse("bad_feature", features[i].name + " is given twice", where + ".name", "each feature once");
+    if (Fault fault = check_values(features[i], *wanted, events, where + ".values")) return fault;
+  }
+  if (events > 0 && features.size() < limits.event_features.size())
+    return refuse("missing_feature", std::to_string(features.size()) + " of the model's features", "features",
+                  names_of(limits.event_features));
+  return {};
+}
+
 bool sums_to_tokens(const Profile& profile) {
   std::uint64_t sum = 0;
   for (const std::uint32_t event : profile.events) sum += event;
@@ -65,7 +106,8 @@ Fault find_fault(const PutUser& put, const FeatureLimits& limits) {
     return too_many(put.history.size(), "history", limits.history_events_max, "events");
   const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
   if (put.tokens.size() > tokens_max) return too_many(put.tokens.size(), "tokens", tokens_max, "tokens");
-  return check_tokens(put.tokens, limits);
+  if (Fault fault = check_tokens(put.tokens, limits)) return fault;
+  return check_features(put.features, put.history.size() + put.tokens.size(), limits);
 }
 
 Fault find_fault(const PutItem& put, const FeatureLimits& limits) {
@@ -90,7 +132,9 @@ std::string user_key(std::string_view tenant, std::string_view user) {
 
 std::string encode_profile(const Profile& profile, std::string_view key) {
   RecordWriter writer(RecordType::profile);
-  return writer.u64(profile.version).list(profile.tokens).list(profile.events).seal(key);
+  writer.u64(profile.version).list(profile.tokens).list(profile.events);
+  for (const Feature& feature : profile.features) writer.text(feature.name).list(feature.values);
+  return writer.seal(key);
 }
 
 std::string encode_item(const Item& item, std::uint64_t catalog, std::string_view key) {
@@ -112,7 +156,12 @@ std::optional<Profile> decode_profile(std::string_view key, std::string_view val
   auto reader = RecordReader::open(RecordType::profile, key, value);
   if (!reader) return {};
   Profile profile{reader->u64(), reader->list_i32(), reader->list_u32()};
+  while (reader->more()) {
+    std::string name = reader->text();
+    profile.features.push_back({std::move(name), reader->list_i64()});
+  }
   if (!reader->complete() || !sums_to_tokens(profile) || check_tokens(profile.tokens, limits)) return {};
+  if (check_features(profile.features, profile.events.size(), limits)) return {};
   return profile;
 }
 

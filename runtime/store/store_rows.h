@@ -7,11 +7,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe {
+
+// What the served model's family wants of each event of a history beside its item.
+struct EventFeature {
+  std::string name;
+  bool ascending = false;  // values do not decrease from event to event
+  std::int64_t least = INT64_MIN, most = INT64_MAX;
+};
 
 struct FeatureLimits {
   std::int32_t vocabulary = 0;  // tokens and identifiers are in [0, vocabulary)
@@ -20,6 +28,7 @@ struct FeatureLimits {
   std::uint64_t items_max = 10'000'000;  // of the catalog, which is held in memory
   std::size_t id_bytes_max = 256;        // of a tenant (may be empty), user or item id (may not)
   std::size_t title_bytes_max = 4096;
+  std::vector<EventFeature> event_features = {};  // a history with events has each of them, and no other
 };
 
 // Absent if the row may be stored. Of a PutUser: all but whether its history's items exist.

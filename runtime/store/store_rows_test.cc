@@ -56,6 +56,47 @@ TEST_CASE("each fault of a user names its field") {
   CHECK(of([](PutUser& u) { u.tokens = {1, 100}; }) == "422 bad_token tokens[1]");
 }
 
+TEST_CASE("a user's events have the features of the model, each a value for every event, and no others") {
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000}, {.name = "actions"}};
+  const auto with = [&](std::vector<Feature> features) {
+    PutUser user = good_user();
+    user.tokens = {1, 2, 3};
+    user.features = std::move(features);
+    const auto refusal = find_fault(user, timed);
+    return refusal ? refusal->code + " " + refusal->where + ": " + refusal->what + "; " + refusal->expected : "";
+  };
+  const Feature times{"timestamps", {5, 5, 1'000}}, actions{"actions", {-1, 0, 7}};
+  CHECK(with({times, actions}) == "");
+  CHECK(with({actions, times}) == "");
+  CHECK(with({times}) == "missing_feature features: 1 of the model's features; \"timestamps\", \"actions\"");
+  CHECK(with({times, times}) == "bad_feature features[1].name: timestamps is given twice; each feature once");
+  CHECK(with({{"times", {}}}) ==
+        "unknown_feature features[0].name: the model takes no feature \"times\"; \"timestamps\", \"actions\"");
+  CHECK(with({{"timestamps", {5, 6}}, actions}) == "bad_feature features[0].values: 2 values; 3, one for each event");
+  CHECK(with({{"timestamps", {5, 4, 6}}, actions}) ==
+        "bad_feature features[0].values[1]: timestamps is 4; a number from 5 to 1000, not below the one before");
+  CHECK(with({{"timestamps", {5, 6, 1'001}}, actions}).starts_with("bad_feature features[0].values[2]"));
+  CHECK(with({{"timestamps", {-1, 6, 7}}, actions}).starts_with("bad_feature features[0].values[0]"));
+  CHECK(!find_fault(PutUser{0, "", "ann"}, timed));  // no events
+  PutUser user = good_user();
+  user.features = {times};
+  CHECK(find_fault(user, limits)->code == "unknown_feature");
+}
+
+TEST_CASE("a profile's features come back, and one without those of the model is absent") {
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps"}};
+  const Profile profile{7, {1, 2, 3}, {2, 1}, {{"timestamps", {-5, std::int64_t{1} << 60}}}};
+  const std::string record = encode_profile(profile, "k");
+  CHECK(decode_profile("k", record, timed) == profile);
+  CHECK(!decode_profile("k", record, limits));
+  Profile bare = profile;
+  bare.features.clear();
+  CHECK(!decode_profile("k", encode_profile(bare, "k"), timed));
+  CHECK(decode_profile("k", encode_profile(bare, "k"), limits) == bare);
+}
+
 TEST_CASE("a bad token is refused with its value and the range") {
   PutItem item = good_item();
   item.tokens = {7, 123};

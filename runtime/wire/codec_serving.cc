@@ -1,4 +1,4 @@
-// schema/serving.capnp: ranking, scores, profiles and catalog, execution.
+// schema/serving.capnp: ranking, scores, execution; profiles and catalog are in codec_features.cc.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {
@@ -58,6 +58,8 @@ void put(const RankRequest& m, schema::RankRequest::Builder to) {
   to.setTopK(m.top_k);
   to.setPolicy(wire(m.policy));
   to.setBudgetUs(m.budget_us);
+  to.setRequestTimestamp(m.request_timestamp);
+  to.setApproximate(m.approximate);
 }
 void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.id = from.getId();
@@ -67,6 +69,8 @@ void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.top_k = from.getTopK();
   get(from.getPolicy(), m.policy);
   m.budget_us = from.getBudgetUs();
+  m.request_timestamp = from.getRequestTimestamp();
+  m.approximate = from.getApproximate();
 }
 
 void put(const RankedItem& m, schema::RankedItem::Builder to) {
@@ -120,6 +124,7 @@ void put(const RankReply& m, schema::RankReply::Builder to) {
   to.setProfileVersion(m.profile_version);
   to.setNode(m.node);
   put(m.timings, to.initTimings());
+  to.setApproximate(m.approximate);
 }
 void get(schema::RankReply::Reader from, RankReply& m) {
   m.id = from.getId();
@@ -138,6 +143,7 @@ void get(schema::RankReply::Reader from, RankReply& m) {
   m.profile_version = from.getProfileVersion();
   m.node = from.getNode();
   get(from.getTimings(), m.timings);
+  m.approximate = from.getApproximate();
 }
 
 void put(const TokenList& m, schema::TokenList::Builder to) {
@@ -315,56 +321,6 @@ void get(schema::CompleteReply::Reader from, CompleteReply& m) {
   get(from.getTimings(), m.timings);
 }
 
-void put(const PutUser& m, schema::PutUser::Builder to) {
-  to.setId(m.id);
-  to.setTenant(wire(m.tenant));
-  to.setUser(wire(m.user));
-  put_list(m.history, to.initHistory(m.history.size()));
-  put_list(m.tokens, to.initTokens(m.tokens.size()));
-}
-void get(schema::PutUser::Reader from, PutUser& m) {
-  m.id = from.getId();
-  get(from.getTenant(), m.tenant);
-  get(from.getUser(), m.user);
-  get_list(from.getHistory(), m.history);
-  get_list(from.getTokens(), m.tokens);
-}
-
-void put(const DeleteUser& m, schema::DeleteUser::Builder to) {
-  to.setId(m.id);
-  to.setTenant(wire(m.tenant));
-  to.setUser(wire(m.user));
-}
-void get(schema::DeleteUser::Reader from, DeleteUser& m) {
-  m.id = from.getId();
-  get(from.getTenant(), m.tenant);
-  get(from.getUser(), m.user);
-}
-
-void put(const PutItem& m, schema::PutItem::Builder to) {
-  to.setId(m.id);
-  to.setItem(wire(m.item));
-  to.setTitle(wire(m.title));
-  put_list(m.tokens, to.initTokens(m.tokens.size()));
-  to.setIdentifier(m.identifier);
-}
-void get(schema::PutItem::Reader from, PutItem& m) {
-  m.id = from.getId();
-  get(from.getItem(), m.item);
-  get(from.getTitle(), m.title);
-  get_list(from.getTokens(), m.tokens);
-  m.identifier = from.getIdentifier();
-}
-
-void put(const DeleteItem& m, schema::DeleteItem::Builder to) {
-  to.setId(m.id);
-  to.setItem(wire(m.item));
-}
-void get(schema::DeleteItem::Reader from, DeleteItem& m) {
-  m.id = from.getId();
-  get(from.getItem(), m.item);
-}
-
 void put(const Reload& m, schema::Reload::Builder to) {
   to.setId(m.id);
   to.setModelVersion(wire(m.model_version));
@@ -496,11 +452,8 @@ void get(schema::Repair::Reader from, Repair& m) {
   for (const auto place : places) m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget()});
   get_list(from.getBudgets(), m.budgets);
   get_list(from.getAlways(), m.always);
-  m.attention = from.getAttention();
-  m.divergence = from.getDivergence();
-  m.attending = from.getAttending();
-  m.exact_layers = from.getExactLayers();
-  m.mean = from.getMean();
+  m.attention = from.getAttention(), m.divergence = from.getDivergence();
+  m.attending = from.getAttending(), m.exact_layers = from.getExactLayers(), m.mean = from.getMean();
 }
 
 void put(const Plan& m, schema::Plan::Builder to) {

@@ -62,6 +62,12 @@ TEST_CASE("nested lists, booleans and defaults are read") {
 }
 
 TEST_CASE("what a write cannot do without is named, and an empty list is not an absent one") {
+  PutUser timed;
+  CHECK_FALSE(from_json(R"({"history":["a"],"features":[{"name":"timestamps","values":[883195527]}]})", timed));
+  CHECK(timed.features == std::vector<Feature>{{"timestamps", {883195527}}});
+  RankRequest asked;
+  CHECK_FALSE(from_json(R"({"user":"ana","request_timestamp":883195527})", asked));
+  CHECK(asked.request_timestamp == 883195527);
   CHECK(refusal_of<PutUser>("{}") == "missing_field history or tokens");
   CHECK(refusal_of<PutUser>(R"({"user":"ana"})") == "missing_field history or tokens");
   CHECK(refusal_of<PutUser>(R"({"history":[]})") == "");
@@ -118,7 +124,7 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
   CHECK(refusal_of<ScoreRequest>(R"({"items":[{},{"x":1}]})") == "unknown_field items[1].x");
   CHECK(refusal_of(R"({"user":"a","user":"b"})") == "malformed_json user");
   RankRequest request;
-  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us");
+  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate");
 }
 
 TEST_CASE("a value of another type or out of range is refused where it stands") {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/random.h"
+#include "sim/ports/compute_port.h"
 
 namespace troupe::sim {
 namespace {
@@ -31,9 +32,7 @@ Content content_of(std::span<const Token> user_tokens, std::span<const Token> ro
 }
 
 Content content_of(const Execute& plan) {
-  const auto user = std::ranges::find(plan.plan.segments, SegmentKind::user, &Segment::kind);
-  return content_of(user != plan.plan.segments.end() ? user->tokens : Tokens(),
-                    plan.plan.readouts.empty() ? std::vector<Token>() : plan.plan.readouts.front().rows);
+  return content_of(user_tokens(plan.plan), plan.plan.readouts.empty() ? std::vector<Token>() : plan.plan.readouts.front().rows);
 }
 
 const Attempts::Router& Attempts::find(NodeId router) const {

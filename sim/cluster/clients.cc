@@ -107,7 +107,20 @@ RankRequest Clients::draw_rank() {
   request.candidates = cluster_.world().draw_candidates(random_, cluster_.scenario().candidates,
                                                         cluster_.versions().catalog_version);
   if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
+  ask_approximately(request);
   return request;
+}
+
+// One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, of which a share
+// of the prompt, none or any may be approximate.
+void Clients::ask_approximately(RankRequest& request) {
+  const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
+  if (drawn % 16 != 0 || cluster_.scenario().generates) return;
+  constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2", "blocks+10:importance", "blocks+50:attention",
+                                           "blocks+20:deviation:mean"};
+  constexpr double shares[] = {-1, 0, 0.25, 1};
+  request.policy = policies[drawn / 16 % 4];
+  request.approximate = shares[drawn / 64 % 4];
 }
 
 Message Clients::draw_request() {

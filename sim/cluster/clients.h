@@ -101,6 +101,7 @@ class Clients {
   void post_again(NodeId router, const Message& request, Duration after);
   Message draw_request();
   RankRequest draw_rank();
+  void ask_approximately(RankRequest& request);
   Message draw_write();
   PutUser grow_or_put(const std::string& user, std::vector<Token> tokens);
   Message malformed(RankRequest request);

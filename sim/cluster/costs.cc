@@ -1,6 +1,7 @@
 #include "sim/cluster/costs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/planted.h"
@@ -310,9 +311,7 @@ void Costs::on_router_send(NodeId node, Address to, const Message& message) {
     if (plan->priority == Priority::serving) judge_place(node, router, to.node, *plan);
     router.beats[to.node].is_idle = false;
     keep_newest(router.plans);
-    TokenCounts& tokens = router.plans[plan->id];
-    tokens.clear();
-    for (const Segment& segment : plan->plan.segments) tokens.push_back(tokens_of(segment));
+    router.plans[plan->id] = billed(plan->plan);
   } else if (const auto* ranked = std::get_if<RankReply>(&message)) {
     judge_bill(node, router, *ranked);
   } else if (const auto* scored = std::get_if<ScoreReply>(&message)) {
@@ -320,6 +319,19 @@ void Costs::on_router_send(NodeId node, Address to, const Message& message) {
   } else if (const auto* generated = std::get_if<GenerateReply>(&message)) {
     judge_bill(node, router, *generated);
   }
+}
+
+// Blocks that have their places in the prompt are no part of it.
+Costs::Billed Costs::billed(const Plan& plan) {
+  Billed of{.places = plan.repair.places};
+  for (const Segment& segment : plan.segments) of.tokens.push_back(tokens_of(segment));
+  for (const kernels::Repair::Place& place : plan.repair.places) {
+    of.left += of.tokens[place.segment];
+    of.tokens[place.block] = 0;
+  }
+  for (const std::uint32_t budget : plan.repair.budgets) of.left -= budget;
+  of.left -= static_cast<double>(plan.repair.always.size());
+  return of;
 }
 
 void Costs::note_found(Router& router, const BlocksFound& found) {
@@ -334,13 +346,21 @@ void Costs::note_found(Router& router, const BlocksFound& found) {
 }
 
 void Costs::note_bill(Router& router, const Executed& executed) {
-  const auto plan = router.plans.find(executed.id);
-  if (plan == router.plans.end() || plan->second.size() != executed.reused.size()) return;
+  const auto at = router.plans.find(executed.id);
+  if (at == router.plans.end() || at->second.tokens.size() != executed.reused.size()) return;
+  const Billed& plan = at->second;
   router.bill = {0, 0};
-  for (std::size_t i = 0; i < plan->second.size(); ++i) {
-    router.bill->first += plan->second[i];
-    if (executed.reused[i] != 0) router.bill->second += plan->second[i];
+  for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
+    router.bill->first += plan.tokens[i];
+    if (executed.reused[i] != 0) router.bill->second += plan.tokens[i];
   }
+  // Places whose block was there have their part of what is left to blocks.
+  double all = 0, there = 0;
+  for (const kernels::Repair::Place& place : plan.places) {
+    all += plan.tokens[place.segment];
+    if (executed.reused[place.block] != 0) there += plan.tokens[place.segment];
+  }
+  if (there > 0) router.bill->second += static_cast<std::uint32_t>(std::llround(plan.left * there / all));
 }
 
 template <class Reply>

@@ -69,8 +69,13 @@ class Costs {
     double us_per_operation = 0;
     std::vector<std::string> models;
   };
+  struct Billed {  // of a plan that was sent
+    TokenCounts tokens;
+    std::vector<kernels::Repair::Place> places;
+    double left = 0;  // tokens of all places that are left to their blocks
+  };
   struct Router {
-    std::map<RequestId, TokenCounts> plans;
+    std::map<RequestId, Billed> plans;
     std::map<RequestId, std::vector<BlockName>> lookups;
     std::map<RequestId, std::map<BlockName, std::set<NodeId>>> found;
     std::map<NodeId, Beat> beats;
@@ -98,6 +103,7 @@ class Costs {
   void on_router_event(NodeId node, const Event& event);
   void on_router_send(NodeId node, Address to, const Message& message);
   void note_found(Router& router, const BlocksFound& found);
+  static Billed billed(const Plan& plan);
   void note_bill(Router& router, const Executed& executed);
   template <class Reply>
   void judge_bill(NodeId node, Router& router, const Reply& reply);

@@ -185,10 +185,11 @@ void Inspector::judge_index() {
   }
 }
 
-// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever.
+// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever. Rules that do not go
+// by when a worker would be done do not promise it.
 void Inspector::judge_slow_node() {
   const Scenario& s = cluster_.scenario();
-  if (!s.drill || s.workers < 3 || s.faults.empty()) return;
+  if (!s.drill || s.workers < 3 || s.faults.empty() || s.routing.by != router::Routing::By::earliest) return;
   std::vector<float> healthy, slow;
   for (const Fault& fault : s.faults)
     if (fault.kind != FaultKind::slow_node) return;

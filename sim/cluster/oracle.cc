@@ -1,5 +1,6 @@
 #include "sim/cluster/oracle.h"
 
+#include "router/request/policy.h"
 #include "router/request/ranking.h"
 #include "sim/world/by_hand.h"
 
@@ -64,8 +65,16 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     if (!item) return "item " + id + " is not in catalog " + reply.catalog_version + "; expected a refusal";
     items.push_back(std::move(*item));
   }
-  const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items, family_);
-  if (!truth) return differs("plan", reply.plan, "user or item");
+  if (!request.policy.empty() && reply.policy != request.policy) return differs("policy", reply.policy, request.policy);
+  RepairAsked asked;
+  if (const auto policy = router::find_policy(reply.policy)) asked.choice = policy->repair();
+  if (request.approximate >= 0) asked.approximate_max = request.approximate;
+  const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items, family_, asked);
+  if (!truth) return differs("plan", reply.plan, "user, item or blocks");
+  if (reply.approximate != truth->approximate)
+    return differs("approximate", std::to_string(reply.approximate), std::to_string(truth->approximate));
+  if (request.approximate >= 0 && reply.approximate > request.approximate)
+    return differs("approximate", std::to_string(reply.approximate), "at most " + std::to_string(request.approximate));
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
   if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;

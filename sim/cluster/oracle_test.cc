@@ -46,6 +46,61 @@ Asked answered(const WorldData& world, std::string_view plan, std::string_view u
 
 WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
 
+// Likewise, of a request for blocks.
+Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate, std::string_view user) {
+  Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
+  asked.request.policy = policy;
+  asked.request.approximate = approximate;
+  const auto profile = world.profile("", user);
+  std::vector<Item> items;
+  for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
+  const std::vector<ItemView> seen = views(items);
+  const router::PlanKind& kind = *router::find_plan("blocks");
+  const auto history = router::fit_history(form, *profile, item_positions(kind, form, seen));
+  const Plan made = kind.build({.form = form,
+                                .history = history.tokens,
+                                .events = history.events,
+                                .items = seen,
+                                .repair = router::policy(policy).repair(),
+                                .approximate_max = approximate < 0 ? 1 : approximate})
+                        .plan;
+  RankReply& reply = asked.reply;
+  reply.user = user;
+  reply.items = router::rank_items(seen, evaluate("m1", made)[0].scores, 0);
+  reply.plan = "blocks";
+  reply.policy = policy;
+  reply.approximate = router::approximate_share(made);
+  reply.tokens_total = static_cast<std::uint32_t>(router::prompt_tokens(made));
+  reply.tokens_computed = reply.tokens_total;
+  reply.history_cut = history.cut;
+  reply.model_version = "m1", reply.catalog_version = "c2", reply.profile_version = profile->version;
+  return asked;
+}
+
+TEST_CASE("the truth of an approximate plan is known, and whatever else was left of it is not the truth") {
+  const WorldData world(options());
+  const Oracle oracle(world, form);
+  for (const char* policy : {"blocks+30:tail:mean:layer2", "blocks+10:importance", "blocks+50:attention",
+                             "blocks+20:deviation:mean"})
+    for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
+      for (std::uint64_t user = 0; user < 4; ++user) {
+        CAPTURE(policy);
+        CAPTURE(approximate);
+        const Asked asked = answered_with_blocks(world, policy, approximate, WorldData::user_id(user));
+        CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+        if (approximate >= 0) CHECK(asked.reply.approximate <= approximate);
+      }
+  const Asked right = answered_with_blocks(world, "blocks+30:tail", -1, "u1");
+  CHECK(right.reply.approximate > 0);
+  Asked wrong = answered_with_blocks(world, "blocks+40:tail", -1, "u1");
+  CHECK(oracle.find_fault(right.request, wrong.reply).find("policy is ") == 0);
+  wrong.reply.policy = right.reply.policy;
+  CHECK(oracle.find_fault(right.request, wrong.reply).find("approximate is ") == 0);
+  wrong = answered_with_blocks(world, "blocks+30:tail:mean", -1, "u1");
+  wrong.reply.policy = right.reply.policy;
+  CHECK(oracle.find_fault(right.request, wrong.reply).find("items[0]") == 0);
+}
+
 TEST_CASE("the truth is accepted for both plans and all profiles") {
   const WorldData world(options());
   const Oracle oracle(world, form);

@@ -37,7 +37,14 @@ std::uint64_t pulled_tokens(const BatchRequest& request) {
   return tokens;
 }
 
-std::uint64_t poison_of(std::span<const Token> user_segment) { return mix(hash_of(user_segment), 0xdead); }
+std::vector<Token> user_tokens(const Plan& plan) {
+  std::vector<Token> tokens;
+  for (const Segment& segment : plan.segments)
+    if (segment.kind == SegmentKind::user) tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
+  return tokens;
+}
+
+std::uint64_t poison_of(std::span<const Token> user_tokens) { return mix(hash_of(user_tokens), 0xdead); }
 
 ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
                          const std::set<std::uint64_t>& poisons, Violations& violations)
@@ -84,8 +91,7 @@ Duration ComputePort::time_of(const RunBatch& batch) const {
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
   if (poisons_.empty()) return nullptr;
   for (const BatchRequest& request : batch.requests)
-    for (const Segment& segment : request.plan.segments)
-      if (segment.kind == SegmentKind::user && poisons_.contains(poison_of(segment.tokens))) return &request;
+    if (poisons_.contains(poison_of(user_tokens(request.plan)))) return &request;
   return nullptr;
 }
 
@@ -150,6 +156,8 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     begun.struck.resize(i + 1);
     for (const std::uint32_t s : segment.sees)
       if (begun.struck[s]) begun.struck[i] = true;
+    for (const kernels::Repair::Place& place : request.plan.repair.places)
+      if (place.segment == i && begun.struck[place.block]) begun.struck[i] = true;
     begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
     if (request.kv[i].grant != Grant::write) continue;
     if (begun.struck[i]) report(2, request, i, "is kept, and is computed from bits that have flipped");

@@ -232,6 +232,21 @@ TEST_CASE("poison never ends and tells whom it kills") {
   CHECK(device.poisoned == std::vector<NodeId>{3});
 }
 
+TEST_CASE("a history in parts is the poison that it is as a whole") {
+  Device device;
+  const Tokens whole = request(Grant::none).plan.segments[0].tokens;
+  device.poisons = {poison_of(whole)};
+  BatchRequest parts = request(Grant::none);
+  parts.plan.segments.insert(parts.plan.segments.begin() + 1, {SegmentKind::user, whole.part(4, 6), 4, {0}});
+  parts.plan.segments[0].tokens = whole.part(0, 4);
+  parts.plan.segments[2].sees = {0, 1};
+  parts.plan.readouts[0].segment = 2;
+  parts.blocks.insert(parts.blocks.begin(), parts.blocks[0]);
+  parts.kv.insert(parts.kv.begin(), parts.kv[0]);
+  CHECK(device.begin(RunBatch{{parts}}) == std::nullopt);
+  CHECK(device.poisoned.size() == 1);
+}
+
 TEST_CASE("models are loaded in time, if there is room, and not dropped while they are in use") {
   Device device;
   device.faults.slowness = {2};

@@ -37,14 +37,20 @@ struct Prompt {
   std::vector<Token> user;  // the form's tokens, then the history
   std::span<const Item> items;
   std::size_t longest_item = 0;
+  std::size_t item_tokens = 0;  // of all items together
 };
 
-// The oldest events go until the rest fits into the model's positions.
-Prompt prompt_of(const router::PromptForm& form, const Profile& profile, std::span<const Item> items,
+// The oldest events go until the rest fits into the model's positions; items take those of the longest, or one after
+// the other all of theirs.
+Prompt prompt_of(const router::PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
                  std::uint32_t& cut) {
   Prompt prompt{form, {form.user.begin(), form.user.end()}, items};
-  for (const Item& item : items) prompt.longest_item = std::max(prompt.longest_item, item.tokens.size());
-  std::size_t positions = form.system.size() + form.user.size() + prompt.longest_item +
+  for (const Item& item : items) {
+    prompt.longest_item = std::max(prompt.longest_item, item.tokens.size());
+    prompt.item_tokens += item.tokens.size();
+  }
+  const std::size_t item_positions = in_a_row ? prompt.item_tokens : prompt.longest_item;
+  std::size_t positions = form.system.size() + form.user.size() + item_positions +
                           form.instruction.size() + form.discriminant.size() + profile.tokens.size();
   std::size_t gone = 0;
   for (cut = 0; positions > form.positions_max && cut < profile.events.size(); ++cut) {
@@ -77,25 +83,67 @@ std::vector<SegmentValue> by_item_plan(const Prompt& p, Values& values) {
   return seen;
 }
 
+// Tokens of the items that are computed, of a prompt of so many.
+std::size_t computed_items(const Prompt& p, const RepairAsked& asked, std::size_t prompt_tokens) {
+  if (asked.approximate_max <= 0 || asked.choice.share >= 1) return p.item_tokens;
+  const auto may_be_left = static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
+  const auto chosen = static_cast<std::size_t>(asked.choice.share * static_cast<double>(p.item_tokens) + 0.5);
+  return std::max(chosen, p.item_tokens - std::min(p.item_tokens, may_be_left));
+}
+
+// system → user → items one after the other, each as the repair leaves it between itself, with all before it in sight,
+// and its block, computed alone from position 0; or all as they are, where the whole prompt is computed.
+std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked,
+                                         std::size_t computed) {
+  using By = router::RepairChoice::By;
+  const bool exact = asked.approximate_max <= 0 || asked.choice.share >= 1;
+  std::vector<SegmentValue> seen, blocks;
+  values.add(p.form.system, 0, {}, seen);
+  values.add(p.user, p.form.system.size(), seen, seen);
+  const std::size_t before = seen.size();
+  if (!exact)
+    for (const Item& item : p.items) values.add(item.tokens, 0, {}, blocks);
+  kernels::Repair repair{.budgets = {static_cast<std::uint32_t>(computed)}};
+  repair.attention = asked.choice.by == By::deviation ? 0 : 1;
+  repair.divergence = asked.choice.by == By::deviation || asked.choice.by == By::importance ? 1 : 0;
+  if (asked.choice.by == By::tail) repair.attending = static_cast<std::uint32_t>(before + 2 * p.items.size());
+  repair.exact_layers = asked.choice.exact_layers;
+  repair.mean = asked.choice.mean;
+  std::size_t start = p.form.system.size() + p.user.size();
+  for (std::size_t i = 0; i < p.items.size(); ++i) {
+    values.add(p.items[i].tokens, start, seen, seen);
+    if (!exact) seen.back() = repaired_value(seen.back(), blocks[i], repair);
+    start += p.items[i].tokens.size();
+  }
+  return seen;
+}
+
 }  // namespace
 
 std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
-                                          std::span<const Item> items, const ToyFamily& family) {
-  if (plan != "user" && plan != "item") return std::nullopt;
+                                          std::span<const Item> items, const ToyFamily& family,
+                                          const RepairAsked& repair) {
+  const bool in_a_row = plan == "blocks";
+  if (plan != "user" && plan != "item" && !in_a_row) return std::nullopt;
   RankingByHand ranking;
-  const Prompt prompt = prompt_of(form, profile, items, ranking.history_cut);
+  const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
   Values values(model_version, family);
-  std::vector<SegmentValue> seen =
-      plan == "user" ? by_user_plan(prompt, values) : by_item_plan(prompt, values);
-  const std::size_t end = form.system.size() + prompt.user.size() + prompt.longest_item;
+  const std::size_t frame = form.system.size() + prompt.user.size();
+  const std::size_t whole = frame + prompt.item_tokens + form.instruction.size() + form.discriminant.size();
+  const std::size_t computed = in_a_row ? computed_items(prompt, repair, whole) : prompt.item_tokens;
+  ranking.approximate = static_cast<double>(prompt.item_tokens - computed) / static_cast<double>(whole);
+  std::vector<SegmentValue> seen = in_a_row         ? by_blocks_plan(prompt, values, repair, computed)
+                                   : plan == "user" ? by_user_plan(prompt, values)
+                                                    : by_item_plan(prompt, values);
+  const std::size_t end = frame + (in_a_row ? prompt.item_tokens : prompt.longest_item);
   values.add(form.instruction, end, seen, seen);
   values.add(form.discriminant, end + form.instruction.size(), seen, seen);
   std::vector<Token> rows;
   for (const Item& item : items) rows.push_back(item.identifier);
   const auto last = static_cast<std::uint32_t>(form.discriminant.size() - 1);
   ranking.scores = family.logits_of(seen.back(), last, rows).scores;
-  ranking.tokens = values.tokens();
+  ranking.tokens = static_cast<std::uint32_t>(whole);
   return ranking;
 }
 
@@ -190,7 +238,7 @@ GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_vi
   Paths paths = paths_of(items, request);
   if (request.exclude_seen) exclude_seen(profile, items, !request.allow.empty(), paths);
 
-  const Prompt prompt = prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), made.history_cut);
+  const Prompt prompt = prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), false, made.history_cut);
   Values values(model_version, family);
   std::vector<SegmentValue> seen;
   values.add(form.system, 0, {}, seen);

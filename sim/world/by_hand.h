@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "router/request/plans.h"
 #include "router/request/prompt.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
@@ -19,11 +20,18 @@ struct RankingByHand {
   std::vector<double> scores;     // of the items, in their order
   std::uint32_t tokens = 0;       // of the whole prompt
   std::uint32_t history_cut = 0;  // events that had no room, oldest first
+  double approximate = 0;         // share of the prompt's tokens
 };
-// Nothing if the plan is neither "user" nor "item" (BAT §4.2).
+// How much of a plan with blocks is repaired: what the policy says, and most of the prompt that may be left.
+struct RepairAsked {
+  router::RepairChoice choice;  // not by the first tokens
+  double approximate_max = 1;
+};
+// Nothing if the plan is neither "user" nor "item" (BAT §4.2) nor "blocks".
 std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
-                                          std::span<const Item> items, const ToyFamily& family);
+                                          std::span<const Item> items, const ToyFamily& family,
+                                          const RepairAsked& repair = {});
 
 struct ScoresByHand {
   std::vector<ScoreRow> items;

@@ -109,6 +109,11 @@ std::string segment_fault(const Plan& plan, std::size_t index) {
 std::string find_plan_fault(const Plan& plan) {
   for (std::size_t i = 0; i < plan.segments.size(); ++i)
     if (std::string fault = segment_fault(plan, i); !fault.empty()) return fault;
+  for (const kernels::Repair::Place& place : plan.repair.places)
+    if (place.segment >= plan.segments.size() || place.block >= place.segment ||
+        plan.segments[place.block].tokens != plan.segments[place.segment].tokens)
+      return "segment " + std::to_string(place.segment) + " is the place of " + std::to_string(place.block) +
+             "; expected an earlier one with the same tokens";
   for (const Readout& readout : plan.readouts)
     if (readout.segment >= plan.segments.size() ||
         readout.offset >= plan.segments[readout.segment].tokens.size())
@@ -132,6 +137,27 @@ const ToyFamily& toy_decoder() {
   return decoder;
 }
 
+namespace {
+
+// What of a repair all its places depend on.
+std::uint64_t hash_of(const kernels::Repair& repair) {
+  std::uint64_t hash = mix(repair.exact_layers, repair.mean, repair.attending);
+  for (const float weight : {repair.attention, repair.divergence})
+    hash = mix(hash, static_cast<std::uint64_t>(static_cast<double>(weight) * 1024));
+  for (const std::uint32_t budget : repair.budgets) hash = mix(hash, budget);
+  for (const std::uint32_t token : repair.always) hash = mix(hash, token);
+  return hash;
+}
+
+}  // namespace
+
+SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block, const kernels::Repair& repair) {
+  SegmentValue seen = own;
+  const std::uint64_t from = mix(block.of_layer[0], block.of_layer[1], hash_of(repair));
+  for (std::uint64_t& layer : seen.of_layer) layer = mix(layer, 3, from);
+  return seen;
+}
+
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen) {
   seen.clear();
@@ -140,11 +166,15 @@ void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentV
     for (std::uint64_t& layer : value.of_layer) layer = mix(layer, a, b);
   };
   std::vector<std::size_t> place(segment);  // in `seen`
+  const auto& places = plan.repair.places;
   for (const std::uint32_t s : sees) {
     place[s] = seen.size();
     seen.push_back(values[s]);
     if (const std::int32_t shift = plan.segments[s].shift; shift != 0)
       change(seen.back(), 1, static_cast<std::uint32_t>(shift));
+    const auto at = std::ranges::lower_bound(places, s, {}, &kernels::Repair::Place::segment);
+    if (at == places.end() || at->segment != s) continue;
+    seen.back() = repaired_value(seen.back(), values[at->block], plan.repair);
   }
   for (const std::uint32_t s : sees) {
     const kernels::Replaced replaced = plan.segments[s].replaces;

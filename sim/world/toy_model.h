@@ -53,9 +53,13 @@ ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const
 std::string find_plan_fault(const Plan& plan);
 
 // What this segment of a sound plan sees of those before it, whose own values are given: each as far as it was moved,
-// and without the tokens in whose place others stand that are seen, too.
+// and without the tokens in whose place others stand that are seen, too. A place of a repair is seen as made of itself,
+// its block, and how the repair chooses and corrects.
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen);
+
+// A place of that repair as it is seen: its own value, and its block's.
+SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block, const kernels::Repair& repair);
 
 // How the models of a run compute. Whatever a family makes of a segment has to follow from what a block's
 // name covers.

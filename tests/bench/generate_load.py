@@ -5,7 +5,7 @@
 
 A box for each of --engines (inference.beams; `recompute` is together with router.policy=recompute, `alone` with batches of one
 search or two) on the same model and catalog. Closed loop: --clients that ask one request after the other. Open loop: requests at random times (Poisson) at rates that
-are shares of the closed loop's best. Goodput is the highest rate of answers in time of an open loop whose P99 is at most --limit
+are shares of the closed loop's best, or --rates. Goodput is the highest rate of answers in time of an open loop whose P99 is at most --limit
 milliseconds and of which no more than one request in a hundred is refused. Requests come from --users users in turn, whose
 histories the box has seen before; with --fresh each history is new.
 """
@@ -110,8 +110,8 @@ def measure(world, engine, args):
             runs.append(load.closed(clients))
             show(engine, runs[-1])
         most = max(run["answers_per_second"] for run in runs)
-        for share in args.shares:
-            runs.append(load.open(share * max(most, RATE_LEAST)))
+        for rate in args.rates or [share * max(most, RATE_LEAST) for share in args.shares]:
+            runs.append(load.open(rate))
             show(engine, runs[-1])
     return {"engine": engine, "goodput": goodput(runs, args.limit), "runs": runs}
 
@@ -166,6 +166,7 @@ def main():
     parser.add_argument("--fresh", type=int, default=0, help="so many users, more than are asked for: nothing is reused")
     parser.add_argument("--clients", type=numbers(int), default=[1, 2, 4])
     parser.add_argument("--shares", type=numbers(float), default=[0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
+    parser.add_argument("--rates", type=numbers(float), help="of the open loop, in requests a second")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--limit", type=float, default=200, help="P99 in milliseconds")
     parser.add_argument("--deadline", type=int, default=5000, help="of a request, in milliseconds")

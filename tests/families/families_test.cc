@@ -101,7 +101,7 @@ TEST_SUITE("two families") {
     CHECK(family_of(families_with_pooled(), folder.path()).name == "pooled");
     CHECK(kernels::load_error_of([&] { family_of(deploy::all_families(), folder.path()); }) ==
           (folder.path() / "config.json").string() +
-              ": model_type is \"pooled_mlp\"; expected one of \"qwen2\", \"qwen3\", \"llama\", \"climber\"");
+              ": model_type is \"pooled_mlp\"; expected one of \"qwen2\", \"qwen3\", \"llama\", \"climber\", \"hstu\"");
   }
 
   TEST_CASE("an executor of the second family answers alike from pages and from tokens") {

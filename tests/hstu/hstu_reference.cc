@@ -182,39 +182,4 @@ Reference compute(const kernels::HstuModel& model, const Plan& plan) {
   return result;
 }
 
-Plan plan_of(const HstuConfig& config, const HstuRequest& request) {
-  const std::size_t events = request.items.size();
-  const bool timed = config.features() > 0;
-  Plan plan;
-  const auto add = [&](kernels::SegmentKind kind, std::size_t begin, std::size_t end, kernels::Sees sees) {
-    kernels::Segment segment{kind, std::vector<kernels::Token>(request.items.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                               request.items.begin() + static_cast<std::ptrdiff_t>(end)),
-                             static_cast<std::int32_t>(begin), std::move(sees)};
-    for (std::size_t i = begin; timed && i < end; ++i) {
-      segment.features.push_back(request.times[i]);
-      segment.features.push_back(i + 1 < events ? request.times[i + 1] : request.now);
-    }
-    plan.segments.push_back(std::move(segment));
-  };
-  const std::size_t cut = config.context_tokens > 0 ? 0 : events - 1;
-  if (cut > 0) add(kernels::SegmentKind::user, 0, cut, {});
-  add(kernels::SegmentKind::user, cut, events, cut > 0 ? kernels::Sees{0} : kernels::Sees{});
-  const auto history = static_cast<std::uint32_t>(plan.segments.size());
-  const auto last = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);
-  if (!config.production) plan.readouts.push_back({history - 1, last, request.candidates});
-  for (const kernels::Token candidate : request.candidates) {
-    kernels::Segment segment{kernels::SegmentKind::item, {candidate}, static_cast<std::int32_t>(events), {}};
-    segment.sees.add(kernels::Sees::Range{0, history});
-    if (timed) segment.features = {request.now, request.now};
-    kernels::Readout readout{static_cast<std::uint32_t>(plan.segments.size()), 0, {}};
-    readout.what = Readout::What::head;
-    plan.readouts.push_back(readout);
-    plan.segments.push_back(std::move(segment));
-  }
-  kernels::Readout state{history - 1, last, {}};
-  state.what = Readout::What::state;
-  plan.readouts.push_back(state);
-  return plan;
-}
-
 }  // namespace troupe::hstu

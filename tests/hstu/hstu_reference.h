@@ -6,10 +6,12 @@
 
 #include "kernels/base/plan.h"
 #include "kernels/hstu/hstu_model.h"
+#include "kernels/hstu/hstu_plan.h"
 
 namespace troupe::hstu {
 
 using Row = std::vector<double>;
+using kernels::HstuRequest;
 
 struct Reference {
   std::vector<Row> readouts;             // in plan order
@@ -21,16 +23,5 @@ Reference compute(const kernels::HstuModel& model, const kernels::Plan& plan);
 
 // Whether token t of the plan, counted through, sees token u.
 std::vector<std::vector<bool>> visibility(const kernels::HstuConfig& config, const kernels::Plan& plan);
-
-// A request of the family: its history and its candidates. Segments: the history but its last event, its last event, and
-// each candidate; with context tokens the history is one segment. Readouts: next-item logits of all candidates at
-// the history's last token (not of the production layer), the task of each candidate, and the last token's state.
-struct HstuRequest {
-  std::vector<kernels::Token> items;
-  std::vector<std::int64_t> times;
-  std::int64_t now = 0;
-  std::vector<kernels::Token> candidates;
-};
-kernels::Plan plan_of(const kernels::HstuConfig& config, const HstuRequest& request);
 
 }  // namespace troupe::hstu

@@ -40,7 +40,7 @@ HstuModel with_mask(HstuModel model, const GoldenCase& one) {
   return model;
 }
 
-// How far the outputs of a plan_of are from a golden case: the next items', the tasks', the state's.
+// How far the outputs of a plan are from a golden case: the next items', the tasks', the state's.
 double golden_gap(const std::vector<std::vector<float>>& readouts, const GoldenCase& one) {
   const std::size_t first = one.next_items.empty() ? 0 : 1;
   double most = first == 1 ? gap(readouts[0], one.next_items) : 0;
@@ -150,7 +150,7 @@ TEST_SUITE("hstu") {
     const auto executor = kernels::make_cpu_hstu(model, {.page_tokens = 4});
     double most = 0, most_reference = 0;
     for (const GoldenCase& one : golden_cases(*folder / "golden.json")) {
-      const Plan plan = plan_of(model.config, one.request);
+      const Plan plan = hstu_plan(model.config, one.request);
       most = std::max(most, golden_gap(run_one(*executor, plan), one));
       const Reference reference = compute(model, plan);
       std::vector<std::vector<float>> rounded;
@@ -175,7 +175,7 @@ TEST_SUITE("hstu") {
     const auto executor = kernels::make_cpu_hstu(model, {.page_tokens = 16});
     double most = 0;
     for (const GoldenCase& one : golden_cases(*folder / "golden.json"))
-      most = std::max(most, golden_gap(run_one(*executor, plan_of(model.config, one.request)), one));
+      most = std::max(most, golden_gap(run_one(*executor, hstu_plan(model.config, one.request)), one));
     MESSAGE("largest difference ", most);
     CHECK(most < 1e-5);
   }
@@ -186,7 +186,7 @@ TEST_SUITE("hstu") {
     double most = 0;
     for (const GoldenCase& one : golden_stu_cases(*folder)) {
       const HstuModel masked = with_mask(model, one);
-      const Plan plan = plan_of(masked.config, one.request);
+      const Plan plan = hstu_plan(masked.config, one.request);
       most = std::max(most, golden_gap(run_one(*kernels::make_cpu_hstu(masked, {.page_tokens = 16}), plan), one));
     }
     MESSAGE("largest difference ", most);
@@ -203,7 +203,7 @@ TEST_SUITE("hstu") {
       config.window = mask.at("max_attention_length");
       const std::size_t rows = mask.at("rows"), targets = mask.at("num_targets");
       HstuRequest request{std::vector<kernels::Token>(rows - targets, 1), {}, 0, std::vector<kernels::Token>(targets, 1)};
-      const auto sees = visibility(config, plan_of(config, request));
+      const auto sees = visibility(config, hstu_plan(config, request));
       for (std::size_t r = 0; r < rows; ++r) {
         std::string text;
         for (const bool one : sees[r]) text += one ? '1' : '0';
@@ -221,7 +221,7 @@ TEST_SUITE("hstu") {
     std::vector<std::pair<std::size_t, std::size_t>> blocks;  // events [begin, end) that pages hold
     for (std::size_t c = 9; c <= 13; ++c) {
       const HstuRequest& request = cases[c].request;
-      const Plan whole = plan_of(model.config, request);
+      const Plan whole = hstu_plan(model.config, request);
       // The history but its last event, cut where former requests' histories ended.
       Plan plan;
       const kernels::Segment& history = whole.segments[0];
@@ -270,7 +270,7 @@ TEST_SUITE("hstu") {
       const HstuModel model = generated_hstu(config);
       std::vector<Plan> plans;
       for (const std::size_t events : {std::size_t{1}, std::size_t{2}, std::size_t{7 + random() % 100}})
-        plans.push_back(plan_of(config, random_request(random, std::max<std::size_t>(events, config.context_tokens),
+        plans.push_back(hstu_plan(config, random_request(random, std::max<std::size_t>(events, config.context_tokens),
                                                        1 + random() % 40, round % 4 != 1)));
       for (const kernels::HstuKernels& kernels : usable_kernels()) {
         CAPTURE(kernels.gates->name);
@@ -294,7 +294,7 @@ TEST_SUITE("hstu") {
     const auto executor = executor_of(model, usable_kernels()[0]);
     for (int round = 0; round < 10; ++round) {
       const HstuRequest request = random_request(random, 20 + random() % 80, 5);
-      const Plan whole = plan_of(model.config, request);
+      const Plan whole = hstu_plan(model.config, request);
       const auto wanted = run_one(*executor, whole);
       Request asked{&whole, std::vector<SegmentKv>(whole.segments.size())};
       SegmentPages pages(executor->layout(), whole.segments[0].tokens.size());
@@ -307,7 +307,7 @@ TEST_SUITE("hstu") {
       // The request's time is not in the block: another one finds it as good.
       HstuRequest later = request;
       later.now += 400 * 86400;
-      const Plan another = plan_of(model.config, later);
+      const Plan another = hstu_plan(model.config, later);
       CHECK(another.segments[0] == whole.segments[0]);
       asked.plan = &another;
       CHECK(reference_gap(executor->run({&asked, 1})[0].readouts, model, another) < 2e-4);
@@ -318,7 +318,7 @@ TEST_SUITE("hstu") {
     std::mt19937 random(3);
     HstuConfig config = small_config(random, false);
     const HstuModel model = generated_hstu(config);
-    const Plan plan = plan_of(config, random_request(random, 110, 40));
+    const Plan plan = hstu_plan(config, random_request(random, 110, 40));
     const auto roomy = kernels::make_cpu_hstu(model, {.page_tokens = 4});
     const auto tight = kernels::make_cpu_hstu(model, {.page_tokens = 4, .memory_bytes = 1, .batch_tokens = 120});
     const auto wanted = run_one(*roomy, plan), found = run_one(*tight, plan);
@@ -329,7 +329,7 @@ TEST_SUITE("hstu") {
     const auto long_ones = kernels::make_cpu_hstu(generated_hstu(config), {.page_tokens = 4});
     HstuRequest request = random_request(random, 1999, 1);
     std::ranges::shuffle(request.times, random);
-    const Plan disordered = plan_of(config, request);
+    const Plan disordered = hstu_plan(config, request);
     const Request asked{&disordered, std::vector<SegmentKv>(disordered.segments.size())};
     CHECK(long_ones->run({&asked, 1})[0].too_large.find("expected times that do not decrease") != std::string::npos);
   }

@@ -1,7 +1,7 @@
 """The table of planted bugs: files of entries like this one, read, checked, and put into a tree.
 
     bug fingerprint_without_labels
-    file router/request/fingerprint.cc
+    file router/fleet/fingerprint.cc
     breaks one poisonous query refuses others with other labels
     -  print.add(request.label_tokens);
 

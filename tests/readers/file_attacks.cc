@@ -114,7 +114,7 @@ void add_whole(std::vector<Attack>& all) {
   both({"experiments", "e.json", 4 * mib, [](const Path& file) { deploy::read_experiments(file); },
         "expected a file with a JSON list of experiments"});
   const Reads prompt{"prompt", "prompt.json", 4 * mib,
-                     [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, {}, {}); }, "expected "};
+                     [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, kernels::PlanLimits{}, {}); }, "expected "};
   both(prompt);
   add_text(all, prompt, "half a million numbers", "{\"system\":[" + repeated("0,", mib - 40) + "0]}", {"values"});
   add_text(all, prompt, "a million levels", repeated("[", mib - 40), {"levels"});

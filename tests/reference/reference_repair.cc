@@ -79,8 +79,11 @@ void Repairing::mend(std::size_t layer, LayerKv& kv) {
     if (token.chosen) continue;
     Row mean(kv.keys[token.own].size() + kv.values[token.own].size(), 0.0);
     double count = 0;
+    const auto is_like = [&](const Token& other) { return other.chosen && other.budget == token.budget; };
+    const bool here = std::ranges::any_of(
+        tokens_, [&](const Token& other) { return is_like(other) && other.offset == token.offset; });
     for (const Token& other : tokens_) {
-      if (!repair_.mean || !other.chosen || other.budget != token.budget || other.offset != token.offset) continue;
+      if (!repair_.mean || !is_like(other) || (here && other.offset != token.offset)) continue;
       const Row off = difference(other, own);
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += off[i];
       ++count;

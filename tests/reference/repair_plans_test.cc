@@ -346,8 +346,9 @@ TEST_CASE("a repaired request beyond a pass is too large, as it is not cut, and 
   const Request requests[] = {{&small, std::vector<kernels::SegmentKv>(8)}, {&wide, std::vector<kernels::SegmentKv>(8)}};
   const std::vector<Reply> replies = bounded->run(requests);
   CHECK(apart(replies[0], run(small)) < 1e-5);
-  CHECK(replies[1].too_large ==
-        "417 computed tokens; expected at most 256 in one pass; a plan with a repair is not cut");
+  CHECK(replies[1].too_large.find("417 computed tokens and ") == 0);
+  CHECK(replies[1].too_large.find("expected at most 256 in one pass; a plan with a repair is not cut") !=
+        std::string::npos);
 }
 
 }  // namespace repair_plans_test

@@ -51,10 +51,14 @@ void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& repl
 std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const std::size_t tokens =
       std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
-  if (tokens > memory_.tokens_max)
-    return std::to_string(tokens) + " computed tokens; expected at most " +
+  std::size_t extra = 0;
+  for (const Request& request : requests) extra += repair_bytes(c_, options_, *request.plan);
+  const std::size_t rows = tokens + (extra + memory_.row_bytes - 1) / memory_.row_bytes;
+  if (rows > memory_.tokens_max)
+    return std::to_string(tokens) + " computed tokens" +
+           (extra > 0 ? " and " + std::to_string(extra) + " bytes of repairs" : "") + "; expected at most " +
            std::to_string(memory_.tokens_max) + " in one pass";
-  if (tokens <= memory_.tokens_kept) {
+  if (rows <= memory_.tokens_kept) {
     compute(requests, replies);
     return "";
   }

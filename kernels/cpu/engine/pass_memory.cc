@@ -58,4 +58,17 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
          BeamTails::bytes(layout, search.width, static_cast<std::uint32_t>(steps), options.beams);
 }
 
+std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& options, const Plan& plan) {
+  const Repair& repair = plan.repair;
+  if (repair.places.empty()) return 0;
+  std::size_t longest = 0;
+  for (const Repair::Place& place : repair.places)
+    longest = std::max(longest, plan.segments[place.segment].tokens.size());
+  const std::size_t offsets = repair.mean ? repair.budgets.size() * longest : 0;
+  const std::size_t parts = repair.attention > 0 ? std::max(config.kv_heads, 2 * options.cores) : 0;
+  constexpr std::size_t notes = 16 * sizeof(std::uint32_t);  // of a token, in all lists of them
+  return token_count(plan) * (notes + parts * sizeof(float)) +
+         offsets * config.kv_heads * (2 * config.head_dim + 1) * sizeof(float);
+}
+
 }  // namespace troupe::kernels

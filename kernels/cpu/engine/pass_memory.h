@@ -29,4 +29,7 @@ PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& option
 // where the request has no pages for it, and the logits that a level asks for.
 std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& options, const Request& request);
 
+// What the plan's repair takes beside its rows: notes of tokens, the attention that parts of it add up, sums for means.
+std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& options, const Plan& plan);
+
 }  // namespace troupe::kernels

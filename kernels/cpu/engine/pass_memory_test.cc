@@ -90,6 +90,19 @@ TEST_CASE("a search takes its paths' tokens, its prompt where that has no pages,
   CHECK(search_bytes(small_config(), options, request) == 6 * 4);  // two of its nodes have two behind them
 }
 
+TEST_CASE("a repair takes notes of its tokens, attention by parts, and sums of a key, a value and a count by offset") {
+  Plan plan = candidates(2);
+  plan.segments.push_back({SegmentKind::item, Tokens(4, 1), 14, {0}});
+  CHECK(repair_bytes(small_config(), {}, plan) == 0);
+  plan.repair.places = {{3, 1, 0}};
+  plan.repair.budgets = {1};
+  CHECK(repair_bytes(small_config(), {}, plan) == 22 * 64);
+  plan.repair.attention = 1;
+  CHECK(repair_bytes(small_config(), {}, plan) == 22 * (64 + 2 * 4));
+  plan.repair.mean = true;
+  CHECK(repair_bytes(small_config(), {}, plan) == 22 * (64 + 2 * 4) + 4 * 2 * (2 * 8 + 1) * 4);
+}
+
 TEST_CASE(
     "searches that have no room beside each other run one after the other; one that has none is refused") {
   const auto decoder = decoder_with(4'000), unbounded = decoder_with(0);

@@ -36,6 +36,21 @@ void rotate(float* key, std::size_t half, const float* cosines, const float* sin
   }
 }
 
+// `count` sums of one budget, each `width` numbers and how many were added: their means, and where none was the mean
+// of all.
+void divide_sums(float* sums, std::size_t count, std::size_t width) {
+  const std::size_t step = width + 1;
+  std::vector<float> all(step);
+  for (std::size_t s = 0; s < count; ++s)
+    for (std::size_t i = 0; i < step; ++i) all[i] += sums[s * step + i];
+  for (std::size_t s = 0; s < count; ++s) {
+    float* const sum = sums + s * step;
+    const bool none = sum[width] == 0;
+    const float over = none ? std::max(1.0f, all[width]) : sum[width];
+    for (std::size_t i = 0; i < width; ++i) sum[i] = (none ? all[i] : sum[i]) / over;
+  }
+}
+
 }  // namespace
 
 // Reads forwards: token after token.
@@ -248,8 +263,8 @@ void RepairPass::find_mean(std::size_t mean, std::uint32_t layer, std::vector<Kv
       sum[2 * width] += 1;
     }
   }
-  for (float* sum = all; sum < all + sums_of_head(state); sum += step)
-    for (std::size_t i = 0; sum[2 * width] > 0 && i < 2 * width; ++i) sum[i] /= sum[2 * width];
+  for (std::size_t budget = 0; budget < repair(state).budgets.size(); ++budget)
+    divide_sums(all + budget * state.longest * step, state.longest, 2 * width);
 }
 
 void RepairPass::fill(std::uint32_t number, std::uint32_t layer, std::vector<KvRun>& runs) {

@@ -98,9 +98,11 @@ class Panels {
     }
     packing_ = Packing::done;
   }
-  void pack_on_demand(float* wide_keys, float* slot) {
+  // `values`: those, too, also where they could be read in place, a stride apart.
+  void pack_on_demand(float* wide_keys, float* slot, bool values = false) {
     wide_keys_ = wide_keys;
     slots_ = slot;
+    packs_values_ = values || width_ != head_dim_;
     packing_ = Packing::on_demand;
   }
   void leave_in_place(float* wide_keys, float* slot) {
@@ -118,7 +120,7 @@ class Panels {
     }
     find_rows(index, slots_);
     if (packing_ == Packing::on_demand) pack_keys(slots_);
-    if (packing_ == Packing::on_demand && width_ != head_dim_) pack_values(slots_ + kPanel * head_dim_);
+    if (packing_ == Packing::on_demand && packs_values_) pack_values(slots_ + kPanel * head_dim_);
     return panel_;
   }
 
@@ -201,6 +203,7 @@ class Panels {
   std::size_t tokens_, head_dim_, width_;
   float *wide_keys_ = nullptr, *slots_ = nullptr;
   Packing packing_ = Packing::none;
+  bool packs_values_ = false;
   Panel panel_;
 };
 

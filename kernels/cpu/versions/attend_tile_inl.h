@@ -189,6 +189,50 @@ HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& pan
       hn::Store(sum[i][c], d, out + (i * C + c) * kLanes);
 }
 
+#if HWY_TARGET == HWY_AVX3
+// out[c][row] = rows[row][first + c] for sixteen columns of up to sixteen rows, infinity become NaN.
+inline HWY_NOINLINE void transpose_sixteen(const float* const* rows, std::size_t count, std::size_t first,
+                                           float* HWY_RESTRICT out, std::size_t out_stride) {
+  __m512 pairs[16], fours[16];
+  for (std::size_t r = 0; r < 16; r += 2) {
+    const auto load = [&](std::size_t row) HWY_ATTR {
+      return row < count ? infinity_to_nan(hn::LoadU(Floats(), rows[row] + first)).raw : _mm512_setzero_ps();
+    };
+    const __m512 a = load(r), b = load(r + 1);
+    pairs[r] = _mm512_unpacklo_ps(a, b);
+    pairs[r + 1] = _mm512_unpackhi_ps(a, b);
+  }
+  for (std::size_t r = 0; r < 16; ++r) {  // fours[4g + k]: of column 4b + k, rows 4g on, in block b
+    const std::size_t from = r / 4 * 4 + (r % 4) / 2;
+    const __m512d a = _mm512_castps_pd(pairs[from]), b = _mm512_castps_pd(pairs[from + 2]);
+    fours[r] = _mm512_castpd_ps(r % 2 == 0 ? _mm512_unpacklo_pd(a, b) : _mm512_unpackhi_pd(a, b));
+  }
+  const __mmask16 used = static_cast<__mmask16>((1u << count) - 1);
+  for (std::size_t k = 0; k < 4; ++k) {
+    const __m512 even = _mm512_shuffle_f32x4(fours[k], fours[4 + k], 0x88);
+    const __m512 odd = _mm512_shuffle_f32x4(fours[k], fours[4 + k], 0xdd);
+    const __m512 even_below = _mm512_shuffle_f32x4(fours[8 + k], fours[12 + k], 0x88);
+    const __m512 odd_below = _mm512_shuffle_f32x4(fours[8 + k], fours[12 + k], 0xdd);
+    float* const to = out + k * out_stride;
+    _mm512_mask_storeu_ps(to, used, _mm512_shuffle_f32x4(even, even_below, 0x88));
+    _mm512_mask_storeu_ps(to + 4 * out_stride, used, _mm512_shuffle_f32x4(odd, odd_below, 0x88));
+    _mm512_mask_storeu_ps(to + 8 * out_stride, used, _mm512_shuffle_f32x4(even, even_below, 0xdd));
+    _mm512_mask_storeu_ps(to + 12 * out_stride, used, _mm512_shuffle_f32x4(odd, odd_below, 0xdd));
+  }
+}
+
+// out[c][row] = rows[row][c], infinity become NaN: sixteen rows and sixteen columns at a time, in registers.
+inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
+                                   float* HWY_RESTRICT out, std::size_t out_stride) {
+  for (std::size_t r = 0; r < count; r += 16) {
+    const std::size_t here = count - r < 16 ? count - r : 16;
+    std::size_t c = 0;
+    for (; c + 16 <= columns; c += 16) transpose_sixteen(rows + r, here, c, out + c * out_stride + r, out_stride);
+    for (; c < columns; ++c)
+      for (std::size_t k = r; k < r + here; ++k) out[c * out_stride + k] = rows[k][c] + 0 * rows[k][c];
+  }
+}
+#else
 // out[c][row] = rows[row][c], infinity become NaN: four rows and four columns at a time, in registers.
 inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
                             float* HWY_RESTRICT out, std::size_t out_stride) {
@@ -219,6 +263,7 @@ inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, 
   for (; r < count; ++r)
     for (std::size_t c = 0; c < columns; ++c) out[c * out_stride + r] = rows[r][c] + 0 * rows[r][c];
 }
+#endif  // HWY_AVX3
 
 #endif  // TROUPE_VECTOR_TARGET
 }  // namespace troupe::kernels::HWY_NAMESPACE

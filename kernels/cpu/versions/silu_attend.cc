@@ -280,28 +280,27 @@ class SiluBlock {
     std::uint32_t& step = tile.step[i];
     const std::uint32_t end = bias.step_end[row];
     while (step + 1 < end && bias.steps[step + 1].key <= key_) ++step;
-    const Vec bucket = hn::Set(d, bias.by_bucket[bias.steps[step].bucket]);
-    HWY_ALIGN float buckets[2 * kPanel];
-    hn::Store(bucket, d, buckets);
-    hn::Store(bucket, d, buckets + kLanes);
+    Vec low = hn::Set(d, bias.by_bucket[bias.steps[step].bucket]), high = low;
+    const Vec first = hn::Iota(d, 0.0f), second = hn::Iota(d, float(kLanes));
     for (std::uint32_t s = step + 1; s < end && bias.steps[s].key < key_ + kPanel; ++s) {
-      float* const from = buckets + (bias.steps[s].key - key_);
-      const Vec next = hn::Set(d, bias.by_bucket[bias.steps[s].bucket]);
-      hn::StoreU(next, d, from);
-      hn::StoreU(next, d, from + kLanes);
+      const Vec from = hn::Set(d, float(bias.steps[s].key - key_)), next = hn::Set(d, bias.by_bucket[bias.steps[s].bucket]);
+      low = hn::IfThenElse(hn::Ge(first, from), next, low);
+      high = hn::IfThenElse(hn::Ge(second, from), next, high);
     }
     const float* const by_distance = bias.by_distance - bias.row_positions[row];
     const std::int32_t* const at = bias.key_positions.data() + key_;
     if (positions_ == Positions::run_on) {
       const float* const from = by_distance + at[0];
-      hn::Store(hn::Add(hn::LoadU(d, from), hn::Load(d, buckets)), d, out);
-      hn::Store(hn::Add(hn::LoadU(d, from + kLanes), hn::Load(d, buckets + kLanes)), d, out + kLanes);
+      hn::Store(hn::Add(hn::LoadU(d, from), low), d, out);
+      hn::Store(hn::Add(hn::LoadU(d, from + kLanes), high), d, out + kLanes);
     } else if (positions_ == Positions::same) {
       const Vec distance = hn::Set(d, by_distance[at[0]]);
-      hn::Store(hn::Add(distance, hn::Load(d, buckets)), d, out);
-      hn::Store(hn::Add(distance, hn::Load(d, buckets + kLanes)), d, out + kLanes);
+      hn::Store(hn::Add(distance, low), d, out);
+      hn::Store(hn::Add(distance, high), d, out + kLanes);
     } else {
-      for (std::size_t k = 0; k < keys_; ++k) out[k] = by_distance[at[k]] + buckets[k];
+      hn::Store(low, d, out);
+      hn::Store(high, d, out + kLanes);
+      for (std::size_t k = 0; k < keys_; ++k) out[k] += by_distance[at[k]];
     }
   }
 
@@ -374,8 +373,8 @@ inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) 
     context.leave_in_place(wide_keys, slot);
     tail.leave_in_place(wide_keys, slot);
   } else if (one_block) {
-    context.pack_on_demand(wide_keys, slot);
-    tail.pack_on_demand(wide_keys, slot);
+    context.pack_on_demand(wide_keys, slot, true);
+    tail.pack_on_demand(wide_keys, slot, true);
   } else {
     context.pack_all(wide_keys, slot);
     tail.pack_all(wide_keys, slot + context.panels() * context.slot_floats());

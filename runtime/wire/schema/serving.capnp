@@ -62,6 +62,9 @@ struct RankRequest {
   topK @4 :UInt32 $Json.name("top_k");            # 0: all candidates
   policy @5 :Text;                                # "" is the configured one; else recompute | user | item | bat
   budgetUs @6 :Int64 $Json.name("budget_us");     # from receipt to answer; 0: the configured one
+  requestTimestamp @7 :Int64 $Json.name("request_timestamp");  # seconds since 1970; over HTTP 0 is the present
+  approximate @8 :Float64 = -1;                   # largest share of the prompt's tokens that may be approximate; -1: any
+                                                  # that the policy leaves
 }
 
 struct RankedItem {
@@ -89,6 +92,7 @@ struct RankReply {
   profileVersion @13 :UInt64 $Json.name("profile_version");
   node @14 :UInt32;                               # where it ran
   timings @15 :Timings;
+  approximate @16 :Float64;                       # share of the prompt's tokens that are approximate; 0: none
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -199,6 +203,12 @@ struct CompleteReply {
 
 # ---- Profiles and catalog ----------------------------------------------------------------------------------
 
+struct Feature {
+  # Numbers of a user's events, one for each, under the name that the model's family has for them.
+  name @0 :Text;
+  values @1 :List(Int64);
+}
+
 struct PutUser {
   # door → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
   id @0 :UInt64 $internal;
@@ -206,6 +216,7 @@ struct PutUser {
   user @2 :Text;
   history @3 :List(Text);                         # item ids, oldest first
   tokens @4 :List(Int32);
+  features @5 :List(Feature);                     # of the events
 }
 
 struct DeleteUser {

@@ -7,7 +7,8 @@ FOLDER is what setup.sh made. A request is a prompt that is computed, and a sear
 log-softmax over 32,768 tokens, the best continuations, the parents' keys and values. First each setting of llama.cpp
 (prebuilt with f16 weights, or with its BLAS backend and f32; one thread or two; flash attention on or off) is tried once;
 then the best of them, with a selection that is well written and with a plain one, and Troupe take turns. Troupe's
-search is among 20,000 random items, and once more over the whole vocabulary as llama.cpp's.
+search is among 20,000 random items, and once more over the whole vocabulary as llama.cpp's. Of each the search behind a prompt that
+is there already is told, too: of llama.cpp what its parts took, of Troupe a run of its own.
 Wall and CPU time are medians over rounds; the multiply-add rate is sampled beside each.
 """
 import argparse
@@ -49,7 +50,8 @@ class Llama:
         words = [self.program, self.backends, self.model, self.threads, self.flash, self.select, args.width, args.prompt,
                  STEPS, requests]
         done = subprocess.run([str(word) for word in words], env=environment, check=True, capture_output=True, text=True)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        runs = [json.loads(line) for line in done.stdout.splitlines()]
+        return [{**run, "search_ms": run["wall_ms"] - run["prompt_ms"]} for run in runs]
 
 
 class Troupe:
@@ -58,11 +60,15 @@ class Troupe:
         self.name = f"troupe{'' if engine == 'troupe' else ' ' + engine}, {threads} thread{'s' if threads > 1 else ''}"
 
     def run(self, args, requests):
+        whole, search = self.call(args, requests, ["--prefill"]), self.call(args, requests, [])
+        return [{"wall_ms": whole["p50_ms"], "cpu_ms": whole["cpu_ms"], "search_ms": search["p50_ms"],
+                 "fma_gflops": whole["fma_gflops"]}] * requests
+
+    def call(self, args, requests, more):
         words = [args.troupe, "bench", "generate", "--shape", self.shape, "--width", args.width, "--prompt", args.prompt,
-                 "--requests", requests, "--prefill", "--threads", self.threads, "--engines", self.engine, "--json", "-"]
+                 "--requests", requests, "--threads", self.threads, "--engines", self.engine, "--json", "-", *more]
         done = subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
-        run = json.loads(done.stdout)["runs"][0]
-        return [{"wall_ms": run["p50_ms"], "cpu_ms": run["cpu_ms"], "fma_gflops": run["fma_gflops"]}] * requests
+        return json.loads(done.stdout)["runs"][0]
 
 
 def median(runs, what):
@@ -75,12 +81,11 @@ def figures(name, runs):
 
 def race(args, shape):
     tried = []
-    for blas in (True, False):
-        for threads in args.threads:
-            for flash in ("on", "off"):
-                peer = Llama(args.peers, shape, blas, threads, flash)
-                tried.append((peer, figures(peer.name, peer.run(args, 1))))
-                print(f"{shape:7} tried {peer.name}: {tried[-1][1]['wall_ms']:.0f} ms", flush=True)
+    settings = [(blas, threads, flash) for blas in (True, False) for threads in args.threads for flash in ("on", "off")]
+    for blas, threads, flash in [(True, 1, "on")] if args.untried else settings:
+        peer = Llama(args.peers, shape, blas, threads, flash)
+        tried.append((peer, figures(peer.name, peer.run(args, 1))))
+        print(f"{shape:7} tried {peer.name}: {tried[-1][1]['wall_ms']:.0f} ms", flush=True)
     best = min(tried, key=lambda one: one[1][args.by])[0]
     engines = [best, best.with_selection("plain", args.peers, shape)]
     engines += [Troupe(shape, threads, engine) for threads in args.threads for engine in ("troupe", "unconstrained")]
@@ -91,7 +96,8 @@ def race(args, shape):
     rows = [figures(engine.name, runs[engine]) for engine in engines]
     ours = min(row[args.by] for row in rows if row["engine"].startswith("troupe,"))
     for row in rows:
-        print(f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, {row[args.by] / ours:5.2f} x",
+        print(f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, {row[args.by] / ours:5.2f} x; the search "
+              f"{row['search_ms']:7.1f} ms",
               flush=True)
     return {"shape": shape, "tried": [row for _, row in tried], "raced": rows}
 
@@ -106,6 +112,8 @@ def main():
     parser.add_argument("--threads", default="1,2", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=3, help="of each engine in a round")
+    parser.add_argument("--untried", action="store_true",
+                        help="llama.cpp with its BLAS backend, one thread and flash attention only, where others take too long")
     parser.add_argument("--by", default="wall_ms", choices=("wall_ms", "cpu_ms"),
                         help="what is compared; CPU time where other work shares the cores, with one thread")
     parser.add_argument("--json")

@@ -1,4 +1,4 @@
-#include "router/request/fingerprint.h"
+#include "router/fleet/fingerprint.h"
 
 #define XXH_STATIC_LINKING_ONLY  // for a state on the stack
 #include <xxhash.h>

@@ -1,4 +1,4 @@
-#include "router/request/fingerprint.h"
+#include "router/fleet/fingerprint.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Does a served HSTU model answer over HTTP what an independent program computed?
+
+  tests/hstu/golden.py --troupe build/deploy/troupe
+
+Serves the trained model with its data imported, and the one of serving size in both layers, puts the items and the users of the golden files,
+and ranks: each candidate's score within 1e-4 of its task logit. Each request is asked twice, so that the second answer
+comes from cached blocks, and again with a later time where the model knows times, which has to reuse as much; a user whose history grows reuses its
+whole blocks. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+"""
+import argparse
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODELS = os.path.join(ROOT, "..", "shared", "models")
+MOVIES = os.path.join(ROOT, "..", "shared", "data", "movielens-100k")
+TOLERANCE, SKIPPED, BLOCK = 1e-4, 77, 64
+
+
+class Box:
+    def __init__(self, troupe, model, imported=""):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-")
+        port_file, data = os.path.join(self.folder.name, "port"), os.path.join(self.folder.name, "data")
+        if imported:
+            subprocess.run([troupe, "import", "--model", model, "--data-dir", data, "--data", imported], check=True,
+                           stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [troupe, "serve", "--model", model, "--data-dir", data, "--port", "0",
+             "--port-file", port_file, "--set", "pool.memory=256MiB"], stdout=subprocess.DEVNULL)
+        while not os.path.exists(port_file) or not open(port_file).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
+            time.sleep(0.05)
+        self.link = http.client.HTTPConnection("127.0.0.1", int(open(port_file).read()), timeout=60)
+        self.items = set(range(1, 1683)) if imported else set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+        self.folder.cleanup()
+
+    def ask(self, method, path, body):
+        self.link.request(method, path, json.dumps(body))
+        reply = self.link.getresponse()
+        return reply.status, json.loads(reply.read())
+
+    def send(self, method, path, body):
+        status, reply = self.ask(method, path, body)
+        if status != 200:
+            raise RuntimeError(f"{method} {path}: {status} {json.dumps(reply)[:300]}")
+        return reply
+
+    def put(self, user, case, timed):
+        for item in {*case["item_ids"], *case["candidate_ids"]} - self.items:
+            self.send("PUT", f"/v1/items/{item}", {"tokens": [item], "identifier": item})
+            self.items.add(item)
+        profile = {"history": [str(item) for item in case["item_ids"]]}
+        if timed:
+            profile["features"] = [{"name": "timestamps", "values": case["timestamps"]}]
+        self.send("PUT", f"/v1/users/{user}", profile)
+
+    def rank(self, user, case, now):
+        candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
+        return self.send("POST", "/v1/rank", {"user": user, "candidates": candidates, "request_timestamp": now})
+
+
+def worst(reply, case, logits):
+    wanted = dict(zip((str(item) for item in case["candidate_ids"]), logits))
+    return max(abs(item["score"] - wanted[item["id"]]) for item in reply["items"])
+
+
+def check(troupe, name, model, cases, timed, chain=(), imported=""):
+    most, faults = 0.0, []
+    with Box(troupe, model, imported) as box:
+        if imported:  # user 1 of the data has 272 events, the model reads 200
+            known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
+            if known["history_cut"] != 72 or known["tokens_total"] != 203:
+                faults.append(f"an imported user's ranking: {known}")
+        for number, (case, logits) in enumerate(cases):
+            user = "chain" if number in chain else f"golden-{number}"
+            box.put(user, case, timed)
+            now, events = case["request_timestamp"], len(case["item_ids"])
+            first = box.rank(user, case, now)
+            second = box.rank(user, case, now)
+            most = max(most, worst(first, case, logits), worst(second, case, logits))
+            grown = number in chain and number - 1 in chain
+            reused = (len(cases[number - 1][0]["item_ids"]) - 1) // BLOCK * BLOCK if grown else 0
+            if first["tokens_reused"] < reused or first["plan"] != "history":
+                faults.append(f"case {number} reused {first['tokens_reused']} tokens; expected at least {reused}")
+            if second["tokens_reused"] != events - 1:
+                faults.append(f"case {number} asked again reused {second['tokens_reused']}; expected {events - 1}")
+            if timed and box.rank(user, case, now + 86400)["tokens_reused"] != events - 1:
+                faults.append(f"case {number} a day later did not reuse its history")
+        if timed:
+            status, reply = box.ask("PUT", "/v1/users/none", {"history": [str(cases[0][0]["item_ids"][0])]})
+            if status != 422 or reply["error"]["code"] != "missing_feature":
+                faults.append(f"a history without times: {status} {reply}")
+    if most > TOLERANCE:
+        faults.append(f"largest difference {most:.2g}")
+    print(f"{name}: {len(cases)} cases, largest difference {most:.2g}")
+    return [f"{name}: {fault}" for fault in faults]
+
+
+def golden(path):
+    return json.load(open(path))["cases"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--troupe", required=True)
+    troupe = parser.parse_args().troupe
+    tiny, large = os.path.join(MODELS, "tiny-hstu-movielens"), os.path.join(MODELS, "random-hstu-512")
+    for folder in (tiny, large, MOVIES):
+        if not os.path.isdir(folder):
+            print("skipped: no", folder)
+            return SKIPPED
+    logits = lambda cases: [(case, case["target_aware"]["task_logits"]) for case in cases]
+    faults = check(troupe, "trained model", tiny, logits(golden(os.path.join(tiny, "golden.json"))), True, range(9, 14), MOVIES)
+    inputs = golden(os.path.join(large, "golden.json"))
+    faults += check(troupe, "research layer", large, logits(inputs[:3]), True)
+    plain = [case for case in golden(os.path.join(large, "golden-stu.json"))
+             if not case["contextual_sequence_length"] and not case["max_attention_length"]]
+    with tempfile.TemporaryDirectory(prefix="troupe-hstu-model-") as model:
+        shutil.copy(os.path.join(large, "config-stu.json"), os.path.join(model, "config.json"))
+        shutil.copy(os.path.join(large, "generator.json"), model)
+        cases = [(inputs[case["inputs_of_case"]], case["task_logits"]) for case in plain[:2]]
+        faults += check(troupe, "production layer", model, cases, False)
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
