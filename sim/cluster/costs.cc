@@ -9,6 +9,7 @@
 namespace troupe::sim {
 namespace {
 
+constexpr double clearly_cheaper = 0.95;  // of computing, a pull
 constexpr int promise = 20;
 constexpr std::size_t plans_max = 4'096;  // of a node; more than are ever under way
 constexpr Duration until_quarantined{1'000};
@@ -407,12 +408,12 @@ NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, co
   return best;
 }
 
-// A pull is cheaper than computing, unless pulls were measured to be dear. Who is not known to live is not
-// asked.
+// A pull is cheaper than computing, unless pulls were measured to be dear; about as dear is no fault either way, for the same
+// step may measure one more. Who is not known to live is not asked.
 void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
                           const Execute& plan) {
   const router::RouterCore& core = *cluster_.node(node).router;
-  if (core.pull_share() >= 1) return;
+  if (core.pull_share() >= clearly_cheaper) return;
   const Instant now = cluster_.host().local_time(node);
   for (const SegmentBlock& block : plan.blocks) {
     const auto held = block.name ? holders.find(*block.name) : holders.end();
