@@ -1,5 +1,5 @@
 #pragma once
-// Climber's config.json. What would change the mathematics and is not implemented here is refused by name.
+// Climber's config.json. A field that asks for other mathematics than this family's is refused by name.
 #include <string>
 
 #include "kernels/climber/climber.h"

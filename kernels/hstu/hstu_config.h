@@ -2,8 +2,8 @@
 // The shape of an HSTU model (Hierarchical Sequential Transduction Unit, Zhai et al., ICML 2024), as its config.json
 // says: layers of attention by SiLU instead of softmax, with a constant normaliser, a norm after attention and a gate.
 // The research layer biases pairs by their positions and by the time between them; the production layer ("layer":
-// "stu") has affine norms and no bias. Whatever in the file would change the mathematics and is not implemented here
-// is refused by name.
+// "stu") has affine norms and no bias. A field that asks for other mathematics than these
+// two is refused by name.
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>

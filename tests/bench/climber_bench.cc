@@ -18,6 +18,7 @@
 
 #include "kernels/climber/climber.h"
 #include "kernels/cpu/products/fma_rate.h"
+#include "tests/bench/bench_pages.h"
 
 using namespace troupe::kernels;
 
@@ -55,22 +56,6 @@ double operations(const ClimberConfig& c, const Plan& plan, std::size_t candidat
   return total + 2 * n * (fused * (fused + c.experts * (c.expert_size + tasks)) +
                           tasks * c.head_size * (c.expert_size + 1.0));
 }
-
-struct Pages {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<std::vector<Line>> lines;
-
-  std::vector<std::byte*> take(const PageLayout& layout, std::size_t tokens) {
-    std::vector<std::byte*> taken;
-    for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
-      lines.emplace_back((layout.page_bytes() + 63) / 64);
-      taken.push_back(lines.back()[0].bytes);
-    }
-    return taken;
-  }
-};
 
 void one_pass(Executor& executor, const Request& request, unsigned threads, std::vector<Reply>& replies) {
   const double rate = fma_rate_together(threads), cpu = process_cpu_seconds();

@@ -18,28 +18,13 @@
 #include "kernels/base/thread_clock.h"
 #include "kernels/climber/climber.h"
 #include "kernels/executor/fixed_shapes.h"
+#include "tests/bench/bench_pages.h"
 
 using namespace troupe::kernels;
 
 namespace {
 
 constexpr std::uint32_t kShapes[] = {1024, 512, 256, 128};
-
-struct Pages {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<std::vector<Line>> lines;
-
-  std::vector<std::byte*> take(const PageLayout& layout, std::size_t tokens) {
-    std::vector<std::byte*> taken;
-    for (std::size_t p = 0; p < layout.pages_for(tokens); ++p) {
-      lines.emplace_back((layout.page_bytes() + 63) / 64);
-      taken.push_back(lines.back()[0].bytes);
-    }
-    return taken;
-  }
-};
 
 ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::uint32_t begin, std::uint32_t candidates) {
   ClimberRequest request;
