@@ -180,8 +180,10 @@ void FrontDoor::Server::stop() {
     if (left.on_status) left.on_status(std::move(left.statuses));
     if (left.on_answer) left.on_answer(Answer::of(stopping()));
   }
-  for (const auto& [guest, session] : sessions)
-    if (session->turn.cancel() == 0 && !session->writing) session->stream.close();
+  for (const auto& [guest, session] : sessions) {
+    session->turn.cancel();
+    if (!session->awaits_turn && !session->writing) session->stream.close();
+  }
   if (sessions.empty()) pause.cancel();
 }
 

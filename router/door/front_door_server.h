@@ -124,6 +124,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   RequestHead::Asked asked;
   http::response<http::string_body> response;
   asio::steady_timer turn;  // of a refusal that is not told at once
+  bool awaits_turn = false;  // until that is told: the timer may be over, and its handler not yet begun
   bool writing = false;
 };
 

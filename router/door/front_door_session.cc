@@ -174,8 +174,10 @@ void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
   places.waits(guest);
   places.keeps(guest, buffer.capacity());
   stream.expires_never();
+  awaits_turn = true;
   turn.expires_after(microseconds(us));
   turn.async_wait([self = shared_from_this(), answer = std::move(answer)](beast::error_code) mutable {
+    self->awaits_turn = false;
     if (self->stream.socket().is_open()) self->write(std::move(answer), self->asked.keep_alive);
   });
 }
