@@ -12,7 +12,7 @@ deploy/build.sh "$preset"
 export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
 status=0
-ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" | tee "$folder/ctest.txt" || status=$?
+ctest --preset "$preset" --no-tests=error --parallel $(($(nproc) * 2)) | tee "$folder/ctest.txt" || status=$?
 grep -ahi 'skipped[:,]' "$folder/Testing/Temporary/LastTest.log" | sort -u || true
 echo "the slowest:"
 sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([a-z_0-9]+) .* ([0-9.]+) sec.*/\2 s  \1/p' "$folder/ctest.txt" | sort -rn | head -8

@@ -16,8 +16,7 @@ namespace troupe::actors {
 struct ComputePort::Work {
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
-  std::vector<std::size_t> index;   // in the batch
-  std::vector<AssetsPointer> assets;  // that are in use until the work is done
+  std::vector<std::size_t> index;  // in the batch
 };
 
 namespace {
@@ -213,29 +212,22 @@ std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const k
   if (fault.empty()) fault = executor.fault(request.plan);
   if (fault.empty()) fault = pages_fault(request);
   if (!fault.empty()) return bad_plan(std::move(fault));
-  AssetsPointer used;
-  if (assets.needed() && !request.catalog_version.empty()) try {
-      used = assets.of(request.catalog_version);
-      if (!used) return not_here(request.catalog_version);
+  kernels::Request asked{&request.plan, std::vector<kernels::SegmentKv>(request.kv.size())};
+  if (!request.catalog_version.empty() && assets.needed(request.plan)) try {
+      asked.assets = assets.of(request.catalog_version);
+      if (!asked.assets) return not_here(request.catalog_version);
     } catch (const std::exception& error) {
       return no_assets(request.catalog_version, error);
     }
-  std::shared_ptr<const kernels::PathIndex> paths;
   if (request.plan.search.width > 0 && request.plan.search.allowed.empty()) {
-    if (request.plan.search.steps == 0) {  // else it finds paths of the whole vocabulary
-      const CatalogPointer catalog = find_catalog_ ? find_catalog_(request.catalog_version) : nullptr;
-      if (!catalog) return not_here(request.catalog_version);
-      paths = catalog->paths();
-    }
-    fault = kernels::find_fault(request.plan, paths.get(), limits);
+    if (request.plan.search.wants_index() && !asked.paths()) return not_here(request.catalog_version);
+    fault = kernels::find_fault(request.plan, asked.paths().get(), limits);
     if (!fault.empty()) return bad_plan(std::move(fault));
   }
   PassBlocks& blocks = work.blocks.emplace_back();
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
-  work.requests.push_back({&request.plan, std::vector<kernels::SegmentKv>(request.kv.size()), used.get(),
-                           std::move(paths)});
-  work.assets.push_back(std::move(used));
+  work.requests.push_back(std::move(asked));
   work.index.push_back(index);
   return std::nullopt;
 }

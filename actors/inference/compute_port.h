@@ -23,7 +23,7 @@ namespace troupe::actors {
 // What serves a model version.
 struct LoadedModel {
   std::unique_ptr<kernels::Executor> executor;
-  MakeAssets make_assets;  // none: it needs nothing of a catalog
+  MakeAssets make_assets;  // none: it needs what its searches may return
 
   LoadedModel(std::unique_ptr<kernels::Executor> with_executor, MakeAssets with_assets = {})
       : executor(std::move(with_executor)), make_assets(std::move(with_assets)) {}

@@ -196,7 +196,7 @@ class OffsetExecutor final : public kernels::Executor {
   void run(std::span<const kernels::Request> batch, std::vector<kernels::Reply>& replies) override {
     inner_->run(batch, replies);
     for (std::size_t i = 0; i < batch.size(); ++i)
-      if (const auto* assets = static_cast<const Offset*>(batch[i].assets))
+      if (const auto* assets = static_cast<const Offset*>(batch[i].assets.get()))
         for (auto& row : replies[i].readouts)
           for (float& logit : row) logit += assets->offset;
   }

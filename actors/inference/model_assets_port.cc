@@ -3,12 +3,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/base/check.h"
-
 namespace troupe::actors {
 
+namespace {
+
+AssetsPointer make_paths(const CatalogPointer& catalog) {
+  return std::make_shared<kernels::PathAssets>(catalog->paths());
+}
+
+}  // namespace
+
+ModelAssets::ModelAssets(MakeAssets make, FindCatalog find_catalog)
+    : always_(make != nullptr), make_(make ? std::move(make) : make_paths), find_catalog_(std::move(find_catalog)) {}
+
 AssetsPointer ModelAssets::of(const std::string& catalog_version) {
-  TROUPE_CHECK(needed(), "assets are asked of a model that has some");
   const std::shared_ptr<Version> wanted = version(catalog_version);
   const std::lock_guard lock(wanted->making);
   if (wanted->assets) return wanted->assets;

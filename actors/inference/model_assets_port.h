@@ -25,11 +25,11 @@ class ModelAssets {
  public:
   static constexpr std::size_t versions_max = 4;  // the present one, and those of requests that began before
 
-  // No `make`: the model needs nothing of a catalog.
-  ModelAssets(MakeAssets make, FindCatalog find_catalog)
-      : make_(std::move(make)), find_catalog_(std::move(find_catalog)) {}
+  // No `make`: the model needs what its searches may return, and nothing else.
+  ModelAssets(MakeAssets make, FindCatalog find_catalog);
 
-  bool needed() const { return make_ != nullptr; }
+  // Whether a plan against a catalog cannot be computed without.
+  bool needed(const kernels::Plan& plan) const { return always_ || plan.search.wants_index(); }
   // Null: that catalog is not here. Throws what making them throws; the next call tries again.
   AssetsPointer of(const std::string& catalog_version);
 
@@ -42,6 +42,7 @@ class ModelAssets {
   };
   std::shared_ptr<Version> version(const std::string& catalog_version);
 
+  const bool always_;  // and not by searches alone
   const MakeAssets make_;
   const FindCatalog find_catalog_;
   std::mutex mutex_;

@@ -149,12 +149,13 @@ std::vector<EventScore> score_events(const kernels::DecoderModel& model, const N
   Progress progress(formats.name(), data.events.size());
   std::vector<EventScore> scores;
   std::vector<kernels::Reply> replies;
+  const auto assets = std::make_shared<kernels::PathAssets>(data.index);
   for (const AccuracyEvent& event : data.events) {
     EventScore& score = scores.emplace_back();
     const kernels::Plan plan = event_plan(event, width);
     const kernels::Request request{.plan = &plan,
                                    .kv = std::vector<kernels::SegmentKv>(plan.segments.size()),
-                                   .paths = data.index};
+                                   .assets = assets};
     decoder->run({&request, 1}, replies);
     for (std::size_t t = 0; t < event.truth.size(); ++t)
       score.surprise -=

@@ -64,7 +64,7 @@ class Runner {
     plan.search.width = plan.search.results = setup_.width;
     plan.search.normalised = setup_.normalised;
     if (run_.engine.constrained)
-      request.paths = work_.data.index;
+      request.assets = std::make_shared<kernels::PathAssets>(work_.data.index);
     else
       plan.search.steps = work_.data.index->depth();
     const double fma = timed ? kernels::fma_rate_together(setup_.threads) : 0;

@@ -34,7 +34,7 @@ struct ModelFacts {
 struct OpenedModel {
   std::string version;             // a hash of all that the model computes with
   std::function<Engine()> engine;  // on the configured device; takes the weights, so it is asked once
-  // What it computes with of a catalog, for Request::assets; none: nothing.
+  // What it computes with of a catalog, for Request::assets; none: what its searches may return.
   actors::MakeAssets make_assets;
 };
 

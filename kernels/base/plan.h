@@ -69,6 +69,9 @@ struct Search {
   Normalised normalised = Normalised::vocabulary;
   std::vector<Tokens> allowed;     // whole paths; not empty: only these, whatever the index has
   std::vector<Tokens> denied;      // whole paths that are not returned
+
+  // Whether what it may return is said by the index of a catalog, and not here.
+  bool wants_index() const { return width > 0 && steps == 0 && allowed.empty(); }
   bool operator==(const Search&) const = default;
 };
 

@@ -49,7 +49,7 @@ inline Plan prompt_plan(std::mt19937& random, std::size_t history = 9) {
 }
 
 inline Request computed(const Plan& plan, std::shared_ptr<const PathIndex> paths) {
-  return {.plan = &plan, .kv = std::vector<SegmentKv>(plan.segments.size()), .paths = std::move(paths)};
+  return {.plan = &plan, .kv = std::vector<SegmentKv>(plan.segments.size()), .assets = std::make_shared<PathAssets>(std::move(paths))};
 }
 
 // Log-probabilities of all tokens after the prompt and a path.

@@ -44,7 +44,8 @@ std::size_t lacking_pages(const Request& request, const PageLayout& layout) {
 
 std::uint32_t steps_of(const Request& request) {
   const Search& search = request.plan->search;
-  if (search.allowed.empty()) return request.paths ? request.paths->depth() : search.steps;
+  if (const auto paths = request.paths()) return paths->depth();
+  if (search.allowed.empty()) return search.steps;
   return static_cast<std::uint32_t>(std::ranges::max(search.allowed, {}, &Tokens::size).size());
 }
 
@@ -74,7 +75,7 @@ void Searching::begin(std::size_t number, const Request& asked, const PlanLimits
   for (SegmentKv& kv : prompt.kv) kv.source = Source::cached;
   end = static_cast<std::uint32_t>(last.start + last.shift) + tokens;
   failed = false;
-  search.begin(plan.search, asked.paths, static_cast<std::uint32_t>(limits.vocabulary), select);
+  search.begin(plan.search, asked.paths(), static_cast<std::uint32_t>(limits.vocabulary), select);
   TROUPE_CHECK(end + search.steps() <= static_cast<std::uint32_t>(limits.positions_max) + 1,
                "paths end inside the model's positions");
 }

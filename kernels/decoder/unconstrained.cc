@@ -29,22 +29,22 @@ class Unconstrained final : public Executor {
 
  private:
   static bool is_constrained(const Request& request) {
-    return request.plan->search.width > 0 && request.paths && request.plan->search.allowed.empty();
+    return request.paths() != nullptr;
   }
   // All paths of the search come back, for most may be no items.
   static void widen(Request& request, Plan& plan) {
     plan = *request.plan;
-    plan.search.steps = request.paths->depth();
+    plan.search.steps = request.paths()->depth();
     plan.search.results = plan.search.width;
     plan.search.denied.clear();
     request.plan = &plan;
-    request.paths = nullptr;
   }
   static void keep_items(const Request& request, std::vector<Beam>& beams) {
     const Search& search = request.plan->search;
+    const std::shared_ptr<const PathIndex> paths = request.paths();
     std::erase_if(beams, [&](const Beam& beam) {
-      const PathIndex::Node node = request.paths->find(beam.path);
-      return node == PathIndex::none || !request.paths->is_leaf(node) ||
+      const PathIndex::Node node = paths->find(beam.path);
+      return node == PathIndex::none || !paths->is_leaf(node) ||
              std::ranges::find(search.denied, Tokens(beam.path)) != search.denied.end();
     });
     if (beams.size() > search.results) beams.resize(search.results);

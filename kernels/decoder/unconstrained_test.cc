@@ -41,7 +41,7 @@ TEST_CASE("what is found in the whole vocabulary and is no item is dropped; the 
       plan.search.width = 25;  // all paths of two tokens
       plan.search.results = results;
       if (denies) plan.search.denied.emplace_back(denied);
-      const Request request{&plan, {{}}, nullptr, small.index};
+      const Request request{&plan, {{}}, std::make_shared<PathAssets>(small.index)};
       const auto found = whole->run({&request, 1})[0].beams, expected = decoder->run({&request, 1})[0].beams;
       REQUIRE(expected.size() == std::min<std::size_t>(results, denies ? 2 : 3));
       REQUIRE(found.size() == expected.size());
@@ -64,7 +64,7 @@ TEST_CASE("what has no index, or brings its own paths, is left as it is") {
   CHECK(whole->run({&free, 1})[0].beams == decoder->run({&free, 1})[0].beams);
   plan.search.steps = 0;
   plan.search.allowed = {{4, 4}, {4, 3}};
-  const Request listed{&plan, {{}}, nullptr, small.index};
+  const Request listed{&plan, {{}}, std::make_shared<PathAssets>(small.index)};
   CHECK(whole->run({&listed, 1})[0].beams.size() == 2);
 }
 

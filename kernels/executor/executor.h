@@ -39,22 +39,35 @@ struct SegmentKv {
       pages;  // layout.pages_for(tokens) addresses, 64-byte aligned; may be empty for compute
 };
 
-// What a family computes with beside its weights, and makes of a state of the catalog: an index of its items, say. It
-// never changes.
+// What a model computes with beside its weights, and makes of a state of the catalog. It never changes.
 class CatalogAssets {
  public:
   virtual ~CatalogAssets() = default;
+  // What a search may return: the identifiers of the items. Null: these assets have none.
+  virtual std::shared_ptr<const PathIndex> paths() const { return nullptr; }
+};
+
+// Of a family that needs no more of a catalog than what its searches may return.
+class PathAssets final : public CatalogAssets {
+ public:
+  explicit PathAssets(std::shared_ptr<const PathIndex> paths) : paths_(std::move(paths)) {}
+  std::shared_ptr<const PathIndex> paths() const override { return paths_; }
+
+ private:
+  const std::shared_ptr<const PathIndex> paths_;
 };
 
 // One request of a batch. A cached segment must not have a readout.
 struct Request {
   const Plan* plan = nullptr;
-  std::vector<SegmentKv> kv;               // one per segment
-  const CatalogAssets* assets = nullptr;   // of the catalog that the plan was made against; null: the plan needs none,
-                                           // or the family has none
-  // Of the plan's search: the paths that it may return, all tokens of the vocabulary if there is none. Not
-  // looked at where the search brings its own.
-  std::shared_ptr<const PathIndex> paths = nullptr;
+  std::vector<SegmentKv> kv;  // one per segment
+  // Of the catalog that the plan was made against; null: the plan needs none.
+  std::shared_ptr<const CatalogAssets> assets = nullptr;
+
+  // What the plan's search may return where it does not say so itself; null: all tokens of the vocabulary.
+  std::shared_ptr<const PathIndex> paths() const {
+    return assets && plan->search.wants_index() ? assets->paths() : nullptr;
+  }
 };
 
 struct Reply {

@@ -69,7 +69,7 @@ class Chaos:
 
     # ---- one fault ----
 
-    def fault(self, name, begin, end, hold=3.0, expect="none", breaks=False):
+    def fault(self, name, begin, end, hold=12 * HEARTBEAT, expect="none", breaks=False):
         """`begin`, so long, `end`, and a while to recover. `expect`: faults.py; `breaks`: connections of processes that
         go on; `end` may add to the fault."""
         for _ in range(3):  # again, if the machine was too busy to tell, or nothing came by that could be harmed

@@ -381,7 +381,7 @@ def main(argv):
     faults, rows = [], []
     with (Own if args.troupe else Running)(args) as box:
         warm_up(box)
-        alone, refused, why, _ = measure(box, max(10, args.seconds / 3))
+        alone, refused, why, _ = measure(box, max(4 if args.untimed else 10, args.seconds / 3))
         if refused:
             print(f"refused without an attack: {why}")
             return 1

@@ -21,11 +21,15 @@ using kernels::Reply;
 using kernels::Request;
 
 struct ItemCount : kernels::CatalogAssets {
+  explicit ItemCount(CatalogPointer of) : catalog(std::move(of)) {}
+  std::shared_ptr<const kernels::PathIndex> paths() const override { return catalog->paths(); }
+
+  const CatalogPointer catalog;
   float items = 0;
 };
 
 actors::AssetsPointer count_items(const CatalogPointer& catalog) {
-  auto count = std::make_shared<ItemCount>();
+  auto count = std::make_shared<ItemCount>(catalog);
   for (ItemNumber n = catalog->next(0); n != no_item; n = catalog->next(n + 1)) ++count->items;
   return count;
 }
@@ -147,9 +151,9 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
     std::vector<float> all = segments[plan.search.segment];
     for (const std::uint32_t seen : plan.segments[plan.search.segment].sees)
       all.insert(all.end(), segments[seen].begin(), segments[seen].end());
-    TROUPE_CHECK(request.paths || !plan.search.allowed.empty(), "a search has paths");
-    reply.beams = search(plan.search, plan.search.allowed.empty() ? *request.paths : index_of(plan.search.allowed),
-                         sum_of(all), all.size() / shape_.hidden);
+    const auto paths = request.paths();
+    TROUPE_CHECK(paths || !plan.search.allowed.empty(), "a search has paths");
+    reply.beams = search(plan.search, paths ? *paths : index_of(plan.search.allowed), sum_of(all), all.size() / shape_.hidden);
   }
   for (const kernels::Readout& readout : plan.readouts) {
     std::vector<float> mean(shape_.hidden);
@@ -163,7 +167,7 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
     for (float& number : mean) number /= static_cast<float>(tokens);
     reply.readouts.push_back(read(mean, readout.rows));
     if (request.assets != nullptr)
-      for (float& logit : reply.readouts.back()) logit += static_cast<const ItemCount*>(request.assets)->items;
+      for (float& logit : reply.readouts.back()) logit += static_cast<const ItemCount&>(*request.assets).items;
   }
 }
 

@@ -73,7 +73,8 @@ TEST_CASE("the golden beams of the trained generators, in their order") {
     const std::vector<GoldenBeams> cases = read_beams(model.golden);
     CHECK(cases.size() == 20);
     std::vector<kernels::Request> requests;
-    for (const GoldenBeams& one : cases) requests.push_back({.plan = &one.plan, .kv = {{}}, .paths = index});
+    const auto assets = std::make_shared<kernels::PathAssets>(index);
+    for (const GoldenBeams& one : cases) requests.push_back({.plan = &one.plan, .kv = {{}}, .assets = assets});
     const std::vector<kernels::Reply> together = decoder->run(requests);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       CAPTURE(i);

@@ -50,9 +50,9 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
   if (!search.allowed.empty()) {
     for (const Tokens& path : search.allowed) steps = std::max(steps, path.size());
     logits = search.allowed.size();
-  } else if (request.paths) {
-    steps = request.paths->depth();
-    logits = std::min<std::size_t>(std::size_t{search.width} * request.paths->width_max(), request.paths->nodes());
+  } else if (const auto paths = request.paths()) {
+    steps = paths->depth();
+    logits = std::min<std::size_t>(std::size_t{search.width} * paths->width_max(), paths->nodes());
   }
   return pages * layout.page_bytes() + logits * sizeof(float) +
          BeamTails::bytes(layout, search.width, static_cast<std::uint32_t>(steps), options.beams);

@@ -86,7 +86,11 @@ TEST_CASE("a search takes its paths' tokens, its prompt where that has no pages,
   request.kv[0].pages = {page, page, page};
   CHECK(search_bytes(small_config(), options, request) == 6 * 2 * token + 6 * 50 * 4);
   const std::vector<Token> a{1, 2}, b{1, 3}, c{4, 5};
-  request.paths = std::make_shared<PathIndex>(std::vector<std::span<const Token>>{a, b, c});
+  Plan of_items = plan;
+  of_items.search.steps = 0;
+  request.plan = &of_items;
+  request.assets = std::make_shared<PathAssets>(
+      std::make_shared<PathIndex>(std::vector<std::span<const Token>>{a, b, c}));
   CHECK(search_bytes(small_config(), options, request) == 6 * 4);  // two of its nodes have two behind them
 }
 
