@@ -126,7 +126,8 @@ bool InferenceCore::cannot_finish(const Execute& plan) const {
   const Waiting& ahead = waiting_[0];
   if (ahead.plans == 0) return false;
   const placement::Pass own =
-      placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); });
+      placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); },
+                         config_.costs.layers);
   double before_us = lane_us(work_of(ahead));
   for (const auto& [job, batch] : batches_) before_us += lane_us(batch.work) / 2;
   return before_us / config_.lanes + lane_us(config_.costs.of(own)) > static_cast<double>(plan.budget_us);
@@ -159,7 +160,7 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
   task.plan = plan;
   task.received = now;
   task.deadline = now + Duration{std::min(plan.budget_us, budget_us_max)};
-  task.pass = placement::pass_of(plan.plan, [](std::size_t) { return false; });
+  task.pass = placement::pass_of(plan.plan, [](std::size_t) { return false; }, config_.costs.layers);
   collect_wants(task);
   waiting_with(plan).add(task);
   effects.set_timer(deadline_timer(serial), task.deadline);
@@ -229,7 +230,7 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   task.state = State::ready;
   task.ready_at = now;
   waiting_with(task.plan).remove(task);
-  task.pass = placement::pass_of(task.plan.plan, [&](std::size_t i) { return is_reused(task, i); });
+  task.pass = placement::pass_of(task.plan.plan, [&](std::size_t i) { return is_reused(task, i); }, config_.costs.layers);
   waiting_with(task.plan).add(task);
   (is_background(task.plan) ? background_ : serving_).push_back(serial);
 }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "deploy/bench/bench_plans.h"
+#include "kernels/base/check.h"
 #include "kernels/base/thread_clock.h"
 #include "kernels/decoder/choose_tokens.h"
 
@@ -114,8 +115,9 @@ struct BlockBench::Pages {
   std::vector<std::byte*> addresses;
 };
 
-BlockBench::BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config)
-    : decoder_(decoder), config_(config) {}
+BlockBench::BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config,
+                       const kernels::Prototypes* prototypes)
+    : decoder_(decoder), config_(config), prototypes_(prototypes) {}
 BlockBench::~BlockBench() = default;
 
 // Computes those blocks of the plan that were never asked for, and takes all from where they are kept.
@@ -129,8 +131,10 @@ void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
     missing.segments.push_back(plan.segments[s]);
     made.emplace_back();
   }
+  if (prototypes_ != nullptr) fill_from_prototypes(plan, kv);
   for (const kernels::Repair::Place& place : plan.repair.places) {
     const Segment& block = plan.segments[place.block];
+    if (kv[place.block].source == Source::cached) continue;
     const auto [at, is_new] = blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
     kv[place.block] = {Source::cached, at->second.addresses};
     if (is_new) made[place.block] = {Source::compute, at->second.addresses};
@@ -139,6 +143,25 @@ void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
   if (!any) return;
   const kernels::Request request{&missing, made};
   decoder_.run({&request, 1});
+}
+
+// Blocks of the history: every token as the prototype that is nearest where it stands.
+void BlockBench::fill_from_prototypes(const Plan& plan, std::vector<SegmentKv>& kv) {
+  const kernels::KvLayout layout =
+      kernels::kv_layout(config_, decoder_.layout().page_tokens, kernels::KvFormat::f32);
+  stand_ins_.clear();
+  for (const kernels::Repair::Place& place : plan.repair.places) {
+    const Segment &own = plan.segments[place.segment], &block = plan.segments[place.block];
+    if (own.kind != SegmentKind::user) continue;
+    std::vector<std::uint32_t> numbers;
+    for (std::size_t t = 0; t < own.tokens.size(); ++t)
+      if (const auto match = prototypes_->nearest(own.tokens[t], static_cast<std::uint32_t>(own.start) + static_cast<std::uint32_t>(t)))
+        numbers.push_back(match->number);
+    TROUPE_CHECK(numbers.size() == own.tokens.size(), "a prototype stands for each token of such a block");
+    stand_ins_.emplace_back(decoder_.layout(), numbers.size());
+    prototypes_->fill(layout, numbers, block.start, stand_ins_.back().addresses);
+    kv[place.block] = {Source::cached, stand_ins_.back().addresses};
+  }
 }
 
 BlockBench::Run BlockBench::run(const Plan& plan) {

@@ -278,6 +278,7 @@ std::unique_ptr<Core> Box::make_router() const {
   c.limits.score_labels_max = number("router.score_labels_max");
   c.limits.request_tokens_max = number("router.request_tokens_max");
   c.limits.history_max = number("router.history_events_max");
+  c.limits.approximate = config_.real("router.approximate");
   c.limits.pass_tokens_max = model_.pass_tokens_max;
   c.limits.token_bytes = model_.token_bytes;
   c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));

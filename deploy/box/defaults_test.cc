@@ -59,6 +59,7 @@ std::vector<Default> defaults_of_actors() {
           {"router.window", router::WorkerTableConfig{}.window.us},
           {"router.routing", std::string(router::routing_names()[static_cast<std::size_t>(router.routing.by)])},
           {"router.affinity", router.routing.alpha},
+          {"router.approximate", router.limits.approximate},
           {"router.candidates_max", router.limits.candidates_max},
           {"router.width_max", router.limits.width_max},
           {"router.completion_tokens_max", router.limits.completion_tokens_max},

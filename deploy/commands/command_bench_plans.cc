@@ -1,9 +1,11 @@
 // `troupe bench plans`: options, table and JSON; what is measured is in bench_plans.h.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "deploy/bench/bench_plans.h"
+#include "deploy/bench/bench_prototypes.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
@@ -15,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 struct PlanRunOptions {
-  std::string model, data, evaluation, json;
+  std::string model, data, evaluation, json, prototypes;
   std::vector<std::string> plans;
   std::vector<std::string> selections{"first", "importance", "deviation", "tail"};
   std::vector<std::string> corrections{"none", "mean"};
@@ -175,17 +177,27 @@ int run_bench_plans(const PlanRunOptions& options) {
   RankEvents events = read_rank_events(options.model, options.data, options.evaluation);
   std::vector<VariantRun> runs = variants_of(options, events.form);
   if (options.events > 0 && options.events < events.list.size()) events.list.resize(options.events);
-  const kernels::DecoderConfig config = kernels::read_decoder_config(options.model);
-  const auto decoder =
-      kernels::make_cpu_decoder(kernels::read_decoder(options.model), kernels::DecoderOptions{});
-  BlockBench bench(*decoder, config);
+  const kernels::DecoderModel model = kernels::read_decoder(options.model);
+  const auto decoder = kernels::make_cpu_decoder(model, kernels::DecoderOptions{});
+  std::optional<kernels::Prototypes> prototypes;
+  Coverage coverage;
+  if (!options.prototypes.empty()) coverage = find_stand_ins(prototypes.emplace(options.prototypes, model), events);
+  BlockBench bench(*decoder, model.config, prototypes ? &*prototypes : nullptr);
   Progress progress("requests", events.list.size());
   for (const RankEvent& event : events.list) {
     run_event(bench, events, event, runs);
     progress.at(runs.front().scores.size());
   }
-  print_runs(options.json == "-" ? std::cerr : std::cout, runs);
-  if (!options.json.empty()) write_output(options.json, to_json(runs).dump(2) + "\n");
+  std::ostream& out = options.json == "-" ? std::cerr : std::cout;
+  print_runs(out, runs);
+  json all = to_json(runs);
+  if (prototypes) {
+    const double share = static_cast<double>(coverage.covered) / static_cast<double>(std::max<std::uint64_t>(1, coverage.tokens));
+    out << "Histories of all_blocks: " << prototypes->size() << " prototypes stand for " << percent(share)
+        << " of their tokens, at a cosine of " << fixed(coverage.cosine, 4) << " in the mean.\n";
+    all["prototypes"] = {{"prototypes", prototypes->size()}, {"coverage", share}, {"cosine", coverage.cosine}};
+  }
+  if (!options.json.empty()) write_output(options.json, all.dump(2) + "\n");
   return 0;
 }
 
@@ -214,6 +226,8 @@ void add_plans(Command bench) {
       .comma_separated()
       .between(1, 100)
       .default_shown();
+  command.add_option("--prototypes", options->prototypes,
+                     "File of prototypes, of which all_blocks makes what it reuses of histories (troupe prototypes)");
   command.add_option("--events", options->events, "Only the first so many requests; 0: all").default_shown();
   command.add_option("--json", options->json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");

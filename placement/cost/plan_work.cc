@@ -20,16 +20,46 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
   return seen;
 }
 
-std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan) {
+namespace {
+
+// Of a token that is not chosen, as a share of its work: the layers before the last exact one whole, and that one's keys
+// and values, about a quarter of a layer. Scores by attention take the first layer's, those by divergence the second
+// one's keys and values.
+double share_of_others(const kernels::Repair& repair, std::uint32_t layers) {
+  if (layers == 0) return 0;
+  double whole = repair.exact_layers - 0.75;
+  if (repair.attention > 0) whole = std::max(whole, 0.5);
+  if (repair.divergence > 0) whole = std::max(whole, 1.25);
+  return std::min(1.0, whole / layers);
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint32_t layers) {
+  const kernels::Repair& repair = plan.repair;
   std::vector<std::uint64_t> computed;
   for (const kernels::Segment& segment : plan.segments) computed.push_back(segment.tokens.size());
-  std::uint64_t all = 0, chosen = plan.repair.always.size();
-  for (const std::uint32_t budget : plan.repair.budgets) chosen += budget;
-  for (const kernels::Repair::Place& place : plan.repair.places)
-    if (place.segment < computed.size()) all += computed[place.segment];
-  for (const kernels::Repair::Place& place : plan.repair.places)
-    if (place.segment < computed.size() && chosen < all)
-      computed[place.segment] = (computed[place.segment] * chosen + all / 2) / all;
+  struct Budget {
+    double tokens = 0, chosen = 0;
+  };
+  std::vector<Budget> budgets(repair.budgets.size());
+  for (std::size_t b = 0; b < budgets.size(); ++b) budgets[b].chosen = repair.budgets[b];
+  std::uint64_t number = 0;
+  auto always = repair.always.begin();
+  for (const kernels::Repair::Place& place : repair.places) {
+    if (place.segment >= computed.size() || place.budget >= budgets.size()) return computed;  // not sound
+    Budget& budget = budgets[place.budget];
+    budget.tokens += static_cast<double>(computed[place.segment]);
+    number += computed[place.segment];
+    for (; always != repair.always.end() && *always < number; ++always) ++budget.chosen;
+  }
+  const double others = share_of_others(repair, layers);
+  for (const kernels::Repair::Place& place : repair.places) {
+    const Budget& budget = budgets[place.budget];
+    const double chosen = std::min(1.0, budget.chosen / std::max(1.0, budget.tokens));
+    computed[place.segment] = static_cast<std::uint64_t>(
+        static_cast<double>(computed[place.segment]) * (chosen + (1 - chosen) * others) + 0.5);
+  }
   return computed;
 }
 

@@ -15,8 +15,9 @@ namespace troupe::placement {
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 
 // Of each segment, the tokens that are computed where it is not reused: all, but of a place of a repair its part of
-// those that are chosen (kernels/base/repair.h; the first layers, which have all of them, are not counted).
-std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan);
+// those that are chosen (kernels/base/repair.h), and of the others the first layers' part of a model of so many; 0: it
+// is not known of how many, and those layers are not counted.
+std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint32_t layers);
 
 // Tokens of a search's paths; where only an index of paths knows, as many as semantic identifiers mostly have.
 std::uint64_t search_steps(const kernels::Search& search);
@@ -26,9 +27,9 @@ Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& se
 
 // Counted, given which segments are reused.
 template <class IsReused>
-Pass pass_of(const kernels::Plan& plan, const IsReused& is_reused) {
+Pass pass_of(const kernels::Plan& plan, const IsReused& is_reused, std::uint32_t layers = 0) {
   Pass pass{.readouts = plan.readouts.size()};
-  const std::vector<std::uint64_t> seen = tokens_seen(plan), computed = tokens_computed(plan);
+  const std::vector<std::uint64_t> seen = tokens_seen(plan), computed = tokens_computed(plan, layers);
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     const std::uint64_t all = plan.segments[i].tokens.size(), tokens = computed[i];
     if (is_reused(i)) {

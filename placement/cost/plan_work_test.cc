@@ -34,6 +34,22 @@ TEST_CASE("tokens that stand in the place of others are seen once") {
   CHECK(tokens_seen(plan) == std::vector<std::uint64_t>{0, 3, 3, 5});
 }
 
+TEST_CASE("of a place the chosen tokens are computed, and of the others the first layers") {
+  Plan plan;
+  plan.segments = {{SegmentKind::item, {1, 2, 3, 4}, 0, {}}, {SegmentKind::user, {5, 6, 7, 8}, 0, {}},
+                   {SegmentKind::item, {1, 2, 3, 4}, 9, {}}, {SegmentKind::user, {5, 6, 7, 8}, 13, {}}};
+  plan.repair = {.places = {{2, 0, 0}, {3, 1, 1}}, .budgets = {1, 3}, .always = {3}, .attention = 1};
+  using Counts = std::vector<std::uint64_t>;
+  CHECK(tokens_computed(plan, 0) == Counts{4, 4, 2, 3});
+  CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 3});  // half a layer of two, of the other 2 and 1
+  plan.repair.exact_layers = 2;
+  CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 4});
+  CHECK(tokens_computed(plan, 1) == Counts{4, 4, 4, 4});
+  plan.repair.budgets = {3, 4};
+  CHECK(tokens_computed(plan, 0) == Counts{4, 4, 4, 4});
+  CHECK(pass_of(plan, [](std::size_t) { return false; }, 2).new_tokens == 16);
+}
+
 TEST_CASE("a search adds, at each step but the first, a row for each path, which sees prompt and path") {
   Plan plan = three_segments();
   plan.search = {.segment = 2, .width = 10, .results = 5, .steps = 4};

@@ -68,7 +68,8 @@ UnitCosts unit_costs(const ModelShape& shape) {
           .pair_operations = 4.0 * shape.heads * shape.head_dim * shape.layers,
           .readout_operations = 2 * outputs,
           .token_bytes = shape.kv_token_bytes(),
-          .pass_bytes = (shape.layer_parameters() * shape.layers + outputs) * shape.weight_bytes};
+          .pass_bytes = (shape.layer_parameters() * shape.layers + outputs) * shape.weight_bytes,
+          .layers = shape.layers};
 }
 
 Pace operator*(Pace pace, double times) {

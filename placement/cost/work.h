@@ -40,6 +40,7 @@ struct UnitCosts {
   double pair_operations = 0, readout_operations = 0;
   double token_bytes = 0;  // of a reused token's keys and values
   double pass_bytes = 0;   // of the weights
+  std::uint32_t layers = 0;  // 0: not known
 
   // New tokens of one segment that all see so many tokens before it, and each other causally. Counts may be
   // fractions: of what is expected.

@@ -171,10 +171,11 @@ void RouterCore::settle_plan(Flight& flight, std::size_t chosen) {
 // Which one the planner would take there.
 std::size_t RouterCore::plan_at(NodeId node, const Flight& flight) const {
   if (flight.planned || flight.plans.size() == 1) return 0;
+  const placement::Pace pace = workers_.pace(node);
   std::vector<PlanWeight> weights;
   for (const Considered& considered : flight.plans)
-    weights.push_back({considered.cost.at(node, *flight.held).operations,
-                       considered.cost.all_held().operations, considered.cost.uses(*flight.held)});
+    weights.push_back({pace.us(considered.cost.at(node, *flight.held)), pace.us(considered.cost.all_held()),
+                       considered.cost.uses(*flight.held)});
   return weigh_plans(weights);
 }
 

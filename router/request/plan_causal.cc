@@ -26,44 +26,71 @@ Tokens candidate_tokens(const RankPrompt& prompt, const ItemView& item) {
   return tokens;
 }
 
-// What precedes the events, and each of them.
-std::vector<Tokens> history_parts(const RankPrompt& prompt) {
+// A run of the history's tokens, with a block or computed.
+struct HistoryPart {
+  Tokens tokens;
+  bool has_block = false;
+};
+
+// What precedes the events, and each of them; cut where prototypes begin or end to stand for tokens, if they do.
+std::vector<HistoryPart> history_parts(const RankPrompt& prompt) {
+  const std::span<const std::uint8_t> stand_ins = prompt.stand_ins;
   std::size_t at = prompt.history.size();
   for (const std::uint32_t tokens : prompt.events) at -= tokens;
-  std::vector<Tokens> parts{prompt.history.part(0, at)};
+  std::vector<HistoryPart> parts;
+  const auto add = [&](std::size_t begin, std::size_t end, bool event) {
+    while (begin < end) {
+      std::size_t next = end;
+      if (!stand_ins.empty())
+        for (next = begin + 1; next < end && stand_ins[next] == stand_ins[begin];) ++next;
+      parts.push_back({prompt.history.part(begin, next - begin), stand_ins.empty() ? event : stand_ins[begin] != 0});
+      begin = next;
+    }
+  };
+  add(0, at, false);
   for (const std::uint32_t tokens : prompt.events) {
-    parts.push_back(prompt.history.part(at, tokens));
+    add(at, at + tokens, true);
     at += tokens;
   }
   return parts;
 }
 
-Candidate reusing(std::string_view name, const RankPrompt& prompt, bool history) {
+// Which parts of it are blocks.
+struct Reused {
+  bool history = false, items = false;
+};
+
+Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused) {
   PlanWriter plan(name, prompt);
   plan.system();
-  const std::vector<Tokens> parts = history_parts(prompt);
+  const std::vector<HistoryPart> parts = history_parts(prompt);
   std::vector<Tokens> items;
   plan.begin_blocks();
-  for (std::size_t i = 1; history && i < parts.size(); ++i)
-    plan.add_block(SegmentKind::user, parts[i], user_key(prompt.tenant, prompt.user));
+  for (const HistoryPart& part : parts)
+    if (reused.history && part.has_block)
+      plan.add_block(SegmentKind::user, part.tokens, user_key(prompt.tenant, prompt.user));
   for (const ItemView& item : prompt.items) {
     items.push_back(candidate_tokens(prompt, item));
-    plan.add_block(SegmentKind::item, items.back(), std::string(item.id));
+    if (reused.items) plan.add_block(SegmentKind::item, items.back(), std::string(item.id));
   }
   plan.end_blocks();
   std::int32_t place = size32(prompt.form.system);
-  if (history) {
-    plan.add(SegmentKind::user, parts[0], place);
-    place += size32(parts[0]);
-    for (std::size_t i = 1; i < parts.size(); ++i) {
-      plan.add_place(place);
-      place += size32(parts[i]);
+  if (reused.history) {
+    for (const HistoryPart& part : parts) {
+      if (part.has_block)
+        plan.add_place(place);
+      else
+        plan.add(SegmentKind::user, part.tokens, place);
+      place += size32(part.tokens);
     }
   } else {
     place = begin(plan, prompt);
   }
   for (const Tokens& item : items) {
-    plan.add_place(place);
+    if (reused.items)
+      plan.add_place(place);
+    else
+      plan.add(SegmentKind::item, item, place);
     place += size32(item);
     plan.add_score(place);
     place += size32(prompt.form.score);
@@ -86,19 +113,24 @@ Candidate plain(std::string_view name, const RankPrompt& prompt) {
   return std::move(plan).finish(place);
 }
 
-// Nothing of it may be approximate, or nothing is.
-bool is_exact(const RankPrompt& prompt) { return prompt.repair.share >= 1 || prompt.approximate_max <= 0; }
+// What is left of it to blocks: nothing where nothing may be approximate, or all is computed.
+Reused left_of(const RankPrompt& prompt) {
+  if (prompt.approximate_max <= 0) return {};
+  return {.history = prompt.repair.history_share() < 1, .items = prompt.repair.share < 1};
+}
+
+Candidate left_or_plain(std::string_view name, const RankPrompt& prompt, Reused reused) {
+  return reused.history || reused.items ? reusing(name, prompt, reused) : plain(name, prompt);
+}
 
 }  // namespace
 
 Candidate causal_plan(const RankPrompt& prompt) { return plain("causal", prompt); }
 
 Candidate blocks_plan(const RankPrompt& prompt) {
-  return is_exact(prompt) ? plain("blocks", prompt) : reusing("blocks", prompt, false);
+  return left_or_plain("blocks", prompt, {.items = left_of(prompt).items});
 }
 
-Candidate all_blocks_plan(const RankPrompt& prompt) {
-  return is_exact(prompt) ? plain("all_blocks", prompt) : reusing("all_blocks", prompt, true);
-}
+Candidate all_blocks_plan(const RankPrompt& prompt) { return left_or_plain("all_blocks", prompt, left_of(prompt)); }
 
 }  // namespace troupe::router

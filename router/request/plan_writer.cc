@@ -48,43 +48,10 @@ void PlanWriter::add_place(std::int32_t start) {
 }
 
 void PlanWriter::repair() {
-  using By = RepairChoice::By;
-  kernels::Repair& repair = made_.plan.repair;
-  const RepairChoice& choice = prompt_.repair;
-  if (repair.places.empty()) return;
-  const std::size_t tokens = kernels::repaired_tokens(made_.plan);
-  const std::size_t again = tokens_again(tokens);
-  repair.budgets = {0};
-  repair.mean = choice.mean;
-  repair.exact_layers = choice.exact_layers;
-  if (choice.by == By::first) return repair_first(static_cast<double>(again) / static_cast<double>(tokens));
-  repair.budgets[0] = static_cast<std::uint32_t>(again);
-  repair.attention = choice.by == By::deviation ? 0 : 1;
-  repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
-  if (choice.by == By::tail) repair.attending = repair.places.back().segment + 1;
-}
-
-// Of so many: as many as the choice says, and more where the request allows fewer to be left.
-std::size_t PlanWriter::tokens_again(std::size_t tokens) const {
   const PromptForm& form = prompt_.form;
   const std::size_t prompt = prompt_tokens(made_.plan) + form.instruction.size() + form.discriminant.size();
-  const auto left = static_cast<std::size_t>(prompt_.approximate_max * static_cast<double>(prompt));
-  const auto chosen = static_cast<std::size_t>(prompt_.repair.share * static_cast<double>(tokens) + 0.5);
-  return std::max(chosen, tokens - std::min(tokens, left));
-}
-
-// Rounded up where the share is what the request asks for, so that no more is left than it allows.
-void PlanWriter::repair_first(double share) {
-  kernels::Repair& repair = made_.plan.repair;
-  std::uint32_t number = 0;
-  for (const kernels::Repair::Place& place : repair.places) {
-    const auto tokens = static_cast<std::uint32_t>(made_.plan.segments[place.segment].tokens.size());
-    const double exact = share * tokens;
-    const auto again = static_cast<std::uint32_t>(
-        share > prompt_.repair.share + 0.5 / tokens ? std::ceil(exact - 1e-9) : std::round(prompt_.repair.share * tokens));
-    for (std::uint32_t t = 0; t < again; ++t) repair.always.push_back(number + t);
-    number += tokens;
-  }
+  write_repair(made_.plan, prompt_.repair,
+                static_cast<std::size_t>(prompt_.approximate_max * static_cast<double>(prompt)));
 }
 
 void PlanWriter::add_score(std::int32_t start) {

@@ -55,8 +55,6 @@ class PlanWriter {
   void add_repair(const ItemView& item, std::size_t tokens, std::int32_t start);
 
   Sees before() const;
-  std::size_t tokens_again(std::size_t tokens) const;
-  void repair_first(double share);
 
   const RankPrompt& prompt_;
   Candidate made_;

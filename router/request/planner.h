@@ -3,11 +3,13 @@
 // and how hot the user is; the planner asks what each plan would cost there now, and what it would leave
 // behind for later requests.
 //
-//   cost(plan)  = operations that are left to do there (plan_cost.h); a block that another node has counts as
-//   its
-//                 transfer does (held_blocks.h)
+//   cost(plan)  = predicted time of what is left to do there (plan_cost.h); a block that another node has counts
+//                 as its transfer does (held_blocks.h)
 //   gain(plan)  = uses · max(0, least cost now − cost if what this plan keeps had been there)
 //   chosen      = the plan with the smallest cost − gain; on a tie the first
+//
+// Approximate plans are weighed like all others, where the request allows any, with as many of their tokens
+// computed as it wants exact.
 //
 // Uses are how often such a request is expected again while the block lives: for a user's block as the index
 // saw such blocks wanted again within what the memory holds (placement/heat/return_rate.h); for item blocks

@@ -16,8 +16,6 @@ constexpr PlanKind plans[] = {
 };
 constexpr std::span<const PlanKind> framed = std::span(plans).first<5>();
 
-constexpr std::string_view selections[] = {"first", "attention", "tail", "deviation", "importance"};
-
 }  // namespace
 
 std::size_t approximate_tokens(const Plan& plan) {
@@ -51,20 +49,6 @@ std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::sp
   std::size_t sum = 0;
   for (const ItemView& item : items) sum += form.item.size() + item.tokens.size() + form.score.size();
   return sum;
-}
-
-std::string_view name_of(RepairChoice::By by) { return selections[static_cast<std::size_t>(by)]; }
-
-std::optional<RepairChoice::By> find_selection(std::string_view name) {
-  const auto at = std::ranges::find(selections, name);
-  if (at == std::end(selections)) return std::nullopt;
-  return static_cast<RepairChoice::By>(at - std::begin(selections));
-}
-
-std::string correction_of(const RepairChoice& repair) {
-  std::string name = repair.mean ? "mean" : "";
-  if (repair.exact_layers > 1) name += (name.empty() ? "layer" : "+layer") + std::to_string(repair.exact_layers);
-  return name.empty() ? "none" : name;
 }
 
 }  // namespace troupe::router

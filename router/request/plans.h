@@ -12,31 +12,11 @@
 #include "router/request/block_names.h"
 #include "router/request/candidate.h"
 #include "router/request/prompt.h"
+#include "router/request/repair_choice.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
-
-// How the tokens of blocks that stand where they were not made are repaired: how many are computed all the same, which,
-// and what is done about the others.
-struct RepairChoice {
-  enum class By : std::uint8_t {
-    first,       // the first of each block
-    attention,   // those that receive most attention in the first layer
-    tail,        // the same, of what comes behind the last item only
-    deviation,   // those whose keys and values of the second layer are furthest from the block's (CacheBlend)
-    importance   // attention and deviation, each over its mean (RcLLM §III-C)
-  };
-  double share = 0;               // 0..1, of the tokens of all reused blocks together
-  By by = By::first;
-  bool mean = false;              // the others are corrected by what the chosen ones differ, in the mean
-  std::uint32_t exact_layers = 1; // whose keys and values are exact for all tokens
-
-  bool operator==(const RepairChoice&) const = default;
-};
-std::string_view name_of(RepairChoice::By by);
-std::optional<RepairChoice::By> find_selection(std::string_view name);
-std::string correction_of(const RepairChoice& repair);  // "none", "mean", "layer2", "mean+layer2"
 
 // What a plan is made of. All that it refers to outlives the building.
 struct RankPrompt {
@@ -49,6 +29,9 @@ struct RankPrompt {
   std::span<const ItemView> items;
   RepairChoice repair;  // only in plans whose items are computed alone; by the first tokens in those of a prefix
   double approximate_max = 1;  // most of the prompt's tokens, as a share, that a repair may leave
+  // Of the history's tokens, 1 where a prototype stands for one (kernels/decoder/prototypes.h): then blocks of the history
+  // are made of these, nobody's but the model's, and its other tokens are computed. None: they are its events.
+  std::span<const std::uint8_t> stand_ins = {};
   // Of plans without a frame: what the history's events have beside items, and the request's time.
   std::span<const Feature> features = {};
   std::int64_t now = 0;

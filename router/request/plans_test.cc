@@ -291,6 +291,89 @@ PromptForm titles() {
   return form;
 }
 
+// Two events of four tokens, and items of six and three.
+kernels::Repair repair_of(const RepairChoice& choice, std::size_t left_max = SIZE_MAX) {
+  Plan plan;
+  for (const std::size_t tokens : {4, 4, 6, 3})
+    plan.segments.push_back({tokens == 4 ? SegmentKind::user : SegmentKind::item, std::vector<Token>(tokens, 7), 0, {}});
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    plan.repair.places.push_back({4 + i, i, 0});
+    plan.segments.push_back(plan.segments[i]);
+  }
+  write_repair(plan, choice, left_max);
+  CHECK(find_fault(plan, limits) == "");
+  return plan.repair;
+}
+
+TEST_CASE("history and items have budgets of their own where they are told apart") {
+  constexpr auto by = RepairChoice::By::attention;
+  using Numbers = std::vector<std::uint32_t>;
+  CHECK(repair_of({.share = 0.5, .by = by}).budgets == Numbers{9});
+  const kernels::Repair apart = repair_of({.share = 1.0 / 3, .by = by, .history = 0.25});
+  CHECK(apart.budgets == Numbers{2, 3});
+  for (std::size_t i = 0; i < 4; ++i) CHECK(apart.places[i].budget == (i < 2 ? 0 : 1));
+  CHECK(repair_of({.share = 0.5, .by = by, .history = 0}).budgets == Numbers{0, 5});
+  CHECK(repair_of({.share = 0, .by = by, .history = 1}).budgets == Numbers{8, 0});
+  CHECK(repair_of({.share = 0.5, .history = 0.25}).always == Numbers{0, 4, 8, 9, 10, 14, 15});
+}
+
+TEST_CASE("the last tokens are computed beside those that are chosen, and no more are left than may be") {
+  constexpr auto by = RepairChoice::By::attention;
+  using Numbers = std::vector<std::uint32_t>;
+  const kernels::Repair end = repair_of({.share = 0.5, .by = by, .window = 3});
+  CHECK(end.always == Numbers{14, 15, 16});
+  CHECK(end.budgets == Numbers{9});
+  CHECK(repair_of({.share = 1, .by = by, .window = 3}).budgets == Numbers{14});
+  CHECK(repair_of({.share = 0.5, .by = by, .window = 100}).budgets == Numbers{0});
+  CHECK(repair_of({.share = 0, .by = by, .history = 0.5, .window = 10}).budgets == Numbers{4, 0});
+  CHECK(repair_of({.share = 0.5, .window = 1}).always == Numbers{0, 1, 4, 5, 8, 9, 10, 14, 15, 16});
+  // Where less may be left: the first budget gives first.
+  CHECK(repair_of({.share = 0.5, .by = by}, 3).budgets == Numbers{14});
+  CHECK(repair_of({.share = 1.0 / 3, .by = by, .history = 0.25, .window = 1}, 4).budgets == Numbers{8, 4});
+  CHECK(repair_of({.share = 0, .by = by, .history = 0}, 0).budgets == Numbers{8, 9});
+  CHECK(repair_of({.share = 0}, 0).always.size() == 17);
+  for (std::size_t left = 0; left < 18; ++left)
+    for (const std::uint32_t window : {0, 2, 5})
+      for (const auto selection : {RepairChoice::By::first, by}) {
+        const kernels::Repair repair = repair_of({.share = 0.2, .by = selection, .history = 0.4, .window = window}, left);
+        std::size_t computed = repair.always.size();
+        for (const std::uint32_t budget : repair.budgets) computed += budget;
+        CHECK(17 - computed <= left);
+      }
+}
+
+TEST_CASE("what is computed in full has no block: the history, the items, or all") {
+  const std::vector<Item> items = candidates({6, 2});
+  const FittedHistory history = fit_history(games(), history_of(2), 8);
+  const auto places = [&](double share, double of_history) {
+    return build("all_blocks", history, items, {.share = share, .by = RepairChoice::By::tail, .history = of_history})
+        .plan.repair.places.size();
+  };
+  CHECK(places(0.5, 0.5) == 4);
+  CHECK(places(0.5, 1) == 2);
+  CHECK(places(1, 0.5) == 2);
+  CHECK(places(1, 1) == 0);
+  const Plan full = build("all_blocks", history, items, {.share = 1, .history = 1}).plan;
+  CHECK(full.segments == build("causal", history, items).plan.segments);
+}
+
+TEST_CASE("where prototypes stand for tokens, the history's blocks are runs of these, and its other tokens are computed") {
+  const std::vector<Item> items = candidates({2});
+  const FittedHistory history = fit_history(games(), history_of(2), 2);  // a token of the form's, and two events of four
+  const std::vector<std::uint8_t> stand_ins{1, 0, 1, 1, 1, 1, 0, 0, 0};
+  const std::vector<ItemView> seen = views(items);
+  const Plan made = find_plan("all_blocks")
+                        ->build({.form = games(), .history = history.tokens, .events = history.events, .items = seen,
+                                 .repair = {.share = 0.5, .by = RepairChoice::By::tail}, .stand_ins = stand_ins})
+                        .plan;
+  CHECK(find_fault(made, limits) == "");
+  std::vector<std::pair<std::int32_t, std::size_t>> places;
+  for (const kernels::Repair::Place& place : made.repair.places)
+    places.emplace_back(made.segments[place.segment].start, made.segments[place.segment].tokens.size());
+  CHECK(places == std::vector<std::pair<std::int32_t, std::size_t>>{{8, 1}, {10, 3}, {13, 1}, {17, 2}});
+  CHECK(prompt_tokens(made) == prompt_tokens(build("causal", history, items).plan));
+}
+
 TEST_CASE("scores are read behind each candidate, and blocks of events and candidates see the system prompt") {
   const std::vector<Item> items = candidates({2, 3});
   const BlockNames names(titles(), context);

@@ -36,6 +36,7 @@ enum class Displacement : std::uint8_t {
 struct PolicyKind {
   std::string_view name;
   std::vector<std::string_view> plans;                   // that it considers, in the table of plans
+  std::vector<std::string_view> approximate_plans = {};  // likewise, where a request may be answered approximately
   std::string_view (*rule)(const Situation&) = nullptr;  // the name of one of those; null: the first
   bool reuses = true;                                    // false: nothing is reused, nothing kept
   bool weighs = false;  // chooses by what each node holds, once that is known
@@ -44,11 +45,15 @@ struct PolicyKind {
 
 // A row of the table of policies, and how reused blocks are repaired: "item" or, where its plans allow it, "item+25"
 // (per cent of the tokens, the first of each block). Approximate plans choose tokens in other ways, too, and correct the
-// others: "blocks+30:tail:mean:layer2" (plans.h), each part behind the per cent by itself or not at all.
+// others: "blocks+30:tail:mean:layer2" (repair_choice.h), each part behind the per cent by itself or not at all. A policy
+// that considers approximate plans beside others repairs those only: "planner+40:tail:mean", or without a word as was
+// measured to keep most.
 class Policy {
  public:
   const PolicyKind* operator->() const { return kind_; }
-  const RepairChoice& repair() const { return repair_; }
+  const RepairChoice& repair() const;
+  // Of one of its plans.
+  RepairChoice repair_of(const PlanKind& plan) const;
   std::string name() const;
   bool operator==(const Policy&) const = default;
 

@@ -89,9 +89,29 @@ TEST_CASE("approximate plans choose tokens in other ways and correct the others,
   CHECK(policy("blocks+30:tail").repair().by == RepairChoice::By::tail);
   CHECK(correction_of(policy("blocks+30:tail:mean:layer2").repair()) == "mean+layer2");
   CHECK(correction_of(policy("blocks+30").repair()) == "none");
+  CHECK(policy("blocks+30:window64:history20:tail").name() == "blocks+30:tail:history20:window64");
+  CHECK(policy("all_blocks+30:history0").repair().history == 0);
+  CHECK(policy("all_blocks+0:history100").name() == "all_blocks+0:history100");
+  CHECK(policy("blocks+0:window8").repair().window == 8);
+  for (const char* name : {"item+25:history20", "item+25:window8", "blocks+0", "blocks+30:history", "blocks+30:history101",
+                           "blocks+30:history20:history20", "blocks+30:window0", "blocks+30:window-1", "blocks+30:window8x",
+                           "blocks+30:window9999999"})
+    CHECK_FALSE(find_policy(name).has_value());
   for (const char* name : {"item+25:tail", "item+25:mean", "blocks:tail", "blocks+30:", "blocks+30:best",
                            "blocks+30:tail:attention", "blocks+30:mean:mean", "blocks+30:layer2:layer2"})
     CHECK_FALSE(find_policy(name).has_value());
+}
+
+TEST_CASE("the planner repairs approximate plans only, as its name says or as keeps most") {
+  const PlanKind &item = *find_plan("item"), &blocks = *find_plan("blocks");
+  CHECK(policy("planner").name() == "planner");
+  CHECK(policy("planner").repair_of(blocks) == policy("blocks+30:tail:mean:layer2").repair());
+  CHECK(policy("planner").repair_of(item) == RepairChoice{});
+  CHECK(policy("planner+40:mean").name() == "planner+40:mean");
+  CHECK(policy("planner+40:mean").repair_of(blocks).share == 0.4);
+  CHECK(policy("planner+40:mean").repair_of(item) == RepairChoice{});
+  CHECK(policy("item+25").repair_of(item).share == 0.25);
+  for (const char* name : {"planner+", "planner+0", "bat+30:tail"}) CHECK_FALSE(find_policy(name).has_value());
 }
 
 }  // namespace

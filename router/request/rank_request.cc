@@ -6,6 +6,7 @@
 #include "router/request/plans.h"
 #include "router/request/ranking.h"
 #include "router/request/request.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::router {
 namespace {
@@ -50,6 +51,7 @@ class Ranking final : public Request {
  private:
   // The histories that fit beside the items, one for each plan that the policy considers; those that have no
   // room even without one are left out.
+  std::vector<std::string_view> considered(const PromptForm& form) const;
   struct Fit {
     const PlanKind* plan = nullptr;
     FittedHistory history;
@@ -62,6 +64,7 @@ class Ranking final : public Request {
   std::vector<Fit> fits_;
   std::uint64_t user_tokens_ = 0;
   std::uint64_t profile_version_ = 0;
+  double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
 };
 
@@ -95,18 +98,21 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   catalog_ = features.catalog;
   for (const ItemNumber item : features.items) items_.push_back(catalog_->item(item));
   scores_each_ = form.scores_each();
+  approximate_max_ = request_.approximate >= 0 ? request_.approximate : policy_->weighs ? limits.approximate : 1;
+  if (policy_->weighs && planted(Bug::approximate_unasked)) approximate_max_ = 1;
   std::size_t least = SIZE_MAX;
-  std::vector<std::string_view> plans = policy_->plans;
-  if (!form.history_plan.empty()) plans = {form.history_plan};
-  for (const std::string_view name : plans) {
+  for (const std::string_view name : considered(form)) {
     const PlanKind* plan = find_plan(name);
     if (scores_each_ && !plan->one_after_other)
       return Refusal{400, "other_policy", "policy " + policy_.name() + " has no score behind each candidate", "policy",
-                     "causal, blocks or all_blocks, whose candidates stand one after the other"};
+                     "causal, blocks, all_blocks or planner, whose candidates stand one after the other"};
     const std::size_t positions = positions_without_history(form, item_positions(*plan, form, items_));
     least = std::min(least, positions);
     if (positions > form.positions_max) continue;
-    fits_.push_back({plan, fit_history(form, *features.user, item_positions(*plan, form, items_))});
+    FittedHistory history = fit_history(form, *features.user, item_positions(*plan, form, items_));
+    // Approximate is what was allowed, not a shorter history than others have.
+    if (policy_->weighs && plan->approximate && (fits_.empty() || history.cut > fits_.front().history.cut)) continue;
+    fits_.push_back({plan, std::move(history)});
   }
   if (fits_.empty())
     return Refusal{422, "too_long",
@@ -122,6 +128,15 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   return std::nullopt;
 }
 
+std::vector<std::string_view> Ranking::considered(const PromptForm& form) const {
+  if (!form.history_plan.empty()) return {form.history_plan};
+  std::vector<std::string_view> plans = policy_->plans;
+  if (policy_->weighs && form.scores_each()) plans = {"causal"};  // those of a prefix have no score behind each
+  if (approximate_max_ > 0)
+    plans.insert(plans.end(), policy_->approximate_plans.begin(), policy_->approximate_plans.end());
+  return plans;
+}
+
 std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNames& names) const {
   std::vector<Candidate> made;
   for (const Fit& fit : fits_)
@@ -133,8 +148,8 @@ std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNa
                                     .events = fit.history.events,
                                     .catalog = catalog_,
                                     .items = items_,
-                                    .repair = policy_.repair(),
-                                    .approximate_max = request_.approximate < 0 ? 1 : request_.approximate,
+                                    .repair = policy_.repair_of(*fit.plan),
+                                    .approximate_max = approximate_max_,
                                     .features = fit.history.features,
                                     .now = request_.request_timestamp}));
   return made;

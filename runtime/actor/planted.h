@@ -33,6 +33,7 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(refuse_sound, 1, through(), "a request that is sound is refused as if it were not")                     \
   X(end_behind_first_item, 1, through(),                                                                    \
     "the end of a ranking's prompt stands behind its first item, not behind the longest")                   \
+  X(approximate_unasked, 1, through(), "the planner answers approximately though nobody allowed it")           \
   X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")        \
   X(skip_generation_check, 2, through(1, 3),                                                                \
     "a report about an older reservation of a block counts for the new one")                                \

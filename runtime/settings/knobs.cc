@@ -117,6 +117,9 @@ constexpr Knob knobs[] = {
     {"router.policy", text, "bat", "", "",
      "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "
      "planner; or, for models that rank so, causal, blocks or all_blocks with a repair."},
+    {"router.approximate", real, "0", "0..1", "",
+     "Under planner, of a prompt's tokens the largest share that may be approximate where a request does not say. 0: only "
+     "those who ask get an approximate answer."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
      "More than these are refused."},
     {"router.tenant_weights", text, "", "", "",

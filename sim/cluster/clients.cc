@@ -33,7 +33,7 @@ GenerateRequest generate_of(const RankRequest& rank) {
 Clients::Clients(Cluster& cluster, Violations& violations)
     : cluster_(cluster),
       violations_(violations),
-      oracle_(cluster.world(), cluster.form(), cluster.family()),
+      oracle_(cluster.world(), cluster.form(), cluster.family(), cluster.scenario().approximate),
       random_(cluster.scenario().seed, 31),
       writes_share_(cluster.scenario().writes_share) {
   cluster_.coordination().on_change = [this] { note_versions(); };
@@ -111,16 +111,18 @@ RankRequest Clients::draw_rank() {
   return request;
 }
 
-// One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, of which a share
-// of the prompt, none or any may be approximate.
+// One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, or a planner that
+// may choose them, of which a share of the prompt, none or any may be approximate.
 void Clients::ask_approximately(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
   if (drawn % 16 != 0 || cluster_.scenario().generates) return;
   constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2", "blocks+10:importance", "blocks+50:attention",
-                                           "blocks+20:deviation:mean"};
+                                           "blocks+20:deviation:mean", "planner",
+                                           "all_blocks+30:tail:mean:history20:window6", "planner+10:attention:window8",
+                                           "all_blocks+0:importance:history100"};
   constexpr double shares[] = {-1, 0, 0.25, 1};
-  request.policy = policies[drawn / 16 % 4];
-  request.approximate = shares[drawn / 64 % 4];
+  request.policy = policies[drawn / 16 % std::size(policies)];
+  request.approximate = shares[drawn / 128 % std::size(shares)];
 }
 
 Message Clients::draw_request() {

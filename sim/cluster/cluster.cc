@@ -148,6 +148,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.form = form_;
   c.names = names_;
   c.policy = scenario_.policy;
+  c.limits.approximate = scenario_.approximate;
   c.in_flight_max = scenario_.in_flight_max;
   for (std::size_t i = 0; i < scenario_.tenant_weights.size(); ++i)
     c.tenants.weights[world_.options().tenants.at(i)] = scenario_.tenant_weights[i];
@@ -233,6 +234,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.verify_on_read = scenario_.verify_on_read;
   options.struck = &struck_;
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
+  options.layers = unit_costs().layers;
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
   };

@@ -67,14 +67,17 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   }
   if (!request.policy.empty() && reply.policy != request.policy) return differs("policy", reply.policy, request.policy);
   RepairAsked asked;
-  if (const auto policy = router::find_policy(reply.policy)) asked.choice = policy->repair();
   if (request.approximate >= 0) asked.approximate_max = request.approximate;
+  if (const auto policy = router::find_policy(reply.policy)) {
+    asked.choice = policy->repair();
+    if (request.approximate < 0 && (*policy)->weighs) asked.approximate_max = approximate_;
+  }
   const auto truth = rank_by_hand(form_, reply.model_version, reply.plan, profile, items, family_, asked);
-  if (!truth) return differs("plan", reply.plan, "user, item or blocks");
+  if (!truth) return differs("plan", reply.plan, "user, item, blocks or all_blocks");
   if (reply.approximate != truth->approximate)
     return differs("approximate", std::to_string(reply.approximate), std::to_string(truth->approximate));
-  if (request.approximate >= 0 && reply.approximate > request.approximate)
-    return differs("approximate", std::to_string(reply.approximate), "at most " + std::to_string(request.approximate));
+  if (reply.approximate > asked.approximate_max)
+    return differs("approximate", std::to_string(reply.approximate), "at most " + std::to_string(asked.approximate_max));
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
   if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;

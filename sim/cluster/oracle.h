@@ -15,9 +15,11 @@ namespace troupe::sim {
 
 class Oracle {
  public:
-  // The prompt form of all models. `world` outlives the oracle.
-  Oracle(const WorldData& world, router::PromptForm form, const ToyFamily& family = toy_decoder())
-      : world_(world), form_(std::move(form)), family_(family) {}
+  // The prompt form of all models; `approximate`: the share of a prompt that planners may leave so where a request does
+  // not say. `world` outlives the oracle.
+  Oracle(const WorldData& world, router::PromptForm form, const ToyFamily& family = toy_decoder(),
+         double approximate = 0)
+      : world_(world), form_(std::move(form)), family_(family), approximate_(approximate) {}
 
   // Empty, or what is not as it has to be. A catalog version's items may be put and deleted while a request
   // is under way: it is right if it is for one state of the catalog between those of `since` (when it was
@@ -41,6 +43,7 @@ class Oracle {
   const WorldData& world_;
   router::PromptForm form_;
   const ToyFamily& family_;
+  const double approximate_;
 };
 
 }  // namespace troupe::sim

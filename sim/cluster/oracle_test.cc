@@ -47,7 +47,8 @@ Asked answered(const WorldData& world, std::string_view plan, std::string_view u
 WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
 
 // Likewise, of a request for blocks.
-Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate, std::string_view user) {
+Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate, std::string_view user,
+                           std::string_view plan = "blocks", double usual = 1) {
   Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
   asked.request.policy = policy;
   asked.request.approximate = approximate;
@@ -55,19 +56,19 @@ Asked answered_with_blocks(const WorldData& world, const std::string& policy, do
   std::vector<Item> items;
   for (const std::string& id : asked.request.candidates) items.push_back(*world.item(id, "c2"));
   const std::vector<ItemView> seen = views(items);
-  const router::PlanKind& kind = *router::find_plan("blocks");
+  const router::PlanKind& kind = *router::find_plan(plan);
   const auto history = router::fit_history(form, *profile, item_positions(kind, form, seen));
   const Plan made = kind.build({.form = form,
                                 .history = history.tokens,
                                 .events = history.events,
                                 .items = seen,
                                 .repair = router::policy(policy).repair(),
-                                .approximate_max = approximate < 0 ? 1 : approximate})
+                                .approximate_max = approximate < 0 ? usual : approximate})
                         .plan;
   RankReply& reply = asked.reply;
   reply.user = user;
   reply.items = router::rank_items(seen, evaluate("m1", made)[0].scores, 0);
-  reply.plan = "blocks";
+  reply.plan = plan;
   reply.policy = policy;
   reply.approximate = router::approximate_share(made);
   reply.tokens_total = static_cast<std::uint32_t>(router::prompt_tokens(made));
@@ -99,6 +100,31 @@ TEST_CASE("the truth of an approximate plan is known, and whatever else was left
   wrong = answered_with_blocks(world, "blocks+30:tail:mean", -1, "u1");
   wrong.reply.policy = right.reply.policy;
   CHECK(oracle.find_fault(right.request, wrong.reply).find("items[0]") == 0);
+}
+
+TEST_CASE("so is that of histories with blocks, of budgets apart and windows, and of what a planner may do") {
+  const WorldData world(options());
+  const Oracle oracle(world, form), generous(world, form, toy_decoder(), 0.4);
+  for (const char* policy : {"all_blocks+30:tail:mean:history20:window6", "all_blocks+0:importance:history100",
+                             "all_blocks+100:attention:history40", "all_blocks+20:deviation:window40", "planner",
+                             "planner+10:attention:window8"})
+    for (const char* plan : {"blocks", "all_blocks"})
+      for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
+        for (std::uint64_t user = 0; user < 6; ++user) {
+          CAPTURE(policy);
+          CAPTURE(plan);
+          CAPTURE(approximate);
+          const bool plans = router::policy(policy)->weighs;
+          const Asked asked =
+              answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, plans ? 0 : 1);
+          CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+          if (!plans) continue;
+          const Asked more = answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, 0.4);
+          CHECK(generous.find_fault(more.request, more.reply) == "");
+        }
+  const Asked unasked = answered_with_blocks(world, "planner", -1, "u1", "blocks", 0.4);
+  CHECK(unasked.reply.approximate > 0);
+  CHECK(oracle.find_fault(unasked.request, unasked.reply).find("approximate is ") == 0);
 }
 
 TEST_CASE("the truth is accepted for both plans and all profiles") {

@@ -23,10 +23,9 @@ Refusal device_error(std::string what) {
 }  // namespace
 
 // A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
-placement::Pass pass_of(const BatchRequest& request) {
-  return placement::pass_of(request.plan, [&](std::size_t i) {
-    return i < request.kv.size() && request.kv[i].grant == Grant::read;
-  });
+placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers) {
+  return placement::pass_of(
+      request.plan, [&](std::size_t i) { return i < request.kv.size() && request.kv[i].grant == Grant::read; }, layers);
 }
 
 std::uint64_t pulled_tokens(const BatchRequest& request) {
@@ -82,7 +81,7 @@ Duration ComputePort::time_of(const RunBatch& batch) const {
   placement::Pass pass;
   std::uint64_t pulled = 0;
   for (const BatchRequest& request : batch.requests) {
-    pass += pass_of(request);
+    pass += pass_of(request, options_.layers);
     pulled += pulled_tokens(request);
   }
   return options_.batch_time(pass, pulled);

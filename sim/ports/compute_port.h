@@ -46,6 +46,7 @@ struct ComputeOptions {
   std::function<CatalogPointer(const std::string& catalog_version)> find_catalog;
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
+  std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
   std::function<Instant()> now;     // virtual time
@@ -58,7 +59,7 @@ struct ComputeOptions {
 std::vector<Token> user_tokens(const Plan& plan);  // a history may be in parts
 std::uint64_t poison_of(std::span<const Token> user_tokens);
 // What its plan computes, given what its grants reuse; and how much of that was on another node.
-placement::Pass pass_of(const BatchRequest& request);
+placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
 std::uint64_t pulled_tokens(const BatchRequest& request);
 // What a request asks for, whatever its prefix. To routers the same items in another order are another
 // request.

@@ -118,6 +118,11 @@ void draw_routing(std::uint64_t seed, Scenario& s) {
   s.routing = {static_cast<router::Routing::By>(random.below(router::routing_names().size())), real(random, 0.0, 1.0)};
 }
 
+void draw_approximation(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0xa990);
+  if (chance(random, 0.2)) s.approximate = real(random, 0.05, 0.9);
+}
+
 void draw_placement(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x91ace);
   constexpr ItemPlacement others[] = {ItemPlacement::replicate, ItemPlacement::hash,
@@ -307,6 +312,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
   draw_routing(seed, s);
+  draw_approximation(seed, s);
   draw_placement(seed, s);
   draw_checks(seed, s);
   draw_shares(seed, s);

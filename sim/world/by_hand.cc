@@ -38,6 +38,7 @@ struct Prompt {
   std::span<const Item> items;
   std::size_t longest_item = 0;
   std::size_t item_tokens = 0;  // of all items together
+  std::vector<std::uint32_t> events = {};  // tokens of each that is kept
 };
 
 // The oldest events go until the rest fits into the model's positions; items take those of the longest, or one after
@@ -59,6 +60,7 @@ Prompt prompt_of(const router::PromptForm& form, const Profile& profile, std::sp
   }
   const TokenRun kept = TokenRun(profile.tokens).subspan(gone);
   prompt.user.insert(prompt.user.end(), kept.begin(), kept.end());
+  prompt.events.assign(profile.events.begin() + cut, profile.events.end());
   return prompt;
 }
 
@@ -83,37 +85,84 @@ std::vector<SegmentValue> by_item_plan(const Prompt& p, Values& values) {
   return seen;
 }
 
-// Tokens of the items that are computed, of a prompt of so many.
-std::size_t computed_items(const Prompt& p, const RepairAsked& asked, std::size_t prompt_tokens) {
-  if (asked.approximate_max <= 0 || asked.choice.share >= 1) return p.item_tokens;
+// What of a prompt has blocks, and how they are repaired.
+struct Blocks {
+  std::size_t history_tokens = 0, item_tokens = 0;
+  kernels::Repair repair;  // but for its places
+  std::size_t left() const {
+    std::size_t computed = repair.always.size();
+    for (const std::uint32_t budget : repair.budgets) computed += budget;
+    return history_tokens + item_tokens - computed;
+  }
+};
+
+Blocks blocks_of(const Prompt& p, const RepairAsked& asked, bool history_too, std::size_t prompt_tokens) {
+  using By = router::RepairChoice::By;
+  const router::RepairChoice& choice = asked.choice;
+  Blocks blocks;
+  if (asked.approximate_max <= 0) return blocks;
+  if (choice.share < 1) blocks.item_tokens = p.item_tokens;
+  if (history_too && choice.history_share() < 1) blocks.history_tokens = p.user.size() - p.form.user.size();
+  const std::size_t history = blocks.history_tokens, items = blocks.item_tokens;
+  if (history + items == 0) return blocks;
+  // The window is the end of both, the items' end first.
+  const std::size_t window = std::min<std::size_t>(choice.window, history + items);
+  const std::size_t of_items = std::min(window, items), of_history = window - of_items;
+  for (std::size_t i = history + items - window; i < history + items; ++i)
+    blocks.repair.always.push_back(static_cast<std::uint32_t>(i));
+  const auto share_of = [](double share, std::size_t tokens, std::size_t fixed) {
+    return static_cast<std::uint32_t>(
+        std::min(static_cast<std::size_t>(share * static_cast<double>(tokens) + 0.5), tokens - fixed));
+  };
+  const bool apart = choice.history >= 0 && history > 0 && items > 0;
+  if (apart)
+    blocks.repair.budgets = {share_of(choice.history, history, of_history), share_of(choice.share, items, of_items)};
+  else
+    blocks.repair.budgets = {share_of(items > 0 ? choice.share : choice.history_share(), history + items, window)};
   const auto may_be_left = static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
-  const auto chosen = static_cast<std::size_t>(asked.choice.share * static_cast<double>(p.item_tokens) + 0.5);
-  return std::max(chosen, p.item_tokens - std::min(p.item_tokens, may_be_left));
+  const std::size_t free[] = {apart ? history - of_history : history + items - window, items - of_items};
+  for (std::size_t b = 0; b < blocks.repair.budgets.size(); ++b)
+    while (blocks.left() > may_be_left && blocks.repair.budgets[b] < free[b]) ++blocks.repair.budgets[b];
+  blocks.repair.attention = choice.by == By::deviation ? 0 : 1;
+  blocks.repair.divergence = choice.by == By::deviation || choice.by == By::importance ? 1 : 0;
+  blocks.repair.exact_layers = choice.exact_layers;
+  blocks.repair.mean = choice.mean;
+  return blocks;
 }
 
 // system → user → items one after the other, each as the repair leaves it between itself, with all before it in sight,
-// and its block, computed alone from position 0; or all as they are, where the whole prompt is computed.
-std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked,
-                                         std::size_t computed) {
-  using By = router::RepairChoice::By;
-  const bool exact = asked.approximate_max <= 0 || asked.choice.share >= 1;
+// and its block, computed alone from position 0; so the events of a history that has blocks. What has none is computed.
+std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked, const Blocks& of) {
   std::vector<SegmentValue> seen, blocks;
+  std::vector<TokenRun> parts;  // of the prompt behind the system prompt
+  std::vector<std::size_t> places;
+  const TokenRun user = p.user;
+  std::size_t at = user.size();
+  if (of.history_tokens > 0) at = p.form.user.size();
+  parts.push_back(user.first(at));
+  for (const std::uint32_t event : p.events) {
+    if (of.history_tokens == 0) break;
+    places.push_back(parts.size());
+    parts.push_back(user.subspan(at, event));
+    at += event;
+  }
+  for (const Item& item : p.items) {
+    if (of.item_tokens > 0) places.push_back(parts.size());
+    parts.push_back(item.tokens);
+  }
+  for (const std::size_t place : places) values.add(parts[place], 0, {}, blocks);
   values.add(p.form.system, 0, {}, seen);
-  values.add(p.user, p.form.system.size(), seen, seen);
-  const std::size_t before = seen.size();
-  if (!exact)
-    for (const Item& item : p.items) values.add(item.tokens, 0, {}, blocks);
-  kernels::Repair repair{.budgets = {static_cast<std::uint32_t>(computed)}};
-  repair.attention = asked.choice.by == By::deviation ? 0 : 1;
-  repair.divergence = asked.choice.by == By::deviation || asked.choice.by == By::importance ? 1 : 0;
-  if (asked.choice.by == By::tail) repair.attending = static_cast<std::uint32_t>(before + 2 * p.items.size());
-  repair.exact_layers = asked.choice.exact_layers;
-  repair.mean = asked.choice.mean;
-  std::size_t start = p.form.system.size() + p.user.size();
-  for (std::size_t i = 0; i < p.items.size(); ++i) {
-    values.add(p.items[i].tokens, start, seen, seen);
-    if (!exact) seen.back() = repaired_value(seen.back(), blocks[i], repair);
-    start += p.items[i].tokens.size();
+  std::size_t next = 0, start = p.form.system.size();
+  kernels::Repair repair = of.repair;
+  if (asked.choice.by == router::RepairChoice::By::tail && !places.empty()) {
+    const std::size_t before = (p.form.system.empty() ? 0 : 1) + places.size();  // segments
+    const std::size_t empty = parts[0].empty() ? 1 : 0;
+    repair.attending = static_cast<std::uint32_t>(before + places.back() + 1 - empty);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    values.add(parts[i], start, seen, seen);
+    if (next < places.size() && places[next] == i) seen.back() = repaired_value(seen.back(), blocks[next], repair), ++next;
+    start += parts[i].size();
   }
   return seen;
 }
@@ -124,16 +173,16 @@ std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::s
                                           std::string_view plan, const Profile& profile,
                                           std::span<const Item> items, const ToyFamily& family,
                                           const RepairAsked& repair) {
-  const bool in_a_row = plan == "blocks";
+  const bool in_a_row = plan == "blocks" || plan == "all_blocks";
   if (plan != "user" && plan != "item" && !in_a_row) return std::nullopt;
   RankingByHand ranking;
   const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
   Values values(model_version, family);
   const std::size_t frame = form.system.size() + prompt.user.size();
   const std::size_t whole = frame + prompt.item_tokens + form.instruction.size() + form.discriminant.size();
-  const std::size_t computed = in_a_row ? computed_items(prompt, repair, whole) : prompt.item_tokens;
-  ranking.approximate = static_cast<double>(prompt.item_tokens - computed) / static_cast<double>(whole);
-  std::vector<SegmentValue> seen = in_a_row         ? by_blocks_plan(prompt, values, repair, computed)
+  const Blocks blocks = in_a_row ? blocks_of(prompt, repair, plan == "all_blocks", whole) : Blocks{};
+  ranking.approximate = static_cast<double>(blocks.left()) / static_cast<double>(whole);
+  std::vector<SegmentValue> seen = in_a_row         ? by_blocks_plan(prompt, values, repair, blocks)
                                    : plan == "user" ? by_user_plan(prompt, values)
                                                     : by_item_plan(prompt, values);
   const std::size_t end = frame + (in_a_row ? prompt.item_tokens : prompt.longest_item);

@@ -1,0 +1,153 @@
+// The file of prototypes: a head, then of each token of the vocabulary whether none ever stands for it, of each prototype its token, its position and how many tokens it stands for, then
+// keys and values, then the SHA-256 of all that. Little-endian, arrays from multiples of 64 bytes on.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "kernels/base/check.h"
+#include "kernels/checkpoint/json_file.h"
+#include "kernels/checkpoint/version_hash.h"
+#include "kernels/decoder/prototypes.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr char magic[8] = {'T', 'R', 'P', 'R', 'O', 'T', 'O', '1'};
+constexpr std::size_t version_bytes = 64, checksum_bytes = 64;
+constexpr std::uint32_t prototypes_most = 1u << 26;
+
+struct Head {
+  char magic[8];
+  char model[version_bytes];  // its version
+  std::uint32_t layers, kv_heads, head_dim, hidden, vocabulary, tables, planes, prototypes;
+  std::uint64_t seed;
+  double place_weight, cosine_min;
+};
+static_assert(sizeof(Head) == 8 + version_bytes + 8 * 4 + 8 + 16);
+
+struct Record {
+  std::int32_t token;
+  std::uint32_t position;
+  std::uint64_t members;
+};
+static_assert(sizeof(Record) == 16);
+
+std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+struct Sections {
+  std::size_t never, records, numbers, checksum, end;
+};
+// All factors are bounded before: nothing overflows.
+Sections sections_of(const Head& head) {
+  Sections at{.never = rounded(sizeof(Head))};
+  at.records = at.never + rounded(head.vocabulary);
+  at.numbers = at.records + rounded(std::size_t{head.prototypes} * sizeof(Record));
+  at.checksum = at.numbers + rounded(std::size_t{head.prototypes} * head.layers * head.kv_heads * 2 * head.head_dim * 4);
+  at.end = at.checksum + checksum_bytes;
+  return at;
+}
+
+std::string checksum_of(std::span<const std::byte> bytes) {
+  VersionHash hash;
+  hash.part(bytes);
+  return hash.hex();
+}
+
+void check_number(const std::filesystem::path& file, const char* name, std::uint64_t found, std::uint64_t expected) {
+  if (found != expected)
+    load_fault(file, std::string(name) + " is " + std::to_string(found), std::to_string(expected) + ", as the model has");
+}
+
+Head read_head(const std::filesystem::path& file, std::span<const std::byte> bytes, const DecoderModel& model) {
+  Head head;
+  if (bytes.size() < sizeof head) load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (std::memcmp(head.magic, magic, sizeof magic) != 0) load_fault(file, "begins otherwise", "a file of prototypes");
+  const DecoderConfig& config = model.config;
+  check_number(file, "layers", head.layers, config.layers);
+  check_number(file, "kv_heads", head.kv_heads, config.kv_heads);
+  check_number(file, "head_dim", head.head_dim, config.head_dim);
+  check_number(file, "hidden", head.hidden, config.hidden);
+  check_number(file, "vocabulary", head.vocabulary, config.vocabulary);
+  if (model.version.size() != version_bytes || std::memcmp(head.model, model.version.data(), version_bytes) != 0)
+    load_fault(file, "is of another model", "prototypes of model " + model.version.substr(0, 16));
+  if (head.tables < 1 || head.tables > 64 || head.planes < 1 || head.planes > 24)
+    load_fault(file, "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
+               "1 to 64 of 1 to 24");
+  if (!(head.place_weight >= 0 && head.place_weight <= 1) || !(head.cosine_min >= -1 && head.cosine_min <= 1))
+    load_fault(file, "has a weight or a cosine that is none", "0 to 1, and -1 to 1");
+  if (head.prototypes > prototypes_most)
+    load_fault(file, "has " + std::to_string(head.prototypes) + " prototypes", "at most " + std::to_string(prototypes_most));
+  return head;
+}
+
+std::span<const std::byte> bytes_of(const auto& value) { return std::as_bytes(std::span(&value, 1)); }
+
+}  // namespace
+
+Prototypes::Prototypes(const std::filesystem::path& file, const DecoderModel& model)
+    : file_(file), config_(model.config), frequencies_(rope_frequencies(model.config)) {
+  const std::span<const std::byte> bytes = file_.bytes();
+  const Head head = read_head(file, bytes, model);
+  const Sections at = sections_of(head);
+  if (bytes.size() != at.end)
+    load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", std::to_string(at.end));
+  checksum_ = checksum_of(bytes.first(at.checksum));
+  if (std::memcmp(bytes.data() + at.checksum, checksum_.data(), checksum_bytes) != 0)
+    load_fault(file, "is not what was written: its checksum differs", "a whole file; make it again");
+  count_ = head.prototypes;
+  cosine_min_ = static_cast<float>(head.cosine_min);
+  never_ = bytes.subspan(at.never, head.vocabulary);
+  kv_ = reinterpret_cast<const float*>(bytes.data() + at.numbers);
+  embedding_ = std::make_unique<PlacedEmbedding>(model.weights.embedding, head.place_weight);
+  const PrototypeOptions options{.tables = head.tables, .planes = head.planes, .seed = head.seed};
+  hash_ = std::make_unique<HashTables>(embedding_->width(), options);
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    Record record;
+    std::memcpy(&record, bytes.data() + at.records + i * sizeof record, sizeof record);
+    if (record.token < 0 || static_cast<std::uint32_t>(record.token) >= head.vocabulary || record.position >= config_.positions_max)
+      load_fault(file, "prototype " + std::to_string(i) + " is token " + std::to_string(record.token) + " at " +
+                           std::to_string(record.position), "a token of the vocabulary at a position of the model");
+    hash_->add(embedding_->direction(record.token, record.position), i);
+  }
+  const float* const end = kv_ + std::size_t{count_} * head.layers * head.kv_heads * 2 * head.head_dim;
+  if (!std::all_of(kv_, end, [](float number) { return std::isfinite(number); }))
+    load_fault(file, "has a key or a value that is no number", "finite numbers");
+}
+
+void PrototypeMaker::write(const std::filesystem::path& file) const {
+  const DecoderConfig& config = model_.config;
+  Head head{.layers = config.layers, .kv_heads = config.kv_heads, .head_dim = config.head_dim, .hidden = config.hidden,
+            .vocabulary = config.vocabulary, .tables = options_.tables, .planes = options_.planes, .prototypes = 0,
+            .seed = options_.seed, .place_weight = options_.place_weight, .cosine_min = options_.cosine_min};
+  TROUPE_CHECK(model_.version.size() == version_bytes, "a model has a version");
+  std::memcpy(head.magic, magic, sizeof magic);
+  std::memcpy(head.model, model_.version.data(), version_bytes);
+  std::vector<Record> records;
+  std::vector<float> numbers;
+  for (const Made& made : made_) {
+    if (made.taken == 0) continue;
+    records.push_back({made.token, made.position, made.members});
+    for (const double sum : made.sums) numbers.push_back(static_cast<float>(sum / static_cast<double>(made.taken)));
+  }
+  head.prototypes = static_cast<std::uint32_t>(records.size());
+  const Sections at = sections_of(head);
+  std::vector<std::byte> bytes(at.checksum);
+  std::ranges::copy(bytes_of(head), bytes.begin());
+  std::ranges::copy(std::as_bytes(std::span(never_)), bytes.begin() + static_cast<std::ptrdiff_t>(at.never));
+  std::ranges::copy(std::as_bytes(std::span(records)), bytes.begin() + static_cast<std::ptrdiff_t>(at.records));
+  std::ranges::copy(std::as_bytes(std::span(numbers)), bytes.begin() + static_cast<std::ptrdiff_t>(at.numbers));
+  const std::string checksum = checksum_of(bytes);
+  // Under another name first: whoever has the former file mapped keeps it whole.
+  const std::filesystem::path whole = file.string() + ".new";
+  {
+    std::ofstream out(whole, std::ios::binary | std::ios::trunc);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    out << checksum << std::flush;
+    if (!out) load_fault(whole, "cannot be written", "a folder with room");
+  }
+  std::filesystem::rename(whole, file);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,146 @@
+#pragma once
+// Prototypes of histories (RcLLM §III-B): tokens as they stand in many users' histories, each with keys and values of all
+// layers that stand for those of every token that is close to it. Close is by direction: a token's row of the embedding
+// beside waves of its position, so that the same word far from there is another token (the paper's position-aware
+// embedding, whose form it leaves open). A hash of random hyperplanes (several tables, seeded) finds the nearest
+// prototype without a look at all of them; one that is not as close as asked for is none.
+//
+// They are made once for a model, from histories (PrototypeMaker): the most frequent tokens first, each joins the
+// nearest prototype or becomes one. A prototype's keys, as they were before they were rotated, and values are the mean
+// over its tokens where they stood. The file is an asset of the model's version: mapped, not read, and checked when it
+// is opened. Which tokens never have a prototype (identifiers, timestamps, delimiters) is for those to say who know what
+// tokens are, when they are made; the file remembers it.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "kernels/checkpoint/mapped_file.h"
+#include "kernels/checkpoint/model.h"
+#include "kernels/operations/kv_layout.h"
+
+namespace troupe::kernels {
+
+struct PrototypeOptions {
+  std::uint32_t tables = 8, planes = 8;  // of the hash: 1 to 64, 1 to 24
+  std::uint64_t seed = 1;
+  double place_weight = 0.2;   // of the squared length of a token's direction, what its position has: 0 to 1
+  double cosine_min = 0.9;     // of a token and its prototype: −1 to 1
+  std::uint32_t prototypes_max = 65'536;
+};
+
+// The direction of a token where it stands, of length one.
+class PlacedEmbedding {
+ public:
+  static constexpr std::uint32_t waves = 16;
+  // `table` outlives it.
+  PlacedEmbedding(const Matrix& table, double place_weight) : table_(table), place_weight_(place_weight) {}
+  std::uint32_t width() const { return table_.columns + waves; }
+  std::vector<float> direction(Token token, std::uint32_t position) const;
+
+ private:
+  const Matrix& table_;
+  const double place_weight_;
+};
+
+// Finds directions that fell on the same side of all hyperplanes of a table.
+class HashTables {
+ public:
+  HashTables(std::uint32_t width, const PrototypeOptions& options);
+  void add(std::span<const float> direction, std::uint32_t number);
+  // Of all that were added: the one of the largest cosine among those found, the lowest number among equals.
+  struct Found {
+    std::uint32_t number = 0;
+    float cosine = 0;
+  };
+  std::optional<Found> nearest(std::span<const float> direction) const;
+
+ private:
+  std::uint32_t bucket(std::span<const float> direction, std::uint32_t table) const;
+
+  const std::uint32_t width_, planes_;
+  std::vector<float> normals_;     // [table][plane][width]
+  std::vector<float> directions_;  // [number][width]
+  std::vector<std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>> tables_;
+};
+
+class Prototypes {
+ public:
+  // Throws LoadError where the file is damaged, or is of another model. `model` (its embedding) outlives it.
+  Prototypes(const std::filesystem::path& file, const DecoderModel& model);
+
+  std::uint32_t size() const { return count_; }
+  const std::string& checksum() const { return checksum_; }  // part of the names of blocks that are made of them
+  using Match = HashTables::Found;
+  // Of a token at this position of the prompt; none: it is computed.
+  std::optional<Match> nearest(Token token, std::uint32_t position) const;
+
+  // Leaves the keys and values of a block there whose tokens have these prototypes, as if it had been computed with its
+  // first token at `start`.
+  void fill(const KvLayout& layout, std::span<const std::uint32_t> prototypes, std::int32_t start,
+            std::span<std::byte* const> pages) const;
+
+ private:
+  const float* numbers(std::uint32_t prototype, std::uint32_t layer, std::uint32_t head, bool value) const;
+
+  MappedFile file_;
+  const DecoderConfig config_;
+  std::uint32_t count_ = 0;
+  std::span<const std::byte> never_;  // [vocabulary]
+  std::string checksum_;
+  const float* kv_ = nullptr;  // [prototype][layer][head][key, value][head_dim]
+  float cosine_min_ = 0;
+  std::unique_ptr<PlacedEmbedding> embedding_;
+  std::unique_ptr<HashTables> hash_;
+  std::vector<double> frequencies_;
+};
+
+// First `see` all histories, then `settle`, then `take` the keys and values of some or all of them, then `write`.
+class PrototypeMaker {
+ public:
+  // `never`: of each token of the vocabulary, 1 if none ever stands for it; empty: of all, 0. `model` outlives it.
+  PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options, std::vector<std::uint8_t> never = {});
+
+  void see(Token token, std::uint32_t position);
+  void settle();
+  // Keys and values of one token at this position of a prompt, in pages of 32-bit numbers.
+  void take(Token token, std::uint32_t position, const KvLayout& layout, std::span<std::byte* const> pages,
+            std::size_t index);
+  // Prototypes of which nothing was taken are left out. Throws LoadError where the file cannot be written.
+  void write(const std::filesystem::path& file) const;
+
+  struct Report {
+    std::uint64_t tokens = 0, never = 0, covered = 0;  // that were seen; for which none stands; that have a prototype
+    std::uint32_t places = 0;               // different tokens at different positions
+    std::uint32_t prototypes = 0;
+    double cosine = 0;                      // of the covered ones, in the mean
+  };
+  const Report& report() const { return report_; }
+
+ private:
+  struct Made {
+    Token token = 0;
+    std::uint32_t position = 0;
+    std::uint64_t members = 0, taken = 0;
+    std::vector<double> sums;  // [layer][head][key, value][head_dim]
+  };
+
+  const DecoderModel& model_;
+  const PrototypeOptions options_;
+  const std::vector<std::uint8_t> never_;
+  PlacedEmbedding embedding_;
+  HashTables hash_;
+  std::vector<double> frequencies_;
+  std::map<std::pair<Token, std::uint32_t>, std::uint64_t> counts_;
+  std::vector<Made> made_;
+  Report report_;
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,249 @@
+#include "kernels/decoder/prototypes.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "kernels/base/float_formats.h"
+#include "kernels/base/test_folder.h"
+#include "kernels/decoder/decoder.h"
+#include "kernels/decoder/small_decoder_test.h"
+
+namespace troupe::kernels {
+namespace {
+namespace prototypes_test {
+
+double cosine(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += double(a[i]) * b[i];
+  return sum;
+}
+
+// A history of different tokens behind a token of its own, computed once.
+struct History {
+  DecoderModel model = random_decoder(small_config(), 5);
+  std::unique_ptr<Executor> decoder = make_cpu_decoder(model, {.page_tokens = 4});
+  KvLayout layout = kv_layout(model.config, 4, KvFormat::f32);
+  std::vector<Token> tokens{3, 17, 4, 31, 9, 26, 5};
+  std::vector<std::byte*> pages = room(tokens.size());
+
+  // For the prompt's first token, which is none of the history's.
+  static constexpr std::uint32_t start = 1;
+
+  std::vector<std::byte*> room(std::size_t count) {
+    std::vector<std::byte*> addresses;
+    for (std::size_t i = 0; i < layout.pages_for(count); ++i) {
+      memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, (layout.page_bytes() + 63) / 64 * 64)), &std::free);
+      std::memset(memory.back().get(), 0xff, layout.page_bytes());
+      addresses.push_back(memory.back().get());
+    }
+    return addresses;
+  }
+  Plan plain() const {
+    Plan plan;
+    plan.segments = {{SegmentKind::system, {1}, 0, {}},
+                     {SegmentKind::user, tokens, start, {0}},
+                     {SegmentKind::discriminant, {2, 8}, 8, {0, 1}}};
+    plan.readouts = {{2, 1, {1, 2, 3, 40}}};
+    return plan;
+  }
+  std::vector<float> run(const Plan& plan, std::vector<SegmentKv> kv) const {
+    const Request request{&plan, std::move(kv)};
+    return decoder->run({&request, 1})[0].readouts[0];
+  }
+  // Every token of it is a prototype of its own.
+  PrototypeMaker made(PrototypeOptions options = {.cosine_min = 0.999}) {
+    const Plan plan = plain();
+    run(plan, {{}, {Source::compute, pages}, {}});
+    PrototypeMaker maker(model, options);
+    for (std::uint32_t t = 0; t < tokens.size(); ++t) maker.see(tokens[t], start + t);
+    maker.settle();
+    for (std::uint32_t t = 0; t < tokens.size(); ++t) maker.take(tokens[t], start + t, layout, pages, t);
+    return maker;
+  }
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;
+};
+
+TEST_CASE("a token is close to itself nearby, less so far away, and not to others") {
+  const DecoderModel model = random_decoder(small_config(), 5);
+  const PlacedEmbedding embedding(model.weights.embedding, 0.3);
+  const std::vector<float> here = embedding.direction(7, 20);
+  CHECK(here.size() == embedding.width());
+  CHECK(cosine(here, here) == doctest::Approx(1));
+  CHECK(cosine(here, embedding.direction(7, 21)) > 0.9);
+  CHECK(cosine(here, embedding.direction(7, 150)) < cosine(here, embedding.direction(7, 21)));
+  CHECK(cosine(here, embedding.direction(8, 20)) < 0.9);
+  const PlacedEmbedding nowhere(model.weights.embedding, 0);
+  CHECK(cosine(nowhere.direction(7, 20), nowhere.direction(7, 250)) == doctest::Approx(1));
+}
+
+TEST_CASE("tables of hyperplanes find what is near, the lowest number among equals, and the same each time") {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  const auto draw = [&](const std::vector<float>& near, float off) {
+    std::vector<float> made(near.size());
+    double length = 0;
+    for (std::size_t i = 0; i < made.size(); ++i) made[i] = near[i] + off * normal(random), length += made[i] * made[i];
+    for (float& x : made) x /= static_cast<float>(std::sqrt(length));
+    return made;
+  };
+  const PrototypeOptions options;
+  HashTables tables(32, options), other(32, {.seed = 2});
+  std::vector<std::vector<float>> all;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    all.push_back(draw(std::vector<float>(32), 1));
+    tables.add(all.back(), i);
+    other.add(all.back(), i);
+  }
+  CHECK_FALSE(HashTables(32, options).nearest(all[0]));
+  int found = 0;
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    CHECK(tables.nearest(all[i])->number == i);
+    const auto near = tables.nearest(draw(all[i], 0.05f));
+    found += near && near->number == i && near->cosine > 0.9;
+  }
+  CHECK(found >= 475);
+  tables.add(all[4], 500);
+  CHECK(tables.nearest(all[4])->number == 4);
+}
+
+TEST_CASE("frequent tokens stand for themselves, close ones join them, and no more are made than may be") {
+  const DecoderModel model = random_decoder(small_config(), 5);
+  PrototypeMaker maker(model, {.place_weight = 0.1, .cosine_min = 0.9});
+  for (int i = 0; i < 5; ++i) maker.see(7, 20);
+  maker.see(7, 21);
+  maker.see(9, 20);
+  maker.settle();
+  CHECK(maker.report().tokens == 7);
+  CHECK(maker.report().covered == 7);
+  CHECK(maker.report().places == 3);
+  CHECK(maker.report().prototypes == 2);
+  CHECK(maker.report().cosine < 1);
+  CHECK(maker.report().cosine > 0.9);
+  PrototypeMaker few(model, {.cosine_min = 0.9, .prototypes_max = 1});
+  for (int i = 0; i < 5; ++i) few.see(7, 20);
+  few.see(9, 20);
+  few.settle();
+  CHECK(few.report().covered == 5);
+}
+
+TEST_CASE("for what names one thing, or separates, nothing ever stands, however close it is") {
+  History history;
+  history.made();
+  std::vector<std::uint8_t> never(history.model.config.vocabulary);
+  never[9] = 1;
+  PrototypeMaker maker(history.model, {.place_weight = 0, .cosine_min = -1}, never);
+  for (std::uint32_t t = 0; t < history.tokens.size(); ++t) maker.see(history.tokens[t], History::start + t);
+  maker.settle();
+  for (std::uint32_t t = 0; t < history.tokens.size(); ++t)
+    maker.take(history.tokens[t], History::start + t, history.layout, history.pages, t);
+  CHECK(maker.report().tokens == 7);
+  CHECK(maker.report().never == 1);
+  CHECK(maker.report().covered == 6);
+  const TestFolder folder;
+  maker.write(folder.path() / "p");
+  const Prototypes prototypes(folder.path() / "p", history.model);
+  CHECK(prototypes.nearest(17, 2));
+  CHECK_FALSE(prototypes.nearest(9, 5));
+  CHECK_FALSE(prototypes.nearest(9, 100));
+}
+
+TEST_CASE("a history made of its own prototypes is what it is when it is computed") {
+  History history;
+  const TestFolder folder;
+  history.made().write(folder.path() / "p");
+  const Prototypes prototypes(folder.path() / "p", history.model);
+  CHECK(prototypes.size() == history.tokens.size());
+  CHECK(prototypes.checksum().size() == 64);
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t t = 0; t < history.tokens.size(); ++t) {
+    const auto match = prototypes.nearest(history.tokens[t], History::start + t);
+    REQUIRE(match);
+    CHECK(match->cosine == doctest::Approx(1));
+    numbers.push_back(match->number);
+  }
+  CHECK_FALSE(prototypes.nearest(40, 3));
+  CHECK_FALSE(prototypes.nearest(history.tokens[0], 200));
+
+  // As a block at 0, whose place is where the history stands, and nothing of it computed.
+  const std::vector<std::byte*> block = history.room(numbers.size());
+  prototypes.fill(history.layout, numbers, 0, block);
+  Plan reusing = history.plain();
+  reusing.segments.insert(reusing.segments.begin() + 1, {SegmentKind::user, history.tokens, 0, {}});
+  reusing.segments[2].sees = {0};
+  reusing.segments[3].sees = {0, 2};
+  reusing.readouts[0].segment = 3;
+  reusing.repair = {.places = {{2, 1, 0}}, .budgets = {0}};
+  REQUIRE(find_fault(reusing, history.decoder->limits()) == "");
+  const std::vector<float> exact = history.run(history.plain(), {{}, {}, {}});
+  const std::vector<float> reused = history.run(reusing, {{}, {Source::cached, block}, {}, {}});
+  for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(exact[i] - reused[i]) < 1e-4);
+  std::swap(numbers[1], numbers[2]);
+  prototypes.fill(history.layout, numbers, 0, block);
+  double off = 0;
+  const std::vector<float> other = history.run(reusing, {{}, {Source::cached, block}, {}, {}});
+  for (std::size_t i = 0; i < exact.size(); ++i) off = std::max<double>(off, std::abs(exact[i] - other[i]));
+  CHECK(off > 1e-3);
+}
+
+TEST_CASE("a prototype has the mean of its tokens, and numbers are narrowed as pages are") {
+  History history;
+  PrototypeMaker maker = history.made({.tables = 4, .planes = 1, .place_weight = 0, .cosine_min = -1, .prototypes_max = 1});
+  CHECK(maker.report().prototypes == 1);
+  const TestFolder folder;
+  maker.write(folder.path() / "p");
+  const Prototypes prototypes(folder.path() / "p", history.model);
+  const std::uint32_t number[] = {0};
+  for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+    KvLayout layout = history.layout;
+    layout.format = format;
+    const std::vector<std::byte*> block = history.room(1);
+    prototypes.fill(layout, number, 0, block);
+    double mean = 0;
+    const std::size_t value = history.layout.values(1, 1);
+    for (std::size_t t = 0; t < history.tokens.size(); ++t) {
+      float stored;
+      std::memcpy(&stored, history.pages[t / 4] + value + t % 4 * history.layout.vector_bytes(), 4);
+      mean += stored / double(history.tokens.size());
+    }
+    std::uint16_t narrow;
+    float wide;
+    std::memcpy(&narrow, block[0] + layout.values(1, 1), 2);
+    std::memcpy(&wide, block[0] + layout.values(1, 1), 4);
+    const float found = format == KvFormat::f32 ? wide : format == KvFormat::f16 ? from_f16(narrow) : from_bf16(narrow);
+    CHECK(found == doctest::Approx(mean).epsilon(format == KvFormat::bf16 ? 0.01 : 1e-3));
+  }
+}
+
+TEST_CASE("a file that is damaged, cut, of another model or none at all is refused, and says why") {
+  History history;
+  const TestFolder folder;
+  history.made().write(folder.path() / "p");
+  const auto error = [&](const DecoderModel& model, const char* name = "x") {
+    return load_error_of([&] { Prototypes(folder.path() / name, model); });
+  };
+  CHECK(error(history.model, "p") == "");
+  CHECK(error(random_decoder(small_config(), 6), "p").find("is of another model") != std::string::npos);
+  CHECK(error(history.model, "none").find("open failed") != std::string::npos);
+  const std::string whole = folder.read("p");
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    std::string damaged = whole;
+    damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
+    folder.write("x", damaged);
+    CHECK(error(history.model) != "");
+  }
+  for (const std::size_t length : {std::size_t{0}, std::size_t{7}, std::size_t{100}, std::size_t{400}, whole.size() - 1}) {
+    folder.write("x", whole.substr(0, length));
+    CHECK(error(history.model) != "");
+  }
+  folder.write("x", whole + '\0');
+  CHECK(error(history.model) != "");
+}
+
+}  // namespace prototypes_test
+}  // namespace
+}  // namespace troupe::kernels
