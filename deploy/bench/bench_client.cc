@@ -123,12 +123,27 @@ void BenchClient::take(const RankReply& reply) {
   result_.tokens_total += reply.tokens_total;
   result_.tokens_computed += reply.tokens_computed;
   result_.tokens_reused += reply.tokens_reused;
+  reused_.push_back({static_cast<std::uint32_t>(reply.tokens_reused), static_cast<std::uint32_t>(reply.tokens_total)});
   const Timings& took = reply.timings;
   if (took.predicted > 0)
     predictions_.push_back(static_cast<double>(took.total - took.features - took.lookup) /
                            static_cast<double>(took.predicted));
   ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
   if (const std::string& truth = pending_.at(reply.id).truth; !truth.empty()) judge(reply, truth);
+}
+
+std::vector<double> BenchClient::hit_rates() const {
+  constexpr std::size_t parts = 10;
+  std::vector<double> rates;
+  for (std::size_t part = 0; part < parts; ++part) {
+    double reused = 0, total = 0;
+    for (std::size_t i = part * reused_.size() / parts; i < (part + 1) * reused_.size() / parts; ++i) {
+      reused += reused_[i].reused;
+      total += reused_[i].total;
+    }
+    rates.push_back(total > 0 ? reused / total : 0);
+  }
+  return rates;
 }
 
 void BenchClient::judge(const RankReply& reply, const std::string& truth) {
@@ -164,6 +179,7 @@ BenchRankRun BenchClient::finish(Clock::time_point begin) {
   if (profile_) run.profile = profile_->take();
   run.requests = finished_;
   run.qps = static_cast<double>(finished_) / run.seconds;
+  run.tenths = hit_rates();
   std::sort(latencies_ms_.begin(), latencies_ms_.end());
   run.p50_ms = percentile(latencies_ms_, 0.50);
   run.p99_ms = percentile(latencies_ms_, 0.99);

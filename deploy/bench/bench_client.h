@@ -34,6 +34,7 @@ struct BenchRankRun {
   // Blocks that were found, and that had to be computed. The system block of either plan counts as an item's.
   std::uint64_t user_blocks_hit = 0, user_blocks_computed = 0, item_blocks_hit = 0, item_blocks_computed = 0;
   double hit_rate = 0;     // tokens_reused / tokens_total (BAT §6.2)
+  std::vector<double> tenths;  // the same of each tenth of the answers, in the order in which they came
   double cpu_seconds = 0;  // of this process, the client's little included
   // Observed over predicted time from the choice of a node to the answer.
   double prediction_p10 = 0, prediction_p50 = 0, prediction_p90 = 0;
@@ -67,6 +68,7 @@ class BenchClient {
   void send_next();                // under mutex_
   void post(Question question, Clock::time_point since);
   void take(const RankReply& reply);
+  std::vector<double> hit_rates() const;
   void judge(const RankReply& reply, const std::string& truth);
   void finish_one(RequestId id);
   Clock::time_point start();
@@ -82,6 +84,10 @@ class BenchClient {
   std::condition_variable changed_;
   std::unordered_map<RequestId, Pending> pending_;  // looked up only
   std::vector<double> latencies_ms_, predictions_;  // predictions: observed over predicted
+  struct ReusedTokens {
+    std::uint32_t reused = 0, total = 0;
+  };
+  std::vector<ReusedTokens> reused_;  // of each answer
   std::uint64_t sent_ = 0, finished_ = 0;
   bool ended_ = false;   // there are no more questions
   bool closed_ = false;  // a question follows each answer

@@ -55,9 +55,10 @@ std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan);
 // first asked for, and nothing is timed then.
 class BlockBench {
  public:
-  // `prototypes`: blocks of histories are made of these, where there are any.
+  // `prototypes`: blocks of histories are made of these, where there are any. keeps_prefix: the system prompt is cached
+  // like a block, for every plan, as a prefix cache has it.
   BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config,
-             const kernels::Prototypes* prototypes = nullptr);
+             const kernels::Prototypes* prototypes = nullptr, bool keeps_prefix = false);
   ~BlockBench();
 
   struct Run {
@@ -74,10 +75,12 @@ class BlockBench {
   struct Pages;
   void fill(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
   void fill_from_prototypes(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
+  void fill_prefix(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
 
   kernels::Executor& decoder_;
   const kernels::DecoderConfig config_;
   const kernels::Prototypes* const prototypes_;
+  const bool keeps_prefix_;
   std::vector<Pages> stand_ins_;        // of the plan that runs
   std::map<std::vector<Token>, Pages> blocks_;  // by what they see, and their tokens
 };

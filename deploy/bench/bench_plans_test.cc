@@ -105,6 +105,19 @@ TEST_SUITE("bench plans") {
     CHECK(before == doctest::Approx(full.operations));
   }
 
+  TEST_CASE("a kept prefix spares its own tokens under every plan, and changes no score") {
+    const auto model = decoder();
+    const RankEvent event = three_items();
+    BlockBench plain(*model, small_decoder()), keeping(*model, small_decoder(), true);
+    for (const char* name : {"causal", "blocks"}) {
+      const Plan plan = plan_of(form, event, {&parse_plan(name)});
+      const BlockBench::Run all = plain.run(plan), less = keeping.run(plan), again = keeping.run(plan);
+      CHECK(difference(all.scores, less.scores) < 1e-5);
+      CHECK(difference(all.scores, again.scores) < 1e-5);
+      CHECK(less.operations < all.operations);
+    }
+  }
+
   TEST_CASE("the oracle chooses as many tokens, and none of the first item, which all that is before it made right") {
     const auto model = decoder();
     BlockBench bench(*model, small_decoder());

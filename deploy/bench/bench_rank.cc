@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
@@ -49,15 +50,23 @@ Config config_for(const Config& base, const BenchMemory& memory, const std::stri
   return config;
 }
 
-// The same row each time a visit names it, judged at a user's first visit.
-Questions questions_of_visits(const BenchRank& bench) {
-  return [&bench, at = std::size_t{0}](Question& question) mutable {
+std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench, const kernels::Vocabulary& vocabulary) {
+  if (bench.fresh == 0) return nullptr;
+  std::vector<std::string> catalog;
+  for (PutItem& item : read_items(bench.data, vocabulary)) catalog.push_back(std::move(item.item));
+  return std::make_shared<FreshCandidates>(catalog, bench.rows, bench.fresh, bench.seed);
+}
+
+// The same row each time a visit names it, judged at a user's first visit; or candidates that are drawn, and nobody
+// knows which is right.
+Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandidates> fresh) {
+  return [&bench, fresh = std::move(fresh), at = std::size_t{0}](Question& question) mutable {
     if (at == bench.visits.size()) return false;
     const Visit& visit = bench.visits[at++];
     const EvaluationRow& row = bench.rows[visit.user];
     question.request.user = row.user;
-    question.request.candidates = bench.rows[visit.candidates].candidates;
-    question.truth = visit.first ? row.candidates[row.true_index] : "";
+    question.request.candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates;
+    question.truth = visit.first && !fresh ? row.candidates[row.true_index] : "";
     return true;
   };
 }
@@ -148,7 +157,7 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   Questions questions;
   if (bench.trace.empty()) {
     import_users(box, bench);
-    questions = questions_of_visits(bench);
+    questions = questions_of_visits(bench, fresh_candidates(bench, box.vocabulary()));
   } else {
     trace.emplace(bench.trace, bench.requests_max,
                   static_cast<std::size_t>(config.integer("router.history_events_max")),

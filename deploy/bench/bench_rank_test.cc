@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <set>
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -64,6 +65,28 @@ TEST_SUITE("bench rank") {
       CHECK(std::abs(run.hit_rate * static_cast<double>(run.tokens_total) -
                      static_cast<double>(run.tokens_reused)) < 0.5);
     }
+  }
+
+  TEST_CASE("fresh candidates never come together twice, and single blocks are reused all the same") {
+    BenchRank bench = demo_bench(60);
+    bench.fresh = 10;
+    const BenchMemory memory = bench_memory(bench, demo_config());
+    const BenchRankRun run = run_policy(bench, demo_config(), memory, "item");
+    CHECK(run.requests == 60);
+    CHECK(run.errors == 0);
+    CHECK(run.judged == 0);
+    REQUIRE(run.tenths.size() == 10);
+    CHECK(run.tenths.back() > 0.2);
+    CHECK(run.tenths.back() == doctest::Approx(run.tenths[1]).epsilon(0.3));
+    FreshCandidates few({"a", "b", "c", "d", "e"}, {{"u", {"a", "a"}, {}, 0}}, 2, 5);
+    std::set<std::set<std::string>> seen;
+    for (int i = 0; i < 10; ++i) {  // as many as there are
+      const auto drawn = few.next();
+      REQUIRE(drawn.size() == 2);
+      CHECK(seen.insert({drawn.begin(), drawn.end()}).second);
+    }
+    for (const auto& pair : seen) CHECK(pair.size() == 2);
+    CHECK_THROWS_AS(FreshCandidates({"a", "b", "c"}, {}, 2, 5), std::invalid_argument);
   }
 
   TEST_CASE("requests that are refused are counted as errors, and the run ends") {

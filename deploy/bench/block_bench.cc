@@ -116,9 +116,20 @@ struct BlockBench::Pages {
 };
 
 BlockBench::BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config,
-                       const kernels::Prototypes* prototypes)
-    : decoder_(decoder), config_(config), prototypes_(prototypes) {}
+                       const kernels::Prototypes* prototypes, bool keeps_prefix)
+    : decoder_(decoder), config_(config), prototypes_(prototypes), keeps_prefix_(keeps_prefix) {}
 BlockBench::~BlockBench() = default;
+
+void BlockBench::fill_prefix(const Plan& plan, std::vector<SegmentKv>& kv) {
+  const Segment& first = plan.segments.front();
+  if (!keeps_prefix_ || first.kind != kernels::SegmentKind::system) return;
+  const auto [at, is_new] = blocks_.try_emplace(key_of(plan, first), decoder_.layout(), first.tokens.size());
+  kv.front() = {Source::cached, at->second.addresses};
+  if (!is_new) return;
+  const Plan prefix{.segments = {first}};
+  const kernels::Request request{&prefix, {{Source::compute, at->second.addresses}}};
+  decoder_.run({&request, 1});
+}
 
 // Computes those blocks of the plan that were never asked for, and takes all from where they are kept.
 void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
@@ -166,6 +177,7 @@ void BlockBench::fill_from_prototypes(const Plan& plan, std::vector<SegmentKv>& 
 
 BlockBench::Run BlockBench::run(const Plan& plan) {
   kernels::Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
+  fill_prefix(plan, request.kv);
   fill(plan, request.kv);
   const double begin = kernels::thread_cpu_seconds();
   const kernels::Reply reply = decoder_.run({&request, 1}).at(0);

@@ -16,7 +16,7 @@ struct BenchRankOptions {
   BoxOptions box;
   std::string data, evaluation, profile_tokens, json, memory;
   std::vector<std::string> policies{"recompute", "user", "item", "bat"};
-  std::size_t requests = 0;
+  std::size_t requests = 0, fresh = 0;
   double visits_per_user = 3;
   std::uint64_t seed = 7;
   std::uint32_t in_flight = 4;

@@ -1,4 +1,5 @@
 // `troupe bench plans`: options, table and JSON; what is measured is in bench_plans.h.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -23,14 +24,27 @@ struct PlanRunOptions {
   std::vector<std::string> corrections{"none", "mean"};
   std::vector<double> repairs{25, 50, 75, 100};  // per cent
   std::size_t events = 0;
+  bool prefix = false;
 };
 
 struct VariantRun {
   PlanVariant variant;
   std::vector<EventScore> scores;
   std::vector<double> overlap;  // with the plain prompt's
-  double seconds = 0, operations = 0;
+  std::vector<double> seconds;  // of each request
+  double operations = 0;
 };
+
+// The one that is at most `share` of the others below.
+double quantile_ms(std::vector<double> seconds, double share) {
+  const auto at = std::min(seconds.size() - 1, static_cast<std::size_t>(share * static_cast<double>(seconds.size())));
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(at));
+  return 1e3 * seconds[at];
+}
+
+double mean_ms(const std::vector<double>& seconds) { return 1e3 * mean_of(seconds).value; }
+
+constexpr std::size_t everywhere = SIZE_MAX;
 
 double reciprocal(const EventScore& score, std::size_t k) {
   return recall(score, k) > 0 ? 1.0 / static_cast<double>(score.place) : 0;
@@ -43,7 +57,7 @@ Mean mean_over(const std::vector<EventScore>& scores, double (*value)(const Even
   return mean_of(samples);
 }
 
-// The columns of Table 3.
+// The columns of BAT's Table 3; in JSON those of RcLLM's Table III too, whose HR is the recall of the one true item.
 struct Measure {
   const char* name;
   double (*value)(const EventScore&, std::size_t);
@@ -51,6 +65,8 @@ struct Measure {
 };
 constexpr Measure measures[] = {{"recall@10", recall, 10}, {"mrr@10", reciprocal, 10}, {"ndcg@10", ndcg, 10},
                                 {"recall@5", recall, 5},   {"mrr@5", reciprocal, 5},   {"ndcg@5", ndcg, 5}};
+constexpr Measure more_measures[] = {{"hr@1", recall, 1}, {"hr@3", recall, 3}, {"mrr", reciprocal, everywhere},
+                                     {"ndcg@20", ndcg, 20}};
 
 [[noreturn]] void unknown(const char* option, const std::string& name, const char* expected) {
   throw std::invalid_argument(std::string(option) + " has \"" + name.substr(0, 40) + "\"; expected some of " + expected);
@@ -123,7 +139,7 @@ void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
     cells.push_back(plus_minus(ratio_of(run.scores, plain.scores)));
     cells.push_back(plus_minus(mean_of(run.overlap)));
     cells.push_back(fixed(run.operations / plain.operations, 3));
-    cells.push_back(fixed(1e3 * run.seconds / static_cast<double>(run.scores.size()), 2));
+    cells.push_back(fixed(mean_ms(run.seconds), 2));
     cells.push_back(fixed(summarize(run.scores).surprise.value, 4));
     table.row(std::move(cells));
   }
@@ -146,10 +162,17 @@ json to_json(const std::vector<VariantRun>& runs) {
              {"selection", run.variant.selection()},
              {"correction", run.variant.correction()}};
     for (const Measure& measure : measures) one[measure.name] = to_json(mean_over(run.scores, measure.value, measure.k));
+    for (const Measure& measure : more_measures)
+      one[measure.name] = to_json(mean_over(run.scores, measure.value, measure.k));
     one["ndcg@10 to full"] = to_json(ratio_of(run.scores, plain.scores));
     one["overlap@10"] = to_json(mean_of(run.overlap));
     one["operations to full"] = run.operations / plain.operations;
-    one["cpu_ms"] = 1e3 * run.seconds / static_cast<double>(run.scores.size());
+    one["cpu_ms"] = mean_ms(run.seconds);
+    one["cpu_ms p50"] = quantile_ms(run.seconds, 0.5);
+    one["cpu_ms p99"] = quantile_ms(run.seconds, 0.99);
+    std::vector<double> times;  // how much longer the plain prompt takes, request by request
+    for (std::size_t i = 0; i < run.seconds.size(); ++i) times.push_back(plain.seconds[i] / run.seconds[i]);
+    one["full to this, paired"] = to_json(mean_of(times));
     one["nll"] = summarize(run.scores).surprise.value;
     all["runs"].push_back(std::move(one));
   }
@@ -167,7 +190,7 @@ void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& eve
     const BlockBench::Run done = bench.run(plan);
     run.scores.push_back(judge_ranking(done.scores, event.truth));
     run.overlap.push_back(overlap_at_10(done.scores, full));
-    run.seconds += done.seconds;
+    run.seconds.push_back(done.seconds);
     run.operations += done.operations;
   }
 }
@@ -182,7 +205,7 @@ int run_bench_plans(const PlanRunOptions& options) {
   std::optional<kernels::Prototypes> prototypes;
   Coverage coverage;
   if (!options.prototypes.empty()) coverage = find_stand_ins(prototypes.emplace(options.prototypes, model), events);
-  BlockBench bench(*decoder, model.config, prototypes ? &*prototypes : nullptr);
+  BlockBench bench(*decoder, model.config, prototypes ? &*prototypes : nullptr, options.prefix);
   Progress progress("requests", events.list.size());
   for (const RankEvent& event : events.list) {
     run_event(bench, events, event, runs);
@@ -228,6 +251,7 @@ void add_plans(Command bench) {
       .default_shown();
   command.add_option("--prototypes", options->prototypes,
                      "File of prototypes, of which all_blocks makes what it reuses of histories (troupe prototypes)");
+  command.add_flag("--prefix", options->prefix, "The tokens before the history are cached under every plan");
   command.add_option("--events", options->events, "Only the first so many requests; 0: all").default_shown();
   command.add_option("--json", options->json,
                      "Write runs[] to this file, or - for standard output (and the table to standard error)");

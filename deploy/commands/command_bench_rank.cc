@@ -35,9 +35,9 @@ void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::pat
 }
 
 BenchRank make_trace_bench(const BenchRankOptions& options) {
-  if (!options.evaluation.empty() || !options.profile_tokens.empty())
+  if (!options.evaluation.empty() || !options.profile_tokens.empty() || options.fresh > 0)
     throw std::invalid_argument(
-        "--trace has its own requests and profiles; expected it without --evaluation and --profile-tokens");
+        "--trace has its own requests and profiles; expected it without --evaluation, --profile-tokens and --fresh");
   BenchRank bench;
   bench.data = options.data;
   bench.trace = options.trace;
@@ -53,6 +53,8 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   BenchRank bench;
   bench.data = options.data;
   bench.in_flight = options.in_flight;
+  bench.fresh = options.fresh;
+  bench.seed = options.seed;
   bench.rows = read_evaluation(evaluation_file(options, model));
   if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
   fill_histories(bench.rows, options.data);
@@ -98,6 +100,7 @@ nlohmann::json to_json(const BenchRankRun& run) {
           {"item_blocks_hit", run.item_blocks_hit},
           {"item_blocks_computed", run.item_blocks_computed},
           {"hit_rate", run.hit_rate},
+          {"hit_rate_by_tenth", run.tenths},
           {"recall_at_10", run.recall_at_10},
           {"ndcg_at_10", run.ndcg_at_10}};
 }
@@ -146,6 +149,15 @@ void print_runs(std::ostream& out, const std::vector<BenchRankRun>& runs, bool q
   table.print(out);
 }
 
+// Whether what is reused holds on when nothing comes twice.
+void print_tenths(std::ostream& out, const std::vector<BenchRankRun>& runs) {
+  for (const BenchRankRun& run : runs) {
+    out << run.policy << ": tokens reused by tenth of the requests:";
+    for (const double rate : run.tenths) out << ' ' << fixed(100 * rate, 1);
+    out << " %\n";
+  }
+}
+
 // µs of CPU a request and share of all, by room and policy.
 void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
   constexpr auto right = Table::Align::right;
@@ -192,13 +204,15 @@ int run_bench_rank(const BenchRankOptions& options) {
                       {"in_flight", options.in_flight},
                       {"trace", options.trace},
                       {"speed", bench.speed},
+                      {"fresh", options.fresh},
                       {"profile_tokens", options.profile_tokens}};
   for (const std::string& policy : options.policies) {
     runs.push_back(run_policy(bench, config, memory, policy));
     json["runs"].push_back(to_json(runs.back()));
     if (options.profile) json["runs"].back()["profile"] = profile_json(runs.back().profile);
   }
-  print_runs(people, runs, options.profile_tokens.empty());
+  print_runs(people, runs, options.profile_tokens.empty() && options.fresh == 0);
+  if (options.fresh > 0) print_tenths(people, runs);
   if (options.profile) print_profiles(people << "\n", runs);
   if (!options.json.empty()) write_output(options.json, json.dump(2) + "\n");
   return 0;
@@ -222,6 +236,9 @@ void BenchRankOptions::add_to(Command command) {
   command.add_option("--visits-per-user", visits_per_user, "Mean visits of a user")
       .between(1.0, 1000.0)
       .default_shown();
+  command.add_option("--fresh", fresh,
+                     "Candidates of each request, drawn by popularity so that no combination comes twice (no quality then)")
+      .between(1, 2'000);
   command.add_option("--profile-tokens", profile_tokens,
                      "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
   command.add_option("--memory", memory,

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 #include <stdexcept>
+#include <unordered_map>
 
 namespace troupe::deploy {
 
@@ -32,6 +33,37 @@ std::vector<Visit> make_visits(const std::vector<EvaluationRow>& rows, std::size
     visits.push_back({user, first ? user : any_row(random), first});
   }
   return visits;
+}
+
+FreshCandidates::FreshCandidates(const std::vector<std::string>& catalog, const std::vector<EvaluationRow>& rows,
+                                 std::size_t count, std::uint64_t seed)
+    : items_(catalog), count_(count), random_(seed) {
+  if (items_.size() < 2 * count_)
+    throw std::invalid_argument("the catalog has " + std::to_string(items_.size()) + " items; expected at least " +
+                                std::to_string(2 * count_) + ", so that candidates differ");
+  std::unordered_map<std::string, std::size_t> at;
+  for (std::size_t i = 0; i < items_.size(); ++i) at[items_[i]] = i;
+  std::vector<double> weights(items_.size(), 1.0);
+  for (const EvaluationRow& row : rows)
+    for (const std::string& item : row.history)
+      if (const auto found = at.find(item); found != at.end()) weights[found->second] += 1;
+  draw_ = std::discrete_distribution<std::size_t>(weights.begin(), weights.end());
+}
+
+std::vector<std::string> FreshCandidates::next() {
+  for (;;) {
+    std::vector<std::uint32_t> drawn;
+    while (drawn.size() < count_) {
+      const auto item = static_cast<std::uint32_t>(draw_(random_));
+      if (std::ranges::find(drawn, item) == drawn.end()) drawn.push_back(item);
+    }
+    std::vector<std::uint32_t> sorted = drawn;
+    std::ranges::sort(sorted);
+    if (!given_.insert(std::move(sorted)).second) continue;
+    std::vector<std::string> candidates;
+    for (const std::uint32_t item : drawn) candidates.push_back(items_[item]);
+    return candidates;
+  }
 }
 
 ProfileTokens parse_profile_tokens(const std::string& text) {

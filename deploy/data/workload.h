@@ -4,6 +4,8 @@
 // runs (BAT §6.2).
 #include <cstdint>
 #include <optional>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,23 @@ struct Visit {
 };
 std::vector<Visit> make_visits(const std::vector<EvaluationRow>& rows, std::size_t requests,
                                double visits_per_user, std::uint64_t seed);
+
+// Candidates of which no combination comes twice, whatever their order: different items, each drawn by how often the
+// histories have it (once more than that, so that all items come).
+class FreshCandidates {
+ public:
+  // Throws std::invalid_argument for fewer than twice as many items as candidates.
+  FreshCandidates(const std::vector<std::string>& catalog, const std::vector<EvaluationRow>& rows, std::size_t count,
+                  std::uint64_t seed);
+  std::vector<std::string> next();
+
+ private:
+  std::vector<std::string> items_;
+  std::size_t count_;
+  std::mt19937_64 random_;
+  std::discrete_distribution<std::size_t> draw_;
+  std::set<std::vector<std::uint32_t>> given_;
+};
 
 // Log-normal lengths of a user's history in tokens: mean, sigma of the logarithm, and the longest allowed.
 struct ProfileTokens {

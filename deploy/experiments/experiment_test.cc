@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "deploy/data/text_file.h"
+#include "deploy/experiments/grouped_requests.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -109,4 +111,65 @@ TEST_CASE("a scale divides how much there is, not how large it is") {
   REQUIRE(prepared.options.requests(request));
   CHECK(request.candidates.size() == 7);
   CHECK(request.events.empty());
+}
+
+TEST_CASE("candidates of a group are mostly its own, none twice, and their number is drawn") {
+  GroupedRequests requests({.items = 1'000, .group_items = 50, .share = 0.9, .candidates = 20, .candidates_sigma = 0.4});
+  std::size_t all = 0, own = 0, least = 1'000, most = 0;
+  for (int i = 0; i < 500; ++i) {
+    std::vector<placement::ItemNumber> items = requests.next_items();
+    std::vector<std::size_t> of_group(20);
+    for (const placement::ItemNumber item : items) ++of_group.at(item / 50);
+    own += *std::ranges::max_element(of_group);
+    all += items.size();
+    least = std::min(least, items.size());
+    most = std::max(most, items.size());
+    std::ranges::sort(items);
+    REQUIRE(std::ranges::adjacent_find(items) == items.end());
+  }
+  CHECK(static_cast<double>(own) / static_cast<double>(all) == doctest::Approx(0.9).epsilon(0.03));
+  CHECK(least == 10);
+  CHECK(most == 35);
+  GroupedRequests one({.seed = 3}), same({.seed = 3}), other({.seed = 4});
+  const auto items = one.next_items();
+  CHECK(items == same.next_items());
+  CHECK(items != other.next_items());
+}
+
+TEST_CASE("items that are asked for together are on one node by metis, and on any by hash") {
+  Experiment e = books("all_blocks+30:attention", "metis", 32'000);
+  e.nodes = 8;
+  e.scale = 16;
+  e.candidates = 20;
+  e.group_items = 50;
+  e.routing = "affinity";
+  e.routers = 1;
+  const PreparedExperiment metis = prepare(e);
+  e.placement = "hash";
+  const PreparedExperiment hash = prepare(e);
+  CHECK(metis.best_mean > 0.8);
+  CHECK(metis.best_median >= metis.best_mean - 0.1);
+  CHECK(hash.best_mean < 0.4);
+  CHECK(metis.node_tokens == doctest::Approx(32'000 * 15 / 8).epsilon(0.1));
+  CHECK(metis.options.scenario.places != nullptr);
+  CHECK(metis.options.scenario.routers == 1);
+  CHECK(metis.options.scenario.routing.by == router::Routing::By::affinity);
+  CHECK(metis.options.scenario.precompute);
+  e.group_items = 0;
+  e.placement = "metis";
+  CHECK_THROWS_AS(prepare(e), std::invalid_argument);
+  e.placement = "hash";
+  e.routing = "nearest";
+  CHECK_THROWS_AS(prepare(e), std::invalid_argument);
+}
+
+TEST_CASE("several devices of a node multiply its speed and its link to the host") {
+  Experiment e = books("causal", "hrcs");
+  const sim::Scenario one = prepare(e).options.scenario;
+  e.devices = 4;
+  e.requests_per_s = 5;
+  const PreparedExperiment four = prepare(e);
+  CHECK(four.options.scenario.host_bytes_per_us == doctest::Approx(4 * one.host_bytes_per_us));
+  CHECK(four.options.scenario.us_per_token < 0.4 * one.us_per_token);
+  CHECK(four.options.in_flight == 0);
 }

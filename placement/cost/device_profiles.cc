@@ -83,7 +83,9 @@ const std::vector<ModelShape>& shapes() {
       shape("llama3-1b", 16, 2048, 32, 8, 64, 8192),
       // RcLLM §IV-A; xGR §9.
       shape("qwen3-8b", 36, 4096, 32, 8, 128, 12288), shape("qwen3-0.6b", 28, 1024, 16, 8, 128, 3072),
-      shape("qwen3-1.7b", 28, 2048, 16, 8, 128, 6144), shape("qwen3-4b", 36, 2560, 32, 8, 128, 9728)};
+      shape("qwen3-1.7b", 28, 2048, 16, 8, 128, 6144), shape("qwen3-4b", 36, 2560, 32, 8, 128, 9728),
+      // The first Qwen-72B, which has a key and a value for every head.
+      shape("qwen-72b", 80, 8192, 64, 64, 128, 24576)};
   return all;
 }
 

@@ -77,6 +77,22 @@ void Clients::ask_next() {
   ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
 }
 
+void Clients::ask_in_time(TracedRequests requests) {
+  traced_ = std::move(requests);
+  expect_next(cluster_.now());
+}
+
+void Clients::expect_next(Instant since) {
+  if (!traced_ || !traced_(next_traced_)) return;
+  const Instant at = std::max(since + (next_traced_.at - Instant{}), cluster_.now());
+  cluster_.host().at(at, [this, since] {
+    if (!traced_) return;
+    const TracedRequest& t = next_traced_;
+    ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+    expect_next(since);
+  });
+}
+
 void Clients::expect_traced() {
   if (!traced_ || !traced_(next_traced_)) return;
   cluster_.host().at(std::max(next_traced_.at, cluster_.now()), [this] { arrive_traced(); });

@@ -57,6 +57,8 @@ class Clients {
   // The same in a closed loop: so many are under way at a time, the next one is asked when one has its
   // outcome, and profiles are those that the world makes.
   void keep_asking(TracedRequests requests, std::size_t in_flight);
+  // The same at their times, counted from now on, whatever became of those before.
+  void ask_in_time(TracedRequests requests);
   void stop() {
     until_ = {};
     traced_ = nullptr;
@@ -96,6 +98,7 @@ class Clients {
   void expect_traced();
   void arrive_traced();
   void ask_next();
+  void expect_next(Instant since);
   void send(Asked asked);
   void post(NodeId router, const Message& request);
   void post_again(NodeId router, const Message& request, Duration after);

@@ -27,6 +27,9 @@ WorldOptions world_options(const Scenario& s) {
   options.history_mean = s.profiles.mean;
   options.history_sigma = s.profiles.sigma;
   options.history_max = s.profiles.max;
+  if (s.profiles.event_tokens > 0) options.event_tokens_max = s.profiles.event_tokens;
+  options.known_events = s.profiles.known;
+  options.known_share = s.profiles.known_share;
   return options;
 }
 
@@ -34,11 +37,14 @@ constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: f
 
 router::PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   router::PromptForm form;
-  form.system = {1, 2, 3, 4};
+  std::vector<Token> system;
+  for (std::uint32_t i = 0; i < scenario.system_tokens; ++i) system.push_back(static_cast<Token>(i % 4 + 1));
+  form.system = std::move(system);
   form.user = {5, 6};
   form.instruction = {7, 8};
   if (!scenario.generates) form.discriminant = {9};
   form.history_part = scenario.history_part;
+  form.blocks_see_system = scenario.blocks_see_system;
   form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
   return form;
@@ -53,6 +59,8 @@ std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const s
       return std::make_shared<const router::ItemPlaces>(router::ItemPlaces::replicated(workers));
     case ItemPlacement::hash:
       return std::make_shared<const router::ItemPlaces>(workers);
+    case ItemPlacement::planned:
+      return s.places;
     case ItemPlacement::hot_and_cold:
       break;
   }

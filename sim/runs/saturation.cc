@@ -21,7 +21,11 @@ class Saturation {
   SaturationResult go() {
     cluster_.start();
     go_offline();
-    clients_.keep_asking(options_.requests, options_.in_flight);
+    if (options_.in_flight > 0) {
+      clients_.keep_asking(options_.requests, options_.in_flight);
+    } else {
+      clients_.ask_in_time(options_.requests);
+    }
     go_until(options_.warm_up);
     const State warm = look();
     go_until(options_.warm_up + options_.measured);
@@ -109,7 +113,9 @@ class Saturation {
     const auto& rows = clients_.seconds();
     for (auto i = static_cast<std::size_t>(from.at.us / 1'000'000); i < rows.size(); ++i)
       latencies.insert(latencies.end(), rows[i].latency_ms.begin(), rows[i].latency_ms.end());
+    for (const float latency : latencies) r.mean_ms += latency / static_cast<double>(latencies.size());
     r.p50_ms = quantile(latencies, 0.5);
+    r.p90_ms = quantile(latencies, 0.9);
     r.p99_ms = quantile(std::move(latencies), 0.99);
   }
 

@@ -1,8 +1,8 @@
 #pragma once
 // A cluster that is never idle: a number of requests is under way all the time, the next one is asked when
-// one has its outcome. After the offline part (item blocks that are computed ahead, BAT §5.2) and a number of
+// one has its outcome; or one whose requests come at their times. After the offline part (item blocks that are computed ahead, BAT §5.2) and a number of
 // requests that fill the caches, what the cluster answers in a second is its throughput. This is how the
-// papers' tables of throughput are measured.
+// papers' tables of throughput and of latency are measured.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -16,13 +16,13 @@ struct SaturationOptions {
   Scenario scenario;  // its faults are ignored
   TracedRequests requests;
   std::uint64_t warm_up = 0, measured = 0;  // requests
-  std::size_t in_flight = 0;
+  std::size_t in_flight = 0;  // 0: requests come at their times, counted from the end of the offline part
   Duration offline_max{3'600'000'000};  // then it goes on with what was computed ahead
   std::function<void(double share_done)> progress;
 };
 
 struct SaturationResult {
-  double requests_per_s = 0, p50_ms = 0, p99_ms = 0;
+  double requests_per_s = 0, mean_ms = 0, p50_ms = 0, p90_ms = 0, p99_ms = 0;
   double token_hit_rate = 0;                             // reused tokens over all tokens of the prompts
   double user_plans = 0;                                 // share of the requests
   double user_hit_rate = 0, item_hit_rate = 0;           // of the blocks that plans wanted to reuse

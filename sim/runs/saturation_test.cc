@@ -77,6 +77,45 @@ TEST_CASE("devices are never idle, and items are there before anybody asks") {
   CHECK(again.requests_per_s == result.requests_per_s);
 }
 
+TEST_CASE("requests that come at their times find the devices idle or busy, as it happens") {
+  SaturationOptions options = small_options();
+  options.scenario.policy = router::policy("item");
+  const auto at_rate = [&](std::int64_t gap_us) {
+    SaturationOptions timed = options;
+    timed.in_flight = 0;
+    timed.requests = [gap_us, n = std::int64_t{0}, next = options.requests](TracedRequest& request) mutable {
+      request.at = {++n * gap_us};
+      return next(request);
+    };
+    return run(timed);
+  };
+  const SaturationResult calm = at_rate(50'000), busy = at_rate(6'000);
+  CHECK(calm.requests_per_s == doctest::Approx(20).epsilon(0.1));
+  CHECK(calm.device_busy < busy.device_busy);
+  CHECK(calm.mean_ms < busy.mean_ms);
+  CHECK(calm.p50_ms <= calm.p90_ms);
+  CHECK(calm.p90_ms <= calm.p99_ms);
+}
+
+TEST_CASE("blocks that stand anywhere are what was computed ahead, if that saw what they see") {
+  SaturationOptions options = small_options();
+  options.scenario.item_share = 0.5;
+  options.scenario.system_tokens = 25;
+  options.warm_up = 0;  // else everything was asked for once
+  options.scenario.profiles = {300, 0.5, 900, 20, 10, 0.9};
+  options.scenario.policy = router::policy("causal");
+  const SaturationResult plain = run(options);
+  CHECK(plain.token_hit_rate < 0.3);
+  options.scenario.policy = router::policy("all_blocks+30:attention");
+  options.scenario.blocks_see_system = true;
+  const SaturationResult ahead = run(options);
+  CHECK(ahead.item_hit_rate == 1);
+  CHECK(ahead.user_hit_rate > 0.7);
+  CHECK(ahead.requests_per_s > plain.requests_per_s);
+  options.scenario.blocks_see_system = false;
+  CHECK(run(options).item_hit_rate < 1);
+}
+
 TEST_CASE("without reuse every token is computed, and it takes longer") {
   SaturationOptions options = small_options();
   options.scenario.policy = router::policy("recompute");

@@ -4,6 +4,7 @@
 // everything else in the run is drawn from streams of the same seed, so (commit, seed) is the whole recipe
 // (promise 17).
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,11 +31,15 @@ struct Hardware {
 struct ProfileLengths {
   double mean = 0, sigma = 0;  // tokens; of their logarithm
   std::uint32_t max = 0;
+  // Where this is not 0: of whole events of so many tokens, of which `known_share` are among `known` that repeat in all
+  // histories.
+  std::uint32_t event_tokens = 0, known = 0;
+  double known_share = 0;
 };
 
-// Where item blocks are computed ahead: by one worker after the other, on all, on one by hash, or the hottest
-// few on all and the others on one (BAT §6.4).
-enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold };
+// Where item blocks are computed ahead: by one worker after the other, on all, on one by hash, the hottest
+// few on all and the others on one (BAT §6.4), or as `Scenario::places` lists them.
+enum class ItemPlacement : std::uint8_t { any, replicate, hash, hot_and_cold, planned };
 
 struct Scenario {
   std::uint64_t seed = 1;
@@ -64,6 +69,7 @@ struct Scenario {
   router::RefreshConfig refresh{.hot_share = 0};  // of the placement, while serving
   std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
   std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
+  std::shared_ptr<const router::ItemPlaces> places;  // with planned
 
   const ToyFamily* family = nullptr;  // of the models; null: the toy decoder
   // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few, so that
@@ -88,6 +94,8 @@ struct Scenario {
   std::uint32_t items = 200, users = 40, tenants = 2, candidates = 10;
   double skew = 0.7;              // Zipf exponent of items and users
   std::uint32_t item_tokens = 0;  // of every item; 0: drawn for each
+  std::uint32_t system_tokens = 4;
+  bool blocks_see_system = false;  // those that stand anywhere: what is computed ahead serves them
   ProfileLengths profiles;
   double requests_per_s = 40;
   double capacity_per_s = 100;  // about, without any reuse

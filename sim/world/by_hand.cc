@@ -131,7 +131,7 @@ Blocks blocks_of(const Prompt& p, const RepairAsked& asked, bool history_too, st
 }
 
 // system → user → items one after the other, each as the repair leaves it between itself, with all before it in sight,
-// and its block, computed alone from position 0; so the events of a history that has blocks. What has none is computed.
+// and its block, computed alone from position 0 or behind the system prompt; so the events of a history that has blocks. What has none is computed.
 std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked, const Blocks& of) {
   std::vector<SegmentValue> seen, blocks;
   std::vector<TokenRun> parts;  // of the prompt behind the system prompt
@@ -150,8 +150,10 @@ std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const 
     if (of.item_tokens > 0) places.push_back(parts.size());
     parts.push_back(item.tokens);
   }
-  for (const std::size_t place : places) values.add(parts[place], 0, {}, blocks);
   values.add(p.form.system, 0, {}, seen);
+  const std::vector<SegmentValue> context = p.form.blocks_see_system ? seen : std::vector<SegmentValue>();
+  for (const std::size_t place : places)
+    values.add(parts[place], context.empty() ? 0 : p.form.system.size(), context, blocks);
   std::size_t next = 0, start = p.form.system.size();
   kernels::Repair repair = of.repair;
   if (asked.choice.by == router::RepairChoice::By::tail && !places.empty()) {
@@ -172,9 +174,11 @@ std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const 
 std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
                                           std::span<const Item> items, const ToyFamily& family,
-                                          const RepairAsked& repair) {
-  const bool in_a_row = plan == "blocks" || plan == "all_blocks";
+                                          const RepairAsked& asked) {
+  const bool in_a_row = plan == "blocks" || plan == "all_blocks" || plan == "causal";
   if (plan != "user" && plan != "item" && !in_a_row) return std::nullopt;
+  RepairAsked repair = asked;
+  if (plan == "causal") repair.approximate_max = 0;
   RankingByHand ranking;
   const Prompt prompt = prompt_of(form, profile, items, in_a_row, ranking.history_cut);
   Values values(model_version, family);

@@ -27,7 +27,7 @@ struct RepairAsked {
   router::RepairChoice choice;  // not by the first tokens
   double approximate_max = 1;
 };
-// Nothing if the plan is neither "user" nor "item" (BAT §4.2) nor "blocks" nor "all_blocks".
+// Nothing if the plan is neither "user" nor "item" (BAT §4.2) nor "causal", "blocks" or "all_blocks".
 std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
                                           std::span<const Item> items, const ToyFamily& family,

@@ -144,9 +144,25 @@ Profile WorldData::long_profile(std::uint64_t key) const {
   const auto length =
       static_cast<std::uint32_t>(std::clamp(drawn, 1.0, static_cast<double>(options_.history_max)));
   Profile profile{.version = 1};
+  if (options_.known_events > 0) return known_profile(key, length);
   profile.tokens = made_tokens(mix(key, 3), length, length);
   for (std::uint32_t left = length; left > 0; left -= profile.events.back())
     profile.events.push_back(std::min(left, options_.event_tokens_max));
+  return profile;
+}
+
+// As many events as come nearest to the length, at least one.
+Profile WorldData::known_profile(std::uint64_t key, std::uint32_t length) const {
+  const std::uint32_t each = options_.event_tokens_max;
+  Profile profile{.version = 1};
+  for (std::uint32_t e = 0; e < std::max(1U, (length + each / 2) / each); ++e) {
+    const std::uint64_t drawn = mix(key, 4, e);
+    const bool known = to_unit(mix(drawn, 1)) < options_.known_share;
+    const std::uint64_t event = known ? mix(options_.seed, of_user, ~(drawn % options_.known_events)) : drawn;
+    const std::vector<Token> tokens = made_tokens(mix(event, 2), each, each);
+    profile.tokens.insert(profile.tokens.end(), tokens.begin(), tokens.end());
+    profile.events.push_back(each);
+  }
   return profile;
 }
 

@@ -49,6 +49,9 @@ struct WorldOptions {
   // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`.
   double history_mean = 0, history_sigma = 0;
   std::uint32_t history_max = 0;
+  // Then also: whole events, of which this share is drawn from so many that all histories have in common.
+  std::uint32_t known_events = 0;
+  double known_share = 0;
   double absent = 0.02;  // share of the items that a catalog version lacks
   double changed = 0.1;  // share of the items that a catalog version changes
   double twins = 0.2;    // share of the user ids with the same history in all tenants
@@ -140,6 +143,7 @@ class WorldData {
   std::optional<Profile> made_profile(std::string_view tenant, std::string_view user) const;
   std::vector<Token> made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const;
   Profile long_profile(std::uint64_t key) const;
+  Profile known_profile(std::uint64_t key, std::uint32_t length) const;
 
   std::variant<Written, Refusal> apply(const PutUser& put);
   std::variant<Written, Refusal> apply(const DeleteUser& gone);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -210,6 +211,34 @@ TEST_CASE("profiles of a data set have its mean length, none above the most") {
   CHECK(sum / options.users == doctest::Approx(150).epsilon(0.02));
   CHECK(shorter / 20'000.0 == doctest::Approx(0.353).epsilon(0.05));  // Φ((ln(2/3) + 0.18) / 0.6)
   CHECK(world.profile("", "u7")->tokens == WorldData(options).profile("", "u7")->tokens);
+}
+
+TEST_CASE("histories may share events: whole ones, of which most are among a few") {
+  WorldOptions options;
+  options.users = 500;
+  options.history_mean = 60;
+  options.history_sigma = 0.5;
+  options.history_max = 200;
+  options.event_tokens_max = 10;
+  options.known_events = 7;
+  options.known_share = 0.9;
+  const WorldData world(options);
+  std::map<std::vector<Token>, std::uint32_t> seen;
+  std::uint32_t events = 0;
+  for (std::uint32_t n = 0; n < options.users; ++n) {
+    const Profile profile = *world.profile("", WorldData::user_id(n));
+    REQUIRE(profile.tokens.size() == 10 * profile.events.size());
+    for (std::size_t e = 0; e < profile.events.size(); ++e, ++events) {
+      REQUIRE(profile.events[e] == 10);
+      const Token* first = profile.tokens.data() + 10 * e;
+      ++seen[{first, first + 10}];
+    }
+  }
+  std::uint32_t repeated = 0, often = 0;
+  for (const auto& [tokens, count] : seen)
+    if (count > 20) repeated += count, ++often;
+  CHECK(often == 7);
+  CHECK(static_cast<double>(repeated) / events == doctest::Approx(0.9).epsilon(0.03));
 }
 
 TEST_CASE("tokens that an item ever had in a catalog are known, and no others") {

@@ -9,7 +9,9 @@ import sys
 import tempfile
 
 import dependence
-from checks import Report
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from checks import Report  # noqa: E402
 
 # ---- what the paper says ----
 

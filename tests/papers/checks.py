@@ -9,12 +9,21 @@ def text(value):
     return "" if value is None else value if isinstance(value, str) else f"{value:.3g}" if value < 10 else f"{value:.0f}"
 
 
+def spread(values):
+    """Mean and standard error."""
+    if len(values) < 2:
+        return text(statistics.mean(values))
+    return f"{text(statistics.mean(values))} ± {statistics.stdev(values) / len(values) ** 0.5:.2g}"
+
+
 class Report:
     def __init__(self):
         self.rows = []
 
-    def add(self, figure, what, paper, troupe, error, bound, ok):
-        self.rows.append(dict(figure=figure, what=what, paper=paper, troupe=troupe, error=error, bound=bound, ok=ok))
+    def add(self, figure, what, paper, troupe, error, bound, ok, in_view=False):
+        """in_view: a constant of the model was chosen with this number in view, so that it says little."""
+        self.rows.append(dict(figure=figure, what=what, paper=paper, troupe=troupe, error=error, bound=bound, ok=ok,
+                              in_view=in_view))
 
     def say(self, figure, what, paper, troupe, note=""):
         """Judged by nobody."""
@@ -24,6 +33,26 @@ class Report:
     def near(self, figure, what, paper, troupe, bound):
         error = troupe / paper - 1
         self.add(figure, what, paper, troupe, error, f"± {100 * bound:.0f} %", abs(error) <= bound)
+
+    def within(self, figure, what, low, high, values, slack=0.1, in_view=False):
+        """Of several seeds: the mean is between what the paper has as its least and its most, give or take `slack`. The
+        error is to the nearer end, if it is outside."""
+        mean = statistics.mean(values)
+        nearest = min(max(mean, low), high)
+        self.add(figure, what, f"{text(low)} to {text(high)}", spread(values), mean / nearest - 1, f"± {100 * slack:.0f} %",
+                 low * (1 - slack) <= mean <= high * (1 + slack), in_view)
+
+    def beside(self, figure, what, paper, values, bound, in_view=False):
+        """Likewise, beside one number."""
+        error = statistics.mean(values) / paper - 1
+        self.add(figure, what, paper, spread(values), error, f"± {100 * bound:.0f} %", abs(error) <= bound, in_view)
+
+    def holds(self, figure, what, paper, troupe, ok, in_view=False):
+        self.add(figure, what, paper, troupe, None, "as said", ok, in_view)
+
+    def refuted(self, figure, what, troupe, ok):
+        """A model that leaves out what the paper is about: a bound of this table must not hold for it."""
+        self.add(figure, "null: " + what, None, troupe, None, "must miss", ok)
 
     def least(self, figure, what, troupe, bound, slack):
         self.add(figure, what, None, troupe, None, f">= {bound * (1 - slack):.2f}", troupe >= bound * (1 - slack))
@@ -56,7 +85,8 @@ class Report:
         head = ["figure", "what", "paper", "Troupe", "error", "bound", ""]
         verdict = {None: "", True: "ok", False: "MISSED"}
         lines = [[row["figure"], row["what"], text(row["paper"]), text(row["troupe"]),
-                  "" if row["error"] is None else f"{100 * row['error']:+.1f} %", row["bound"], verdict[row["ok"]]]
+                  "" if row["error"] is None else f"{100 * row['error']:+.1f} %",
+                  row["bound"] + (", in view" if row["in_view"] else ""), verdict[row["ok"]]]
                  for row in self.rows]
         widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
         for line in [head, ["-" * width for width in widths], *lines]:
@@ -65,3 +95,7 @@ class Report:
         missed = [row for row in judged if not row["ok"]]
         print(f"\n{len(judged) - len(missed)} of {len(judged)} bounds hold" +
               ("" if not missed else "; missed: " + "; ".join(f"{row['figure']}: {row['what']}" for row in missed)))
+        seen = [row for row in judged if row["in_view"]]
+        if seen:
+            print(f"of these {sum(row['ok'] for row in seen)} of {len(seen)} were in view when a constant was chosen; of the "
+                  f"others {len(judged) - len(missed) - sum(row['ok'] for row in seen)} of {len(judged) - len(seen)} hold")

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""RcLLM's Table III in its form, with what `troupe bench plans --json` measured on Troupe's small trained rankers beside the
+paper's rows (Qwen3-8B, three of its data sets). Models, data and candidates differ, so nothing is held to the paper's levels:
+what can be compared is how much of Full-Recompute each method keeps.
+
+    table3.py NAME=FILE.json ...      # as tests/bench/results/repair-table-games.json
+
+RcLLM is the paper's selection (attention and divergence, r = 0.3); CacheBlend-like chooses by divergence alone, with the share
+whose operations are nearest to RcLLM's; EPIC-like keeps all blocks as they are, turned to their places; Prefix-Cache
+computes the plain prompt, exactly. Beyond the paper: Troupe's choice by the prompt's tail, with the mean and the second layer.
+"""
+import json
+import sys
+
+COLUMNS = ["HR@1", "HR@3", "HR@5", "HR@10", "MRR", "NDCG@5", "NDCG@10", "NDCG@20"]
+KEYS = ["hr@1", "hr@3", "recall@5", "recall@10", "mrr", "ndcg@5", "ndcg@10", "ndcg@20"]
+PAPER = {
+    "Amazon": {"Full-Recompute": [.160, .380, .520, .700, .333, .346, .403, .480],
+               "RcLLM": [.220, .340, .500, .740, .360, .360, .438, .485],
+               "CacheBlend": [.142, .300, .420, .620, .294, .295, .360, .403],
+               "EPIC": [.100, .200, .280, .440, .209, .191, .241, .346]},
+    "Goodreads": {"Full-Recompute": [.163, .408, .510, .776, .338, .344, .427, .484],
+                  "RcLLM": [.143, .286, .469, .776, .287, .295, .393, .468],
+                  "CacheBlend": [.122, .224, .387, .653, .244, .246, .329, .370],
+                  "EPIC": [.102, .265, .387, .551, .249, .248, .300, .400]},
+    "Yelp": {"Full-Recompute": [.256, .558, .628, .698, .413, .456, .477, .497],
+             "RcLLM": [.140, .442, .535, .744, .307, .341, .407, .414],
+             "CacheBlend": [.043, .128, .277, .489, .150, .149, .220, .255],
+             "EPIC": [.021, .192, .319, .468, .153, .169, .219, .259]},
+}
+
+
+def line(data, method, values, full, overlap="", operations=""):
+    cells = "".join(f"{value:9.3f}" for value in values)
+    print(f"{data:10} {method:34}{cells}{values[6] / full:9.3f}{overlap:>9}{operations:>9}")
+
+
+def methods(runs):
+    """Name, run; in the order of the paper, for each kind of plan that was measured."""
+    def found(plan, selection, correction="none"):
+        return [run for run in runs if run["plan"].split(" +")[0] == plan and run["selection"] == selection and
+                run["correction"] == correction]
+    yield "Full-Recompute, Prefix-Cache", found("causal", "none")[0]
+    for plan in ["blocks", "all_blocks"]:
+        if not found(plan, "none"):
+            continue
+        where = "" if plan == "blocks" else ", history too"
+        rcllm = min(found(plan, "importance"), key=lambda run: abs(run["repair"] - 0.3))
+        cost = rcllm["operations to full"]
+        yield "RcLLM (r = 0.3)" + where, rcllm
+        yield "CacheBlend-like" + where, min(found(plan, "deviation"), key=lambda run: abs(run["operations to full"] - cost))
+        yield "EPIC-like" + where, found(plan, "none")[0]
+        yield "tail + mean + layer 2" + where, min(found(plan, "tail", "mean+layer2"), key=lambda run: abs(run["repair"] - 0.3))
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    head = "".join(f"{column:>9}" for column in COLUMNS)
+    print(f"{'data':10} {'method':34}{head}{'to full':>9}{'overlap':>9}{'ops':>9}")
+    for data, rows in PAPER.items():
+        for method, values in rows.items():
+            line(data, "paper: " + method, values, rows["Full-Recompute"][6])
+    for argument in sys.argv[1:]:
+        name, _, path = argument.partition("=")
+        with open(path) as file:
+            runs = json.load(file)["runs"]
+        for method, run in methods(runs):
+            values = [run[key]["mean"] for key in KEYS]
+            full = run["ndcg@10"]["mean"] / run["ndcg@10 to full"]["mean"]
+            label = method + (f" {100 * run['repair']:.0f} %" if method.startswith("CacheBlend") else "")
+            line(name, label, values, full, f"{run['overlap@10']['mean']:.3f}", f"{run['operations to full']:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
