@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <thread>
 
 #include "deploy/box/box.h"
@@ -49,10 +50,11 @@ void BenchClient::send_next() {
 }
 
 void BenchClient::post(Question question, Clock::time_point since) {
-  question.request.id = ++sent_;
+  ++sent_;
+  std::visit([this](auto& request) { request.id = sent_; }, question.request);
   result_.judged += !question.truth.empty();
   pending_[sent_] = {since, std::move(question.truth)};
-  host_.post(router_address, door, std::move(question.request));
+  std::visit([this](auto& request) { host_.post(router_address, door, std::move(request)); }, question.request);
 }
 
 BenchClient::Clock::time_point BenchClient::start() {
@@ -101,6 +103,9 @@ void BenchClient::deliver(Message answer) {
   if (const auto* reply = std::get_if<RankReply>(&answer)) {
     take(*reply);
     finish_one(reply->id);
+  } else if (const auto* generated = std::get_if<GenerateReply>(&answer)) {
+    take(*generated);
+    finish_one(generated->id);
   } else if (const auto* refused = std::get_if<Refused>(&answer)) {
     ++result_.errors;
     finish_one(refused->id);
@@ -119,7 +124,8 @@ void BenchClient::finish_one(RequestId id) {
   if (closed_) send_next();
 }
 
-void BenchClient::take(const RankReply& reply) {
+template <class Reply>
+void BenchClient::take(const Reply& reply) {
   result_.tokens_total += reply.tokens_total;
   result_.tokens_computed += reply.tokens_computed;
   result_.tokens_reused += reply.tokens_reused;
@@ -128,7 +134,10 @@ void BenchClient::take(const RankReply& reply) {
   if (took.predicted > 0)
     predictions_.push_back(static_cast<double>(took.total - took.features - took.lookup) /
                            static_cast<double>(took.predicted));
-  ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
+  if constexpr (std::same_as<Reply, RankReply>)
+    ++(reply.plan == "user" ? result_.plans_user : result_.plans_item);
+  else
+    ++result_.plans_user;  // a generator's history is the prefix of all that comes
   if (const std::string& truth = pending_.at(reply.id).truth; !truth.empty()) judge(reply, truth);
 }
 
@@ -154,10 +163,19 @@ void BenchClient::judge(const RankReply& reply, const std::string& truth) {
   const auto better = std::count_if(reply.items.begin(), reply.items.end(), [&](const RankedItem& i) {
     return i.score >= found->score && i.id != truth;
   });
-  if (better < 10) {
-    result_.recall_at_10 += 1;
-    result_.ndcg_at_10 += 1 / std::log2(2.0 + static_cast<double>(better));
-  }
+  judge_place(static_cast<std::size_t>(better));
+}
+
+// Items that are as probable stand where they stand: their order is part of the answer.
+void BenchClient::judge(const GenerateReply& reply, const std::string& truth) {
+  const auto found = std::ranges::find(reply.items, truth, &GeneratedItem::id);
+  if (found != reply.items.end()) judge_place(static_cast<std::size_t>(found - reply.items.begin()));
+}
+
+void BenchClient::judge_place(std::size_t better) {
+  if (better >= 10) return;
+  result_.recall_at_10 += 1;
+  result_.ndcg_at_10 += 1 / std::log2(2.0 + static_cast<double>(better));
 }
 
 void BenchClient::wait_until_precomputed() {

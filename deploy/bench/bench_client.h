@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "deploy/bench/cpu_profile.h"
@@ -18,7 +19,7 @@
 namespace troupe::deploy {
 
 struct Question {
-  RankRequest request;
+  std::variant<RankRequest, GenerateRequest> request;
   std::string truth;  // the answer is judged by it; "": it is not judged
   Instant at;         // in an open loop
 };
@@ -67,9 +68,12 @@ class BenchClient {
   bool fetch(Question& question);  // under mutex_
   void send_next();                // under mutex_
   void post(Question question, Clock::time_point since);
-  void take(const RankReply& reply);
+  template <class Reply>
+  void take(const Reply& reply);
   std::vector<double> hit_rates() const;
   void judge(const RankReply& reply, const std::string& truth);
+  void judge(const GenerateReply& reply, const std::string& truth);
+  void judge_place(std::size_t better);
   void finish_one(RequestId id);
   Clock::time_point start();
   BenchRankRun finish(Clock::time_point begin);

@@ -21,8 +21,9 @@ namespace {
 using kernels::BeamPaths;
 using kernels::Token;
 
-constexpr std::array<BeamEngine, 4> engines{{{"troupe"},
+constexpr std::array<BeamEngine, 5> engines{{{"troupe"},
                                              {"independent", BeamPaths::copied},
+                                             {"tree", BeamPaths::tree},
                                              {"full sort", BeamPaths::together, true},
                                              {"unconstrained", BeamPaths::together, false, false}}};
 constexpr std::size_t random_items = 20'000, levels = 3;
@@ -120,6 +121,7 @@ class Runner {
         run_.kv_bytes_peak,
         layout_.pages_for(event.prompt.size()) * layout_.page_bytes() +
             kernels::BeamTails::bytes(layout_, setup_.width, index.depth(), run_.engine.beams));
+    run_.mask_bytes = kernels::BeamTails::mask_bytes(setup_.width, index.depth(), run_.engine.beams);
   }
 
   const GenerateWork& work_;
@@ -141,7 +143,7 @@ const BeamEngine& find_beam_engine(std::string_view name) {
   const auto found = std::ranges::find(engines, name, &BeamEngine::name);
   if (found != engines.end()) return *found;
   throw std::invalid_argument("--engines has \"" + std::string(name.substr(0, 40)) +
-                              "\"; expected troupe, independent, full sort or unconstrained");
+                              "\"; expected troupe, independent, tree, full sort or unconstrained");
 }
 
 GenerateWork read_generate_work(const std::filesystem::path& model, const std::filesystem::path& data,

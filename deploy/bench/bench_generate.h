@@ -3,6 +3,7 @@
 // kernels, in one run, request by request in turn):
 //   troupe         paths of a search together, only catalog items, only what may be kept is sorted
 //   independent    each path attends to the prompt by itself and has pages of its own, copied when paths part
+//   tree           all tokens of all paths are one sequence behind the prompt, under a mask; what ended stays in it
 //   full sort      as troupe, but all continuations of a level are sorted
 //   unconstrained  as troupe, but over all tokens: what it returns need not be an item
 // Prompts are the test events of a data set for a trained model, or random tokens for a model of a given shape; its
@@ -58,6 +59,7 @@ struct GenerateRun {
   kernels::PassTimes times;             // of all requests
   double attention_operations = 0;      // of all requests: of paths with the prompts, 4 × heads × head_dim each
   std::uint64_t kv_bytes_peak = 0;      // of one request: its prompt's and its paths'
+  std::uint64_t mask_bytes = 0;         // of one request, beside them
 };
 // One after the other, the engines in turn for each request.
 std::vector<GenerateRun> run_generate(const GenerateWork& work, const GenerateSetup& setup);

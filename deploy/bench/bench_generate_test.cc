@@ -38,7 +38,7 @@ TEST_SUITE("bench generate") {
     for (const bool cached : {true, false}) {
       setup.cached = cached;
       const std::vector<GenerateRun> runs = run_generate(work, setup);
-      REQUIRE(runs.size() == 4);
+      REQUIRE(runs.size() == 5);
       for (const GenerateRun& run : runs) {
         CAPTURE(run.engine.name);
         CHECK(run.requests == 5);
@@ -54,11 +54,17 @@ TEST_SUITE("bench generate") {
       const std::uint64_t token = 2 * 2 * 8 * 2 * 4;
       CHECK(runs[0].kv_bytes_peak == (20 + 8) * token);
       CHECK(runs[1].kv_bytes_peak == (20 + 2 * 8 * 4) * token);
+      // A tree keeps as many, and a mask: 8 rows of the last level, that sees 16 tokens, in whole 32.
+      CHECK(runs[2].engine.name == "tree");
+      CHECK(runs[2].kv_bytes_peak == (20 + 8) * token);
+      CHECK(runs[2].mask_bytes == 8 * 32 * 4);
+      CHECK(runs[0].mask_bytes == 0);
     }
   }
 
   TEST_CASE("engines and shapes have names, and others are refused") {
     CHECK(find_beam_engine("independent").beams == kernels::BeamPaths::copied);
+    CHECK(find_beam_engine("tree").beams == kernels::BeamPaths::tree);
     CHECK_THROWS_WITH_AS(find_beam_engine("vllm"), doctest::Contains("expected troupe"),
                          std::invalid_argument);
     CHECK_THROWS_WITH_AS(random_generate_work("huge", 10, 1, 1), doctest::Contains("expected tiny"),

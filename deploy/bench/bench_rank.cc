@@ -64,8 +64,8 @@ Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandi
     if (at == bench.visits.size()) return false;
     const Visit& visit = bench.visits[at++];
     const EvaluationRow& row = bench.rows[visit.user];
-    question.request.user = row.user;
-    question.request.candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates;
+    question.request = RankRequest{.user = row.user,
+                                   .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
     question.truth = visit.first && !fresh ? row.candidates[row.true_index] : "";
     return true;
   };
@@ -161,7 +161,8 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
   } else {
     trace.emplace(bench.trace, bench.requests_max,
                   static_cast<std::size_t>(config.integer("router.history_events_max")),
-                  [&box](const std::vector<PutUser>& profiles) { box.features().import_users(profiles); });
+                  [&box](const std::vector<PutUser>& profiles) { box.features().import_users(profiles); },
+                  box.prompt().generates());
     questions = [&trace](Question& question) { return trace->next(question); };
   }
   MetricRegistry metrics;

@@ -40,8 +40,12 @@ TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t reque
 }
 
 TraceQuestions::TraceQuestions(const std::filesystem::path& trace, std::uint64_t requests_max,
-                               std::size_t events_max, WriteProfiles write)
-    : reader_(trace), left_(or_all(requests_max)), events_max_(events_max), write_(std::move(write)) {}
+                               std::size_t events_max, WriteProfiles write, bool generates)
+    : reader_(trace),
+      left_(or_all(requests_max)),
+      events_max_(events_max),
+      write_(std::move(write)),
+      generates_(generates) {}
 
 bool TraceQuestions::next(Question& question) {
   if (ready_.empty()) read_ahead();
@@ -60,6 +64,10 @@ void TraceQuestions::read_ahead() {
       TracedRequest request;
       if (left_ == 0 || !reader_.next(request)) break;
       --left_;
+      if (request.generates != generates_)
+        reader_.fail(request.generates ? "items are asked for, and the model ranks"
+                                       : "candidates are ranked, and the model generates",
+                     "a model of the trace's kind");
       const TraceUsers::Visit visit = users_.visit(reader_, request);
       held_.emplace(std::move(request), visit);
     }
@@ -82,9 +90,11 @@ void TraceQuestions::add(const TracedRequest& request, const TraceUsers::Visit& 
     for (const std::uint32_t item : history) put.history.push_back(items_.name(item));
   }
   Question& question = ready_.emplace_back();
-  question.request.tenant = request.tenant;
-  question.request.user = request.user;
-  question.request.candidates = request.candidates;
+  if (request.generates)
+    question.request = GenerateRequest{
+        .tenant = request.tenant, .user = request.user, .top_k = request.top_k, .width = request.width};
+  else
+    question.request = RankRequest{.tenant = request.tenant, .user = request.user, .candidates = request.candidates};
   question.truth = request.truth;
   question.at = request.at;
 }

@@ -29,9 +29,10 @@ TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t reque
 class TraceQuestions {
  public:
   using WriteProfiles = std::function<void(const std::vector<PutUser>&)>;
-  // Profiles keep their newest `events_max` events.
+  // Profiles keep their newest `events_max` events. Requests are for a model that generates, or for one that ranks;
+  // others are refused with their place.
   TraceQuestions(const std::filesystem::path& trace, std::uint64_t requests_max, std::size_t events_max,
-                 WriteProfiles write);
+                 WriteProfiles write, bool generates = false);
 
   bool next(Question& question);
   std::uint64_t users() const { return users_.size(); }
@@ -44,6 +45,7 @@ class TraceQuestions {
   std::uint64_t left_;
   std::size_t events_max_;
   WriteProfiles write_;
+  bool generates_;
   TraceUsers users_;
   NumberedNames items_;
   std::vector<std::vector<std::uint32_t>> histories_;                // by user

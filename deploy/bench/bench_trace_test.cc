@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "deploy/bench/bench_rank.h"
+#include "deploy/bench/small_generator_test.h"
 #include "deploy/traces/trace_makers.h"
 #include "runtime/store/store_test_folder.h"
 
@@ -65,7 +66,8 @@ TEST_SUITE("bench trace") {
         log.push_back(line);
       }
     });
-    for (Question question; questions.next(question);) log.push_back("ask " + question.request.user);
+    for (Question question; questions.next(question);)
+      log.push_back("ask " + std::get<RankRequest>(question.request).user);
     const std::vector<std::string> expected{"write u a",   "write v", "ask u", "ask v",
                                             "write u a b", "ask v",   "ask u", "write u b d e",
                                             "write w a",   "ask u",   "ask w"};
@@ -130,6 +132,42 @@ TEST_SUITE("bench trace") {
     const BenchRankRun run = run_policy(closed, demo_config(), memory, "recompute");
     CHECK(run.requests == 60);
     CHECK(run.tokens_total == doctest::Approx(tokens).epsilon(0.05));
+  }
+
+  TEST_CASE("a trace that asks for items is answered by a generator, and by no ranker; and the other way round") {
+    Trace trace;
+    std::vector<TracedRequest> requests;
+    for (std::uint64_t profile = 1; profile < 4; ++profile) {
+      requests.push_back(ask("u", profile, {"0"}));
+      requests.back().candidates.clear();
+      requests.back().generates = true;
+      requests.back().width = requests.back().top_k = 3;
+      requests.back().truth = "1";
+    }
+    trace.write_requests(requests);
+    const SmallGenerator small;
+    small.folder().write("prompt.json", R"({"system":["<bos>"],"user":[],"instruction":[]})");
+    Config config;
+    config.set("model.directory", small.folder().path().string());
+    BenchRank bench;
+    bench.data = small.folder().path();
+    bench.trace = trace.file();
+    bench.in_flight = 1;  // each sees the profile that it came with
+    const BenchMemory memory = bench_memory(bench, config);
+    const BenchRankRun run = run_policy(bench, config, memory, "user");
+    CHECK(run.requests == 3);
+    CHECK(run.errors == 0);
+    CHECK(run.judged == 3);
+    CHECK(run.recall_at_10 == 1);  // of three items all are found
+    CHECK(run.tokens_total == 1 + 2 + 1 + 4 + 1 + 6);
+    BenchRank ranks = demo_bench(trace, 0);
+    requests[0].events = requests[1].events = requests[2].events = {"camp-0000"};
+    trace.write_requests(requests);
+    CHECK_THROWS_WITH_AS(run_policy(ranks, demo_config(), bench_memory(ranks, demo_config()), "user"),
+                         doctest::Contains("t.jsonl:2: items are asked for, and the model ranks"), ImportError);
+    trace.write_requests({{{0}, "", "u", 1, {"0"}, {"1"}, ""}});
+    CHECK_THROWS_WITH_AS(run_policy(bench, config, memory, "user"),
+                         doctest::Contains("candidates are ranked, and the model generates"), ImportError);
   }
 
   TEST_CASE("a trace that goes wrong on the way ends the run with its error") {

@@ -92,6 +92,7 @@ json to_json(const GenerateRun& run, std::uint32_t width) {
           {"duplicate_items", run.duplicate},
           {"recall_at_10", run.judged > 0 ? json(f.recall_at_10) : json()},
           {"kv_bytes_peak", run.kv_bytes_peak},
+          {"mask_bytes", run.mask_bytes},
           {"fma_gflops", run.fma_rate * 1e-9},
           {"attention_share_of_fma", f.attention_share},
           {"search_share_of_cpu", f.search_share},
@@ -166,7 +167,7 @@ void add_generate_bench(Command bench) {
   command.add_option("--prompt", options->prompt, "Tokens of a prompt with --shape").default_shown();
   command
       .add_option("--engines", options->engines,
-                  "Several separated by commas: troupe, independent, full sort, unconstrained")
+                  "Several separated by commas: troupe, independent, tree, full sort, unconstrained")
       .comma_separated()
       .default_shown();
   command.add_option("--width", options->width, "Beams")

@@ -17,7 +17,7 @@ struct GenerateOptions {
   std::string server = "127.0.0.1:8080", tenant, user, json_file;
   std::vector<std::string> allow, deny;
   std::uint32_t top = 10, width = 0;
-  bool exclude_seen = false, among_allowed = false;
+  bool exclude_seen = false, among_allowed = false, logprobs = false;
 };
 
 json body_of(const GenerateOptions& options) {
@@ -25,6 +25,7 @@ json body_of(const GenerateOptions& options) {
   if (options.width > 0) body["width"] = options.width;
   if (options.exclude_seen) body["exclude_seen"] = true;
   if (options.among_allowed) body["among_allowed"] = true;
+  if (options.logprobs) body["logprobs"] = true;
   if (!options.allow.empty()) body["allow"] = options.allow;
   if (!options.deny.empty()) body["deny"] = options.deny;
   return body;
@@ -71,6 +72,7 @@ void add_generate(Command app) {
   command.add_option("--deny", options->deny, "None of these item ids, separated by commas").comma_separated();
   command.add_flag("--among-allowed", options->among_allowed,
                    "Probabilities over the tokens that may follow, not over the vocabulary");
+  command.add_flag("--logprobs", options->logprobs, "With each token's log-probability, in JSON");
   command.add_option("--json", options->json_file, "Write the reply as JSON to this file, or - for standard output");
   command.runs([options] { return run_generate(*options); });
 }

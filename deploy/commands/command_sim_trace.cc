@@ -22,7 +22,7 @@ constexpr double prompt_tokens = 9;           // around profile and candidates
 // One pass before the run, since the world has to know how much it holds.
 struct Survey {
   NumberedNames items, tenants;
-  std::uint64_t requests = 0, users = 0;
+  std::uint64_t requests = 0, users = 0, generating = 0;
   double candidates = 0, events = 0;  // sums over the requests; events: of the profiles
   Instant last;                       // as replayed
 };
@@ -39,12 +39,16 @@ Survey survey_trace(const SimCommandOptions& options) {
     events[visit.user] += request.events.size();
     survey.events += static_cast<double>(events[visit.user]);
     survey.candidates += static_cast<double>(request.candidates.size());
+    survey.generating += request.generates;
     survey.tenants.number_of(request.tenant);
     for (const std::string& item : request.events) survey.items.number_of(item);
     for (const std::string& item : request.candidates) survey.items.number_of(item);
     survey.last = reader.due(request, options.speed);
   }
   if (survey.requests == 0) reader.fail("there are no requests", "at least one");
+  if (survey.generating > 0 && survey.generating < survey.requests)
+    reader.fail(std::to_string(survey.generating) + " of " + std::to_string(survey.requests) + " requests ask for items",
+                "all or none: the simulated cluster has one model");
   survey.users = users.size();
   return survey;
 }
@@ -95,6 +99,8 @@ int run_sim_trace(const SimCommandOptions& options) {
   load.scenario = planning_scenario(options, demand);
   load.scenario.requests_per_s = requests / lasts_s;
   load.scenario.whole_catalogs = true;
+  load.scenario.generates = survey->generating > 0;
+  if (load.scenario.generates) load.scenario.item_tokens = 3;
   load.phases = {{"before", {begin_us}}, {"trace", {static_cast<std::int64_t>(lasts_s * 1e6)}}};
   const auto trace = std::make_shared<Renamed>(options, survey);
   load.requests = [trace](TracedRequest& request) { return trace->next(request); };

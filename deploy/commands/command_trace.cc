@@ -38,7 +38,8 @@ std::string describe(const TraceMaking& making) {
   std::ostringstream text;
   const std::string& arrivals = making.arrivals;
   text << "; arrivals " << (arrivals.find('/') == arrivals.npos ? arrivals : name_of_path(arrivals)) << " at "
-       << short_number(making.per_second) << " per second, " << making.candidates << " candidates, "
+       << short_number(making.per_second) << " per second, "
+       << (making.generates ? "items asked for, " : std::to_string(making.candidates) + " candidates, ")
        << short_number(making.views) << " views per event";
   if (making.returns.share > 0)
     text << ", returns " << short_number(making.returns.share) << " after "
@@ -138,6 +139,13 @@ void add_making(Command command, TraceCommandOptions& options, const std::string
       .default_shown();
   command.add_option("--candidates", making.candidates, "Candidates of a request")
       .between(1, 100'000)
+      .default_shown();
+  command.add_flag("--generate", making.generates, "Items are asked for, not ranked");
+  command.add_option("--top", making.top_k, "With --generate: so many items; 0: as is usual")
+      .between(0, 4'096)
+      .default_shown();
+  command.add_option("--width", making.width, "With --generate: by a search of so many paths; 0: as is usual")
+      .between(0, 4'096)
       .default_shown();
   command.add_option("--views", making.views, "Requests of a user until he takes something, in the mean")
       .between(1.0, 1e4)

@@ -45,7 +45,9 @@ kernels::DecoderOptions decoder_options(const Config& config) {
           .executors = executors_of(config),
           .memory_bytes = static_cast<std::size_t>(config.size_bytes("inference.memory_max")),
           .batch_tokens = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")),
-          .beams = beams == "copied" || beams == "plain" ? kernels::BeamPaths::copied : kernels::BeamPaths::together,
+          .beams = beams == "copied" || beams == "plain" ? kernels::BeamPaths::copied
+                   : beams == "tree"                     ? kernels::BeamPaths::tree
+                                                         : kernels::BeamPaths::together,
           .sort_all = beams == "sorted" || beams == "plain"};
 }
 

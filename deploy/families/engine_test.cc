@@ -54,6 +54,8 @@ TEST_CASE("a box can run what beam searches are measured by, on the CPU alone") 
   config.set("inference.beams", "copied");
   CHECK(decoder_options(config).beams == kernels::BeamPaths::copied);
   CHECK_FALSE(decoder_options(config).sort_all);
+  config.set("inference.beams", "tree");
+  CHECK(decoder_options(config).beams == kernels::BeamPaths::tree);
   config.set("inference.beams", "sorted");
   CHECK(decoder_options(config).beams == kernels::BeamPaths::together);
   CHECK(decoder_options(config).sort_all);

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "deploy/traces/json_line.h"
 #include "kernels/base/check.h"
 #include "runtime/wire/json_text.h"
 
@@ -21,6 +20,7 @@ constexpr std::uint64_t number_max = std::uint64_t{1} << 53;  // what every JSON
 // At most what the router's knobs allow.
 constexpr std::size_t id_bytes_max = 512, candidates_max = 100'000, events_max = 1'000'000;
 constexpr std::size_t source_bytes_max = 4'096;
+constexpr std::uint64_t width_max = 4'096;  // as the knob router.width_max goes
 constexpr double replay_us_max = 3.2e15;
 
 // The fields of one object that were met, by their index in `names`.
@@ -55,9 +55,9 @@ class Fields {
 };
 
 constexpr std::array<std::string_view, 3> header_names{"format", "version", "source"};
-enum : std::size_t { f_at, f_tenant, f_user, f_profile, f_events, f_candidates, f_truth };
-constexpr std::array<std::string_view, 7> request_names{"at_us",  "tenant",     "user", "profile",
-                                                        "events", "candidates", "truth"};
+enum : std::size_t { f_at, f_tenant, f_user, f_profile, f_events, f_candidates, f_kind, f_top_k, f_width, f_truth };
+constexpr std::array<std::string_view, 10> request_names{"at_us",      "tenant", "user",  "profile", "events",
+                                                         "candidates", "kind",   "top_k", "width",   "truth"};
 
 void append_list(std::string& out, std::string_view name, const std::vector<std::string>& texts) {
   out += ",\"" + std::string(name) + "\":[";
@@ -100,7 +100,9 @@ void TraceLines::read_header(std::string_view text) {
 }
 
 void TraceLines::read(std::string_view text, TracedRequest& request) {
-  Fields<7> fields(place_, request_names);
+  Fields<request_names.size()> fields(place_, request_names);
+  request.generates = false;
+  request.top_k = request.width = 0;
   JsonLine line(place_, text);
   line.object([&](std::string_view name) {
     switch (fields.meet(name)) {
@@ -122,15 +124,41 @@ void TraceLines::read(std::string_view text, TracedRequest& request) {
       case f_candidates:
         line.texts(request.candidates, candidates_max, id_bytes_max);
         break;
+      case f_kind:
+        request.generates = read_kind(line);
+        break;
+      case f_top_k:
+        request.top_k = static_cast<std::uint32_t>(line.number(width_max));
+        break;
+      case f_width:
+        request.width = static_cast<std::uint32_t>(line.number(width_max));
+        break;
       default:
         line.text(request.truth, id_bytes_max);
     }
   });
-  for (const std::size_t needed : {f_at, f_user, f_profile, f_candidates}) fields.need(needed);
+  for (const std::size_t needed : {f_at, f_user, f_profile}) fields.need(needed);
+  if (request.generates) {
+    if (fields.has(f_candidates)) place_.fail("there are candidates", "none where kind is \"generate\"");
+    request.candidates.clear();
+  } else {
+    fields.need(f_candidates);
+    if (fields.has(f_top_k) || fields.has(f_width))
+      place_.fail("there is a top_k or a width", "these only where kind is \"generate\"");
+  }
   if (!fields.has(f_tenant)) request.tenant.clear();
   if (!fields.has(f_events)) request.events.clear();
   if (!fields.has(f_truth)) request.truth.clear();
   check(request);
+}
+
+// Whether items are asked for.
+bool TraceLines::read_kind(JsonLine& line) const {
+  std::string kind;
+  line.text(kind, source_bytes_max);
+  if (kind != "rank" && kind != "generate")
+    place_.fail("kind is \"" + kind.substr(0, 40) + "\"", "\"rank\" or \"generate\"");
+  return kind == "generate";
 }
 
 void TraceLines::check(const TracedRequest& request) {
@@ -139,10 +167,10 @@ void TraceLines::check(const TracedRequest& request) {
          "at least " + std::to_string(last_.us) + ", the time of the line before");
   last_ = request.at;
   if (request.user.empty()) place_.fail("user is empty", "the id of a user");
-  check_candidates(request.candidates);
+  if (!request.generates) check_candidates(request.candidates);
   if (std::ranges::find(request.events, "") != request.events.end())
     place_.fail("an entry of events is empty", "item ids");
-  if (!request.truth.empty() &&
+  if (!request.truth.empty() && !request.generates &&
       std::ranges::find(request.candidates, request.truth) == request.candidates.end())
     place_.fail("truth is \"" + request.truth.substr(0, 40) + "\"", "one of the candidates");
 }
@@ -215,7 +243,13 @@ void append_request(std::string& out, const TracedRequest& request) {
   append_text(out, "user", request.user);
   out += ",\"profile\":" + std::to_string(request.profile);
   if (!request.events.empty()) append_list(out, "events", request.events);
-  append_list(out, "candidates", request.candidates);
+  if (request.generates) {
+    out += R"(,"kind":"generate")";
+    if (request.top_k > 0) out += ",\"top_k\":" + std::to_string(request.top_k);
+    if (request.width > 0) out += ",\"width\":" + std::to_string(request.width);
+  } else {
+    append_list(out, "candidates", request.candidates);
+  }
   if (!request.truth.empty()) append_text(out, "truth", request.truth);
   out += '}';
 }

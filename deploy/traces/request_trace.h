@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deploy/data/text_file.h"
+#include "deploy/traces/json_line.h"
 #include "deploy/traces/repeats.h"
 #include "runtime/actor/traced_request.h"
 
@@ -25,6 +26,7 @@ class TraceLines {
   const std::string& source() const { return source_; }
 
  private:
+  bool read_kind(JsonLine& line) const;
   void check(const TracedRequest& request);
   void check_candidates(const std::vector<std::string>& candidates);
 

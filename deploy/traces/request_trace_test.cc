@@ -76,6 +76,12 @@ TracedRequest draw_request(std::mt19937_64& random, Instant at) {
   for (std::size_t n = random() % 6 + 1; n > 0; --n)
     request.candidates.push_back(draw_text(random, true) + "#" + std::to_string(n));
   if (random() % 2 == 0) request.truth = request.candidates[random() % request.candidates.size()];
+  request.generates = random() % 3 == 0;
+  if (request.generates) {
+    request.candidates.clear();
+    request.top_k = random() % 3 * 7;
+    request.width = random() % 3 * 64;
+  }
   return request;
 }
 
@@ -145,6 +151,10 @@ TEST_SUITE("request trace") {
         {R"({"at_us":1,"user":"u","profile":1,"events":[""],"candidates":["a"]})", "events is empty"},
         {R"({"at_us":1,"user":"u","profile":1,"candidates":["a"],"truth":"b"})",
          "truth is \"b\"; expected one of the candidates"},
+        {R"({"at_us":1,"user":"u","profile":1,"kind":"score"})", "kind is \"score\"; expected \"rank\" or \"generate\""},
+        {R"({"at_us":1,"user":"u","profile":1,"kind":"generate","candidates":["a"]})", "there are candidates; expected none"},
+        {R"({"at_us":1,"user":"u","profile":1,"candidates":["a"],"width":3})", "there is a top_k or a width"},
+        {R"({"at_us":1,"user":"u","profile":1,"kind":"generate","top_k":5000})", "at most 4096"},
         {R"({"at_us":1,"user":"u)", "user: the line ends; expected a closing quote"},
         {R"({"at_us":1,"user":"\x",)", "user: there is \"x"},
         {R"({"at_us":1,"user":"\ud800",)", "second half"},

@@ -197,6 +197,7 @@ void DataTrace::fill(User& user, TracedRequest& request) {
   request.candidates.clear();
   for (const std::uint32_t one : draw_candidates(user, takes)) request.candidates.push_back(items_.name(one));
   request.truth = takes ? items_.name(item) : "";
+  ask_as(making_, request);
   if (--user.views > 0) return;
   ++user.next;
   if (!user.done()) user.views = views_of(number, user.next);

@@ -42,6 +42,7 @@ bool GeneratedTrace::next(TracedRequest& request) {
     user.taken = chosen[random_.below(chosen.size())];
     request.truth = item_id(*user.taken);
   }
+  ask_as(options_.making, request);
   returns_.leave(number, request.at);
   return true;
 }
@@ -56,6 +57,14 @@ void GeneratedTrace::begin_user(std::uint32_t number, TracedRequest& request) {
 
 std::string GeneratedTrace::item_id(std::uint32_t item) const {
   return options_.catalog.empty() ? "i" + std::to_string(item) : options_.catalog[item];
+}
+
+void ask_as(const TraceMaking& making, TracedRequest& request) {
+  request.generates = making.generates;
+  if (!making.generates) return;
+  request.candidates.clear();
+  request.top_k = making.top_k;
+  request.width = making.width;
 }
 
 }  // namespace troupe::deploy

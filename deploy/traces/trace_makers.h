@@ -21,11 +21,17 @@ struct TraceMaking {
   double per_second = 100;
   std::string arrivals = "poisson";  // as Arrivals; of data also "own": its timestamps, stretched
   std::uint32_t candidates = 100;
+  // Items are asked for instead, so many by a search so wide (0: as is usual); what a user takes is drawn all the same.
+  bool generates = false;
+  std::uint32_t top_k = 0, width = 0;
   double views = 3;  // requests per event, in the mean: a user looks this often before he takes something
   ReturnRule returns;
   std::string tenant;
   std::uint64_t seed = 1;
 };
+
+// Makes of a ranking what the making says.
+void ask_as(const TraceMaking& making, TracedRequest& request);
 
 // The events of a data set, each asked for `views` times, the last time with the event as the truth. Users of
 // the file (or so many of them, drawn) begin with `start` events of their history.

@@ -69,6 +69,7 @@ struct Search {
   Normalised normalised = Normalised::vocabulary;
   std::vector<Tokens> allowed;     // whole paths; not empty: only these, whatever the index has
   std::vector<Tokens> denied;      // whole paths that are not returned
+  bool by_token = false;           // each token's log-probability comes back, too
 
   // Whether what it may return is said by the index of a catalog, and not here.
   bool wants_index() const { return width > 0 && steps == 0 && allowed.empty(); }
@@ -79,6 +80,7 @@ struct Search {
 struct Beam {
   std::vector<Token> path;
   double log_probability = 0;      // the sum over its tokens
+  std::vector<double> by_token = {};  // what each added, where the search was asked for it
   bool operator==(const Beam&) const = default;
 };
 

@@ -64,8 +64,8 @@ void BatchPlanner::add_beams(const BeamRows& level) {
   batch_.visible_begin.resize(end);
   batch_.visible_end.resize(end);
   for (std::uint32_t row = begin; row < end; ++row) {
-    batch_.visible_begin[row] = (row - begin) * level.path;
-    batch_.visible_end[row] = (row - begin + 1) * level.path;
+    batch_.visible_begin[row] = level.tree > 0 ? 0 : (row - begin) * level.path;
+    batch_.visible_end[row] = level.tree > 0 ? level.tree : (row - begin + 1) * level.path;
   }
   add_spans(*level.request, group);
 }

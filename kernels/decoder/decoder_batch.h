@@ -83,6 +83,8 @@ struct BeamRows {
   std::uint32_t position = 0;
   std::uint32_t seen = 0;            // tokens of the search's segment that they see, from its first
   std::uint32_t path = 0;            // tokens of its own path that a row sees, itself included
+  // Not 0: the tail is a tree of so many tokens, each row's interval is all of it, and the engine masks it.
+  std::uint32_t tree = 0;
 };
 
 // Spans point into the requests, which must outlive the pass.

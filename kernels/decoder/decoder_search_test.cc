@@ -44,12 +44,13 @@ TEST_CASE("a search finds the paths, in the order, that a search over whole prom
       }
 }
 
-TEST_CASE("paths that are copied, and levels that are sorted whole, find the same") {
+TEST_CASE("paths that are copied, or a masked tree, and levels that are sorted whole, find the same") {
   std::mt19937 random(17);
   for (const KvFormat kv : {KvFormat::f32, KvFormat::bf16}) {
     const auto decoder = small_decoder({.page_tokens = 4, .kv = kv});
     const auto copying =
         small_decoder({.page_tokens = 4, .kv = kv, .beams = BeamPaths::copied, .sort_all = true});
+    const auto tree = small_decoder({.page_tokens = 4, .kv = kv, .beams = BeamPaths::tree});
     for (const std::size_t depth : {1u, 2u, 3u, 6u, 8u}) {
       CAPTURE(depth);
       std::vector<Plan> plans;
@@ -60,9 +61,12 @@ TEST_CASE("paths that are copied, and levels that are sorted whole, find the sam
       }
       for (const Plan& plan : plans)
         requests.push_back(computed(plan, index_of(random_paths(60, depth, random))));
-      const std::vector<Reply> expected = decoder->run(requests), found = copying->run(requests);
-      for (std::size_t i = 0; i < plans.size(); ++i)
+      const std::vector<Reply> expected = decoder->run(requests), found = copying->run(requests),
+                               masked = tree->run(requests);
+      for (std::size_t i = 0; i < plans.size(); ++i) {
         CHECK(difference(found[i].beams, expected[i].beams) == "");
+        CHECK(difference(masked[i].beams, expected[i].beams) == "");
+      }
     }
   }
 }

@@ -44,7 +44,12 @@ struct AttendTask {
   // over them and the heads, is added there. It costs the scores a second time.
   float* mass = nullptr;
   std::uint32_t mass_from = 0;
+  // Not null: row r sees token t of its interval of the tail only if mask[r*mask_stride + t] is not 0. The stride is a
+  // multiple of attend_mask_tokens, and a token that is masked from somebody has a finite value.
+  const float* mask = nullptr;
+  std::size_t mask_stride = 0;
 };
+inline constexpr std::size_t attend_mask_tokens = 32;
 
 // Reused between calls so that steady state allocates nothing.
 struct AttendScratch {

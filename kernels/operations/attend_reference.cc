@@ -72,15 +72,19 @@ void attend_reference(const AttendTask& task, AttendScratch&) {
   std::vector<double> weights, mass(context.size() + tail.size());
   for (std::uint32_t row = 0; row < task.rows; ++row) {
     std::vector<Token> visible = context;
-    if (task.tail_begin[row] < task.tail_end[row])
-      visible.insert(visible.end(), tail.begin() + task.tail_begin[row], tail.begin() + task.tail_end[row]);
+    std::vector<std::size_t> place;  // of what is visible of the tail
+    for (std::uint32_t t = task.tail_begin[row]; t < task.tail_end[row]; ++t) {
+      if (task.mask != nullptr && task.mask[row * task.mask_stride + t] == 0) continue;
+      visible.push_back(tail[t]);
+      place.push_back(context.size() + t);
+    }
     for (std::uint32_t head = 0; head < task.heads; ++head) {
       const std::size_t at = std::size_t{head} * task.head_dim;
       attend_one(task.queries + row * task.query_stride + at, visible, task,
                  task.out + row * task.out_stride + at, weights);
       if (task.mass == nullptr || row < task.mass_from) continue;
       for (std::size_t k = 0; k < weights.size(); ++k)
-        mass[k < context.size() ? k : k + task.tail_begin[row]] += weights[k];
+        mass[k < context.size() ? k : place[k - context.size()]] += weights[k];
     }
   }
   for (std::size_t k = 0; task.mass != nullptr && k < mass.size(); ++k) task.mass[k] += float(mass[k]);

@@ -274,6 +274,27 @@ TEST_CASE("candidates on a shared context, short runs and long prompts agree wit
   });
 }
 
+TEST_CASE("of its interval of the tail a row sees what a mask leaves it") {
+  for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
+    for (const std::uint32_t rows : {1u, 2u, 5u, 30u, 97u})
+      for (const std::uint32_t context : {0u, 40u}) {
+        CAPTURE(rows);
+        CAPTURE(context);
+        Case c({.heads = 3, .head_dim = 24, .context = {context}, .segments = {rows}, .tail_run = 7, .format = format},
+               rows);
+        if (rows > 2) std::fill(c.end.begin(), c.end.end(), rows), std::fill(c.begin.begin(), c.begin.end(), 0u);
+        const std::size_t stride = (rows + attend_mask_tokens - 1) / attend_mask_tokens * attend_mask_tokens;
+        std::vector<float> mask(rows * stride);
+        for (std::uint32_t r = 0; r < rows; ++r)
+          for (std::uint32_t t = 0; t < rows; ++t) mask[r * stride + t] = t == r || c.random() % 5 == 0;
+        c.task.mask = mask.data();
+        c.task.mask_stride = stride;
+        AttendScratch scratch;
+        check_against_reference(version, c, scratch);
+      }
+  });
+}
+
 TEST_CASE("no rows write nothing") {
   for_every_version([](const AttendVersion& version) {
     check_shape(version, {.context = {5}}, 1);

@@ -43,12 +43,14 @@ void BeamSearch::begin(const Search& search, std::shared_ptr<const PathIndex> pa
   steps_ = paths_ ? paths_->depth() : search.steps;
   width_ = search.width;
   results_ = search.results;
+  by_token_ = search.by_token;
   stop();
   for (std::vector<Kept>* kept : {&kept_, &next_}) kept->reserve(width_);
   for (auto* numbers : {&best_first_, &rows_, &row_parents_, &places_before_}) numbers->reserve(width_);
   row_tokens_.reserve(width_);
   extensions_.reserve(width_);
   path_tokens_.resize(std::max(path_tokens_.size(), std::size_t{width_} * steps_));
+  if (by_token_) token_values_.resize(std::max(token_values_.size(), std::size_t{width_} * steps_));
   deny(search.denied);
   const bool nothing_left = denied_ && dead_[PathIndex::root];
   if (children(Kept()) == 0 || nothing_left) return;
@@ -106,11 +108,20 @@ std::span<const std::uint32_t> BeamSearch::bar(const Kept& kept) {
   return std::span<const std::uint32_t>(barred_).subspan(before);
 }
 
+std::size_t BeamSearch::denied_children(std::uint32_t row) const {
+  const Kept& kept = kept_[rows_[row]];
+  return kept.denied == PathIndex::none ? 0 : denied_->next(kept.denied).size();
+}
+
 // Those that are kept, and in front of them those that are not entered.
 std::uint32_t BeamSearch::enough(std::uint32_t row) const {
-  const Kept& kept = kept_[rows_[row]];
-  const std::size_t denied = kept.denied == PathIndex::none ? 0 : denied_->next(kept.denied).size();
-  return static_cast<std::uint32_t>(std::min(width_ + denied, children(kept)));
+  return static_cast<std::uint32_t>(std::min(width_ + denied_children(row), children(kept_[rows_[row]])));
+}
+
+std::uint32_t BeamSearch::enough(std::uint32_t first, std::uint32_t rows) const {
+  std::size_t most = width_;
+  for (std::uint32_t row = first; row < first + rows; ++row) most += denied_children(row);
+  return static_cast<std::uint32_t>(most);
 }
 
 void BeamSearch::add_extensions(std::span<const double> log_totals, std::span<const float* const> logits,
@@ -119,7 +130,7 @@ void BeamSearch::add_extensions(std::span<const double> log_totals, std::span<co
   barred_.clear();
   for (const std::uint32_t place : best_first_) {
     const Kept& kept = kept_[place];
-    if (kept.whole) continue;
+    if (kept.whole || logits[kept.row] == nullptr) continue;
     const Likely some = likely.empty() ? Likely() : likely[kept.row];
     const std::size_t count = some.empty() ? children(kept) : some.size();
     extensions_.push_back(
@@ -149,6 +160,7 @@ bool BeamSearch::advance(std::span<const double> log_totals, std::span<const flo
 BeamSearch::Kept BeamSearch::continued(const Kept& kept, const Candidate& candidate) const {
   Kept longer = kept;
   longer.value = candidate.value;
+  longer.added = candidate.value - kept.value;
   longer.length = kept.length + 1;
   longer.token = static_cast<Token>(candidate.child());
   if (paths_) {
@@ -172,6 +184,8 @@ void BeamSearch::go_on() {
     places_before_.push_back(candidate.place());
   }
   reorder_rows(reinterpret_cast<std::byte*>(path_tokens_.data()), steps_ * sizeof(Token), places_before_);
+  if (by_token_)
+    reorder_rows(reinterpret_cast<std::byte*>(token_values_.data()), steps_ * sizeof(double), places_before_);
   kept_.swap(next_);
   ++level_;
   list_rows();
@@ -185,7 +199,11 @@ void BeamSearch::list_rows() {
   row_parents_.clear();
   for (std::uint32_t place = 0; place < kept_.size(); ++place) {
     Kept& kept = kept_[place];
-    if (level_ > 0) path_tokens_[std::size_t{place} * steps_ + level_ - 1] = kept.token;
+    if (level_ > 0) {
+      const std::size_t last = std::size_t{place} * steps_ + level_ - 1;
+      path_tokens_[last] = kept.token;
+      if (by_token_) token_values_[last] = kept.added;
+    }
     if (kept.whole) continue;
     if (level_ > 0) {
       row_tokens_.push_back(kept.token);
@@ -212,8 +230,14 @@ void BeamSearch::finish(std::vector<Beam>& out) const {
   for (const std::uint32_t place : best_first_) {
     if (!kept_[place].whole || count == results_) continue;
     if (out.size() <= count) out.emplace_back();
-    const auto path = path_tokens_.begin() + static_cast<std::ptrdiff_t>(std::size_t{place} * steps_);
-    out[count].path.assign(path, path + kept_[place].length);
+    const std::size_t first = std::size_t{place} * steps_;
+    const auto path = std::span(path_tokens_).subspan(first, kept_[place].length);
+    out[count].path.assign(path.begin(), path.end());
+    out[count].by_token.clear();
+    if (by_token_) {
+      const auto values = std::span(token_values_).subspan(first, kept_[place].length);
+      out[count].by_token.assign(values.begin(), values.end());
+    }
     out[count++].log_probability = kept_[place].value;
   }
   out.resize(count);

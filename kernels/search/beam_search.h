@@ -46,9 +46,14 @@ class BeamSearch {
 
   // So many of the tokens that may follow row r are enough: those of the largest logits, of equal ones the lowest.
   std::uint32_t enough(std::uint32_t row) const;
+  // The same of rows [first, first + rows) together: so many of the best by value, of equal ones the lowest row's and
+  // token's.
+  std::uint32_t enough(std::uint32_t first, std::uint32_t rows) const;
+  double value(std::uint32_t row) const { return kept_[rows_[row]].value; }  // of the path behind which it goes on
 
   // logits[r]: of wanted(r), in that order; or, where there are likely[r], of those only: enough(r) of them or more, by
-  // their places in wanted(r), ascending. log_totals[r]: log_sum_exp of those over which row r is
+  // their places in wanted(r), ascending; null: nothing that follows the row may be kept, which whoever has chosen
+  // among all rows knows. log_totals[r]: log_sum_exp of those over which row r is
   // normalised, wanted ones among them: of the whole vocabulary, or of wanted(r) alone. It must not be finite
   // if one of them is not. False: one is not finite. The search is over then and has no paths.
   using Likely = std::span<const std::uint32_t>;
@@ -70,9 +75,11 @@ class BeamSearch {
     std::uint32_t length = 0, row = 0;
     Token token = 0;  // the last one
     bool whole = false;
+    double added = 0;  // to the value, by the last token
   };
 
   void deny(std::span<const Tokens> denied);
+  std::size_t denied_children(std::uint32_t row) const;
   bool is_path(const Tokens& path) const;
   std::size_t children(const Kept& kept) const;
   std::uint32_t child_of(const Kept& kept, Token token) const;
@@ -89,10 +96,12 @@ class BeamSearch {
   std::optional<PathIndex> denied_;
   std::vector<std::uint8_t> dead_;  // [node of denied_]: nothing but denied paths goes on behind it
   std::uint32_t vocabulary_ = 0, steps_ = 0, width_ = 0, results_ = 0, level_ = 0;
+  bool by_token_ = false;
 
   std::vector<Kept> kept_, next_;
   std::vector<std::uint32_t> best_first_;  // places
   std::vector<Token> path_tokens_;         // [place][steps_]
+  std::vector<double> token_values_;       // [place][steps_], where they are asked for: what each token added
   std::vector<std::uint32_t> rows_;        // [row]: place
   std::vector<Token> row_tokens_;
   std::vector<std::uint32_t> row_parents_, places_before_;

@@ -83,6 +83,7 @@ std::vector<Beam> beam_search_reference(const Search& search, std::span<const Pl
         Beam& next = longer.emplace_back(beam);
         next.path.push_back(token);
         next.log_probability += std::min(0.0, double{logits[static_cast<std::size_t>(token)]} - log_total);
+        if (search.by_token) next.by_token.push_back(next.log_probability - beam.log_probability);
       }
     }
     std::sort(longer.begin(), longer.end(), before);

@@ -138,6 +138,23 @@ TEST_CASE(
                        [](const Beam& a, const Beam& b) { return a.log_probability > b.log_probability; }));
 }
 
+TEST_CASE("each token's log-probability is its own, also of paths that change their places, and only where it is asked for") {
+  const ChanceModel model{10, 3};
+  Search search{0, 3, 3};
+  for (const Beam& beam : run(search, kShop, model)) CHECK(beam.by_token.empty());
+  search.by_token = true;
+  const std::vector<Beam> found = run(search, kShop, model);
+  REQUIRE(found.size() == 3);
+  for (const Beam& beam : found) {
+    REQUIRE(beam.by_token.size() == beam.path.size());
+    for (std::size_t t = 0; t < beam.path.size(); ++t) {
+      const std::vector<float> logits = model({beam.path.data(), t});
+      CHECK(beam.by_token[t] ==
+            doctest::Approx(logits[static_cast<std::size_t>(beam.path[t])] - log_sum_exp(logits)).epsilon(1e-12));
+    }
+  }
+}
+
 TEST_CASE("over the tokens that may follow, all paths of a catalog are as probable as one") {
   double sum = 0;
   for (const Beam& beam : run({0, 8, 8, 0, Search::Normalised::allowed}, kShop, {10, 3}))
@@ -238,6 +255,7 @@ TEST_CASE("random searches, one after the other in the same memory, find what th
     Search what{0, widths[random() % 8]};
     what.results = 1 + random() % what.width;
     if (random() % 2) what.normalised = Search::Normalised::allowed;
+    what.by_token = random() % 2;
     const bool indexed = random() % 4 != 0;
     if (!indexed && std::pow(model.vocabulary, depth) > 2000) model.vocabulary = 2;
     if (!indexed) what.steps = depth;

@@ -45,6 +45,26 @@ TEST_CASE("scores are a row per item and a logit per label") {
   CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
 }
 
+TEST_CASE("paths are as many as were asked for, best first, with their tokens' log-probabilities only where those were asked for") {
+  Plan plan = plan_of({});
+  plan.search = {.width = 3, .results = 2};
+  const auto faulty = [&](std::vector<Beam> beams) {
+    Executed found = answer({});
+    found.beams = std::move(beams);
+    return find_answer_fault(plan, "m", found).has_value();
+  };
+  CHECK_FALSE(faulty({{{1, 2}, -1}, {{1, 3}, -2}}));
+  CHECK(faulty({{{1, 2}, -1}, {{1, 3}, -2}, {{1, 4}, -3}}));
+  CHECK(faulty({{{1, 2}, -2}, {{1, 3}, -1}}));
+  CHECK(faulty({{{1, 2}, std::nan("")}}));
+  CHECK(faulty({{{1, 2}, -1, {-0.5, -0.5}}}));
+  plan.search.by_token = true;
+  CHECK_FALSE(faulty({{{1, 2}, -1, {-0.5, -0.5}}}));
+  CHECK(faulty({{{1, 2}, -1}}));
+  CHECK(faulty({{{1, 2}, -1, {-1}}}));
+  CHECK(faulty({{{1, 2}, -1, {-1, -INFINITY}}}));
+}
+
 TEST_CASE("a head of the model gives one number") {
   Plan plan = plan_of({0, 0});
   for (Readout& readout : plan.readouts) readout.what = Readout::What::head;

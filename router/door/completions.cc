@@ -289,12 +289,9 @@ Text text_of(const std::vector<Token>& tokens, const kernels::Vocabulary* words)
   return made;
 }
 
-// The search knows what its paths are worth, not what each of their tokens added.
 OrderedValue logprobs_of(const Beam& beam, const Text& text) {
-  OrderedValue each = nullptr;
-  if (beam.path.size() == 1) each = {beam.log_probability};
   return {{"tokens", text.words},
-          {"token_logprobs", each},
+          {"token_logprobs", beam.by_token},
           {"top_logprobs", nullptr},
           {"text_offset", text.offsets}};
 }

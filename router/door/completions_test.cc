@@ -147,15 +147,15 @@ TEST_CASE("the answer has OpenAI's form, with tokens and their log-probability b
   CHECK(json::parse(completion_body(reply, nullptr, 0))["choices"][0]["text"] == "4 7");
 }
 
-TEST_CASE("log-probabilities of tokens are told where the search knows them: of completions of one") {
-  CompleteReply reply{.completions = {{{4}, -0.5}}, .logprobs = true, .items = true};
+TEST_CASE("log-probabilities are told token by token") {
+  CompleteReply reply{.completions = {{{4}, -0.5, {-0.5}}}, .logprobs = true, .items = true};
   const json one = json::parse(completion_body(reply, &words, 0))["choices"][0];
   CHECK(one["finish_reason"] == "stop");
   CHECK(one["logprobs"] ==
         json::parse(R"({"tokens":["<a_1>"],"token_logprobs":[-0.5],"top_logprobs":null,"text_offset":[0]})"));
-  reply.completions = {{{4, 7}, -0.5}};
+  reply.completions = {{{4, 7}, -0.5, {-0.125, -0.375}}};
   const json two = json::parse(completion_body(reply, &words, 0))["choices"][0]["logprobs"];
-  CHECK(two["token_logprobs"] == nullptr);
+  CHECK(two["token_logprobs"] == json::parse("[-0.125,-0.375]"));
   CHECK(two["text_offset"] == json::parse("[0,6]"));
 }
 

@@ -13,6 +13,7 @@ class Completing final : public Request {
     search_.results = request_.n;
     search_.width = request_.beam_width > 0 ? request_.beam_width : request_.n;
     if (!request_.items) search_.steps = request_.max_tokens;
+    search_.by_token = request_.logprobs;
   }
 
   RequestId id() const override { return request_.id; }

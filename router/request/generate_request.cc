@@ -158,6 +158,7 @@ void Generation::make_search(const RequestLimits& limits, const Profile& user) {
                                      : std::min(std::max(search_.results, usual_width), limits.width_max);
   search_.normalised =
       request_.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary;
+  search_.by_token = request_.logprobs;
   std::set<Path> denied;
   if (request_.exclude_seen) denied = paths_in(user, *paths_);
   if (!request_.allow.empty()) {
@@ -216,7 +217,8 @@ std::vector<GeneratedItem> Generation::items_of(std::span<const Beam> beams) con
     const auto first = static_cast<std::ptrdiff_t>(items.size());
     for (const ItemNumber number : items_of(beam.path)) {
       const ItemView item = catalog_->item(number);
-      items.push_back({std::string(item.id), std::string(item.title), beam.path, beam.log_probability});
+      items.push_back({std::string(item.id), std::string(item.title), beam.path, beam.log_probability,
+                       beam.by_token});
     }
     std::ranges::sort(items.begin() + first, items.end(), {}, &GeneratedItem::id);
   }

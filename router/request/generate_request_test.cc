@@ -82,6 +82,11 @@ TEST_CASE("items that share an identifier are returned by id, and no more than w
   CHECK(whole.items[1].tokens == ab.path);
   CHECK(whole.items[1].log_probability == -1);
   CHECK(whole.catalog_version == "catalog 1");
+  Beam told = c;
+  told.by_token = {-0.5, -1.5};
+  const Asked with_logprobs({.logprobs = true});
+  CHECK((with_logprobs.search().by_token && !Asked({}).search().by_token));
+  CHECK(with_logprobs.reply({told}).items[0].by_token == told.by_token);
   const GenerateReply fewer = Asked({.top_k = 7}).reply({ab, c, de, f});
   CHECK(fewer.items.size() == 6);
   CHECK(fewer.reason == "only 6 items of the catalog may be returned; asked for 7");

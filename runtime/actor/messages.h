@@ -161,12 +161,14 @@ struct GenerateRequest {
   std::vector<std::string> deny;     // item ids: none of these; those that the catalog does not have are none
   bool among_allowed = false;        // probabilities over the tokens that may follow, not over the vocabulary
   std::int64_t budget_us = 0;        // time from receipt to answer; 0: the configured one
+  bool logprobs = false;             // the answer says each token's, too
   bool operator==(const GenerateRequest&) const = default;
 };
 struct GeneratedItem {
   std::string id, title;
   std::vector<Token> tokens;  // its identifier
   double log_probability = 0;
+  std::vector<double> by_token = {};  // of `tokens`, where it was asked for
   bool operator==(const GeneratedItem&) const = default;
 };
 struct GenerateReply {
@@ -204,10 +206,8 @@ struct CompleteReply {
   RequestId id = 0;
   std::vector<Beam> completions;  // most probable first; fewer than `n` only if there are no more
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;  // of the prompt
-  bool logprobs = false;
-  bool items = false;
-  std::string model_version;
-  std::string catalog_version;  // of `items`
+  bool logprobs = false, items = false;         // as it was asked for
+  std::string model_version, catalog_version;  // of a catalog only for `items`
   NodeId node = 0;              // where it ran
   Timings timings;
   bool operator==(const CompleteReply&) const = default;

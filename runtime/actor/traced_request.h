@@ -15,8 +15,10 @@ struct TracedRequest {
   std::string tenant, user;
   std::uint64_t profile = 0;        // version of the user's profile: rises when that changes, never falls
   std::vector<std::string> events;  // what the profile has since the user's last request; at the first, all
-  std::vector<std::string> candidates;  // item ids, each once
+  std::vector<std::string> candidates;  // item ids, each once; none where items were asked for
   std::string truth;                    // the candidate that the user took; "": none, or nobody knows
+  bool generates = false;               // items were asked for, as many and by as wide a search as said; 0: as is usual
+  std::uint32_t top_k = 0, width = 0;
   bool operator==(const TracedRequest&) const = default;
 };
 

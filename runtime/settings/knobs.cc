@@ -183,10 +183,11 @@ constexpr Knob knobs[] = {
      "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one pass at a "
      "time may take all, at least for the longest prompt of the model. A request beyond that is computed in several "
      "passes, or refused if it cannot be cut: raise it for large /v1/score requests."},
-    {"inference.beams", choice, "together", "together|copied|sorted|unconstrained|plain", "",
+    {"inference.beams", choice, "together", "together|copied|tree|sorted|unconstrained|plain", "",
      "How beam searches run on the CPU. All but together are what it is measured by: each path attends to the prompt by "
-     "itself and has pages of its own (copied), all continuations are sorted (sorted), all tokens may follow and what is no "
-     "item is dropped (unconstrained), or all three (plain)."},
+     "itself and has pages of its own (copied), all tokens of all paths are one sequence under a mask (tree), all "
+     "continuations are sorted (sorted), all tokens may follow and what is no item is dropped (unconstrained), or copied, "
+     "sorted and unconstrained (plain)."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",
      "Requests that wait for an executor; more are refused."},
 

@@ -205,6 +205,7 @@ void put(const GenerateRequest& m, schema::GenerateRequest::Builder to) {
   put_list(m.deny, to.initDeny(m.deny.size()));
   to.setAmongAllowed(m.among_allowed);
   to.setBudgetUs(m.budget_us);
+  to.setLogprobs(m.logprobs);
 }
 void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.id = from.getId();
@@ -217,6 +218,7 @@ void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   get_list(from.getDeny(), m.deny);
   m.among_allowed = from.getAmongAllowed();
   m.budget_us = from.getBudgetUs();
+  m.logprobs = from.getLogprobs();
 }
 
 void put(const GeneratedItem& m, schema::GeneratedItem::Builder to) {
@@ -224,12 +226,14 @@ void put(const GeneratedItem& m, schema::GeneratedItem::Builder to) {
   to.setTitle(wire(m.title));
   put_list(m.tokens, to.initTokens(m.tokens.size()));
   to.setLogProbability(m.log_probability);
+  if (!m.by_token.empty()) put_list(m.by_token, to.initTokenLogprobs(m.by_token.size()));
 }
 void get(schema::GeneratedItem::Reader from, GeneratedItem& m) {
   get(from.getId(), m.id);
   get(from.getTitle(), m.title);
   get_list(from.getTokens(), m.tokens);
   m.log_probability = from.getLogProbability();
+  get_list(from.getTokenLogprobs(), m.by_token);
 }
 
 void put(const GenerateReply& m, schema::GenerateReply::Builder to) {
@@ -420,6 +424,7 @@ void put(const Search& m, schema::Search::Builder to) {
   to.setNormalised(wire<schema::Search::Normalised>(m.normalised));
   put_paths(m.allowed, to.initAllowed(m.allowed.size()));
   put_paths(m.denied, to.initDenied(m.denied.size()));
+  to.setByToken(m.by_token);
 }
 void get(schema::Search::Reader from, Search& m) {
   m.segment = from.getSegment();
@@ -429,6 +434,7 @@ void get(schema::Search::Reader from, Search& m) {
   get(from.getNormalised(), m.normalised);
   get_paths(from.getAllowed(), m.allowed);
   get_paths(from.getDenied(), m.denied);
+  m.by_token = from.getByToken();
 }
 
 void put(const Repair& m, schema::Repair::Builder to) {
@@ -472,10 +478,12 @@ void get(schema::Plan::Reader from, Plan& m) {
 void put(const Beam& m, schema::Beam::Builder to) {
   put_list(m.path, to.initPath(m.path.size()));
   to.setLogProbability(m.log_probability);
+  if (!m.by_token.empty()) put_list(m.by_token, to.initByToken(m.by_token.size()));
 }
 void get(schema::Beam::Reader from, Beam& m) {
   get_list(from.getPath(), m.path);
   m.log_probability = from.getLogProbability();
+  get_list(from.getByToken(), m.by_token);
 }
 
 void put(const SegmentBlock& m, schema::SegmentBlock::Builder to) {

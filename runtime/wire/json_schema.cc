@@ -24,15 +24,18 @@ using Value = nlohmann::json;
 
 constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
 
-// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, and $internal of schema/serving.capnp.
+// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, $internal and $optional of schema/serving.capnp.
 constexpr std::uint64_t name_annotation = 0xfa5b1fd61c2e7c3d;
 constexpr std::uint64_t internal_annotation = 0xa180aca20b223898;
+constexpr std::uint64_t optional_annotation = 0xd3b1c60f7a925e14;
 
-bool is_internal(StructSchema::Field field) {
+bool has_annotation(StructSchema::Field field, std::uint64_t id) {
   for (auto annotation : field.getProto().getAnnotations())
-    if (annotation.getId() == internal_annotation) return true;
+    if (annotation.getId() == id) return true;
   return false;
 }
+
+bool is_internal(StructSchema::Field field) { return has_annotation(field, internal_annotation); }
 
 // Of a field or an enumerant.
 template <class Declaration>
@@ -318,6 +321,7 @@ class Writer {
   struct Member {
     StructSchema::Field field;
     std::string before;  // its name in quotes with what stands before and behind it
+    bool optional;       // a list that is left out where it is empty
   };
   using Members = std::vector<Member>;
 
@@ -327,7 +331,7 @@ class Writer {
     Members members;
     for (auto field : schema.getFields()) {
       if (is_internal(field)) continue;
-      Member& member = members.emplace_back(Member{field, members.empty() ? "{" : ","});
+      Member& member = members.emplace_back(Member{field, members.empty() ? "{" : ",", has_annotation(field, optional_annotation)});
       append_json_string(member.before, name_of(field));
       member.before += ':';
     }
@@ -337,6 +341,7 @@ class Writer {
 
   void write(DynamicStruct::Reader from, const Members& members) {
     for (const Member& member : members) {
+      if (member.optional && from.get(member.field).as<DynamicList>().size() == 0) continue;
       out_ += member.before;
       write_value(from.get(member.field));
     }

@@ -218,6 +218,11 @@ TEST_CASE("the other answers have their documented form") {
       to_json(actors) ==
       R"({"actors":[{"node":2,"role":"kv_worker","ready":true,"fields":[{"name":"blocks","value":"3"}]}]})");
   CHECK(to_json(std::vector<StatusReply>{}) == R"({"actors":[]})");
+  GenerateReply generated{.items = {{"i", "", {4}, -0.5}}};
+  CHECK(nlohmann::json::parse(to_json(generated))["items"] ==
+        nlohmann::json::parse(R"([{"id":"i","title":"","tokens":[4],"log_probability":-0.5}])"));
+  generated.items[0].by_token = {-0.5};
+  CHECK(nlohmann::json::parse(to_json(generated))["items"][0]["token_logprobs"] == nlohmann::json::parse("[-0.5]"));
   const auto score = nlohmann::json::parse(to_json(ScoreReply{.items = {{{0.25, 0.75}}, {}}}));
   CHECK(score["items"] == nlohmann::json::parse(R"([{"scores":[0.25,0.75]},{"scores":[]}])"));
 }

@@ -25,6 +25,7 @@ GenerateRequest generate_of(const RankRequest& rank) {
     request.exclude_seen = chance(random, 0.3);
     if (list < 0.5) request.deny = rank.candidates;
   }
+  request.logprobs = chance(random, 0.25);
   return request;
 }
 
@@ -72,9 +73,15 @@ void Clients::keep_asking(TracedRequests requests, std::size_t in_flight) {
 }
 
 void Clients::ask_next() {
-  if (!traced_ || !traced_(next_traced_)) return;
+  if (traced_ && traced_(next_traced_)) ask_traced();
+}
+
+void Clients::ask_traced() {
   const TracedRequest& t = next_traced_;
-  ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+  if (t.generates)
+    ask(GenerateRequest{.tenant = t.tenant, .user = t.user, .top_k = t.top_k, .width = t.width});
+  else
+    ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
 }
 
 void Clients::ask_in_time(TracedRequests requests) {
@@ -104,7 +111,7 @@ void Clients::arrive_traced() {
   WorldData& world = cluster_.world();
   const bool is_new = world.profile_version(t.tenant, t.user) == 1;  // still the profile that the seed made
   if (is_new || !t.events.empty()) world.append(t.tenant, t.user, t.events);
-  ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+  ask_traced();
   expect_traced();
 }
 

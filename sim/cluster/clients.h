@@ -97,6 +97,7 @@ class Clients {
   void arrive();
   void expect_traced();
   void arrive_traced();
+  void ask_traced();
   void ask_next();
   void expect_next(Instant since);
   void send(Asked asked);

@@ -308,6 +308,7 @@ TEST_CASE("a router's request and a device's search give what is found by hand, 
         request.exclude_seen = variant % 2 == 1;
         request.among_allowed = variant % 3 == 1;
         request.top_k = width >= 200 ? width : variant == 2 ? 1 : 0;
+        request.logprobs = variant < 2;
         request.allow = variant == 3 ? std::vector<std::string>{"i3", "i5", "i11"} : std::vector<std::string>();
         request.deny = variant > 3 ? std::vector<std::string>{"i1", "i2", "i3", "i7", "i20"} : std::vector<std::string>();
         std::erase_if(request.allow, [&](const std::string& id) { return !world.item(id, "c2"); });
@@ -325,7 +326,7 @@ TEST_CASE("a router's request and a device's search give what is found by hand, 
 TEST_CASE("whatever is not true of a generated answer is found") {
   const WorldData world(few_tokens());
   Oracle oracle(world, generator);
-  const GenerateRequest request{.user = "u1", .top_k = 5};
+  const GenerateRequest request{.user = "u1", .top_k = 5, .logprobs = true};
   const GenerateReply right = generated(world, request);
   REQUIRE(oracle.find_fault(request, right) == "");
   const auto found = [&](const std::function<void(GenerateReply&)>& change) {
@@ -336,6 +337,8 @@ TEST_CASE("whatever is not true of a generated answer is found") {
   CHECK(found([](auto& r) { std::swap(r.items[1], r.items[2]); }));
   CHECK(found([](auto& r) { r.items[4].log_probability += 1e-9; }));
   CHECK(found([](auto& r) { r.items[0].tokens[0] += 1; }));
+  CHECK(found([](auto& r) { r.items[2].by_token[0] -= 1e-9; }));
+  CHECK(found([](auto& r) { r.items[3].by_token.clear(); }));
   CHECK(found([](auto& r) { r.items.pop_back(); }));
   CHECK(found([](auto& r) { r.reason = "none"; }));
   CHECK(found([](auto& r) { r.width = 64; }));

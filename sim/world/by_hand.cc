@@ -252,6 +252,7 @@ std::map<Token, bool> next_of(const Paths& paths, const Path& path) {
 struct Best {
   Search::Normalised normalised;
   std::uint32_t width;
+  bool by_token;
 };
 
 // The best paths, level by level.
@@ -268,8 +269,9 @@ std::vector<Beam> best_paths(const Paths& paths, const Best& best,
       const std::vector<double> values = values_of(beam.path, tokens);
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         if (!next.at(tokens[i])) continue;
-        longer.push_back({beam.path, beam.log_probability + values[i]});
+        longer.push_back({beam.path, beam.log_probability + values[i], beam.by_token});
         longer.back().path.push_back(tokens[i]);
+        if (best.by_token) longer.back().by_token.push_back(values[i]);
       }
     }
     std::ranges::sort(longer, is_better);
@@ -305,7 +307,8 @@ GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_vi
   if (!form.instruction.empty()) last_tokens = form.instruction.size();
   made.tokens = values.tokens();
 
-  const Best best{request.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary, made.width};
+  const Best best{request.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary, made.width,
+                  request.logprobs};
   const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
     return log_probabilities(family, model_key(model_version), seen.back(), static_cast<std::uint32_t>(last_tokens - 1),
                              path, next, best.normalised);
@@ -315,7 +318,7 @@ GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_vi
     for (const Item* item : paths.at(beams[i].path)) sharing[item->id] = item;
     for (const auto& [id, item] : sharing)
       if (made.items.size() < made.asked_for)
-        made.items.push_back({id, item->title, item->tokens, beams[i].log_probability});
+        made.items.push_back({id, item->title, item->tokens, beams[i].log_probability, beams[i].by_token});
   }
   return made;
 }

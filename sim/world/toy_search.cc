@@ -87,6 +87,7 @@ std::vector<Beam> search_paths(const ToyFamily& family, std::uint64_t model_key,
         Open child{parent.beam, node};
         child.beam.path.push_back(tokens[i]);
         child.beam.log_probability += values[i];
+        if (search.by_token) child.beam.by_token.push_back(values[i]);
         next.push_back(std::move(child));
       }
     }

@@ -63,7 +63,6 @@ class Batch {
   }
   std::span<const Request> requests() const { return requests_; }
 
- private:
   std::vector<std::byte*> pages(std::size_t count) {
     std::vector<std::byte*> addresses;
     for (std::size_t i = 0; i < layout_.pages_for(count); ++i) {
@@ -73,8 +72,44 @@ class Batch {
     }
     return addresses;
   }
+
+ private:
   PageLayout layout_;
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory_;
+  Plan plans_[3];
+  std::vector<Request> requests_;
+};
+
+// Two searches in one batch, over an index of three levels, and one over the vocabulary.
+class SearchBatch {
+ public:
+  explicit SearchBatch(const Executor& decoder) : history_(decoder) {
+    std::vector<std::vector<Token>> paths;
+    for (Token a = 0; a < 6; ++a)
+      for (Token b = 0; b < 8; ++b)
+        for (Token c = 0; c < 5; ++c) paths.push_back({200 + a, 300 + 7 * a % 11 + b, 400 + (a + b) % 3 + c});
+    const std::vector<std::span<const Token>> views(paths.begin(), paths.end());
+    const auto index = std::make_shared<const PathIndex>(views);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      plans_[i].segments = {{SegmentKind::user, tokens(40 + i, Token(1 + i)), 0, {}}};
+      plans_[i].search.width = plans_[i].search.results = 20;
+      plans_[i].search.by_token = i == 1;
+    }
+    plans_[2].search.steps = 2;
+    plans_[0].search.normalised = Search::Normalised::allowed;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      requests_.push_back({&plans_[i], {{Source::compute, history_.pages(40 + i)}}});
+      if (i < 2) requests_.back().paths = index;
+    }
+  }
+  // From now on prompts come from their pages.
+  void cache() {
+    for (Request& request : requests_) request.kv[0].source = Source::cached;
+  }
+  std::span<const Request> requests() const { return requests_; }
+
+ private:
+  Batch history_;
   Plan plans_[3];
   std::vector<Request> requests_;
 };
@@ -122,5 +157,31 @@ TEST_SUITE("allocations") {
       CHECK_MESSAGE(found.ours() == 0, found.text());
       if (found.count > found.ours()) MESSAGE("three passes, in libraries: ", found.text());
     }
+  }
+
+  // Of a prompt that is computed its last state is handed over, in memory of its own.
+  TEST_CASE("searches that were run twice allocate nothing when they are run again, at no level" *
+            doctest::skip(!AllocationCount::works())) {
+    for (const BeamPaths beams : {BeamPaths::together, BeamPaths::copied, BeamPaths::tree})
+      for (const std::uint32_t cores : {1u, 2u}) {
+        CAPTURE(static_cast<int>(beams));
+        CAPTURE(cores);
+        DecoderOptions options;
+        options.cores = cores;
+        options.beams = beams;
+        const std::unique_ptr<Executor> decoder = make_cpu_decoder(random_decoder(micro_config(), 1), options);
+        SearchBatch batch(*decoder);
+        std::vector<Reply> found;
+        for (const bool cached : {false, true}) {
+          CAPTURE(cached);
+          if (cached) batch.cache();
+          for (int pass = 0; pass < 2; ++pass) decoder->run(batch.requests(), found);
+          AllocationCount count;
+          for (int pass = 0; pass < 3; ++pass) decoder->run(batch.requests(), found);
+          const Allocations made = count.stop();
+          for (const Reply& reply : found) CHECK(reply.beams.size() == 20);
+          CHECK_MESSAGE(made.ours() == (cached ? 0 : 3 * 3), made.text());
+        }
+      }
   }
 }

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Generation under load: one box after the other, each computing its searches in another way, asked at rising rates.
 
-  tests/bench/generate_load.py --troupe build/deploy/troupe --shape tiny --width 128 --events 341 --json load.json --plot load.svg
+  tests/bench/generate_load.py --troupe build/deploy/troupe --widths 128,512 --json load.json --plot load.svg
 
 A box for each of --engines (inference.beams; `recompute` is together with router.policy=recompute, `alone` with batches of one
 search or two) on the same model and catalog. Closed loop: --clients that ask one request after the other. Open loop: requests at random times (Poisson) at rates that
-are shares of the closed loop's best, or --rates. Goodput is the highest rate of answers in time of an open loop whose P99 is at most --limit
+are shares of the closed loop's best, or --rates. An open loop lasts --seconds, or up to six times as long
+where it has fewer than --requests by then. Each width has a world of its own, and a plot: load-512.svg. Goodput is the highest rate of answers in time of an open loop whose P99 is at most --limit
 milliseconds and of which no more than one request in a hundred is refused. Requests come from --users users in turn, whose
 histories the box has seen before; with --fresh each history is new.
 """
 import argparse
 import json
+import os
 import random
 import threading
 import time
@@ -61,7 +63,8 @@ class Load:
 
     def open(self, rate):
         draw, times, now = random.Random(self.args.seed + 1), [], 0.0
-        while now < self.args.seconds:
+        lasts = min(max(self.args.seconds, self.args.requests / rate), 6 * self.args.seconds)
+        while now < lasts:
             now += draw.expovariate(rate)
             times.append(now)
         done, begin, taken = [], time.perf_counter(), iter(times)
@@ -116,7 +119,7 @@ def measure(world, engine, args):
     return {"engine": engine, "goodput": goodput(runs, args.limit), "runs": runs}
 
 
-COLOURS = ["#1b6ca8", "#c0392b", "#27ae60", "#8e44ad", "#d68910", "#444444", "#16a085"]
+COLOURS = ["#1b6ca8", "#c0392b", "#27ae60", "#8e44ad", "#d68910", "#444444", "#16a085", "#b5539c"]
 
 
 def plot(path, results, limit):
@@ -159,8 +162,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--shape", default="tiny", choices=("tiny", "small", "qwen05"))
-    parser.add_argument("--engines", default="together,copied,sorted,unconstrained,plain,recompute,alone")
-    parser.add_argument("--width", type=int, default=128)
+    parser.add_argument("--engines", default="together,copied,tree,sorted,unconstrained,plain,recompute,alone")
+    parser.add_argument("--widths", type=numbers(int), default=[128])
     parser.add_argument("--events", type=int, default=341, help="of a history; three tokens each")
     parser.add_argument("--users", type=int, default=20)
     parser.add_argument("--fresh", type=int, default=0, help="so many users, more than are asked for: nothing is reused")
@@ -168,23 +171,28 @@ def main():
     parser.add_argument("--shares", type=numbers(float), default=[0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
     parser.add_argument("--rates", type=numbers(float), help="of the open loop, in requests a second")
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--requests", type=int, default=100, help="of an open loop, if that takes no six times as long")
     parser.add_argument("--limit", type=float, default=200, help="P99 in milliseconds")
     parser.add_argument("--deadline", type=int, default=5000, help="of a request, in milliseconds")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--json")
     parser.add_argument("--plot")
     args = parser.parse_args()
-    with World(args.troupe, args.shape) as world:
-        results = [measure(world, engine, args) for engine in args.engines.split(",")]
-    first = results[0]["goodput"]
-    for result in results:
-        ratio = f"{first / result['goodput']:.2f} x less than {results[0]['engine']}" if result["goodput"] > 0 else "none"
-        print(f"{result['engine']:14} goodput at P99 of {args.limit:.0f} ms: {result['goodput']:7.2f}/s ({ratio})")
-    if args.json:
-        kept = {name: value for name, value in vars(args).items() if name not in ("troupe", "json", "plot")}
-        json.dump({"options": kept, "results": results}, open(args.json, "w"), indent=1)
-    if args.plot:
-        plot(args.plot, results, args.limit)
+    found = {}
+    for width in args.widths:
+        args.width = width
+        with World(args.troupe, args.shape) as world:
+            found[f"width_{width}"] = results = [measure(world, engine, args) for engine in args.engines.split(",")]
+        first = results[0]["goodput"]
+        for result in results:
+            ratio = f"{first / result['goodput']:.2f} x less than {results[0]['engine']}" if result["goodput"] > 0 else "none"
+            print(f"width {width}, {result['engine']:14} goodput at P99 of {args.limit:.0f} ms: {result['goodput']:7.2f}/s ({ratio})")
+        if args.plot:
+            name, kind = os.path.splitext(args.plot)
+            plot(args.plot if len(args.widths) == 1 else f"{name}-{width}{kind}", results, args.limit)
+        if args.json:  # after each width, so that what was measured is kept
+            kept = {name: value for name, value in vars(args).items() if name not in ("troupe", "json", "plot", "width")}
+            json.dump({"options": kept, **found}, open(args.json, "w"), indent=1)
     return 0
 
 

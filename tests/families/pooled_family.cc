@@ -205,6 +205,7 @@ std::vector<Beam> PooledExecutor::search(const Search& search, const kernels::Pa
         Open child = parent;
         child.beam.path.push_back(token);
         child.beam.log_probability += logits[static_cast<std::size_t>(token)];
+        if (search.by_token) child.beam.by_token.push_back(logits[static_cast<std::size_t>(token)]);
         child.node = paths.child(parent.node, token);
         const float* row = &weights_->embedding[static_cast<std::size_t>(token) * shape_.hidden];
         for (std::size_t i = 0; i < child.sum.size(); ++i) child.sum[i] += row[i];

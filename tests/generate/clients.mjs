@@ -81,17 +81,19 @@ for (const [number, { prompt, beams }] of golden.cases.entries()) {
 
 const { prompt, argmax } = golden.cases[0];
 await check('greedy decoding is a search of width 1', async () => {
-  const greedy = await client.completions.create({ model, prompt, max_tokens: 3, temperature: 0 });
+  const greedy = await client.completions.create({ model, prompt, max_tokens: 3, temperature: 0, logprobs: 0 });
   assert.equal(greedy.choices.length, 1);
   assert.equal(greedy.choices[0].finish_reason, 'length');
   assert.equal(greedy.choices[0].tokens.length, 3);
   assert.equal(greedy.choices[0].tokens[0], argmax);
   let so_far = prompt, sum = 0;
-  for (const token of greedy.choices[0].tokens) {  // token by token it is the same
+  const each = greedy.choices[0].logprobs.token_logprobs;
+  for (const [at, token] of greedy.choices[0].tokens.entries()) {  // token by token it is the same
     const one = (await client.completions.create({ model, prompt: so_far, max_tokens: 1, logprobs: 1 })).choices[0];
     assert.equal(one.tokens[0], token);
     assert.deepEqual(one.logprobs.tokens, in_words([token]));
     assert.deepEqual(one.logprobs.token_logprobs, [one.log_probability]);
+    assert(Math.abs(each[at] - one.log_probability) < 1e-4);
     sum += one.log_probability;
     so_far = [...so_far, token];
   }

@@ -4,8 +4,8 @@
   tests/generate/golden.py --troupe build/deploy/troupe
 
 Serves each trained generator with its catalog, gives it the histories of the golden file's users, and asks for items by
-a search as wide as the file's: the same identifiers in the same order, log-probabilities within 1e-4, each item of an
-identifier. Asked twice, so that the second answer comes from cached blocks. Then the same of histories that grew: without
+a search as wide as the file's: the same identifiers in the same order, log-probabilities within 1e-4, those of their
+tokens adding up to them, each item of an identifier. Asked twice, so that the second answer comes from cached blocks. Then the same of histories that grew: without
 its newest event each is asked for, then with it, and the parts that both begin with (router.history_part=16) have to be
 reused. Exit status 1 on any difference, 77 where the data is not beside the checkout.
 """
@@ -40,6 +40,10 @@ def difference(reply, beams, sharing):
             return f"{tokens} where {beam['tokens']} was expected"
         if abs(log - beam["logprob"]) > TOLERANCE:
             return f"{tokens} has {log}; expected {beam['logprob']}"
+    for item in reply["items"]:
+        if len(item["token_logprobs"]) != len(item["tokens"]) or \
+                abs(sum(item["token_logprobs"]) - item["log_probability"]) > 1e-9:
+            return f"{item['tokens']} has {item['log_probability']}, and its tokens {item['token_logprobs']}"
     returned = collections.Counter(item["id"] for item in reply["items"])
     if max(returned.values()) > 1:
         return "an item twice"
@@ -61,7 +65,8 @@ def check(troupe, model):
         for number, case in enumerate(golden["cases"]):
             client.put_user(f"golden-{number}", case["history"])
         for number, case in enumerate(golden["cases"]):
-            first, second = (client.generate(f"golden-{number}", width=width, top_k=width) for _ in range(2))
+            first, second = (client.generate(f"golden-{number}", width=width, top_k=width, logprobs=True)
+                                 for _ in range(2))
             if second["tokens_reused"] == 0:
                 print(f"{model} case {number}: nothing was reused"), (faults := faults + 1)
             for name, reply in (("computed", first), ("reused", second)):
@@ -83,7 +88,7 @@ def check_grown(troupe, model, part=16):
             user, history, item_tokens = f"grown-{number}", case["history"], len(case["beams"][0]["tokens"])
             for events in (history[:-1], history):
                 client.put_user(user, events)
-                reply = client.generate(user, width=width, top_k=width)
+                reply = client.generate(user, width=width, top_k=width, logprobs=True)
             fault = difference(reply, case["beams"], sharing)
             # Of longer histories the oldest event went, and all parts are others.
             expected = (len(history) - 1) * item_tokens // part * part if len(history) <= EVENTS_MAX else 0

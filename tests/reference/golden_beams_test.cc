@@ -19,8 +19,11 @@ using kernels::Token;
 
 constexpr double log_tolerance = 1e-4;
 
+constexpr std::size_t first_code = 4;  // the vocabulary's own tokens come before
+
 struct GoldenBeams {
   kernels::Plan plan;
+  std::vector<double> first_logs;  // of tokens from first_code on, behind the prompt
   std::vector<Beam> beams;
 };
 
@@ -33,6 +36,9 @@ std::vector<GoldenBeams> read_beams(const std::filesystem::path& golden) {
     made.plan.segments = {{kernels::SegmentKind::user, one.at("prompt").get<std::vector<Token>>(), 0, {}}};
     made.plan.search.width = document.at("beam_width");
     made.plan.search.results = made.plan.search.width;
+    made.plan.search.by_token = true;
+    for (const double logit : one.at("last_logits_first16").get<std::vector<double>>())
+      made.first_logs.push_back(logit - one.at("logsumexp").get<double>());
     for (const nlohmann::json& beam : one.at("beams"))
       made.beams.push_back({beam.at("tokens").get<std::vector<Token>>(), beam.at("logprob")});
   }
@@ -45,6 +51,39 @@ std::shared_ptr<const kernels::PathIndex> read_index(const std::filesystem::path
   for (const PutItem& item : deploy::read_items(data, vocabulary)) paths.push_back(item.tokens);
   const std::vector<std::span<const Token>> views(paths.begin(), paths.end());
   return std::make_shared<const kernels::PathIndex>(views);
+}
+
+// Log-probabilities of all tokens behind the plan's prompt and some tokens of a path, which are a prompt here.
+std::vector<double> logs_behind(kernels::Executor& decoder, kernels::Plan plan, std::span<const Token> path) {
+  std::vector<Token> tokens = plan.segments[0].tokens.copy();
+  tokens.insert(tokens.end(), path.begin(), path.end());
+  plan.readouts = {{0, static_cast<std::uint32_t>(tokens.size() - 1), {}, kernels::Readout::What::all_rows}};
+  plan.segments[0].tokens = kernels::Tokens(std::move(tokens));
+  plan.search = {};
+  const kernels::Request request{.plan = &plan, .kv = {{}}};
+  const std::vector<float> logits = decoder.run({&request, 1})[0].readouts[0];
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double{logit});
+  std::vector<double> logs;
+  for (const float logit : logits) logs.push_back(logit - std::log(sum));
+  return logs;
+}
+
+// Empty, or which token's log-probability is not that of a prompt which ends before it. The golden file has the sums,
+// and logits of the first codes behind the prompt: those are compared with what a prompt gives.
+std::string by_token_difference(kernels::Executor& decoder, const GoldenBeams& golden, const std::vector<Beam>& found) {
+  const std::vector<double> first = logs_behind(decoder, golden.plan, {});
+  for (std::size_t t = 0; t < golden.first_logs.size(); ++t)
+    if (std::abs(first[first_code + t] - golden.first_logs[t]) > log_tolerance) return "logits behind the prompt";
+  for (const Beam& beam : found) {
+    if (beam.by_token.size() != beam.path.size()) return "not one for each token";
+    for (std::size_t t = 0; t < beam.path.size(); ++t) {
+      const std::vector<double> logs = t == 0 ? first : logs_behind(decoder, golden.plan, {beam.path.data(), t});
+      if (std::abs(beam.by_token[t] - logs[static_cast<std::size_t>(beam.path[t])]) > log_tolerance)
+        return "token " + std::to_string(t) + " of a path has " + std::to_string(beam.by_token[t]);
+    }
+  }
+  return "";
 }
 
 // Empty, or where they are not the same.
@@ -79,6 +118,7 @@ TEST_CASE("the golden beams of the trained generators, in their order") {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       CAPTURE(i);
       CHECK(difference(together[i].beams, cases[i].beams) == "");
+      CHECK(by_token_difference(*decoder, cases[i], together[i].beams) == "");
       CHECK(difference(decoder->run({&requests[i], 1})[0].beams, cases[i].beams) == "");
     }
   }

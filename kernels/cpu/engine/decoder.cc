@@ -38,9 +38,9 @@ constexpr double copies_cost = 20;  // operations in the time of copying one val
 
 void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   replies.resize(requests.size());
-  for (Reply& reply : replies) {
-    reply.beams.clear();
-    reply.chosen.clear();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].plan->search.width == 0) replies[i].beams.clear();  // else their memory is used again
+    replies[i].chosen.clear();
   }
   const bool searches =
       std::ranges::any_of(requests, [](const Request& request) { return request.plan->search.width > 0; });
@@ -338,6 +338,8 @@ void CpuDecoder::attend_part(const AttentionPart& part, std::uint32_t layer, flo
     const BeamGroup& beams = tails_[part.group];
     beams.tails->resolve(kv_, beams.first_row, group.row_begin - beams.first_row,
                          part.row_end - group.row_begin, layer, part.head, w.tail);
+    task.mask = beams.tails->mask(part.row_begin - beams.first_row);
+    task.mask_stride = beams.tails->mask_stride();
   }
   task.tail = w.tail;
   vector_kernels_.attend(task, w.attend);

@@ -101,7 +101,7 @@ class CpuDecoder final : public Executor {
   void run_searches(std::span<const Request> requests, std::span<Reply> replies);
   void too_large(std::span<const Request> requests, std::span<Reply> replies, std::size_t bytes);
   void prepare(std::size_t number, const Request& request, Request& begun, CpuSearching& searching);
-  void search(std::vector<CpuSearching*>& searches);
+  void search(std::span<CpuSearching* const> searches);
   void run_last_tokens(std::span<CpuSearching* const> searches);
   void gather_states(std::span<CpuSearching* const> searches);
   void run_level(Team::Pass& pass, std::span<CpuSearching* const> searches);
@@ -158,7 +158,7 @@ class CpuDecoder final : public Executor {
 
   // The searches at hand; what they are kept in is used again.
   std::vector<std::unique_ptr<CpuSearching>> searching_;
-  std::vector<CpuSearching*> going_on_;
+  std::vector<CpuSearching*> going_on_, live_;
   std::vector<Request> begun_;    // the requests of a batch, up to where their searches begin
   std::vector<BeamRows> levels_;  // of the pass at hand
   std::vector<BeamGroup> tails_;  // [group] of the pass at hand; none if it is not of beams

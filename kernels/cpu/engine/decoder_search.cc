@@ -31,6 +31,15 @@ struct Room {
 
 }  // namespace
 
+ReadJob& SearchReadout::add_job(std::size_t begin, std::size_t end, bool normalised) {
+  if (jobs_used == jobs.size()) jobs.emplace_back();
+  ReadJob& job = jobs[jobs_used++];
+  job.begin = begin, job.end = end, job.normalised = normalised;
+  job.rows = {};
+  job.some.clear();
+  return job;
+}
+
 // So many requests at a time as there is room for: for what is computed before the searches, for a row of
 // each of their paths, and for what they keep between passes.
 void CpuDecoder::run_with_searches(std::span<const Request> requests, std::span<Reply> replies) {
@@ -65,7 +74,10 @@ void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply
   going_on_.clear();
   for (std::size_t s = 0; s < used; ++s) {
     Reply& reply = replies[searching_[s]->request];
-    if (!reply.too_large.empty()) continue;
+    if (!reply.too_large.empty()) {
+      reply.beams.clear();
+      continue;
+    }
     searching_[s]->take_state(reply);
     going_on_.push_back(searching_[s].get());
   }
@@ -77,6 +89,7 @@ void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply
 // A search beyond all bounds comes alone.
 void CpuDecoder::too_large(std::span<const Request> requests, std::span<Reply> replies, std::size_t bytes) {
   TROUPE_CHECK(requests.size() == 1, "a search beyond the memory of passes runs alone");
+  replies[0].beams.clear();
   replies[0].too_large = "a search of " + std::to_string(requests[0].plan->search.width) +
                          " paths that takes " + std::to_string(bytes) + " bytes; expected at most " +
                          std::to_string(memory_.search_bytes_max);
@@ -90,8 +103,9 @@ void CpuDecoder::prepare(std::size_t number, const Request& request, Request& be
   searching.tails.begin(layout_, request.plan->search.width, searching.search.steps(), options_.beams);
 }
 
-void CpuDecoder::search(std::vector<CpuSearching*>& searches) {
-  std::vector<CpuSearching*> live = searches;
+void CpuDecoder::search(std::span<CpuSearching* const> searches) {
+  std::vector<CpuSearching*>& live = live_;
+  live.assign(searches.begin(), searches.end());
   run_last_tokens(live);
   for (std::uint32_t level = 0; !live.empty(); ++level) {
     Team::Pass pass(team_);
@@ -137,9 +151,11 @@ void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearching* const> sear
   std::uint32_t row = 0;
   for (CpuSearching* s : searches) {
     const std::uint32_t path = s->tails.path(), rows = s->search.rows();
-    const std::uint32_t together = options_.beams == BeamPaths::together ? rows : 1;
+    const std::uint32_t together = options_.beams == BeamPaths::copied ? 1 : rows;
+    const std::uint32_t tree = options_.beams == BeamPaths::tree ? s->tails.grow(rows) : 0;
     for (std::uint32_t r = 0; r < rows; r += together) {
       levels_.push_back(s->level_rows(path, r, together));
+      levels_.back().tree = tree;
       tails_.push_back({&s->tails, row, rows});
     }
     row += rows;
@@ -152,8 +168,8 @@ void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearching* const> sear
 // The logits that the searches ask for, from the states of their rows, one after the other; then they go on.
 void CpuDecoder::read_level(Team::Pass& pass, std::span<CpuSearching* const> searches) {
   plan_readout(searches);
-  for (const ReadJob& job : search_readout_.jobs) run_job(pass, job);
   SearchReadout& r = search_readout_;
+  for (const ReadJob& job : std::span(r.jobs).first(r.jobs_used)) run_job(pass, job);
   std::size_t row = 0;
   for (CpuSearching* s : searches) {
     PartTimer timer(timed(workspaces_[0], &PassTimes::search));
@@ -171,7 +187,8 @@ void CpuDecoder::plan_readout(std::span<CpuSearching* const> searches) {
     r.vocabulary.resize(c_.vocabulary);
     std::iota(r.vocabulary.begin(), r.vocabulary.end(), 0);
   }
-  r.states.clear(), r.wanted.clear(), r.first.clear(), r.jobs.clear();
+  r.states.clear(), r.wanted.clear(), r.first.clear();
+  r.jobs_used = 0;
   std::size_t logits = 0;
   for (const CpuSearching* s : searches) {
     const std::size_t begin = r.states.size();
@@ -195,13 +212,13 @@ void CpuDecoder::add_job(std::size_t begin, bool over_vocabulary) {
   SearchReadout& r = search_readout_;
   const std::size_t end = r.states.size();
   if (over_vocabulary) {
-    if (!r.jobs.empty() && r.jobs.back().normalised)
-      r.jobs.back().end = end;
+    if (r.jobs_used > 0 && r.jobs[r.jobs_used - 1].normalised)
+      r.jobs[r.jobs_used - 1].end = end;
     else
-      r.jobs.push_back({begin, end, true, r.vocabulary, {}});
+      r.add_job(begin, end, true).rows = r.vocabulary;
     return;
   }
-  ReadJob job{begin, end, false, {}, {}};
+  ReadJob& job = r.add_job(begin, end, false);
   std::size_t wanted = 0;
   for (std::size_t row = begin; row < end; ++row) {
     job.some.insert(job.some.end(), r.wanted[row].begin(), r.wanted[row].end());
@@ -210,8 +227,7 @@ void CpuDecoder::add_job(std::size_t begin, bool over_vocabulary) {
   std::ranges::sort(job.some);
   job.some.erase(std::ranges::unique(job.some).begin(), job.some.end());
   const bool together = job.some.size() * (end - begin) <= alone_costs * wanted;
-  r.jobs.push_back(std::move(job));
-  if (together) r.jobs.back().rows = r.jobs.back().some;
+  if (together) job.rows = job.some;
 }
 
 void CpuDecoder::run_job(Team::Pass& pass, const ReadJob& job) {

@@ -55,7 +55,8 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
     logits = std::min<std::size_t>(std::size_t{search.width} * paths->width_max(), paths->nodes());
   }
   return pages * layout.page_bytes() + logits * sizeof(float) +
-         BeamTails::bytes(layout, search.width, static_cast<std::uint32_t>(steps), options.beams);
+         BeamTails::bytes(layout, search.width, static_cast<std::uint32_t>(steps), options.beams) +
+         BeamTails::mask_bytes(search.width, static_cast<std::uint32_t>(steps), options.beams);
 }
 
 std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& options, const Plan& plan) {

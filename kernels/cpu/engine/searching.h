@@ -40,8 +40,11 @@ struct SearchReadout {
   std::vector<ExponentialSum> sums;            // [part of the vocabulary][row of its job]
   std::vector<double> log_totals;              // [row]
   std::vector<const float*> at;                // [row]: its logits
-  std::vector<ReadJob> jobs;
+  std::vector<ReadJob> jobs;                   // the first jobs_used of them; the others keep their memory
+  std::size_t jobs_used = 0;
   std::vector<Token> vocabulary;  // all of it
+
+  ReadJob& add_job(std::size_t begin, std::size_t end, bool normalised);
 };
 
 }  // namespace troupe::kernels

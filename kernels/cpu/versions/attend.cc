@@ -27,6 +27,8 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
+static_assert(attend_mask_tokens % kPanel == 0, "a panel's mask is read whole");
+
 // Rows of a block: enough for most tasks to be one, few enough for their queries, weights and outputs to stay in the
 // second-level cache (40 KiB for 96 rows of 64 columns). Levels of a beam search have some hundreds of rows: packing
 // keys panel by panel, and no values, made 512 rows on 1024 keys 5 % faster than packing all for blocks of 96.
@@ -148,6 +150,7 @@ class Block {
   std::span<Tile> tiles() { return {tiles_, used_}; }
 
   void see_all(const Panels& context) {
+    masked_ = false;
     for (Tile& tile : tiles()) {
       std::fill(tile.begin, tile.begin + kTileRows, 0u);
       std::fill(tile.end, tile.end + kTileRows, std::uint32_t(context.tokens()));
@@ -156,6 +159,7 @@ class Block {
   }
 
   void see_intervals() {
+    masked_ = task_.mask != nullptr;
     for (Tile& tile : tiles()) {
       for (std::size_t i = 0; i < kTileRows; ++i) {
         const std::size_t row = (tile.first + std::min(i, tile.rows - 1)) / task_.heads;
@@ -228,15 +232,20 @@ class Block {
     tile.from = std::max<std::size_t>(tile.some_begin, first_key) - first_key;
     tile.to = std::max<std::size_t>(std::min<std::size_t>(tile.some_end, end_key), first_key) - first_key;
     if (tile.from >= tile.to) return;
-    if (tile.all_begin <= first_key && end_key <= tile.all_end) {
+    if (tile.all_begin <= first_key && end_key <= tile.all_end && !masked_) {
       tile.raised = tile.ops->weigh(tile.queries, panel, task_.head_dim, nullptr, tile.state, tile.weights);
       return;
     }
     Visible visible[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
-      visible[i] = {float(tile.begin[i]) - float(first_key), float(tile.end[i]) - float(first_key)};
+      visible[i] = {float(tile.begin[i]) - float(first_key), float(tile.end[i]) - float(first_key),
+                    masked_ ? mask_of(tile, i) + first_key : nullptr};
     tile.raised =
         tile.ops->weigh_masked(tile.queries, panel, task_.head_dim, visible, tile.state, tile.weights);
+  }
+
+  const float* mask_of(const Tile& tile, std::size_t i) const {
+    return task_.mask + (tile.first + std::min(i, tile.rows - 1)) / task_.heads * task_.mask_stride;
   }
 
   void add_values(Tile& tile, const Panel& panel) const {
@@ -295,6 +304,7 @@ class Block {
 
   const AttendTask& task_;
   bool in_place_;
+  bool masked_ = false;  // the keys at hand are the tail's, and there is a mask of it
   std::size_t width_, used_ = 0;
   Tile tiles_[kBlockTiles];
 };
@@ -339,6 +349,7 @@ AttendTask one_vector(AttendTask task, std::size_t row, std::size_t head) {
   task.out += row * task.out_stride + head * task.head_dim;
   task.tail_begin = task.tail_begin.subspan(row, 1);
   task.tail_end = task.tail_end.subspan(row, 1);
+  if (task.mask != nullptr) task.mask += row * task.mask_stride;
   task.rows = task.heads = 1;
   task.mass = nullptr;
   return task;

@@ -41,9 +41,11 @@ struct Panel {
   const float *key_rows[kPanel], *value_rows[kPanel];
 };
 
-// The keys of a panel that one row sees: [begin, end) in keys of the panel.
+// The keys of a panel that one row sees: [begin, end) in keys of the panel, and of those, where there is a mask of the
+// panel, the ones that are not 0 there.
 struct Visible {
   float begin, end;
+  const float* mask;
 };
 
 // Running softmax of the rows of a tile. A row that has seen no key yet has largest = kLowest.
@@ -91,6 +93,11 @@ HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, 
       const Vec begin = hn::Set(d, visible[i].begin), end = hn::Set(d, visible[i].end);
       s[i][0] = hn::IfThenElse(hn::And(hn::Ge(low, begin), hn::Lt(low, end)), s[i][0], hidden);
       s[i][1] = hn::IfThenElse(hn::And(hn::Ge(high, begin), hn::Lt(high, end)), s[i][1], hidden);
+      if (visible[i].mask != nullptr) {
+        const Vec zero = hn::Zero(d);
+        s[i][0] = hn::IfThenElse(hn::Ne(hn::LoadU(d, visible[i].mask), zero), s[i][0], hidden);
+        s[i][1] = hn::IfThenElse(hn::Ne(hn::LoadU(d, visible[i].mask + kLanes), zero), s[i][1], hidden);
+      }
     }
   }
   auto above = hn::Gt(hn::Max(s[0][0], s[0][1]), hn::Set(d, state.limit[0]));

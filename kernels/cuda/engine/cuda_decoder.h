@@ -37,11 +37,13 @@ struct CudaSearching : Searching {
   std::vector<double> log_totals;
   std::vector<float> logits;
   std::vector<std::uint32_t> likely;
-  std::vector<std::size_t> first, first_likely;  // [row]; and where the last one ends
+  std::vector<std::size_t> first;  // [row]; and where the last one ends
+  std::vector<const float*> rows;
+  std::vector<BeamSearch::Likely> likely_of;
 
   void begin_level();
-  // The next row's.
-  void add_row(double log_total, std::span<const float> some, std::span<const std::uint32_t> tokens_of_them);
+  // The next row's: of the best candidates of all rows, its own.
+  void add_row(double log_total, std::span<const TakenLogit> taken);
   // All rows were added: the search goes on.
   void advance();
 };
@@ -109,6 +111,7 @@ class CudaDecoder final : public Executor {
   std::vector<BeamRows> beams_;
   std::vector<GroupTail> tails_;
   std::vector<LevelQuestion> questions_;
+  std::vector<LevelSearch> asked_;
 };
 
 }  // namespace troupe::kernels::cuda

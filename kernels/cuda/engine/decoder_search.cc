@@ -18,24 +18,24 @@ namespace troupe::kernels::cuda {
 
 void CudaSearching::begin_level() {
   log_totals.clear(), logits.clear(), likely.clear();
-  first.assign(1, 0), first_likely.assign(1, 0);
+  first.assign(1, 0);
 }
 
-void CudaSearching::add_row(double log_total, std::span<const float> some,
-                            std::span<const std::uint32_t> tokens_of_them) {
+void CudaSearching::add_row(double log_total, std::span<const TakenLogit> taken) {
   log_totals.push_back(log_total);
-  logits.insert(logits.end(), some.begin(), some.end());
-  likely.insert(likely.end(), tokens_of_them.begin(), tokens_of_them.end());
+  for (const TakenLogit& one : taken) {
+    logits.push_back(one.logit);
+    likely.push_back(one.child);
+  }
   first.push_back(logits.size());
-  first_likely.push_back(likely.size());
 }
 
 void CudaSearching::advance() {
-  std::vector<const float*> rows;
-  std::vector<BeamSearch::Likely> likely_of;
+  rows.clear(), likely_of.clear();
   for (std::size_t r = 0; r < log_totals.size(); ++r) {
-    rows.push_back(logits.data() + first[r]);
-    likely_of.push_back(std::span(likely).subspan(first_likely[r], first_likely[r + 1] - first_likely[r]));
+    const std::size_t count = first[r + 1] - first[r];
+    rows.push_back(count > 0 ? logits.data() + first[r] : nullptr);
+    likely_of.push_back(std::span(likely).subspan(first[r], count));
   }
   failed = !search.advance(log_totals, rows, likely_of);
 }
@@ -227,21 +227,28 @@ std::byte* CudaDecoder::path_token(const CudaSearching& search, std::uint32_t le
 }
 
 std::string CudaDecoder::plan_level(std::span<const Part> parts) {
-  questions_.clear();
+  questions_.clear(), asked_.clear();
   for (const Part& part : parts) {
     const Search& search = part.search->prompt.plan->search;
     for (std::uint32_t r = part.first; r < part.first + part.rows; ++r)
       questions_.push_back({part.search->search.wanted(r), part.search->search.enough(r),
-                            search.normalised == Search::Normalised::vocabulary});
+                            search.normalised == Search::Normalised::vocabulary, part.search->search.value(r)});
+    asked_.push_back({part.rows, part.search->search.enough(part.first, part.rows)});
   }
-  return levels_.plan(questions_);
+  return levels_.plan(questions_, asked_);
 }
 
 void CudaDecoder::take_level(std::span<const Part> parts) {
   std::uint32_t row = 0;
-  for (const Part& part : parts)
-    for (std::uint32_t r = 0; r < part.rows; ++r, ++row)
-      part.search->add_row(levels_.log_total(row), levels_.logits(row), levels_.likely(row));
+  for (std::uint32_t p = 0; p < parts.size(); ++p) {
+    const std::span<const TakenLogit> best = levels_.best(p);
+    auto at = best.begin();
+    for (const std::uint32_t end = row + parts[p].rows; row < end; ++row) {
+      const auto of_row = at;
+      while (at != best.end() && at->row == row) ++at;
+      parts[p].search->add_row(levels_.log_total(row), {of_row, at});
+    }
+  }
 }
 
 }  // namespace troupe::kernels::cuda

@@ -311,6 +311,24 @@ TEST_SUITE("cuda decoder searches") {
     for (std::size_t i = 3; i < 6; ++i) CHECK(found[i - 3].path == before[i].path);
   }
 
+  TEST_CASE("a wide search on the device keeps the best of many more, with each token's log-probability") {
+    if (!cuda::have_device()) return;
+    std::mt19937 random(21);
+    const Decoders decoders;
+    const std::vector<Path> paths = random_paths(300, 3, random);
+    Plan plan = prompt_plan(random);
+    plan.search.width = plan.search.results = 60;
+    plan.search.by_token = true;
+    double margin = 0;
+    const std::vector<Beam> expected = plain_search(*decoders.on_cpu, plan, paths, &margin);
+    const std::vector<Beam> found = decoders.run(computed(plan, index_of(paths)));
+    CHECK(difference(found, expected, margin) == "");
+    for (const Beam& beam : found) {
+      REQUIRE(beam.by_token.size() == 3);
+      CHECK(std::abs(beam.by_token[0] + beam.by_token[1] + beam.by_token[2] - beam.log_probability) < 1e-9);
+    }
+  }
+
   TEST_CASE("a state that is not finite is not an answer of the device") {
     if (!cuda::have_device()) return;
     const Decoders decoders(search_options(), true);

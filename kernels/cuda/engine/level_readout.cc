@@ -13,9 +13,10 @@ namespace {
 // The most that a plan within the bounds takes: of a row a place, of eight logits or fewer a block.
 std::size_t plan_bytes(const LevelBounds& bounds) {
   const std::size_t rows = rounded_rows(bounds.rows), logits = bounds.logits;
-  return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow)) + logits * sizeof(std::uint32_t) +
+  return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow) + sizeof(BestRow) + sizeof(BestOf)) +
+         logits * sizeof(std::uint32_t) +
          rounded_blocks(bounds.logits / readout_block_rows + bounds.rows) * sizeof(ReadoutBlock) +
-         4 * packing_alignment;
+         6 * packing_alignment;
 }
 
 std::size_t sums_bytes(const LevelBounds& bounds) {
@@ -36,20 +37,20 @@ LevelReadout::LevelReadout(std::shared_ptr<const DeviceWeights> weights, const L
       bounds_(bounds),
       stride_(padded_vocabulary(weights_->config.vocabulary)),
       staging_(plan_bytes(bounds)),
-      sums_(sums_bytes(bounds)),
-      numbers_(bounds.logits * sizeof(float)),
-      tokens_(bounds.logits * sizeof(std::uint32_t)),
+      totals_(bounds.rows * sizeof(double)),
+      taken_(bounds.logits * sizeof(TakenLogit)),
       plan_(plan_bytes(bounds)),
       products_(bounds.logits_at_once * sizeof(float)),
       sums_on_(sums_bytes(bounds)),
       numbers_on_(bounds.logits * sizeof(float)),
       tokens_on_(bounds.logits * sizeof(std::uint32_t)),
+      totals_on_(bounds.rows * sizeof(double)),
+      taken_on_(bounds.logits * sizeof(TakenLogit)),
       graphs_(graphs_max) {}
 
-std::string LevelReadout::plan(std::span<const LevelQuestion> rows) {
-  rows_.clear(), states_.clear(), lists_.clear(), wide_.clear(), blocks_.clear();
-  logits_ = 0;
-  any_largest_ = false;
+std::string LevelReadout::plan(std::span<const LevelQuestion> rows, std::span<const LevelSearch> searches) {
+  rows_.clear(), searches_.clear(), states_.clear(), lists_.clear(), wide_.clear(), blocks_.clear();
+  logits_ = best_ = 0;
   std::size_t logits = 0;
   for (const LevelQuestion& question : rows)
     logits += question.wanted.empty() ? question.largest : question.wanted.size();
@@ -62,7 +63,17 @@ std::string LevelReadout::plan(std::span<const LevelQuestion> rows) {
       ask_wide(row, rows[row]);
     else
       ask_alone(row, rows[row]);
-  shape_ = {rounded_rows(size32(wide_)), rounded_blocks(size32(blocks_))};
+  std::uint32_t row = 0;
+  for (const LevelSearch& search : searches) {
+    std::uint32_t candidates = 0;
+    for (std::uint32_t r = row; r < row + search.rows; ++r) candidates += rows_[r].count;
+    searches_.push_back({row, row + search.rows, best_, std::min(search.most, candidates)});
+    row += search.rows;
+    best_ += searches_.back().count;
+  }
+  TROUPE_CHECK(row == rows_.size(), "every row is a search's");
+  shape_ = {rounded_rows(size32(rows_)), rounded_rows(size32(wide_)), rounded_blocks(size32(blocks_)),
+            size32(searches_)};
   pack();
   return "";
 }
@@ -70,17 +81,16 @@ std::string LevelReadout::plan(std::span<const LevelQuestion> rows) {
 void LevelReadout::ask_wide(std::uint32_t row, const LevelQuestion& question) {
   const bool largest = question.wanted.empty();
   const auto count = largest ? question.largest : static_cast<std::uint32_t>(question.wanted.size());
-  rows_.push_back({size32(wide_), logits_, count, largest});
+  rows_.push_back({question.value, logits_, count, size32(wide_), largest});
   states_.push_back(row);
   wide_.push_back({size32(lists_), count, logits_, largest ? Asked::largest : Asked::listed});
   for (const Token token : question.wanted) lists_.push_back(static_cast<std::uint32_t>(token));
   logits_ += count;
-  any_largest_ |= largest;
 }
 
 void LevelReadout::ask_alone(std::uint32_t row, const LevelQuestion& question) {
   const auto count = static_cast<std::uint32_t>(question.wanted.size());
-  rows_.push_back({none, logits_, count, false});
+  rows_.push_back({question.value, logits_, count, BestRow::own, false});
   const std::uint32_t first = size32(lists_);
   for (const Token token : question.wanted) lists_.push_back(static_cast<std::uint32_t>(token));
   const std::uint32_t state = size32(lists_);
@@ -96,6 +106,8 @@ LevelReadout::Packed LevelReadout::packed(std::byte* at) const {
   take(packed.states, shape_.wide);
   take(packed.wide, shape_.wide);
   take(packed.blocks, shape_.blocks);
+  take(packed.rows, shape_.rows);
+  take(packed.searches, shape_.searches);
   take(packed.lists, lists_.size());
   return packed;
 }
@@ -112,6 +124,8 @@ void LevelReadout::pack() {
   fill(to.states, states_, shape_.wide);
   fill(to.wide, wide_, shape_.wide);
   fill(to.blocks, blocks_, shape_.blocks);
+  fill(to.rows, rows_, shape_.rows);
+  fill(to.searches, searches_, shape_.searches);
   std::ranges::copy(lists_, to.lists);
 }
 
@@ -151,6 +165,15 @@ void LevelReadout::launch(const DecoderPass& pass, Stream& stream) const {
             .states = pass.states(),
             .out = numbers_on_.as<float>()},
            stream);
+  take_best({.logits = numbers_on_.as<float>(),
+             .tokens = tokens_on_.as<std::uint32_t>(),
+             .sums = sums_on_.as<ExponentialSum>(),
+             .rows = on.rows,
+             .searches = on.searches,
+             .count = shape_.searches,
+             .log_totals = totals_on_.as<double>(),
+             .out = taken_on_.as<TakenLogit>()},
+            stream);
 }
 
 void LevelReadout::enqueue(const DecoderPass& pass, Stream& stream, PartMarks* marks) {
@@ -161,24 +184,12 @@ void LevelReadout::enqueue(const DecoderPass& pass, Stream& stream, PartMarks* m
   } else {
     graphs_.run(shape_, stream, [&] { launch(pass, stream); });
   }
-  if (!wide_.empty()) stream.download(sums_.data(), sums_on_.data(), wide_.size() * sizeof(ExponentialSum));
-  if (logits_ > 0) stream.download(numbers_.data(), numbers_on_.data(), logits_ * sizeof(float));
-  if (any_largest_) stream.download(tokens_.data(), tokens_on_.data(), logits_ * sizeof(std::uint32_t));
+  if (!rows_.empty()) stream.download(totals_.data(), totals_on_.data(), rows_.size() * sizeof(double));
+  if (best_ > 0) stream.download(taken_.data(), taken_on_.data(), best_ * sizeof(TakenLogit));
 }
 
-double LevelReadout::log_total(std::uint32_t row) const {
-  if (rows_[row].wide != none) return sums_.as<ExponentialSum>()[rows_[row].wide].log();
-  const std::span<const float> all = logits(row);
-  return sum_exponentials(all.data(), all.size()).log();
-}
-
-std::span<const float> LevelReadout::logits(std::uint32_t row) const {
-  return {numbers_.as<float>() + rows_[row].out, rows_[row].count};
-}
-
-std::span<const std::uint32_t> LevelReadout::likely(std::uint32_t row) const {
-  if (!rows_[row].largest) return {};
-  return {tokens_.as<std::uint32_t>() + rows_[row].out, rows_[row].count};
+std::span<const TakenLogit> LevelReadout::best(std::uint32_t search) const {
+  return {taken_.as<TakenLogit>() + searches_[search].out, searches_[search].count};
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,10 +1,10 @@
 #pragma once
 // Logits of a level of beam searches: from the final states of its rows to what kernels/search decides by. A
-// row's logits are those of the tokens that may follow it; where all may, only the largest, as many as could
+// row's candidates are the tokens that may follow it; where all may, those with the largest logits, as many as could
 // be kept (level_rows.h). Where probabilities are normalised over the vocabulary there is a product with the
-// output projection, some rows at a time, whose result stays on the device: of each row come back the sum of
-// the exponentials and the logits that were asked for. Else the projection's rows of those tokens alone are
-// read (decoder_kernels.h).
+// output projection, some rows at a time; else the projection's rows of those tokens alone are read
+// (decoder_kernels.h). All of that stays on the device, which finds the best candidates of each search (level_best.h):
+// these come back, as many as may be kept, and of each row the logarithm of its sum.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,13 +16,14 @@
 #include "kernels/cuda/engine/decoder_pass.h"
 #include "kernels/cuda/engine/device_weights.h"
 #include "kernels/cuda/engine/pass_graphs.h"
+#include "kernels/cuda/kernels/level_best.h"
 #include "kernels/cuda/kernels/level_rows.h"
 
 namespace troupe::kernels::cuda {
 
 struct LevelBounds {
   std::uint32_t rows = 0;
-  std::uint32_t logits = 0;          // that come back
+  std::uint32_t logits = 0;          // of candidates
   std::uint32_t logits_at_once = 0;  // of products; at least a row's
 };
 
@@ -31,6 +32,12 @@ struct LevelQuestion {
   std::span<const Token> wanted;  // ascending; empty: the `largest` of all
   std::uint32_t largest = 0;
   bool over_vocabulary = false;  // how its probabilities are normalised; else over what is wanted
+  double value = 0;              // of the path that goes on
+};
+
+// Rows one after the other that are a search's, or a part of it, and how many of their candidates come back at most.
+struct LevelSearch {
+  std::uint32_t rows = 0, most = 0;
 };
 
 class LevelReadout {
@@ -40,28 +47,22 @@ class LevelReadout {
                std::uint32_t graphs_max);
 
   // Empty, or what goes beyond the bounds; then there is no plan.
-  std::string plan(std::span<const LevelQuestion> rows);
+  std::string plan(std::span<const LevelQuestion> rows, std::span<const LevelSearch> searches);
   // For the states of the pass, one a row. `marks` may be null; then launches come from a recording where the
   // level's shape was seen before.
   void enqueue(const DecoderPass& pass, Stream& stream, PartMarks* marks);
 
   // The stream was waited for. Until the next plan:
-  double log_total(std::uint32_t row) const;
-  std::span<const float> logits(std::uint32_t row) const;
-  // Which tokens these are of, ascending, where only the largest were asked for; else nothing.
-  std::span<const std::uint32_t> likely(std::uint32_t row) const;
+  double log_total(std::uint32_t row) const { return totals_.as<double>()[row]; }
+  // The best candidates of a search, by row, then by token: children are tokens where all may follow, else places
+  // among those that are wanted.
+  std::span<const TakenLogit> best(std::uint32_t search) const;
 
  private:
-  static constexpr std::uint32_t none = UINT32_MAX;
-  struct Row {
-    std::uint32_t wide = none;  // its number among rows with a product
-    std::uint32_t out = 0, count = 0;
-    bool largest = false;
-  };
-  // All that launches depend on: numbers of rows with a product and of blocks without, rounded up. What fills
-  // them up nobody reads.
+  // All that launches depend on: numbers of rows, of those with a product and of blocks without, rounded up, and of
+  // searches. What fills them up nobody reads.
   struct Shape {
-    std::uint32_t wide = 0, blocks = 0;
+    std::uint32_t rows = 0, wide = 0, blocks = 0, searches = 0;
     auto operator<=>(const Shape&) const = default;
   };
   // Of what is uploaded, on the host or on the device.
@@ -69,6 +70,8 @@ class LevelReadout {
     std::uint32_t* states = nullptr;  // of wide rows
     LevelRow* wide = nullptr;
     ReadoutBlock* blocks = nullptr;
+    BestRow* rows = nullptr;
+    BestOf* searches = nullptr;
     std::uint32_t* lists = nullptr;
   };
 
@@ -83,16 +86,16 @@ class LevelReadout {
   const std::shared_ptr<const DeviceWeights> weights_;
   const LevelBounds bounds_;
   const std::uint32_t stride_;  // of products
-  std::vector<Row> rows_;
+  std::vector<BestRow> rows_;
+  std::vector<BestOf> searches_;
   std::vector<std::uint32_t> states_, lists_;
   std::vector<LevelRow> wide_;
   std::vector<ReadoutBlock> blocks_;
   Shape shape_;
-  std::uint32_t logits_ = 0;
-  bool any_largest_ = false;
+  std::uint32_t logits_ = 0, best_ = 0;
 
-  const PageLockedMemory staging_, sums_, numbers_, tokens_;
-  const DeviceMemory plan_, products_, sums_on_, numbers_on_, tokens_on_;
+  const PageLockedMemory staging_, totals_, taken_;
+  const DeviceMemory plan_, products_, sums_on_, numbers_on_, tokens_on_, totals_on_, taken_on_;
   ShapeGraphs<Shape> graphs_;
 };
 

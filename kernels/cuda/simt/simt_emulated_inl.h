@@ -220,7 +220,9 @@ inline float exp2_fast(float x) { return std::exp2(x); }
 inline float exp_fast(float x) { return std::exp(x); }
 inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
 inline float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
+inline double log_of(double x) { return std::log(x); }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline std::uint64_t bits_of(double x) { return std::bit_cast<std::uint64_t>(x); }
 inline std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(std::popcount(bits)); }
 inline float larger(float a, float b) { return std::fmax(a, b); }
 

@@ -16,6 +16,9 @@ using Cxx = import "/capnp/c++.capnp";
 using Json = import "/capnp/compat/json.capnp";
 $Cxx.namespace("troupe::schema");
 
+annotation optional @0xd3b1c60f7a925e14 (field) :Void;
+# A list that is left out of JSON where it is empty.
+
 annotation internal @0xa180aca20b223898 (field) :Void;
 # Not part of the HTTP form: never written to JSON, and refused as unknown when read from it.
 
@@ -141,6 +144,7 @@ struct GenerateRequest {
   deny @7 :List(Text);                            # item ids: none of these
   amongAllowed @8 :Bool $Json.name("among_allowed");  # probabilities over the tokens that may follow
   budgetUs @9 :Int64 $Json.name("budget_us");
+  logprobs @10 :Bool;                             # the answer says each token's, too
 }
 
 struct GeneratedItem {
@@ -148,6 +152,7 @@ struct GeneratedItem {
   title @1 :Text;
   tokens @2 :List(Int32);                         # its identifier
   logProbability @3 :Float64 $Json.name("log_probability");
+  tokenLogprobs @4 :List(Float64) $Json.name("token_logprobs") $optional;  # of `tokens`, where it was asked for
 }
 
 struct GenerateReply {
@@ -307,6 +312,7 @@ struct Search {
   normalised @4 :Normalised;
   allowed @5 :List(TokenList);                    # whole paths
   denied @6 :List(TokenList);
+  byToken @7 :Bool;                               # beams say each token's log-probability, too
   enum Normalised {
     vocabulary @0;
     allowed @1;
@@ -339,6 +345,7 @@ struct Plan {
 struct Beam {
   path @0 :List(Int32);
   logProbability @1 :Float64;
+  byToken @2 :List(Float64);                      # none, unless the search was asked for them
 }
 
 struct SegmentBlock {
