@@ -156,7 +156,7 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
                                     const kernels::Vocabulary& vocabulary) {
   if (limits.features > 0)
     throw LoadError(model_directory.string() + ": requests of such a model are not served yet, for no prompt gives its tokens their " +
-                    std::to_string(limits.features) + " features; expected a decoder or HSTU (`troupe logits --request` asks any)");
+                    std::to_string(limits.features) + " features; expected a family with a plan of its own (`troupe logits --request` asks any)");
   const std::filesystem::path own = model_directory / "prompt.json";
   const bool from_file = file || std::filesystem::exists(own);
   const std::string where = from_file ? (file ? *file : own).string()
@@ -190,6 +190,9 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
   form.history_plan = facts.history_plan;
   form.token_features = facts.limits.features;
+  form.towers = facts.towers;
+  form.scenarios = facts.scenarios;
+  form.tasks = facts.tasks;
   return form;
 }
 

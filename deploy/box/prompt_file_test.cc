@@ -2,6 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+#include <random>
+
+#include "deploy/families/families.h"
+#include "kernels/base/test_folder.h"
+#include "kernels/climber/small_climber_test.h"
+#include "router/request/plans.h"
 #include "runtime/store/store_test_folder.h"
 
 using namespace troupe;
@@ -33,9 +40,57 @@ std::string error_of_system(const std::string& list) {
   return Directory(R"({"user":[2],"instruction":[],"discriminant":[3],"system":)" + list + "}").error();
 }
 
+// What the router plans for a request over HTTP.
+kernels::Plan towers_plan_of(const router::PromptForm& form, const kernels::ClimberRequest& request) {
+  Profile profile{1, request.items, std::vector<std::uint32_t>(request.items.size(), 1)};
+  if (!request.items.empty()) profile.features = {{"actions", request.actions}};
+  std::vector<Item> items;
+  for (const Token item : request.candidates) items.push_back({.id = std::to_string(items.size()), .tokens = {item}});
+  const std::vector<ItemView> seen = views(items);
+  const router::FittedHistory history = fit_history(form, profile, 1);
+  kernels::Plan plan =
+      router::find_plan("towers")
+          ->build({.form = form, .history = history.tokens, .items = seen, .features = history.features, .scenario = request.scenario})
+          .plan;
+  for (Segment& segment : plan.segments) segment.tokens = segment.tokens.copy();  // the items end here
+  return plan;
+}
+
 }  // namespace
 
 TEST_SUITE("prompt file") {
+  TEST_CASE("what is planned for a Climber model over HTTP is the plan of its family, whole or in blocks") {
+    const kernels::TestFolder folder;
+    const kernels::ClimberConfig model = kernels::small_climber_config();
+    kernels::write_climber(kernels::random_climber(model, 5), folder.path());
+    const Config config;
+    const ModelFacts facts = family_of(all_families(), folder.path()).describe(folder.path(), config);
+    router::PromptForm form = read_prompt_form(folder.path(), std::nullopt, facts, {});
+    CHECK(form.tasks == std::vector<std::string>{"click", "like"});
+    const std::unique_ptr<kernels::Executor> executor = make_cpu_climber(kernels::read_climber(folder.path()), {.page_tokens = 16});
+    const std::uint32_t seed = 3;
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    for (const std::size_t events : {0, 1, 6, 7, 12, 13, 40}) {
+      CAPTURE(events);
+      const kernels::ClimberRequest request = random_climber_request(model, random, events, 3);
+      form.history_part = 0;
+      const kernels::Plan whole = towers_plan_of(form, request);
+      CHECK(whole == climber_plan(model, request));
+      form.history_part = 5;
+      const kernels::Plan parts = towers_plan_of(form, request);
+      const auto answer = [&](const kernels::Plan& plan) {
+        REQUIRE(find_fault(plan, facts.limits) == "");
+        REQUIRE(find_fault(plan, model) == "");
+        const kernels::Request asked{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
+        return executor->run({&asked, 1}).at(0).readouts;
+      };
+      const auto expected = answer(whole), found = answer(parts);
+      REQUIRE(expected.size() == found.size());
+      for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i][0] == doctest::Approx(expected[i][0]).epsilon(1e-4));
+    }
+  }
+
   TEST_CASE("lists hold names or ids") {
     const router::PromptForm form =
         Directory(R"({"system":["<bos>",4],"user":["<user>"],"instruction":[],"discriminant":[9]})").read();
@@ -62,7 +117,7 @@ TEST_SUITE("prompt file") {
     CHECK_THROWS_WITH_AS(
         read_prompt_form(directory.path(), std::nullopt, limits, read_vocabulary_if_any(directory.path(), limits)),
         (directory.path().string() + ": requests of such a model are not served yet, for no prompt gives its tokens their 3 "
-                                     "features; expected a decoder or HSTU (`troupe logits --request` asks any)").c_str(),
+                                     "features; expected a family with a plan of its own (`troupe logits --request` asks any)").c_str(),
         kernels::LoadError);
   }
 

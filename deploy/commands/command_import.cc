@@ -136,10 +136,10 @@ kernels::Vocabulary names_of_items(const ImportModel& model) {
 
 Rows read_rows(const ImportOptions& options, const ImportModel& model) {
   const bool items_are_tokens = !model.facts.history_plan.empty();
-  const bool timed = std::ranges::any_of(model.facts.event_features,
-                                         [](const EventFeature& feature) { return feature.name == "timestamps"; });
+  std::vector<std::string> features;
+  for (const EventFeature& feature : model.facts.event_features) features.push_back(feature.name);
   Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary),
-            read_user_rows(options.data, history_parts.at(options.history), timed)};
+            read_user_rows(options.data, history_parts.at(options.history), features)};
   refuse_twice(rows.items);
   refuse_twice(rows.users);
   return rows;

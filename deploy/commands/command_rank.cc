@@ -17,15 +17,17 @@ namespace {
 using nlohmann::json;
 
 struct RankOptions {
-  std::string server = "127.0.0.1:8080", tenant, user, policy, json_file, requests, data;
+  std::string server = "127.0.0.1:8080", tenant, user, policy, task, json_file, requests, data;
   std::vector<std::string> candidates;
-  std::uint32_t top = 5, users = 3, rounds = 2;
+  std::uint32_t top = 5, users = 3, rounds = 2, scenario = 0;
   bool costs_only = false;
 };
 
 json rank(const RankOptions& options, const std::string& user, const std::vector<std::string>& candidates) {
   json body{{"user", user}, {"candidates", candidates}, {"top_k", options.top}};
   if (!options.policy.empty()) body["policy"] = options.policy;
+  if (options.scenario > 0) body["scenario"] = options.scenario;
+  if (!options.task.empty()) body["task"] = options.task;
   return call(options.server, "POST", "/v1/rank", options.tenant, body);
 }
 
@@ -34,16 +36,22 @@ std::string milliseconds(const json& reply) {
 }
 
 void print_items(const json& reply) {
-  Table table({{"#", Table::Align::right},
-               {"item"},
-               {"title"},
-               {"score", Table::Align::right},
-               {"probability", Table::Align::right}});
+  std::vector<Table::Column> columns{{"#", Table::Align::right},
+                                     {"item"},
+                                     {"title"},
+                                     {"score", Table::Align::right},
+                                     {"probability", Table::Align::right}};
+  for (const json& task : reply.value("tasks", json::array()))
+    columns.push_back({task.get<std::string>(), Table::Align::right});
+  Table table(std::move(columns));
   std::size_t place = 0;
-  for (const json& item : reply.at("items"))
-    table.row({std::to_string(++place), item.at("id").get<std::string>(),
-               shortened(item.at("title").get<std::string>(), 60), fixed(item.at("score").get<double>(), 3),
-               fixed(item.at("probability").get<double>(), 4)});
+  for (const json& item : reply.at("items")) {
+    std::vector<std::string> row{std::to_string(++place), item.at("id").get<std::string>(),
+                                 shortened(item.at("title").get<std::string>(), 60),
+                                 fixed(item.at("score").get<double>(), 3), fixed(item.at("probability").get<double>(), 4)};
+    for (const json& score : item.value("task_scores", json::array())) row.push_back(fixed(score.get<double>(), 3));
+    table.row(std::move(row));
+  }
   table.print(std::cout);
 }
 
@@ -165,6 +173,8 @@ void add_rank(Command app) {
   command.add_option("--rounds", options->rounds, "How often each is asked").default_shown();
   command.add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
   command.add_option("--top", options->top, "How many items to show").default_shown();
+  command.add_option("--scenario", options->scenario, "Where it is asked, of models that know scenarios").default_shown();
+  command.add_option("--task", options->task, "Of a model of several tasks, the one that orders; else the first");
   command.add_option("--policy", options->policy,
                      "recompute, user, item, larger, bat, planner, causal, blocks or all_blocks instead of the configured policy");
   command

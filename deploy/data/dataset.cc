@@ -5,7 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <tuple>
 
 #include "deploy/data/json_row.h"
 #include "runtime/wire/json_text.h"
@@ -124,33 +123,54 @@ DataRows<PutUser> read_sequences(const std::filesystem::path& path, HistoryPart 
   return users;
 }
 
+// Under which name ratings.tsv has them; empty: it does not.
+std::string_view rating_column(const std::string& feature) {
+  if (feature == "timestamps") return "timestamp";
+  return feature == "actions" ? "rating" : "";
+}
+
 // A user's row is the first of its lines.
-DataRows<PutUser> read_ratings(const std::filesystem::path& path, bool timed) {
+DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<const std::string> features) {
   TsvFile tsv(path);
   const std::size_t user = tsv.column("user_id"), item = tsv.column("item_id"),
                     time = tsv.column("timestamp");
+  std::vector<std::size_t> columns;
+  for (const std::string& feature : features) {
+    if (rating_column(feature).empty())
+      throw ImportError(path.string() + ": has no " + feature + " of events, which the model takes; expected users.jsonl");
+    columns.push_back(tsv.column(std::string(rating_column(feature)).c_str()));
+  }
+  struct Event {
+    std::uint64_t time = 0;
+    std::string item;
+    std::vector<std::uint64_t> values;  // one for each feature
+  };
   struct Events {
     std::uint64_t line = 0;
-    std::vector<std::tuple<std::uint64_t, std::string>> list;
+    std::vector<Event> list;
   };
   std::map<std::string, Events> events;
   std::vector<std::string_view> fields;
   while (tsv.next(fields)) {
     Events& own = events[std::string(fields[user])];
     if (own.line == 0) own.line = tsv.file().line_number();
-    own.list.emplace_back(parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40),
-                          fields[item]);
+    Event& event = own.list.emplace_back();
+    event.time = parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40);
+    event.item = fields[item];
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      event.values.push_back(parse_number(tsv.file(), fields[columns[i]], features[i].c_str(), std::uint64_t{1} << 40));
   }
   DataRows<PutUser> users{path};
   for (auto& [name, own] : events) {
     std::stable_sort(own.list.begin(), own.list.end(),
-                     [](auto& a, auto& b) { return std::get<0>(a) < std::get<0>(b); });
+                     [](const Event& a, const Event& b) { return a.time < b.time; });
     PutUser put;
     put.user = name;
-    if (timed) put.features.push_back({"timestamps", {}});
-    for (auto& [at, event] : own.list) {
-      put.history.push_back(std::move(event));
-      if (timed) put.features[0].values.push_back(static_cast<std::int64_t>(at));
+    for (const std::string& feature : features) put.features.push_back({feature, {}});
+    for (Event& event : own.list) {
+      put.history.push_back(std::move(event.item));
+      for (std::size_t i = 0; i < features.size(); ++i)
+        put.features[i].values.push_back(static_cast<std::int64_t>(event.values[i]));
     }
     users.add(std::move(put), own.line);
   }
@@ -186,13 +206,14 @@ DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kern
   return items;
 }
 
-DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, bool timed) {
+DataRows<PutUser> read_jsonl_users(const std::filesystem::path& path, std::span<const std::string> features) {
   DataRows<PutUser> users{path};
   for_each_line(path, [&](const TextFile& file, const json& line) {
     PutUser user;
     user.user = line.at("id").get<std::string>();
     user.history = line.at("history").get<std::vector<std::string>>();
-    if (timed) user.features.push_back({"timestamps", line.at("timestamps").get<std::vector<std::int64_t>>()});
+    for (const std::string& feature : features)
+      user.features.push_back({feature, line.at(feature).get<std::vector<std::int64_t>>()});
     users.add(std::move(user), file.line_number());
   });
   return users;
@@ -238,13 +259,14 @@ DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kern
   throw no_catalog(folder);
 }
 
-DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part, bool timed) {
-  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines, timed);
+DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,
+                                 std::span<const std::string> features) {
+  if (const auto lines = find_file(folder, "users.jsonl")) return read_jsonl_users(*lines, features);
   const auto sequences = find_file(folder, "sequences.tsv");
-  if (sequences && !timed) return read_sequences(*sequences, part);
-  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, timed);
+  if (sequences && features.empty()) return read_sequences(*sequences, part);
+  if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, features);
   if (sequences)
-    throw ImportError(sequences->string() + ": has no times of events, which the model takes; expected ratings.tsv, plain or .gz");
+    throw ImportError(sequences->string() + ": has no " + features.front() + " of events, which the model takes; expected ratings.tsv, plain or .gz");
   return {};
 }
 

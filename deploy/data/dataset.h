@@ -8,6 +8,7 @@
 // vocabulary has them, an item is its own identifier token <item_…>.
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,9 +39,10 @@ struct DataRows {
 
 // All throw ImportError with file, line, what is wrong and what was expected.
 DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
-// `timed`: histories bring their events' times (a feature "timestamps"), from ratings.tsv or, under "timestamps", from the
-// lines of users.jsonl.
-DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part, bool timed = false);
+// `features`: what histories bring of each event beside its item, from ratings.tsv ("timestamps", and "actions": its ratings)
+// or, under the names of the features, from the lines of users.jsonl.
+DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,
+                                 std::span<const std::string> features = {});
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
 // Empty if the folder has no users; their items are not looked up here.
 std::vector<PutUser> read_users(const std::filesystem::path& folder, HistoryPart part);

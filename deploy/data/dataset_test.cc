@@ -64,6 +64,18 @@ TEST_SUITE("dataset") {
     CHECK(users[0].history == std::vector<std::string>{"0", "1"});
   }
 
+  TEST_CASE("events bring what the model takes beside their items, from ratings or under its name") {
+    Folder f;
+    f.write("ratings.tsv", "user_id\titem_id\trating\ttimestamp\nu\t1\t5\t20\nu\t0\t3\t10\n");
+    const std::string wanted[] = {"actions", "timestamps"}, unknown[] = {"dwell"};
+    CHECK(read_user_rows(f.path(), HistoryPart::all, wanted).rows[0].features ==
+          std::vector<Feature>{{"actions", {3, 5}}, {"timestamps", {10, 20}}});
+    CHECK_THROWS_WITH_AS(read_user_rows(f.path(), HistoryPart::all, unknown),
+                         doctest::Contains("has no dwell of events, which the model takes; expected users.jsonl"), ImportError);
+    f.write("users.jsonl", R"({"id":"u","history":["i"],"dwell":[7]})");
+    CHECK(read_user_rows(f.path(), HistoryPart::all, unknown).rows[0].features == std::vector<Feature>{{"dwell", {7}}});
+  }
+
   TEST_CASE("a title is the item's title, and its ASIN only where a catalog has none") {
     Folder f;
     f.write("items.tsv", "item_id\tasin\ttitle\n0\tB01\tA tent\n");

@@ -40,8 +40,15 @@ ModelFacts describe_climber(const std::filesystem::path& directory, const Config
   const kernels::ClimberConfig model = kernels::read_climber_config(directory);
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::ClimberPassMemory memory = pass_memory(model, options);
-  return {plan_limits(model), page_layout(model, options), climber_cost(model, options), memory.tokens_max,
-          memory.token_bytes};
+  ModelFacts facts{plan_limits(model), page_layout(model, options), climber_cost(model, options), memory.tokens_max,
+                   memory.token_bytes};
+  facts.history_plan = "towers";
+  facts.event_features = {{.name = "actions", .least = 0, .most = model.actions - 1}};
+  for (const kernels::ClimberTower& tower : model.towers)
+    facts.towers.push_back({tower.positions, tower.strategy == kernels::ClimberStrategy::liked ? kernels::liked_action_min : INT64_MIN});
+  facts.scenarios = model.scenarios;
+  facts.tasks = model.tasks;
+  return facts;
 }
 
 OpenedModel open_climber(const std::filesystem::path& directory, const Config& config) {

@@ -14,6 +14,7 @@
 #include "deploy/families/engine.h"
 #include "kernels/executor/executor.h"
 #include "placement/cost/cost_model.h"
+#include "router/request/prompt.h"
 #include "runtime/store/store_rows.h"
 
 namespace troupe::deploy {
@@ -29,6 +30,10 @@ struct ModelFacts {
   // beside its item. Otherwise a prompt form frames its prompts.
   std::string_view history_plan = {};
   std::vector<EventFeature> event_features = {};
+  // As of PromptForm (router/request/prompt.h).
+  std::vector<router::Tower> towers = {};
+  std::uint32_t scenarios = 1;
+  std::vector<std::string> tasks = {};
 };
 
 struct OpenedModel {

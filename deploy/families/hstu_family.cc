@@ -47,10 +47,12 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
   const kernels::DecoderOptions options = options_of(config);
   const kernels::HstuPassMemory memory = pass_memory(model, options);
   if (model.tasks == 0)
-    kernels::load_fault(directory / "config.json", "task_head is missing", "one, as requests read its first task");
+    kernels::load_fault(directory / "config.json", "task_head is missing", "one, as requests read its tasks");
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    cost_of(model, options.kv), memory.tokens_max, memory.row_bytes};
   facts.history_plan = "history";
+  for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
+    facts.tasks.push_back("task_" + std::to_string(task));
   if (model.features() > 0)
     facts.event_features = {{.name = "timestamps", .ascending = true, .least = -times_max, .most = times_max}};
   return facts;

@@ -38,6 +38,7 @@ std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_vers
   print.add(request.tenant);
   print.add(request.user);
   print.add(profile_version);
+  if (request.scenario > 0) print.add(std::uint64_t{request.scenario});
   print.add(std::uint64_t{request.candidates.size()});
   for (const std::string& candidate : request.candidates) print.add(candidate);
   return print.value();

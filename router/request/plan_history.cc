@@ -1,5 +1,5 @@
 // The prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the user's events one after the other,
-// and behind them each candidate, which sees all events and itself; the model's first task is read there.
+// and behind them each candidate, which sees all events and itself; the model's tasks are read there.
 //   history: blocks of PromptForm::history_part events as long as another event follows them, the other events but the last, the
 //            last event, and the candidates, all at the position after the history
 // Where events have times, a token's features are its own time and that of the event after it; the last event's and the
@@ -58,8 +58,7 @@ class HistoryWriter {
   }
 
   void add_candidate(const ItemView& item) {
-    Readout readout{.segment = count(), .what = Readout::What::head};
-    made_.plan.readouts.push_back(std::move(readout));
+    add_task_readouts(prompt_.form, count(), made_.plan);
     Segment segment{.kind = SegmentKind::item,
                     .tokens = prompt_.tokens_of(item),
                     .start = static_cast<std::int32_t>(events_),

@@ -16,8 +16,11 @@
 // their earlier uses in the window if there is room. A block that is kept somewhere already gains nothing.
 // What has to go for a block is the KV-cache worker's to say: it keeps by use, not by kind, and copies of
 // what other nodes have go sooner.
+#include <algorithm>
 #include <cstddef>
 #include <span>
+
+#include "kernels/base/check.h"
 
 namespace troupe::router {
 
@@ -27,6 +30,18 @@ struct PlanWeight {
   double uses = 0;       // expected of those that are kept nowhere yet
 };
 // The index of the chosen one, of at least one.
-std::size_t weigh_plans(std::span<const PlanWeight> plans);
+inline std::size_t weigh_plans(std::span<const PlanWeight> plans) {
+  TROUPE_CHECK(!plans.empty(), "there is a plan to choose");
+  const double least = std::ranges::min(plans, {}, &PlanWeight::cost).cost;
+  std::size_t chosen = 0;
+  double lowest = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const double net = plans[i].cost - plans[i].uses * std::max(0.0, least - plans[i].kept_cost);
+    if (i > 0 && !(net < lowest)) continue;
+    chosen = i;
+    lowest = net;
+  }
+  return chosen;
+}
 
 }  // namespace troupe::router

@@ -13,6 +13,7 @@ constexpr PlanKind plans[] = {
     {.name = "blocks", .build = blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
     {.name = "all_blocks", .build = all_blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
     {.name = "history", .build = history_plan},
+    {.name = "towers", .build = towers_plan},
 };
 constexpr std::span<const PlanKind> framed = std::span(plans).first<5>();
 
@@ -49,6 +50,14 @@ std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::sp
   std::size_t sum = 0;
   for (const ItemView& item : items) sum += form.item.size() + item.tokens.size() + form.score.size();
   return sum;
+}
+
+void add_task_readouts(const PromptForm& form, std::uint32_t segment, Plan& plan) {
+  for (std::uint32_t task = 0; task < form.tasks_read(); ++task) {
+    Readout readout{.segment = segment, .what = Readout::What::head};
+    readout.head = task;
+    plan.readouts.push_back(std::move(readout));
+  }
 }
 
 }  // namespace troupe::router

@@ -1,7 +1,7 @@
 #pragma once
 // The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of
 // them are blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two
-// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_history.cc: events without a frame). A policy (policy.h) says which
+// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_history.cc and plan_towers.cc: events without a frame). A policy (policy.h) says which
 // of them a request considers, and chooses.
 #include <optional>
 #include <span>
@@ -32,9 +32,10 @@ struct RankPrompt {
   // Of the history's tokens, 1 where a prototype stands for one (kernels/decoder/prototypes.h): then blocks of the history
   // are made of these, nobody's but the model's, and its other tokens are computed. None: they are its events.
   std::span<const std::uint8_t> stand_ins = {};
-  // Of plans without a frame: what the history's events have beside items, and the request's time.
+  // Of plans without a frame: what the history's events have beside items, and the request's time and scenario.
   std::span<const Feature> features = {};
   std::int64_t now = 0;
+  std::int64_t scenario = 0;
 
   Tokens tokens_of(const ItemView& item) const { return {catalog, item.tokens}; }
 };
@@ -54,6 +55,9 @@ std::string plan_names();                          // "user, item"
 // Positions that its items take.
 std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items);
 
+// Of a candidate without a frame: a readout of each task.
+void add_task_readouts(const PromptForm& form, std::uint32_t segment, Plan& plan);
+
 // Of a generator: system → user, part by part, and the search behind it.
 Candidate search_plan(const RankPrompt& prompt, Search search);
 Candidate user_plan(const RankPrompt& prompt);
@@ -61,6 +65,7 @@ Candidate item_plan(const RankPrompt& prompt);
 Candidate causal_plan(const RankPrompt& prompt);
 Candidate blocks_plan(const RankPrompt& prompt);
 Candidate history_plan(const RankPrompt& prompt);
+Candidate towers_plan(const RankPrompt& prompt);
 Candidate all_blocks_plan(const RankPrompt& prompt);
 
 }  // namespace troupe::router

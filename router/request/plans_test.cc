@@ -472,6 +472,55 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
   CHECK(cut.features[0].values[0] == 1'032);
 }
 
+TEST_CASE("towers take events by their actions, each in blocks of its own, and candidates see them all") {
+  PromptForm form{.positions_max = 7, .vocabulary = 50'000, .history_plan = "towers", .token_features = 3, .scenarios = 2, .history_part = 4};
+  form.towers = {{6}, {3, 4}};
+  form.tasks = {"click", "like"};
+  Profile profile{1, {20, 21, 22, 23, 24, 25, 26, 27, 28}, std::vector<std::uint32_t>(9, 1), {{"actions", {5, 4, 1, 5, 2, 3, 1, 4, 1}}}};
+  const std::vector<Item> items = candidates({1, 1});
+  const BlockNames names(form, context);
+  const std::vector<ItemView> seen = views(items);
+  const auto build_of = [&](const Profile& of, std::int64_t scenario = 1, const BlockNames* used = nullptr) {
+    const FittedHistory history = fit_history(form, of, 1);
+    return find_plan("towers")->build({.form = form, .names = used, .tenant = "t", .user = "ann", .history = history.tokens,
+                                       .items = seen, .features = history.features, .scenario = scenario});
+  };
+  CHECK(fit_history(form, profile, 1).cut == 1);  // event 0 was liked, but three were later
+  const Candidate made = build_of(profile, 1, &names);
+  const auto& s = made.plan.segments;
+  REQUIRE(s.size() == 5);  // the newest six in blocks of four and two, the newest three that were liked, two candidates
+  CHECK(find_fault(made.plan, {.vocabulary = 50'000, .positions_max = 7, .features = 3, .heads = 2, .moves = false}) == "");
+  CHECK(s[0].tokens == Tokens{23, 24, 25, 26});
+  CHECK(s[0].features == std::vector<std::int64_t>{5, 0, 1, 2, 0, 1, 3, 0, 1, 1, 0, 1});
+  CHECK(std::tuple(s[1].tokens, s[1].start, s[1].sees) == std::tuple(Tokens{27, 28}, 4, Sees{0}));
+  CHECK(std::tuple(s[2].tokens, s[2].start, s[2].sees) == std::tuple(Tokens{21, 23, 27}, 0, Sees{}));
+  CHECK(s[2].features == std::vector<std::int64_t>{4, 1, 1, 5, 1, 1, 4, 1, 1});
+  for (const std::uint32_t item : {3u, 4u}) {
+    CHECK(s[item].sees == Sees{0, 1, 2});
+    CHECK(s[item].features == std::vector<std::int64_t>{0, -1, 1});
+    CHECK_FALSE(made.blocks[item].name);
+    for (const std::uint32_t task : {0u, 1u}) {
+      const Readout& readout = made.plan.readouts[(item - 3) * 2 + task];
+      CHECK(std::tuple(readout.segment, readout.what, readout.head) == std::tuple(item, Readout::What::head, task));
+    }
+  }
+  for (const std::size_t block : {0, 1, 2}) CHECK(made.blocks[block].owner == user_key("t", "ann"));
+  CHECK_FALSE(build_of(profile).blocks[0].name);
+
+  // A name holds what the rows depend on: scenario, actions, and what comes before in the same tower only.
+  CHECK(build_of(profile, 0, &names).blocks[0].name != made.blocks[0].name);
+  Profile other = profile;
+  other.features[0].values[5] = 2;
+  CHECK(build_of(other, 1, &names).blocks[0].name != made.blocks[0].name);
+  CHECK(build_of(other, 1, &names).blocks[1].name != made.blocks[1].name);
+  CHECK(build_of(other, 1, &names).blocks[2].name == made.blocks[2].name);
+  Profile two{1, {20, 21}, {1, 1}, {{"actions", {1, 1}}}};  // nothing was liked: the tower has no segment
+  CHECK(build_of(two, 1, &names).plan.segments.size() == 3);
+  const Candidate nobody = build_of(Profile{1}, 1, &names);
+  REQUIRE(nobody.plan.segments.size() == 2);
+  CHECK(nobody.plan.segments[1].sees == Sees{});
+}
+
 TEST_CASE("a long history keeps its newest events and says how many it lost") {
   PromptForm form = games();
   form.positions_max = 8 + 1 + 4 + 3 + 1 + 10;  // room for ten history tokens: two events of four
@@ -481,8 +530,7 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   const std::vector<Item> items = candidates({4});
   const Candidate plan = build("item", fitted, items, {}, form);
   const auto& last = plan.plan.segments.back();
-  CHECK(last.start + static_cast<std::int32_t>(last.tokens.size()) <=
-        static_cast<std::int32_t>(form.positions_max));
+  CHECK(last.start + last.tokens.size() <= form.positions_max);
 }
 
 TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
@@ -495,11 +543,9 @@ TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
 
 TEST_CASE("a model without a system prompt and an empty history has no empty segments") {
   PromptForm form = games();
-  form.system = {};
-  form.user = {};
+  form.system = form.user = {};
   const FittedHistory history = fit_history(form, {}, 4);
-  const std::vector<Item> items = candidates({4});
-  const Candidate plan = build("item", history, items, {}, form);
+  const Candidate plan = build("item", history, candidates({4}), {}, form);
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].start == 0);
   CHECK(plan.plan.segments[0].sees == Sees{});

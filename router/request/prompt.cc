@@ -18,15 +18,40 @@ std::size_t positions_without_history(const PromptForm& form, std::size_t item_p
          form.discriminant.size();
 }
 
+std::vector<std::uint32_t> tower_events(const Tower& tower, std::span<const std::int64_t> actions) {
+  std::vector<std::uint32_t> events;
+  for (auto i = static_cast<std::uint32_t>(actions.size()); i > 0 && events.size() < tower.events_max; --i)
+    if (actions[i - 1] >= tower.action_min) events.push_back(i - 1);
+  std::ranges::reverse(events);
+  return events;
+}
+
+namespace {
+
+// How many of the newest events any tower looks at.
+std::size_t events_read(const PromptForm& form, const Profile& profile) {
+  const auto actions = std::ranges::find(profile.features, "actions", &Feature::name);
+  if (actions == profile.features.end()) return 0;
+  std::size_t read = 0;
+  for (const Tower& tower : form.towers)
+    if (const auto events = tower_events(tower, actions->values); !events.empty())
+      read = std::max(read, profile.events.size() - events.front());
+  return read;
+}
+
+}  // namespace
+
 FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::size_t item_positions) {
   const std::size_t events_sum =
       std::accumulate(profile.events.begin(), profile.events.end(), std::size_t{0});
   TROUPE_CHECK(events_sum == profile.tokens.size(), "a profile's events add up to its tokens");
   const std::size_t frame = positions_without_history(form, item_positions);
-  const std::size_t room = form.positions_max > frame ? form.positions_max - frame : 0;
+  // A tower takes some of the events: how many fit is its own affair.
+  const std::size_t room = !form.towers.empty() ? SIZE_MAX : form.positions_max > frame ? form.positions_max - frame : 0;
 
-  const std::size_t events_max =
-      form.events_max > 0 ? std::min<std::size_t>(form.events_max, profile.events.size()) : profile.events.size();
+  std::size_t events_max = profile.events.size();
+  if (form.events_max > 0) events_max = std::min<std::size_t>(form.events_max, events_max);
+  if (!form.towers.empty()) events_max = events_read(form, profile);
 
   std::size_t kept = 0, events = 0;
   while (events < events_max) {

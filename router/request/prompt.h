@@ -2,6 +2,7 @@
 // What frames every prompt of a model, and how much of a user's history fits into it.
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +10,15 @@
 #include "runtime/actor/ports.h"
 
 namespace troupe::router {
+
+// Of models that read a history in several towers: the newest `events_max` of those events whose action (a feature of events)
+// is at least `action_min`.
+struct Tower {
+  std::uint32_t events_max = 0;
+  std::int64_t action_min = INT64_MIN;
+};
+// Numbers of a tower's events, ascending; one action for each event.
+std::vector<std::uint32_t> tower_events(const Tower& tower, std::span<const std::int64_t> actions);
 
 // The tokens that frame every prompt of a model, and what the model allows. A ranker reads its scores at a
 // discriminant; a generator's prompt has none: what follows the history is what it is asked for.
@@ -21,6 +31,9 @@ struct PromptForm {
   // Empty: prompts are framed.
   std::string_view history_plan = {};
   std::uint32_t token_features = 0;  // of each token of such plans
+  std::vector<Tower> towers = {};
+  std::uint32_t scenarios = 1;             // that requests may name, from 0
+  std::vector<std::string> tasks = {};     // what is read of each candidate, by name; none: one number without a name
   // Of a generator, or of a model whose tokens are items: a history is kept as blocks of so many tokens and a rest, so
   // that one with new events at its end finds the others; 0: as one block.
   std::uint32_t history_part = 0;
@@ -33,6 +46,7 @@ struct PromptForm {
   bool blocks_see_system = false;  // blocks that stand anywhere were computed behind the system prompt, not alone
 
   bool scores_each() const { return !score.empty(); }
+  std::size_t tasks_read() const { return tasks.empty() ? 1 : tasks.size(); }
   bool generates() const { return discriminant.empty() && history_plan.empty() && !scores_each(); }
 };
 
@@ -40,7 +54,7 @@ std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are
 // Positions that a prompt takes whose items take so many, without any history.
 std::size_t positions_without_history(const PromptForm& form, std::size_t item_positions);
 
-// The newest events that fit beside such items; `cut` counts the dropped ones.
+// The newest events that fit beside such items, or from the oldest on that a tower reads; `cut` counts the dropped ones.
 struct FittedHistory {
   Tokens tokens;  // form.user + history, form.event before each event
   std::vector<std::uint32_t> events;  // tokens of each, with what precedes it

@@ -66,6 +66,7 @@ class Ranking final : public Request {
   std::uint64_t profile_version_ = 0;
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
+  std::vector<std::string> tasks_;  // as PromptForm::tasks
 };
 
 // Each candidate's own: the logit of yes less that of no.
@@ -100,6 +101,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   scores_each_ = form.scores_each();
   approximate_max_ = request_.approximate >= 0 ? request_.approximate : policy_->weighs ? limits.approximate : 1;
   if (policy_->weighs && planted(Bug::approximate_unasked)) approximate_max_ = 1;
+  tasks_ = form.tasks;
   std::size_t least = SIZE_MAX;
   for (const std::string_view name : considered(form)) {
     const PlanKind* plan = find_plan(name);
@@ -151,7 +153,8 @@ std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNa
                                     .repair = policy_.repair_of(*fit.plan),
                                     .approximate_max = approximate_max_,
                                     .features = fit.history.features,
-                                    .now = request_.request_timestamp}));
+                                    .now = request_.request_timestamp,
+                                    .scenario = request_.scenario}));
   return made;
 }
 
@@ -160,7 +163,12 @@ Message Ranking::reply(const Outcome& outcome) {
   std::vector<double> scores;  // in one readout, or each in its own
   if (!scores_each_)
     for (const ScoreRow& row : outcome.rows) scores.insert(scores.end(), row.scores.begin(), row.scores.end());
-  reply.items = rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k);
+  const auto task = std::ranges::find(tasks_, request_.task);  // none is named: the first
+  reply.items = rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k,
+                           {.count = std::max<std::size_t>(1, tasks_.size()),
+                            .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
+                            .told = !tasks_.empty()});
+  reply.tasks = tasks_;
   reply.policy = policy_.name();
   reply.plan = outcome.plan;
   tell_run(outcome, reply);

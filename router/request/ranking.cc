@@ -22,9 +22,12 @@ std::vector<double> softmax(std::span<const double> scores) {
   return shares;
 }
 
-std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<const double> scores,
-                                   std::uint32_t top_k) {
-  TROUPE_CHECK(items.size() == scores.size(), "one score per candidate");
+std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<const double> all_scores,
+                                   std::uint32_t top_k, Tasks tasks) {
+  TROUPE_CHECK(tasks.ordering < tasks.count && items.size() * tasks.count == all_scores.size(),
+               "one score per candidate and task");
+  std::vector<double> scores(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) scores[i] = all_scores[i * tasks.count + tasks.ordering];
   const std::vector<double> probabilities = softmax(scores);
   std::vector<std::uint32_t> order(items.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -36,8 +39,11 @@ std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<co
   order.resize(shown);
   std::vector<RankedItem> ranked;
   ranked.reserve(shown);
-  for (const std::uint32_t i : order)
-    ranked.push_back({std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i]});
+  for (const std::uint32_t i : order) {
+    ranked.push_back({std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i], {}});
+    const auto own = all_scores.subspan(i * tasks.count, tasks.count);
+    if (tasks.told) ranked.back().task_scores.assign(own.begin(), own.end());
+  }
   return ranked;
 }
 

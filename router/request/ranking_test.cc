@@ -25,6 +25,19 @@ TEST_CASE("items come best first, and ties in the order of the candidates") {
   CHECK(ranked[3].id == "c");
 }
 
+TEST_CASE("of several tasks the one that is asked orders, and all are told") {
+  const auto list = items({"a", "b"});
+  const std::vector<double> scores{1, -3, 2, -4};
+  const auto by = [&](std::size_t task) { return rank_items(views(list), scores, 0, {.count = 2, .ordering = task, .told = true}); };
+  CHECK(by(0)[0].id == "b");
+  CHECK(by(0)[0].score == 2);
+  CHECK(by(0)[0].task_scores == std::vector<double>{2, -4});
+  CHECK(by(1)[0].id == "a");
+  CHECK(by(1)[0].score == -3);
+  CHECK(by(1)[0].task_scores == std::vector<double>{1, -3});
+  CHECK(rank_items(views(list), std::vector<double>{1, 2}, 0)[0].task_scores.empty());
+}
+
 TEST_CASE("top_k cuts the list but not the probabilities") {
   const auto list = items({"a", "b", "c"});
   const auto ranked = rank_items(views(list), std::vector<double>{0, 0, std::log(2.0)}, 1);

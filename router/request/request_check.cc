@@ -94,6 +94,12 @@ Fault bad_number(std::uint32_t number, std::uint32_t max, const char* knob, cons
   return Refusal{413, "too_wide", what, where, expected};
 }
 
+std::string names_of_tasks(const PromptForm& form) {
+  std::string names;
+  for (const std::string& task : form.tasks) names += task + ", ";
+  return names + "or none: " + (form.tasks.empty() ? "the model's tasks have no names" : "the first of them");
+}
+
 Fault repeated(const std::vector<std::string>& candidates) {
   boost::unordered_flat_set<std::string_view> seen(candidates.size());
   for (const std::string& id : candidates)
@@ -120,6 +126,11 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
     return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate), "approximate",
                    "0 to 1, the largest share of the prompt's tokens that may be approximate, or -1: any"};
+  if (request.scenario >= form.scenarios)
+    return Refusal{400, "bad_scenario", "scenario is " + std::to_string(request.scenario), "scenario",
+                   "below " + std::to_string(form.scenarios) + ", as many as the model knows"};
+  if (!request.task.empty() && std::ranges::find(form.tasks, request.task) == form.tasks.end())
+    return Refusal{400, "unknown_task", "task \"" + request.task + "\"", "task", names_of_tasks(form)};
   return repeated(request.candidates);
 }
 
@@ -162,6 +173,9 @@ Fault find_fault(const CompleteRequest& request, const PromptForm& form, const R
 }
 
 Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (!form.history_plan.empty())
+    return Refusal{422, "not_a_scorer", "the tokens of the model that is served are items with features, and it has no labels",
+                   "model", "/v1/rank, or a model that reads text"};
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault =
           bad_count(request.items.size(), limits.score_items_max, "router.score_items_max", "items", "items"))

@@ -38,6 +38,18 @@ TEST_CASE("a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "422 repeated_candidate");
   CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
+  CHECK(check([](auto& r) { r.scenario = 1; }) == "400 bad_scenario");
+  CHECK(check([](auto& r) { r.task = "click"; }) == "400 unknown_task");
+}
+
+TEST_CASE("a model that reads items in towers knows scenarios and tasks, and scores no labels") {
+  PromptForm towers{.positions_max = 20, .vocabulary = 100, .history_plan = "towers", .scenarios = 2};
+  towers.tasks = {"click", "like"};
+  const auto check = [&](std::function<void(RankRequest&)> change) { return verdict(rank(), change, towers); };
+  CHECK(check([](auto& r) { r.scenario = 1, r.task = "like"; }) == "sound");
+  CHECK(check([](auto& r) { r.scenario = 2; }) == "400 bad_scenario");
+  CHECK(check([](auto& r) { r.task = "buy"; }) == "400 unknown_task");
+  CHECK(verdict(score(), std::function<void(ScoreRequest&)>([](auto&) {}), towers) == "422 not_a_scorer");
 }
 
 TEST_CASE("a search is as wide as is allowed, and wide enough for what is asked for") {

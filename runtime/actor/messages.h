@@ -2,9 +2,6 @@
 // What the actors say to each other, as plain structs. The wire form is Cap'n Proto (runtime/wire/schema/,
 // one file per conversation); only runtime/wire/codec.cc knows both. Durations cross hosts, absolute times
 // never. Tensors never travel in messages: pages are named by id and generation.
-#include <array>
-#include <bit>
-#include <compare>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -15,48 +12,12 @@
 #include <vector>
 
 #include "kernels/base/plan.h"
+#include "runtime/actor/identity.h"
 
 namespace troupe {
 
-using Bytes = std::vector<std::uint8_t>;
 using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::Search, kernels::Sees, kernels::Segment,
     kernels::SegmentKind, kernels::Token, kernels::Tokens;
-using NodeId = std::uint32_t;     // 0 is "no node"
-using RequestId = std::uint64_t;  // chosen by whoever asks; unique per asker
-// Of a process: every start of a node has a larger one than those before it. It is the first of all numbers
-// that the process chooses (ids, generations), so that whatever was meant for an earlier process is
-// recognised. 0 is "none".
-using Incarnation = std::uint64_t;
-
-enum class Role : std::uint8_t { door, router, cache_meta, kv_worker, inference_worker, allocator };
-struct Address {
-  NodeId node = 0;
-  Role role = Role::door;
-  auto operator<=>(const Address&) const = default;
-};
-
-// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/actor/block_name.h).
-// Containers find blocks by name; whoever uses what it found checks `identical` first. The two are the same
-// thing, except in the build whose names collide on purpose (runtime/actor/planted.h), where only `identical`
-// sees the whole name.
-struct BlockName {
-  std::array<std::uint8_t, 32> bytes{};
-#ifdef TROUPE_PLANTED
-  std::strong_ordering operator<=>(const BlockName& other) const;
-  bool operator==(const BlockName& other) const { return (*this <=> other) == 0; }
-#else
-  auto operator<=>(const BlockName&) const = default;
-  bool operator==(const BlockName& other) const;
-#endif
-};
-inline bool identical(const BlockName& a, const BlockName& b) {  // four words, without a call
-  const auto x = std::bit_cast<std::array<std::uint64_t, 4>>(a),
-             y = std::bit_cast<std::array<std::uint64_t, 4>>(b);
-  return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
-}
-#ifndef TROUPE_PLANTED
-inline bool BlockName::operator==(const BlockName& other) const { return identical(*this, other); }
-#endif
 
 // ---- serving.capnp: door ↔ router, router ↔ inference worker
 // -------------------------------------------------
@@ -84,14 +45,17 @@ struct RankRequest {
   std::int64_t request_timestamp = 0;   // seconds since 1970, for models that know times; 0: the door puts the present in
   // Most of the prompt's tokens, as a share, that may be approximate (Repair); negative: as many as the policy leaves.
   double approximate = -1;
+  std::uint32_t scenario = 0;           // where it was asked, for models that know scenarios
+  std::string task;                     // of the model's tasks, the one that orders the candidates; "": the first
   bool operator==(const RankRequest&) const = default;
 };
 
 struct RankedItem {
   std::string id;
   std::string title;
-  double score = 0;        // the logit of the item's identifier token at the discriminant token
+  double score = 0;        // the logit of the item's identifier token at the discriminant token, or of a task
   double probability = 0;  // softmax of the scores over this request's candidates (BAT §2.2)
+  std::vector<double> task_scores;  // parallel to RankReply::tasks
   bool operator==(const RankedItem&) const = default;
 };
 
@@ -117,6 +81,7 @@ struct RankReply {
   NodeId node = 0;  // where it ran
   Timings timings;
   double approximate = 0;  // share of the prompt's tokens that have keys and values of blocks made elsewhere
+  std::vector<std::string> tasks;  // names of the model's tasks; none: it has one without a name
   bool operator==(const RankReply&) const = default;
 };
 

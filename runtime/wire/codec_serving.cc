@@ -60,6 +60,8 @@ void put(const RankRequest& m, schema::RankRequest::Builder to) {
   to.setBudgetUs(m.budget_us);
   to.setRequestTimestamp(m.request_timestamp);
   to.setApproximate(m.approximate);
+  to.setScenario(m.scenario);
+  to.setTask(wire(m.task));
 }
 void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.id = from.getId();
@@ -71,6 +73,8 @@ void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.budget_us = from.getBudgetUs();
   m.request_timestamp = from.getRequestTimestamp();
   m.approximate = from.getApproximate();
+  m.scenario = from.getScenario();
+  get(from.getTask(), m.task);
 }
 
 void put(const RankedItem& m, schema::RankedItem::Builder to) {
@@ -78,12 +82,14 @@ void put(const RankedItem& m, schema::RankedItem::Builder to) {
   to.setTitle(wire(m.title));
   to.setScore(m.score);
   to.setProbability(m.probability);
+  if (!m.task_scores.empty()) put_list(m.task_scores, to.initTaskScores(m.task_scores.size()));
 }
 void get(schema::RankedItem::Reader from, RankedItem& m) {
   get(from.getId(), m.id);
   get(from.getTitle(), m.title);
   m.score = from.getScore();
   m.probability = from.getProbability();
+  get_list(from.getTaskScores(), m.task_scores);
 }
 
 void put(const Timings& m, schema::Timings::Builder to) {
@@ -125,6 +131,7 @@ void put(const RankReply& m, schema::RankReply::Builder to) {
   to.setNode(m.node);
   put(m.timings, to.initTimings());
   to.setApproximate(m.approximate);
+  if (!m.tasks.empty()) put_list(m.tasks, to.initTasks(m.tasks.size()));
 }
 void get(schema::RankReply::Reader from, RankReply& m) {
   m.id = from.getId();
@@ -144,6 +151,7 @@ void get(schema::RankReply::Reader from, RankReply& m) {
   m.node = from.getNode();
   get(from.getTimings(), m.timings);
   m.approximate = from.getApproximate();
+  get_list(from.getTasks(), m.tasks);
 }
 
 void put(const TokenList& m, schema::TokenList::Builder to) {

@@ -24,17 +24,16 @@ using Value = nlohmann::json;
 
 constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
 
-// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, $internal and $optional of schema/serving.capnp.
+// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of schema/serving.capnp.
 constexpr std::uint64_t name_annotation = 0xfa5b1fd61c2e7c3d;
 constexpr std::uint64_t internal_annotation = 0xa180aca20b223898;
-constexpr std::uint64_t optional_annotation = 0xd3b1c60f7a925e14;
+constexpr std::uint64_t if_any_annotation = 0xc3b1f05a92d7e846;
 
 bool has_annotation(StructSchema::Field field, std::uint64_t id) {
   for (auto annotation : field.getProto().getAnnotations())
     if (annotation.getId() == id) return true;
   return false;
 }
-
 bool is_internal(StructSchema::Field field) { return has_annotation(field, internal_annotation); }
 
 // Of a field or an enumerant.
@@ -321,7 +320,7 @@ class Writer {
   struct Member {
     StructSchema::Field field;
     std::string before;  // its name in quotes with what stands before and behind it
-    bool optional;       // a list that is left out where it is empty
+    bool if_any;         // a list that is left out where it is empty; never the first member
   };
   using Members = std::vector<Member>;
 
@@ -331,7 +330,9 @@ class Writer {
     Members members;
     for (auto field : schema.getFields()) {
       if (is_internal(field)) continue;
-      Member& member = members.emplace_back(Member{field, members.empty() ? "{" : ",", has_annotation(field, optional_annotation)});
+      const bool if_any = has_annotation(field, if_any_annotation);
+      Member& member = members.emplace_back(Member{field, members.empty() ? "{" : ",", if_any});
+      TROUPE_CHECK(!if_any || members.size() > 1, "the first member is always there");
       append_json_string(member.before, name_of(field));
       member.before += ':';
     }
@@ -341,9 +342,10 @@ class Writer {
 
   void write(DynamicStruct::Reader from, const Members& members) {
     for (const Member& member : members) {
-      if (member.optional && from.get(member.field).as<DynamicList>().size() == 0) continue;
+      const DynamicValue::Reader value = from.get(member.field);
+      if (member.if_any && value.as<DynamicList>().size() == 0) continue;
       out_ += member.before;
-      write_value(from.get(member.field));
+      write_value(value);
     }
     out_ += '}';
   }

@@ -61,6 +61,15 @@ TEST_CASE("nested lists, booleans and defaults are read") {
   CHECK(user.history == std::vector<std::string>{"x"});
 }
 
+TEST_CASE("lists that only some models fill are there where they are filled") {
+  RankReply reply{.user = "ana", .items = {{"a", "A", 0.5, 1, {}}}};
+  CHECK(to_json(reply).find("task") == std::string::npos);
+  reply.items[0].task_scores = {0.5, -1.5};
+  reply.tasks = {"click", "like"};
+  CHECK(to_json(reply).find(R"("probability":1,"task_scores":[0.5,-1.5]})") != std::string::npos);
+  CHECK(to_json(reply).find(R"("tasks":["click","like"])") != std::string::npos);
+}
+
 TEST_CASE("what a write cannot do without is named, and an empty list is not an absent one") {
   PutUser timed;
   CHECK_FALSE(from_json(R"({"history":["a"],"features":[{"name":"timestamps","values":[883195527]}]})", timed));
@@ -124,7 +133,7 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
   CHECK(refusal_of<ScoreRequest>(R"({"items":[{},{"x":1}]})") == "unknown_field items[1].x");
   CHECK(refusal_of(R"({"user":"a","user":"b"})") == "malformed_json user");
   RankRequest request;
-  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate");
+  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task");
 }
 
 TEST_CASE("a value of another type or out of range is refused where it stands") {

@@ -25,7 +25,7 @@ TOLERANCE, SKIPPED, BLOCK = 1e-4, 77, 64
 
 
 class Box:
-    def __init__(self, troupe, model, imported=""):
+    def __init__(self, troupe, model, imported="", settings=()):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-")
         port_file, data = os.path.join(self.folder.name, "port"), os.path.join(self.folder.name, "data")
         if imported:
@@ -33,7 +33,7 @@ class Box:
                            stdout=subprocess.DEVNULL)
         self.process = subprocess.Popen(
             [troupe, "serve", "--model", model, "--data-dir", data, "--port", "0",
-             "--port-file", port_file, "--set", "pool.memory=256MiB"], stdout=subprocess.DEVNULL)
+             "--port-file", port_file, *(part for setting in ("pool.memory=256MiB", *settings) for part in ("--set", setting))], stdout=subprocess.DEVNULL)
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))

@@ -16,11 +16,11 @@ using Cxx = import "/capnp/c++.capnp";
 using Json = import "/capnp/compat/json.capnp";
 $Cxx.namespace("troupe::schema");
 
-annotation optional @0xd3b1c60f7a925e14 (field) :Void;
-# A list that is left out of JSON where it is empty.
-
 annotation internal @0xa180aca20b223898 (field) :Void;
 # Not part of the HTTP form: never written to JSON, and refused as unknown when read from it.
+
+annotation ifAny @0xc3b1f05a92d7e846 (field) :Void;
+# Of a list: left out of the JSON that is written where it is empty.
 
 using BlockName = Data;
 # 32 bytes (SHA-256). Where a name is optional, absent is empty.
@@ -68,13 +68,16 @@ struct RankRequest {
   requestTimestamp @7 :Int64 $Json.name("request_timestamp");  # seconds since 1970; over HTTP 0 is the present
   approximate @8 :Float64 = -1;                   # largest share of the prompt's tokens that may be approximate; -1: any
                                                   # that the policy leaves
+  scenario @9 :UInt32;                            # for models that know scenarios: below as many as they have
+  task @10 :Text;                                 # of the model's tasks, the one that orders; "": the first
 }
 
 struct RankedItem {
   id @0 :Text;                                    # item id
   title @1 :Text;
-  score @2 :Float64;                              # logit of the item's identifier token
+  score @2 :Float64;                              # logit of the item's identifier token, or of the task that orders
   probability @3 :Float64;                        # softmax over this request's candidates
+  taskScores @4 :List(Float64) $Json.name("task_scores") $ifAny;  # parallel to RankReply.tasks
 }
 
 struct RankReply {
@@ -96,6 +99,7 @@ struct RankReply {
   node @14 :UInt32;                               # where it ran
   timings @15 :Timings;
   approximate @16 :Float64;                       # share of the prompt's tokens that are approximate; 0: none
+  tasks @17 :List(Text) $ifAny;                   # names of the model's tasks; none: it has one without a name
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -152,7 +156,7 @@ struct GeneratedItem {
   title @1 :Text;
   tokens @2 :List(Int32);                         # its identifier
   logProbability @3 :Float64 $Json.name("log_probability");
-  tokenLogprobs @4 :List(Float64) $Json.name("token_logprobs") $optional;  # of `tokens`, where it was asked for
+  tokenLogprobs @4 :List(Float64) $Json.name("token_logprobs") $ifAny;  # of `tokens`, where it was asked for
 }
 
 struct GenerateReply {
