@@ -10,7 +10,6 @@
 
 namespace troupe::router {
 namespace {
-
 const NameContext context{"model 1", "layout 1"};
 
 // The form of tiny-ranker-games: system of 8 tokens, <user>, three instruction tokens, <disc>.
@@ -544,8 +543,9 @@ TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
 TEST_CASE("a model without a system prompt and an empty history has no empty segments") {
   PromptForm form = games();
   form.system = form.user = {};
-  const FittedHistory history = fit_history(form, {}, 4);
-  const Candidate plan = build("item", history, candidates({4}), {}, form);
+  const auto history = fit_history(form, {}, 4);
+  const std::vector<Item> items = candidates({4});
+  const Candidate plan = build("item", history, items, {}, form);
   REQUIRE(plan.plan.segments.size() == 3);
   CHECK(plan.plan.segments[0].start == 0);
   CHECK(plan.plan.segments[0].sees == Sees{});

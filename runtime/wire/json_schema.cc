@@ -102,6 +102,9 @@ DynamicValue::Reader scalar(const Value& value, Type type, const Path& path) {
       return integer<std::int64_t>(value, path);
     case capnp::schema::Type::UINT64:
       return integer<std::uint64_t>(value, path);
+    case capnp::schema::Type::FLOAT64:
+      if (!value.is_number()) wrong_type(value, path, "a number");
+      return value.get<double>();
     case capnp::schema::Type::TEXT:
       return text(value, path);
     default:

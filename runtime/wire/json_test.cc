@@ -136,6 +136,43 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
   CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task");
 }
 
+TEST_CASE("a share is a number, whole or not") {
+  for (const auto& [text, share] : {std::pair{"0.25", 0.25}, {"0", 0.0}, {"1", 1.0}, {"-1", -1.0}, {"1e-3", 1e-3}}) {
+    CAPTURE(text);
+    RankRequest request;
+    CHECK_FALSE(from_json(std::string("{\"approximate\":") + text + "}", request));
+    CHECK(request.approximate == share);
+  }
+  for (const char* value : {"\"0.5\"", "true", "null", "[]", "{}"})
+    CHECK(refusal_of(std::string("{\"approximate\":") + value + "}") == "wrong_type approximate");
+}
+
+// Whatever stands in a member, the process goes on.
+template <class M>
+void try_all_members() {
+  M message;
+  const auto refusal = from_json(R"({"x":1})", message);
+  REQUIRE(refusal);
+  std::string names = refusal->expected.substr(std::string_view("one of ").size()) + ", ";
+  std::size_t members = 0;
+  for (std::size_t end; (end = names.find(", ")) != names.npos; names.erase(0, end + 2), ++members)
+    for (const char* value : {"0", "-1", "0.5", "true", "null", "\"a\"", "[]", "{}", "[0]", "[\"a\"]", "[{}]", "[[]]"}) {
+      CAPTURE(names);
+      const std::string told = refusal_of<M>("{\"" + names.substr(0, end) + "\":" + value + "}");
+      CHECK((told.empty() || told.starts_with("wrong_type ") || told.starts_with("bad_") || told.starts_with("too_") ||
+             told.starts_with("unknown_field ") || told.starts_with("missing_")));
+    }
+  CHECK(members > 0);
+}
+
+TEST_CASE("every member of what clients send has a form in JSON") {
+  try_all_members<RankRequest>();
+  try_all_members<GenerateRequest>();
+  try_all_members<ScoreRequest>();
+  try_all_members<PutUser>();
+  try_all_members<PutItem>();
+}
+
 TEST_CASE("a value of another type or out of range is refused where it stands") {
   for (const char* value : {"-1", "4294967296", "1.5", "1.0", "1e2", "\"7\"", "null", "[]", "{}", "true",
                             "18446744073709551616", "1e300"}) {
