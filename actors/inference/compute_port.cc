@@ -242,6 +242,8 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
   for (const kernels::Repair::Place& place : request.plan.repair.places) {
     if (request.kv[place.segment].grant != Grant::none)
       return "segment " + std::to_string(place.segment) + " is approximate and has pages; expected none";
+    if (place.of_prototypes && request.kv[place.block].grant != Grant::none)
+      return "segment " + std::to_string(place.block) + " is made of prototypes and has pages; expected none";
     for (std::size_t s = place.segment + 1; s < request.kv.size(); ++s)
       if (request.kv[s].grant != Grant::none && request.plan.segments[s].sees.contains(place.segment))
         return "segment " + std::to_string(s) + " sees an approximate one and has pages; expected none";

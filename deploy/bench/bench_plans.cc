@@ -70,7 +70,7 @@ Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanV
   const std::vector<ItemView> items = views(event.items);
   return variant.plan
       ->build({.form = form, .history = event.history, .events = event.events, .items = items,
-              .repair = variant.repair, .stand_ins = event.stand_ins})
+              .repair = variant.repair})
       .plan;
 }
 

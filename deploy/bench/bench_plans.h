@@ -14,7 +14,6 @@
 #include "deploy/bench/bench_accuracy.h"
 #include "deploy/data/dataset.h"
 #include "kernels/decoder/decoder.h"
-#include "kernels/decoder/prototypes.h"
 #include "router/request/plans.h"
 
 namespace troupe::deploy {
@@ -36,7 +35,6 @@ struct RankEvent {
   std::vector<std::uint32_t> events;  // tokens of each of its events
   std::vector<Item> items;
   std::size_t truth = 0;  // the item that was taken
-  std::vector<std::uint8_t> stand_ins;  // of the history's tokens, 1 where a prototype stands for one; none: no prototypes
 };
 struct RankEvents {
   router::PromptForm form;
@@ -55,10 +53,8 @@ std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan);
 // first asked for, and nothing is timed then.
 class BlockBench {
  public:
-  // `prototypes`: blocks of histories are made of these, where there are any. keeps_prefix: the system prompt is cached
-  // like a block, for every plan, as a prefix cache has it.
-  BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config,
-             const kernels::Prototypes* prototypes = nullptr, bool keeps_prefix = false);
+  // keeps_prefix: the system prompt is cached like a block, for every plan, as a prefix cache has it.
+  BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config, bool keeps_prefix = false);
   ~BlockBench();
 
   struct Run {
@@ -74,14 +70,11 @@ class BlockBench {
  private:
   struct Pages;
   void fill(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
-  void fill_from_prototypes(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
   void fill_prefix(const Plan& plan, std::vector<kernels::SegmentKv>& kv);
 
   kernels::Executor& decoder_;
   const kernels::DecoderConfig config_;
-  const kernels::Prototypes* const prototypes_;
   const bool keeps_prefix_;
-  std::vector<Pages> stand_ins_;        // of the plan that runs
   std::map<std::vector<Token>, Pages> blocks_;  // by what they see, and their tokens
 };
 

@@ -136,15 +136,13 @@ PrototypeReport make_prototypes(const PrototypeRun& run) {
   return report;
 }
 
-Coverage find_stand_ins(const kernels::Prototypes& prototypes, RankEvents& events) {
+Coverage coverage_of(const kernels::Prototypes& prototypes, const RankEvents& events) {
   Coverage coverage;
   const auto start = static_cast<std::uint32_t>(events.form.system.size());
-  for (RankEvent& event : events.list) {
-    event.stand_ins.assign(event.history.size(), 0);
+  for (const RankEvent& event : events.list) {
     for (std::uint32_t t = 0; t < event.history.size(); ++t) {
       const auto match = prototypes.nearest(event.history[t], start + t);
       if (!match) continue;
-      event.stand_ins[t] = 1;
       ++coverage.covered;
       coverage.cosine += match->cosine;
     }

@@ -30,6 +30,6 @@ struct Coverage {
   std::uint64_t tokens = 0, covered = 0;
   double cosine = 0;  // of the covered ones, in the mean
 };
-Coverage find_stand_ins(const kernels::Prototypes& prototypes, RankEvents& events);
+Coverage coverage_of(const kernels::Prototypes& prototypes, const RankEvents& events);
 
 }  // namespace troupe::deploy

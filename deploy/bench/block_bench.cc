@@ -6,7 +6,6 @@
 #include <new>
 
 #include "deploy/bench/bench_plans.h"
-#include "kernels/base/check.h"
 #include "kernels/base/thread_clock.h"
 #include "kernels/decoder/choose_tokens.h"
 
@@ -37,7 +36,7 @@ class Operations {
     double all = 0, places = 0, some = 0, all_pairs = 0, place_pairs = 0, some_pairs = 0, read_pairs = 0;
     std::uint32_t number = 0;
     for (std::uint32_t s = 0; s < plan_.segments.size(); ++s) {
-      if (kv_[s].source == Source::cached) continue;
+      if (kv_[s].source == Source::cached || is_made(s)) continue;
       const bool place = is_place(s);
       for (std::size_t t = 0; t < plan_.segments[s].tokens.size(); ++t) {
         const double pairs = seen_by(s) + static_cast<double>(t) + 1;
@@ -70,6 +69,10 @@ class Operations {
   bool is_place(std::uint32_t segment) const {
     return std::ranges::any_of(repair().places, [&](const auto& place) { return place.segment == segment; });
   }
+  bool is_made(std::uint32_t segment) const {  // of prototypes
+    return std::ranges::any_of(repair().places,
+                               [&](const auto& place) { return place.of_prototypes && place.block == segment; });
+  }
   double seen_by(std::uint32_t segment) const {
     double tokens = 0;
     for (const std::uint32_t seen : plan_.segments[segment].sees)
@@ -89,7 +92,7 @@ class Operations {
     if (repair().attention == 0) return 0;
     double pairs = 0;
     for (std::uint32_t s = repair().attending; s < plan_.segments.size(); ++s) {
-      if (kv_[s].source == Source::cached) continue;
+      if (kv_[s].source == Source::cached || is_made(s)) continue;
       const auto tokens = static_cast<double>(plan_.segments[s].tokens.size());
       pairs += tokens * (seen_by(s) + (tokens + 1) / 2);
     }
@@ -115,9 +118,8 @@ struct BlockBench::Pages {
   std::vector<std::byte*> addresses;
 };
 
-BlockBench::BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config,
-                       const kernels::Prototypes* prototypes, bool keeps_prefix)
-    : decoder_(decoder), config_(config), prototypes_(prototypes), keeps_prefix_(keeps_prefix) {}
+BlockBench::BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config, bool keeps_prefix)
+    : decoder_(decoder), config_(config), keeps_prefix_(keeps_prefix) {}
 BlockBench::~BlockBench() = default;
 
 void BlockBench::fill_prefix(const Plan& plan, std::vector<SegmentKv>& kv) {
@@ -142,10 +144,9 @@ void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
     missing.segments.push_back(plan.segments[s]);
     made.emplace_back();
   }
-  if (prototypes_ != nullptr) fill_from_prototypes(plan, kv);
   for (const kernels::Repair::Place& place : plan.repair.places) {
     const Segment& block = plan.segments[place.block];
-    if (kv[place.block].source == Source::cached) continue;
+    if (place.of_prototypes) continue;  // which the executor makes
     const auto [at, is_new] = blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
     kv[place.block] = {Source::cached, at->second.addresses};
     if (is_new) made[place.block] = {Source::compute, at->second.addresses};
@@ -154,25 +155,6 @@ void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
   if (!any) return;
   const kernels::Request request{&missing, made};
   decoder_.run({&request, 1});
-}
-
-// Blocks of the history: every token as the prototype that is nearest where it stands.
-void BlockBench::fill_from_prototypes(const Plan& plan, std::vector<SegmentKv>& kv) {
-  const kernels::KvLayout layout =
-      kernels::kv_layout(config_, decoder_.layout().page_tokens, kernels::KvFormat::f32);
-  stand_ins_.clear();
-  for (const kernels::Repair::Place& place : plan.repair.places) {
-    const Segment &own = plan.segments[place.segment], &block = plan.segments[place.block];
-    if (own.kind != SegmentKind::user) continue;
-    std::vector<std::uint32_t> numbers;
-    for (std::size_t t = 0; t < own.tokens.size(); ++t)
-      if (const auto match = prototypes_->nearest(own.tokens[t], static_cast<std::uint32_t>(own.start) + static_cast<std::uint32_t>(t)))
-        numbers.push_back(match->number);
-    TROUPE_CHECK(numbers.size() == own.tokens.size(), "a prototype stands for each token of such a block");
-    stand_ins_.emplace_back(decoder_.layout(), numbers.size());
-    prototypes_->fill(layout, numbers, block.start, stand_ins_.back().addresses);
-    kv[place.block] = {Source::cached, stand_ins_.back().addresses};
-  }
 }
 
 BlockBench::Run BlockBench::run(const Plan& plan) {

@@ -11,6 +11,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/families/cost_shape.h"
 #include "deploy/families/engine.h"
+#include "deploy/families/model_prototypes.h"
 #include "deploy/box/item_places.h"
 #include "deploy/box/model_versions.h"
 #include "deploy/box/own_rows.h"
@@ -154,6 +155,8 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   if (prompt_.generates() || !prompt_.history_plan.empty())
     prompt_.history_part = static_cast<std::uint32_t>(config_.integer("router.history_part"));
   names_ = {opened.version, layout_version(config_)};
+  prototypes_ = open_prototypes(config_, directory, opened.version);
+  if (prototypes_) prompt_.stand_ins = stand_ins_of(prototypes_, opened.version);
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   if (place_.routers.size() > 1 && keeps_features())
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
@@ -187,6 +190,7 @@ void Box::open_worker(OpenedModel model) {
   if ((model.make_assets || prompt_.generates()) && !place_.router)
     throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
   Engine engine = model.engine();
+  if (prototypes_) engine.executor = make_of_prototypes(config_, std::move(engine.executor), prototypes_);
   compute_ = std::make_unique<actors::ComputePort>(
       actors::LoadedModel(std::move(engine.executor), std::move(model.make_assets)), names_.model_version, *arena_,
       executors_, engine.make_pages, version_loader(families_, config_),
@@ -269,6 +273,8 @@ std::unique_ptr<Core> Box::make_router() const {
   c.form = prompt_;
   c.names = names_;
   c.policy = serving_policy(config_.text("router.policy"));
+  if (c.policy.repair().prototypes && !prototypes_)
+    throw ConfigError("router.policy is " + c.policy.name() + " and model.prototypes is empty; expected a file of them");
   const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config_.integer(knob)); };
   c.limits.candidates_max = number("router.candidates_max");
   c.limits.width_max = number("router.width_max");

@@ -11,6 +11,7 @@
 
 #include "deploy/box/coordinating_port.h"
 #include "deploy/families/families.h"
+#include "kernels/decoder/prototypes.h"
 #include "deploy/box/features.h"
 #include "deploy/box/pulling_port.h"
 #include "deploy/data/dataset.h"
@@ -100,6 +101,7 @@ class Box {
   NameContext names_;
   kernels::Vocabulary vocabulary_;
   router::PromptForm prompt_;
+  std::shared_ptr<const kernels::Prototypes> prototypes_;  // null: the model has none
   std::uint32_t executors_ = 1;
   std::unique_ptr<Store> store_;
   std::string store_damage_, coordination_damage_;

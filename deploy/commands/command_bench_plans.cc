@@ -9,6 +9,7 @@
 #include "deploy/bench/bench_prototypes.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "deploy/families/model_prototypes.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {
@@ -201,11 +202,18 @@ int run_bench_plans(const PlanRunOptions& options) {
   std::vector<VariantRun> runs = variants_of(options, events.form);
   if (options.events > 0 && options.events < events.list.size()) events.list.resize(options.events);
   const kernels::DecoderModel model = kernels::read_decoder(options.model);
-  const auto decoder = kernels::make_cpu_decoder(model, kernels::DecoderOptions{});
-  std::optional<kernels::Prototypes> prototypes;
+  auto decoder = kernels::make_cpu_decoder(model, kernels::DecoderOptions{});
+  std::shared_ptr<const kernels::Prototypes> prototypes;
   Coverage coverage;
-  if (!options.prototypes.empty()) coverage = find_stand_ins(prototypes.emplace(options.prototypes, model), events);
-  BlockBench bench(*decoder, model.config, prototypes ? &*prototypes : nullptr, options.prefix);
+  if (!options.prototypes.empty()) {
+    prototypes = std::make_shared<kernels::Prototypes>(options.prototypes, model.config, model.version);
+    coverage = coverage_of(*prototypes, events);
+    events.form.stand_ins = stand_ins_of(prototypes, model.version);
+    const std::uint32_t page_tokens = decoder->layout().page_tokens;
+    decoder = with_prototypes(std::move(decoder), kv_layout(model.config, page_tokens, kernels::KvFormat::f32), prototypes);
+    for (VariantRun& run : runs) run.variant.repair.prototypes = run.variant.plan->name == "all_blocks";
+  }
+  BlockBench bench(*decoder, model.config, options.prefix);
   Progress progress("requests", events.list.size());
   for (const RankEvent& event : events.list) {
     run_event(bench, events, event, runs);

@@ -102,6 +102,7 @@ struct PlanLimits {
   std::uint32_t state = 0;         // numbers of a hidden state; 0: it is not given out
   bool moves = true;               // a segment may be seen elsewhere than where it stands, or be replaced in part
   bool repairs = false;            // plans with a repair are computed
+  std::string prototypes = {};     // checksum of those that blocks of a repair may be made of; empty: there are none
 };
 
 // Empty if the plan is sound: non-empty segments, tokens and readout rows inside the vocabulary, positions inside

@@ -39,6 +39,8 @@ std::string place_fault(const Plan& plan, std::size_t index) {
     return fault_of(name + ".segment", place.segment, "one that stands where it is seen and replaces nothing");
   if (place.budget >= repair.budgets.size())
     return fault_of(name + ".budget", place.budget, "below " + number(repair.budgets.size()));
+  if (place.of_prototypes && repair.prototypes.empty())
+    return "repair." + name + ".of_prototypes is true; expected false, as the repair names no prototypes";
   for (const std::uint32_t seen : block.sees)
     if (is_place(plan, seen)) return fault_of(name + ".block", place.block, "a segment that sees no place");
   return "";
@@ -97,6 +99,9 @@ std::string find_repair_fault(const Plan& plan, const PlanLimits& limits) {
   for (const float weight : {repair.attention, repair.divergence})
     if (!std::isfinite(weight) || weight < 0)
       return "repair has a weight of " + std::to_string(weight) + "; expected a number from 0";
+  if (!repair.prototypes.empty() && repair.prototypes != limits.prototypes)
+    return "repair.prototypes is " + repair.prototypes.substr(0, 16) + "; expected " +
+           (limits.prototypes.empty() ? "none, as this model has none here" : limits.prototypes.substr(0, 16));
   if (repair.exact_layers == 0) return "repair.exact_layers is 0; expected at least 1";
   if (repair.attending > plan.segments.size())
     return fault_of("attending", repair.attending, "at most " + number(plan.segments.size()));

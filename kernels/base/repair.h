@@ -24,6 +24,9 @@ struct Repair {
   struct Place {
     std::uint32_t segment = 0, block = 0;
     std::uint32_t budget = 0;  // into budgets
+    // The block is not computed: each of its tokens has the keys and values of the prototype that is nearest to it where
+    // the place has it (decoder/prototypes.h). Nobody keeps such a block.
+    bool of_prototypes = false;
     bool operator==(const Place&) const = default;
   };
   static constexpr std::uint32_t budgets_max = 4;
@@ -40,6 +43,7 @@ struct Repair {
   std::uint32_t attending = 0;
   std::uint32_t exact_layers = 1;
   bool mean = false;
+  std::string prototypes;  // of which file those are, by its checksum; empty: no block is made of any
   bool operator==(const Repair&) const = default;
 };
 

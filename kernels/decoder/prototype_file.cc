@@ -1,5 +1,6 @@
-// The file of prototypes: a head, then of each token of the vocabulary whether none ever stands for it, of each prototype its token, its position and how many tokens it stands for, then
-// keys and values, then the SHA-256 of all that. Little-endian, arrays from multiples of 64 bytes on.
+// The file of prototypes: a head; of each token of the vocabulary its row of the embedding, and whether no prototype ever
+// stands for it; of each prototype its token, its position and how many tokens it stands for; their keys and values; then the
+// SHA-256 of all that. Little-endian, arrays from multiples of 64 bytes on.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -36,11 +37,12 @@ static_assert(sizeof(Record) == 16);
 std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Sections {
-  std::size_t never, records, numbers, checksum, end;
+  std::size_t table, never, records, numbers, checksum, end;
 };
 // All factors are bounded before: nothing overflows.
 Sections sections_of(const Head& head) {
-  Sections at{.never = rounded(sizeof(Head))};
+  Sections at{.table = rounded(sizeof(Head))};
+  at.never = at.table + rounded(std::size_t{head.vocabulary} * head.hidden * 4);
   at.records = at.never + rounded(head.vocabulary);
   at.numbers = at.records + rounded(std::size_t{head.prototypes} * sizeof(Record));
   at.checksum = at.numbers + rounded(std::size_t{head.prototypes} * head.layers * head.kv_heads * 2 * head.head_dim * 4);
@@ -59,19 +61,19 @@ void check_number(const std::filesystem::path& file, const char* name, std::uint
     load_fault(file, std::string(name) + " is " + std::to_string(found), std::to_string(expected) + ", as the model has");
 }
 
-Head read_head(const std::filesystem::path& file, std::span<const std::byte> bytes, const DecoderModel& model) {
+Head read_head(const std::filesystem::path& file, std::span<const std::byte> bytes, const DecoderConfig& config,
+               const std::string& version) {
   Head head;
   if (bytes.size() < sizeof head) load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (std::memcmp(head.magic, magic, sizeof magic) != 0) load_fault(file, "begins otherwise", "a file of prototypes");
-  const DecoderConfig& config = model.config;
   check_number(file, "layers", head.layers, config.layers);
   check_number(file, "kv_heads", head.kv_heads, config.kv_heads);
   check_number(file, "head_dim", head.head_dim, config.head_dim);
   check_number(file, "hidden", head.hidden, config.hidden);
   check_number(file, "vocabulary", head.vocabulary, config.vocabulary);
-  if (model.version.size() != version_bytes || std::memcmp(head.model, model.version.data(), version_bytes) != 0)
-    load_fault(file, "is of another model", "prototypes of model " + model.version.substr(0, 16));
+  if (version.size() != version_bytes || std::memcmp(head.model, version.data(), version_bytes) != 0)
+    load_fault(file, "is of another model", "prototypes of model " + version.substr(0, 16));
   if (head.tables < 1 || head.tables > 64 || head.planes < 1 || head.planes > 24)
     load_fault(file, "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
                "1 to 64 of 1 to 24");
@@ -86,10 +88,10 @@ std::span<const std::byte> bytes_of(const auto& value) { return std::as_bytes(st
 
 }  // namespace
 
-Prototypes::Prototypes(const std::filesystem::path& file, const DecoderModel& model)
-    : file_(file), config_(model.config), frequencies_(rope_frequencies(model.config)) {
+Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& config, const std::string& model_version)
+    : file_(file), config_(config), frequencies_(rope_frequencies(config)) {
   const std::span<const std::byte> bytes = file_.bytes();
-  const Head head = read_head(file, bytes, model);
+  const Head head = read_head(file, bytes, config, model_version);
   const Sections at = sections_of(head);
   if (bytes.size() != at.end)
     load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", std::to_string(at.end));
@@ -100,7 +102,9 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderModel& mo
   cosine_min_ = static_cast<float>(head.cosine_min);
   never_ = bytes.subspan(at.never, head.vocabulary);
   kv_ = reinterpret_cast<const float*>(bytes.data() + at.numbers);
-  embedding_ = std::make_unique<PlacedEmbedding>(model.weights.embedding, head.place_weight);
+  const std::span<const float> table(reinterpret_cast<const float*>(bytes.data() + at.table),
+                                     std::size_t{head.vocabulary} * head.hidden);
+  embedding_ = std::make_unique<PlacedEmbedding>(table, head.hidden, head.place_weight);
   const PrototypeOptions options{.tables = head.tables, .planes = head.planes, .seed = head.seed};
   hash_ = std::make_unique<HashTables>(embedding_->width(), options);
   for (std::uint32_t i = 0; i < count_; ++i) {
@@ -135,6 +139,8 @@ void PrototypeMaker::write(const std::filesystem::path& file) const {
   const Sections at = sections_of(head);
   std::vector<std::byte> bytes(at.checksum);
   std::ranges::copy(bytes_of(head), bytes.begin());
+  std::ranges::copy(std::as_bytes(std::span(model_.weights.embedding.values)),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(at.table));
   std::ranges::copy(std::as_bytes(std::span(never_)), bytes.begin() + static_cast<std::ptrdiff_t>(at.never));
   std::ranges::copy(std::as_bytes(std::span(records)), bytes.begin() + static_cast<std::ptrdiff_t>(at.records));
   std::ranges::copy(std::as_bytes(std::span(numbers)), bytes.begin() + static_cast<std::ptrdiff_t>(at.numbers));

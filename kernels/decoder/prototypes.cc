@@ -40,8 +40,8 @@ void store(KvFormat format, std::byte* at, double number) {
 }  // namespace
 
 std::vector<float> PlacedEmbedding::direction(Token token, std::uint32_t position) const {
-  TROUPE_CHECK(token >= 0 && static_cast<std::uint32_t>(token) < table_.rows, "the token is in the vocabulary");
-  const std::span<const float> row(&table_.values[std::size_t(token) * table_.columns], table_.columns);
+  TROUPE_CHECK(token >= 0 && (std::size_t(token) + 1) * hidden_ <= table_.size(), "the token is in the vocabulary");
+  const std::span<const float> row = table_.subspan(std::size_t(token) * hidden_, hidden_);
   std::vector<float> made(width());
   const double length = std::sqrt(dot(row, row));
   const double share = length > 0 ? std::sqrt(1 - place_weight_) / length : 0;
@@ -123,8 +123,10 @@ void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> pro
 
 PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options, std::vector<std::uint8_t> never)
     : model_(model), options_(options),
-      never_(never.empty() ? std::vector<std::uint8_t>(model.config.vocabulary) : std::move(never)), embedding_(model.weights.embedding, options.place_weight),
-      hash_(embedding_.width(), options), frequencies_(rope_frequencies(model.config)) {}
+      never_(never.empty() ? std::vector<std::uint8_t>(model.config.vocabulary) : std::move(never)), embedding_(model.weights.embedding.values, model.config.hidden, options.place_weight),
+      hash_(embedding_.width(), options), frequencies_(rope_frequencies(model.config)) {
+  TROUPE_CHECK(never_.size() == model.config.vocabulary, "it is said of each token of the vocabulary");
+}
 
 void PrototypeMaker::see(Token token, std::uint32_t position) {
   ++report_.tokens;

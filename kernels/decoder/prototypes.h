@@ -7,8 +7,8 @@
 //
 // They are made once for a model, from histories (PrototypeMaker): the most frequent tokens first, each joins the
 // nearest prototype or becomes one. A prototype's keys, as they were before they were rotated, and values are the mean
-// over its tokens where they stood. The file is an asset of the model's version: mapped, not read, and checked when it
-// is opened. Which tokens never have a prototype (identifiers, timestamps, delimiters) is for those to say who know what
+// over its tokens where they stood. The file is an asset of the model's version, with the embedding in it: mapped, not
+// read, and checked when it is opened. Which tokens never have a prototype (identifiers, timestamps, delimiters) is for those to say who know what
 // tokens are, when they are made; the file remembers it.
 #include <cstddef>
 #include <cstdint>
@@ -24,12 +24,13 @@
 
 #include "kernels/checkpoint/mapped_file.h"
 #include "kernels/checkpoint/model.h"
+#include "kernels/executor/executor.h"
 #include "kernels/operations/kv_layout.h"
 
 namespace troupe::kernels {
 
 struct PrototypeOptions {
-  std::uint32_t tables = 8, planes = 8;  // of the hash: 1 to 64, 1 to 24
+  std::uint32_t tables = 8, planes = 12;  // of the hash: 1 to 64, 1 to 24
   std::uint64_t seed = 1;
   double place_weight = 0.2;   // of the squared length of a token's direction, what its position has: 0 to 1
   double cosine_min = 0.9;     // of a token and its prototype: −1 to 1
@@ -40,13 +41,15 @@ struct PrototypeOptions {
 class PlacedEmbedding {
  public:
   static constexpr std::uint32_t waves = 16;
-  // `table` outlives it.
-  PlacedEmbedding(const Matrix& table, double place_weight) : table_(table), place_weight_(place_weight) {}
-  std::uint32_t width() const { return table_.columns + waves; }
+  // `table`, [vocabulary][hidden], outlives it.
+  PlacedEmbedding(std::span<const float> table, std::uint32_t hidden, double place_weight)
+      : table_(table), hidden_(hidden), place_weight_(place_weight) {}
+  std::uint32_t width() const { return hidden_ + waves; }
   std::vector<float> direction(Token token, std::uint32_t position) const;
 
  private:
-  const Matrix& table_;
+  const std::span<const float> table_;
+  const std::uint32_t hidden_;
   const double place_weight_;
 };
 
@@ -73,9 +76,10 @@ class HashTables {
 
 class Prototypes {
  public:
-  // Throws LoadError where the file is damaged, or is of another model. `model` (its embedding) outlives it.
-  Prototypes(const std::filesystem::path& file, const DecoderModel& model);
+  // Throws LoadError where the file is damaged, or is of another model than this version.
+  Prototypes(const std::filesystem::path& file, const DecoderConfig& config, const std::string& model_version);
 
+  const DecoderConfig& config() const { return config_; }
   std::uint32_t size() const { return count_; }
   const std::string& checksum() const { return checksum_; }  // part of the names of blocks that are made of them
   using Match = HashTables::Found;
@@ -101,6 +105,10 @@ class Prototypes {
   std::unique_ptr<HashTables> hash_;
   std::vector<double> frequencies_;
 };
+
+// Runs plans whose repairs have blocks made of prototypes, too: makes these, and has `executor` run the plans with them.
+std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
+                                          std::shared_ptr<const Prototypes> prototypes);
 
 // First `see` all histories, then `settle`, then `take` the keys and values of some or all of them, then `write`.
 class PrototypeMaker {

@@ -69,14 +69,14 @@ struct History {
 
 TEST_CASE("a token is close to itself nearby, less so far away, and not to others") {
   const DecoderModel model = random_decoder(small_config(), 5);
-  const PlacedEmbedding embedding(model.weights.embedding, 0.3);
+  const PlacedEmbedding embedding(model.weights.embedding.values, model.config.hidden, 0.3);
   const std::vector<float> here = embedding.direction(7, 20);
   CHECK(here.size() == embedding.width());
   CHECK(cosine(here, here) == doctest::Approx(1));
   CHECK(cosine(here, embedding.direction(7, 21)) > 0.9);
   CHECK(cosine(here, embedding.direction(7, 150)) < cosine(here, embedding.direction(7, 21)));
   CHECK(cosine(here, embedding.direction(8, 20)) < 0.9);
-  const PlacedEmbedding nowhere(model.weights.embedding, 0);
+  const PlacedEmbedding nowhere(model.weights.embedding.values, model.config.hidden, 0);
   CHECK(cosine(nowhere.direction(7, 20), nowhere.direction(7, 250)) == doctest::Approx(1));
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("for what names one thing, or separates, nothing ever stands, however 
   CHECK(maker.report().covered == 6);
   const TestFolder folder;
   maker.write(folder.path() / "p");
-  const Prototypes prototypes(folder.path() / "p", history.model);
+  const Prototypes prototypes(folder.path() / "p", history.model.config, history.model.version);
   CHECK(prototypes.nearest(17, 2));
   CHECK_FALSE(prototypes.nearest(9, 5));
   CHECK_FALSE(prototypes.nearest(9, 100));
@@ -155,7 +155,7 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   History history;
   const TestFolder folder;
   history.made().write(folder.path() / "p");
-  const Prototypes prototypes(folder.path() / "p", history.model);
+  const Prototypes prototypes(folder.path() / "p", history.model.config, history.model.version);
   CHECK(prototypes.size() == history.tokens.size());
   CHECK(prototypes.checksum().size() == 64);
   std::vector<std::uint32_t> numbers;
@@ -181,6 +181,33 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   const std::vector<float> exact = history.run(history.plain(), {{}, {}, {}});
   const std::vector<float> reused = history.run(reusing, {{}, {Source::cached, block}, {}, {}});
   for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(exact[i] - reused[i]) < 1e-4);
+
+  // So it is where the executor makes it, in a batch with plans that know of none.
+  const auto shared = std::make_shared<Prototypes>(folder.path() / "p", history.model.config, history.model.version);
+  const auto making = with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared);
+  Plan made = reusing;
+  made.repair.places[0].of_prototypes = true;
+  made.repair.prototypes = prototypes.checksum();
+  CHECK(find_fault(made, making->limits()) == "");
+  CHECK(making->fault(made) == "");
+  CHECK(find_fault(made, history.decoder->limits()).find("repair.prototypes is ") == 0);
+  const Plan plain = history.plain();
+  const auto other_lane = making->share(1);
+  for (Executor* executor : {making.get(), other_lane.get()}) {
+    const Request batch[] = {{&plain, std::vector<SegmentKv>(3)}, {&made, std::vector<SegmentKv>(4)},
+                             {&made, std::vector<SegmentKv>(4)}};
+    const std::vector<Reply> replies = executor->run(batch);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      CHECK(std::abs(exact[i] - replies[0].readouts[0][i]) < 1e-4);
+      CHECK(replies[1].readouts[0][i] == doctest::Approx(reused[i]).epsilon(1e-5));
+      CHECK(replies[2].readouts[0][i] == doctest::Approx(reused[i]).epsilon(1e-5));
+    }
+  }
+  made.segments[1].tokens = made.segments[2].tokens = std::vector<Token>{3, 17, 40};
+  CHECK(making->fault(made).find("token 2 of segment 2 has no prototype") == 0);
+  made.repair.prototypes.clear();
+  CHECK(find_fault(made, making->limits()).find("repair.places[0].of_prototypes is true") == 0);
+
   std::swap(numbers[1], numbers[2]);
   prototypes.fill(history.layout, numbers, 0, block);
   double off = 0;
@@ -195,7 +222,7 @@ TEST_CASE("a prototype has the mean of its tokens, and numbers are narrowed as p
   CHECK(maker.report().prototypes == 1);
   const TestFolder folder;
   maker.write(folder.path() / "p");
-  const Prototypes prototypes(folder.path() / "p", history.model);
+  const Prototypes prototypes(folder.path() / "p", history.model.config, history.model.version);
   const std::uint32_t number[] = {0};
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
     KvLayout layout = history.layout;
@@ -223,7 +250,7 @@ TEST_CASE("a file that is damaged, cut, of another model or none at all is refus
   const TestFolder folder;
   history.made().write(folder.path() / "p");
   const auto error = [&](const DecoderModel& model, const char* name = "x") {
-    return load_error_of([&] { Prototypes(folder.path() / name, model); });
+    return load_error_of([&] { Prototypes(folder.path() / name, model.config, model.version); });
   };
   CHECK(error(history.model, "p") == "");
   CHECK(error(random_decoder(small_config(), 6), "p").find("is of another model") != std::string::npos);

@@ -57,6 +57,7 @@ std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint3
   for (const kernels::Repair::Place& place : repair.places) {
     const Budget& budget = budgets[place.budget];
     const double chosen = std::min(1.0, budget.chosen / std::max(1.0, budget.tokens));
+    if (place.of_prototypes && place.block < computed.size()) computed[place.block] = 0;  // it is read
     computed[place.segment] = static_cast<std::uint64_t>(
         static_cast<double>(computed[place.segment]) * (chosen + (1 - chosen) * others) + 0.5);
   }

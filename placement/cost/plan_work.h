@@ -15,7 +15,7 @@ namespace troupe::placement {
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 
 // Of each segment, the tokens that are computed where it is not reused: all, but of a place of a repair its part of
-// those that are chosen (kernels/base/repair.h), and of the others the first layers' part of a model of so many; 0: it
+// those that are chosen (kernels/base/repair.h), and none of a block of prototypes; and of the others the first layers' part of a model of so many; 0: it
 // is not known of how many, and those layers are not counted.
 std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint32_t layers);
 

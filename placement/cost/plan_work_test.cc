@@ -45,6 +45,9 @@ TEST_CASE("of a place the chosen tokens are computed, and of the others the firs
   plan.repair.exact_layers = 2;
   CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 4});
   CHECK(tokens_computed(plan, 1) == Counts{4, 4, 4, 4});
+  plan.repair.places[1].of_prototypes = true;
+  CHECK(tokens_computed(plan, 2) == Counts{4, 0, 3, 4});
+  plan.repair.places[1].of_prototypes = false;
   plan.repair.budgets = {3, 4};
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 4, 4});
   CHECK(pass_of(plan, [](std::size_t) { return false; }, 2).new_tokens == 16);

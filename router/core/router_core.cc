@@ -346,7 +346,8 @@ TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Exec
     is_block[place.block] = true;
     const auto tokens = static_cast<double>(sent.plan.segments[place.segment].tokens.size());
     places += tokens;
-    if (place.block < executed.reused.size() && executed.reused[place.block] != 0) kept += tokens;
+    const bool there = place.block < executed.reused.size() && executed.reused[place.block] != 0;
+    if (there || place.of_prototypes) kept += tokens;
   }
   double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
   for (std::size_t i = 0; i < sent.blocks.size(); ++i) {

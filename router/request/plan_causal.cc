@@ -3,7 +3,7 @@
 //   causal: computed as it is, but for the user's block
 //   blocks: items have keys and values of blocks that were computed alone, repaired (RcLLM); with all of their tokens
 //   repaired it is the plain prompt
-//   all_blocks: so have the events of the history
+//   all_blocks: so have the events of the history, or what of it prototypes stand for
 #include "router/request/plan_writer.h"
 
 namespace troupe::router {
@@ -32,27 +32,42 @@ struct HistoryPart {
   bool has_block = false;
 };
 
-// What precedes the events, and each of them; cut where prototypes begin or end to stand for tokens, if they do.
-std::vector<HistoryPart> history_parts(const RankPrompt& prompt) {
-  const std::span<const std::uint8_t> stand_ins = prompt.stand_ins;
+// What precedes the events, and each of them.
+std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
   std::size_t at = prompt.history.size();
   for (const std::uint32_t tokens : prompt.events) at -= tokens;
   std::vector<HistoryPart> parts;
-  const auto add = [&](std::size_t begin, std::size_t end, bool event) {
-    while (begin < end) {
-      std::size_t next = end;
-      if (!stand_ins.empty())
-        for (next = begin + 1; next < end && stand_ins[next] == stand_ins[begin];) ++next;
-      parts.push_back({prompt.history.part(begin, next - begin), stand_ins.empty() ? event : stand_ins[begin] != 0});
-      begin = next;
-    }
-  };
-  add(0, at, false);
+  if (at > 0) parts.push_back({prompt.history.part(0, at)});
   for (const std::uint32_t tokens : prompt.events) {
-    add(at, at + tokens, true);
+    parts.push_back({prompt.history.part(at, tokens), true});
     at += tokens;
   }
   return parts;
+}
+
+// The same, cut where prototypes begin or end to stand for tokens. Another version of the model has none.
+std::vector<HistoryPart> stand_ins_of(const RankPrompt& prompt) {
+  const StandIns* const stand_ins = prompt.form.stand_ins.get();
+  const bool any = stand_ins && (!prompt.names || prompt.names->model_version() == stand_ins->model_version());
+  std::vector<HistoryPart> parts;
+  auto position = static_cast<std::uint32_t>(prompt.form.system.size());
+  for (const HistoryPart& event : events_of(prompt)) {
+    const std::size_t first = parts.size();
+    std::size_t begin = 0;
+    for (std::size_t t = 0; t < event.tokens.size(); ++t) {
+      const bool stands = any && stand_ins->stands_for(event.tokens[t], position++);
+      if (parts.size() > first && parts.back().has_block == stands) continue;
+      if (parts.size() > first) parts.back().tokens = event.tokens.part(begin, t - begin);
+      parts.push_back({{}, stands});
+      begin = t;
+    }
+    if (parts.size() > first) parts.back().tokens = event.tokens.part(begin, event.tokens.size() - begin);
+  }
+  return parts;
+}
+
+std::vector<HistoryPart> history_parts(const RankPrompt& prompt) {
+  return prompt.repair.prototypes ? stand_ins_of(prompt) : events_of(prompt);
 }
 
 // Which parts of it are blocks.
@@ -66,9 +81,13 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused
   const std::vector<HistoryPart> parts = history_parts(prompt);
   std::vector<Tokens> items;
   plan.begin_blocks();
-  for (const HistoryPart& part : parts)
-    if (reused.history && part.has_block)
+  for (const HistoryPart& part : parts) {
+    if (!reused.history || !part.has_block) continue;
+    if (prompt.repair.prototypes)
+      plan.add_block_of_prototypes(part.tokens);
+    else
       plan.add_block(SegmentKind::user, part.tokens, user_key(prompt.tenant, prompt.user));
+  }
   for (const ItemView& item : prompt.items) {
     items.push_back(candidate_tokens(prompt, item));
     if (reused.items) plan.add_block(SegmentKind::item, items.back(), std::string(item.id));
@@ -78,7 +97,7 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused
   if (reused.history) {
     for (const HistoryPart& part : parts) {
       if (part.has_block)
-        plan.add_place(place);
+        plan.add_place(place, prompt.repair.prototypes);
       else
         plan.add(SegmentKind::user, part.tokens, place);
       place += size32(part.tokens);

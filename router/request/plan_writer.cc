@@ -38,12 +38,13 @@ void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string o
       std::move(owner));
 }
 
-void PlanWriter::add_place(std::int32_t start) {
+void PlanWriter::add_place(std::int32_t start, bool of_prototypes) {
   auto& places = made_.plan.repair.places;
   const auto block = hidden_.begin + static_cast<std::uint32_t>(places.size());
   TROUPE_CHECK(block < hidden_.end, "a place has a block");
   const Segment of = made_.plan.segments[block];
-  places.push_back({count(), block, 0});
+  places.push_back({count(), block, 0, of_prototypes});
+  if (of_prototypes) made_.plan.repair.prototypes = prompt_.form.stand_ins->checksum();
   add(of.kind, of.tokens, start);
 }
 

@@ -36,9 +36,11 @@ class PlanWriter {
   // begin behind it, or see nothing and begin at 0.
   void begin_blocks() { hidden_.begin = count(); }
   void add_block(SegmentKind kind, const Tokens& tokens, std::string owner);
+  // One that is made of prototypes: nobody keeps it.
+  void add_block_of_prototypes(const Tokens& tokens) { add(SegmentKind::user, tokens, 0, {}); }
   void end_blocks() { hidden_.end = count(); }
   // The next block's place.
-  void add_place(std::int32_t start);
+  void add_place(std::int32_t start, bool of_prototypes = false);
   // Which tokens of the places are computed, as the prompt asks; before the plan is finished.
   void repair();
   // Where a candidate's score is read, behind its tokens; nothing where there is a discriminant.

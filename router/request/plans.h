@@ -29,9 +29,6 @@ struct RankPrompt {
   std::span<const ItemView> items;
   RepairChoice repair;  // only in plans whose items are computed alone; by the first tokens in those of a prefix
   double approximate_max = 1;  // most of the prompt's tokens, as a share, that a repair may leave
-  // Of the history's tokens, 1 where a prototype stands for one (kernels/decoder/prototypes.h): then blocks of the history
-  // are made of these, nobody's but the model's, and its other tokens are computed. None: they are its events.
-  std::span<const std::uint8_t> stand_ins = {};
   // Of plans without a frame: what the history's events have beside items, and the request's time and scenario.
   std::span<const Feature> features = {};
   std::int64_t now = 0;

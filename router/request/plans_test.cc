@@ -356,21 +356,53 @@ TEST_CASE("what is computed in full has no block: the history, the items, or all
   CHECK(full.segments == build("causal", history, items).plan.segments);
 }
 
+// For even tokens before a position.
+class EvenTokens final : public StandIns {
+ public:
+  explicit EvenTokens(std::string model) : model_(std::move(model)) {}
+  bool stands_for(Token token, std::uint32_t position) const override { return token % 2 == 0 && position < 15; }
+  const std::string& checksum() const override { return checksum_; }
+  const std::string& model_version() const override { return model_; }
+
+ private:
+  const std::string checksum_ = "even", model_;
+};
+
 TEST_CASE("where prototypes stand for tokens, the history's blocks are runs of these, and its other tokens are computed") {
   const std::vector<Item> items = candidates({2});
-  const FittedHistory history = fit_history(games(), history_of(2), 2);  // a token of the form's, and two events of four
-  const std::vector<std::uint8_t> stand_ins{1, 0, 1, 1, 1, 1, 0, 0, 0};
-  const std::vector<ItemView> seen = views(items);
-  const Plan made = find_plan("all_blocks")
-                        ->build({.form = games(), .history = history.tokens, .events = history.events, .items = seen,
-                                 .repair = {.share = 0.5, .by = RepairChoice::By::tail}, .stand_ins = stand_ins})
-                        .plan;
-  CHECK(find_fault(made, limits) == "");
-  std::vector<std::pair<std::int32_t, std::size_t>> places;
-  for (const kernels::Repair::Place& place : made.repair.places)
-    places.emplace_back(made.segments[place.segment].start, made.segments[place.segment].tokens.size());
-  CHECK(places == std::vector<std::pair<std::int32_t, std::size_t>>{{8, 1}, {10, 3}, {13, 1}, {17, 2}});
-  CHECK(prompt_tokens(made) == prompt_tokens(build("causal", history, items).plan));
+  PromptForm form = games();
+  form.stand_ins = std::make_shared<EvenTokens>(context.model_version);
+  Profile profile{1, {20, 22, 23, 25, 26, 28, 30, 32}, {4, 4}};
+  const FittedHistory history = fit_history(form, profile, 2);  // behind a token of the form's, at position 8
+  const RepairChoice choice{.share = 0.5, .by = RepairChoice::By::tail, .prototypes = true};
+  const Candidate made = build("all_blocks", history, items, choice, form);
+  kernels::PlanLimits here = limits;
+  CHECK(find_fault(made.plan, here).find("repair.prototypes is even; expected none") == 0);
+  here.prototypes = "even";
+  CHECK(find_fault(made.plan, here) == "");
+  struct Place {
+    std::int32_t start;
+    std::size_t tokens;
+    bool of_prototypes;
+    bool operator==(const Place&) const = default;
+  };
+  std::vector<Place> places;
+  for (const kernels::Repair::Place& place : made.plan.repair.places) {
+    const auto& segment = made.plan.segments[place.segment];
+    places.push_back({segment.start, segment.tokens.size(), place.of_prototypes});
+    CHECK(made.blocks[place.block].name.has_value() == !place.of_prototypes);
+  }
+  const std::size_t form_tokens = form.user[0] % 2 == 0;  // the form's own token is no part of the rule here
+  CHECK(places.size() == 3 + form_tokens);
+  CHECK(places[form_tokens] == Place{9, 2, true});
+  CHECK(places[form_tokens + 1] == Place{13, 2, true});
+  CHECK(places.back() == Place{17, 2, false});
+  CHECK(prompt_tokens(made.plan) == prompt_tokens(build("causal", history, items).plan));
+
+  form.stand_ins = std::make_shared<EvenTokens>("another version");
+  const Plan none = build("all_blocks", history, items, choice, form).plan;
+  CHECK(none.repair.places.size() == 1);
+  CHECK(none.repair.prototypes == "");
 }
 
 TEST_CASE("scores are read behind each candidate, and blocks of events and candidates see the system prompt") {

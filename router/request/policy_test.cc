@@ -93,6 +93,7 @@ TEST_CASE("approximate plans choose tokens in other ways and correct the others,
   CHECK(policy("all_blocks+30:history0").repair().history == 0);
   CHECK(policy("all_blocks+0:history100").name() == "all_blocks+0:history100");
   CHECK(policy("blocks+0:window8").repair().window == 8);
+  CHECK(policy("all_blocks+30:prototypes:tail").name() == "all_blocks+30:tail:prototypes");
   for (const char* name : {"item+25:history20", "item+25:window8", "blocks+0", "blocks+30:history", "blocks+30:history101",
                            "blocks+30:history20:history20", "blocks+30:window0", "blocks+30:window-1", "blocks+30:window8x",
                            "blocks+30:window9999999"})

@@ -1,6 +1,7 @@
 #pragma once
 // What frames every prompt of a model, and how much of a user's history fits into it.
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,15 @@ struct Tower {
 };
 // Numbers of a tower's events, ascending; one action for each event.
 std::vector<std::uint32_t> tower_events(const Tower& tower, std::span<const std::int64_t> actions);
+
+// What stands for tokens of histories (RcLLM §III-B; kernels/decoder/prototypes.h), of one version of a model.
+class StandIns {
+ public:
+  virtual ~StandIns() = default;
+  virtual bool stands_for(Token token, std::uint32_t position) const = 0;  // of the prompt
+  virtual const std::string& checksum() const = 0;
+  virtual const std::string& model_version() const = 0;
+};
 
 // The tokens that frame every prompt of a model, and what the model allows. A ranker reads its scores at a
 // discriminant; a generator's prompt has none: what follows the history is what it is asked for.
@@ -44,6 +54,7 @@ struct PromptForm {
   Tokens score;
   Token yes = 0, no = 0;
   bool blocks_see_system = false;  // blocks that stand anywhere were computed behind the system prompt, not alone
+  std::shared_ptr<const StandIns> stand_ins = {};  // null: there are none
 
   bool scores_each() const { return !score.empty(); }
   std::size_t tasks_read() const { return tasks.empty() ? 1 : tasks.size(); }

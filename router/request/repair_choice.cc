@@ -31,6 +31,8 @@ bool add_part(std::string_view part, RepairChoice& repair) {
     repair.mean = true;
   else if (part == "layer2")
     repair.exact_layers = 2;
+  else if (part == "prototypes")
+    repair.prototypes = true;
   else if (const auto per_cent = number_behind("history", part, 100); per_cent && repair.history < 0)
     repair.history = *per_cent / 100.0;
   else if (const auto tokens = number_behind("window", part, window_max); tokens && repair.window == 0)
@@ -108,6 +110,7 @@ std::string text_of(const RepairChoice& repair) {
   if (repair.exact_layers > 1) text += ":layer" + std::to_string(repair.exact_layers);
   if (repair.history >= 0) text += ":history" + std::to_string(std::lround(100 * repair.history));
   if (repair.window > 0) text += ":window" + std::to_string(repair.window);
+  if (repair.prototypes) text += ":prototypes";
   return text;
 }
 

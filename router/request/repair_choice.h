@@ -29,6 +29,8 @@ struct RepairChoice {
   // The sliding window: so many of the last reused tokens of the prompt are computed in any case, beside those that are
   // chosen. The paper does not say of what its window is the end; what is nearest to where scores are read is ours.
   std::uint32_t window = 0;
+  // Of the history blocks are made of prototypes, where these stand for its tokens; the others are computed.
+  bool prototypes = false;
 
   double history_share() const { return history >= 0 ? history : share; }
   bool operator==(const RepairChoice&) const = default;
@@ -37,7 +39,7 @@ std::string_view name_of(RepairChoice::By by);
 std::optional<RepairChoice::By> find_selection(std::string_view name);
 std::string correction_of(const RepairChoice& repair);  // "none", "mean", "layer2", "mean+layer2"
 
-// "30:tail:mean:layer2:history20:window64": per cent, then what is not as without a word, in any order.
+// "30:tail:mean:layer2:history20:window64:prototypes": per cent, then what is not as without a word, in any order.
 std::string text_of(const RepairChoice& repair);
 std::optional<RepairChoice> parse_repair(std::string_view text);
 

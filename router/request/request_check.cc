@@ -120,6 +120,9 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (!request.policy.empty() && !find_policy(request.policy))
     return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
+  if (const auto policy = find_policy(request.policy); policy && policy->repair().prototypes && !form.stand_ins)
+    return Refusal{400, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
+                   "no prototypes in it, as the server has none (model.prototypes)"};
   if (request.request_timestamp < 0)
     return Refusal{400, "bad_timestamp", "the time is " + std::to_string(request.request_timestamp), "request_timestamp",
                    "seconds since 1970; 0 or absent is the present"};

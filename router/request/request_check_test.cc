@@ -37,6 +37,7 @@ TEST_CASE("a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.candidates = {"a", "b", "c", "d"}; }) == "413 too_many_candidates");
   CHECK(check([](auto& r) { r.candidates = {"a", "b", "a"}; }) == "422 repeated_candidate");
   CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
+  CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "400 no_prototypes");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
   CHECK(check([](auto& r) { r.scenario = 1; }) == "400 bad_scenario");
   CHECK(check([](auto& r) { r.task = "click"; }) == "400 unknown_task");

@@ -27,6 +27,8 @@ constexpr Knob knobs[] = {
     {"model.directory", text, "", "", "",
      "Hugging Face model directory: config.json and safetensors; must be set to serve."},
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
+    {"model.prototypes", text, "", "", "",
+     "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. Empty: none."},
     {"model.versions", text, "", "", "",
      "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: "
      "the "

@@ -451,6 +451,7 @@ void put(const Repair& m, schema::Repair::Builder to) {
     places[i].setSegment(m.places[i].segment);
     places[i].setBlock(m.places[i].block);
     places[i].setBudget(m.places[i].budget);
+    places[i].setOfPrototypes(m.places[i].of_prototypes);
   }
   put_list(m.budgets, to.initBudgets(m.budgets.size()));
   put_list(m.always, to.initAlways(m.always.size()));
@@ -459,15 +460,17 @@ void put(const Repair& m, schema::Repair::Builder to) {
   to.setAttending(m.attending);
   to.setExactLayers(m.exact_layers);
   to.setMean(m.mean);
+  to.setPrototypes(wire(m.prototypes));
 }
 void get(schema::Repair::Reader from, Repair& m) {
   const auto places = from.getPlaces();
   check_inline(places);
-  for (const auto place : places) m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget()});
+  for (const auto place : places) m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget(), place.getOfPrototypes()});
   get_list(from.getBudgets(), m.budgets);
   get_list(from.getAlways(), m.always);
   m.attention = from.getAttention(), m.divergence = from.getDivergence();
   m.attending = from.getAttending(), m.exact_layers = from.getExactLayers(), m.mean = from.getMean();
+  get(from.getPrototypes(), m.prototypes);
 }
 
 void put(const Plan& m, schema::Plan::Builder to) {

@@ -336,7 +336,9 @@ struct Repair {                                   # kernels/base/repair.h says w
     segment @0 :UInt32;
     block @1 :UInt32;
     budget @2 :UInt32;
+    ofPrototypes @3 :Bool;
   }
+  prototypes @8 :Text;                            # checksum of the file; empty: no place is of any
 }
 
 struct Plan {

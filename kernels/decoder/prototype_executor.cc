@@ -1,0 +1,111 @@
+// An executor over another one: blocks of prototypes are made into pages of its own before a batch runs, and the other one
+// finds them there as if they were cached.
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "kernels/decoder/prototypes.h"
+
+namespace troupe::kernels {
+namespace {
+
+class PrototypeExecutor final : public Executor {
+ public:
+  PrototypeExecutor(std::unique_ptr<Executor> executor, const KvLayout& layout, std::shared_ptr<const Prototypes> prototypes)
+      : executor_(std::move(executor)), kv_layout_(layout), prototypes_(std::move(prototypes)) {}
+
+  PlanLimits limits() const override {
+    PlanLimits limits = executor_->limits();
+    limits.prototypes = prototypes_->checksum();
+    return limits;
+  }
+  std::string fault(const Plan& plan) const override;
+  const PageLayout& layout() const override { return executor_->layout(); }
+  void run(std::span<const Request> batch, std::vector<Reply>& replies) override;
+  void measure(PassTimes* times) override { executor_->measure(times); }
+  std::unique_ptr<Executor> share(std::uint32_t executor) const override {
+    return std::make_unique<PrototypeExecutor>(executor_->share(executor), kv_layout_, prototypes_);
+  }
+
+ private:
+  using Page = std::unique_ptr<std::byte, decltype(&std::free)>;
+  std::byte* page(std::size_t number);
+  // Of a place's tokens; fewer where one has none.
+  std::vector<std::uint32_t> find(const Plan& plan, const Repair::Place& place) const;
+
+  std::unique_ptr<Executor> executor_;
+  const KvLayout kv_layout_;
+  std::shared_ptr<const Prototypes> prototypes_;
+  std::vector<Page> pages_;  // as many as a batch has needed
+};
+
+std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repair::Place& place) const {
+  const Segment& own = plan.segments[place.segment];
+  std::vector<std::uint32_t> numbers;
+  for (std::size_t t = 0; t < own.tokens.size(); ++t) {
+    const auto match = prototypes_->nearest(own.tokens[t], static_cast<std::uint32_t>(own.start) + static_cast<std::uint32_t>(t));
+    if (!match) break;
+    numbers.push_back(match->number);
+  }
+  return numbers;
+}
+
+std::string PrototypeExecutor::fault(const Plan& plan) const {
+  for (const Repair::Place& place : plan.repair.places) {
+    if (!place.of_prototypes) continue;
+    const std::size_t found = find(plan, place).size(), tokens = plan.segments[place.segment].tokens.size();
+    if (found < tokens)
+      return "token " + std::to_string(found) + " of segment " + std::to_string(place.segment) +
+             " has no prototype; expected one of each token of a block that is made of them";
+  }
+  return executor_->fault(plan);
+}
+
+std::byte* PrototypeExecutor::page(std::size_t number) {
+  if (number == pages_.size()) {
+    auto* const bytes = static_cast<std::byte*>(std::aligned_alloc(64, (kv_layout_.page_bytes() + 63) / 64 * 64));
+    if (bytes == nullptr) throw std::bad_alloc();
+    pages_.emplace_back(bytes, &std::free);
+  }
+  return pages_[number].get();
+}
+
+void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& replies) {
+  const auto needs = [](const Request& request) {
+    return std::ranges::any_of(request.plan->repair.places, &Repair::Place::of_prototypes);
+  };
+  if (std::ranges::none_of(batch, needs)) return executor_->run(batch, replies);
+  std::vector<Request> filled(batch.begin(), batch.end());
+  std::vector<Plan> plans;  // as the other one knows them: of blocks that are cached
+  plans.reserve(batch.size());
+  std::size_t used = 0;
+  for (Request& request : filled) {
+    if (!needs(request)) continue;
+    Plan& plan = plans.emplace_back(*request.plan);
+    request.plan = &plan;
+    plan.repair.prototypes.clear();
+    for (Repair::Place& place : plan.repair.places) {
+      if (!std::exchange(place.of_prototypes, false)) continue;
+      SegmentKv& kv = request.kv[place.block];
+      TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(), "a block of prototypes is neither cached nor kept");
+      const std::vector<std::uint32_t> numbers = find(plan, place);
+      const Segment& block = plan.segments[place.block];
+      TROUPE_CHECK(numbers.size() == block.tokens.size(), "each of its tokens has a prototype");
+      kv.source = Source::cached;
+      for (std::size_t i = 0; i < kv_layout_.pages_for(numbers.size()); ++i) kv.pages.push_back(page(used++));
+      prototypes_->fill(kv_layout_, numbers, block.start, kv.pages);
+    }
+  }
+  executor_->run(filled, replies);
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
+                                          std::shared_ptr<const Prototypes> prototypes) {
+  return std::make_unique<PrototypeExecutor>(std::move(executor), layout, std::move(prototypes));
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Approximate answers of a box that serves: who gets them, how approximate they say they are, and what is exact after all.
+
+  tests/repair/served.py --troupe build/deploy/troupe
+
+Makes prototypes of the demo world's histories, serves the demo's ranker with them, and asks for users' candidates: exact
+answers of the planner to those who allow nothing, plans with blocks within what others allow, budgets of history and items
+that compute all, histories of prototypes. Then a box without prototypes, and a file of them that is damaged. Exit status 1
+on any fault.
+"""
+import argparse
+import http.client
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+DEMO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/demo")
+MODEL, WORLD = os.path.join(DEMO, "model"), os.path.join(DEMO, "world")
+TOLERANCE, UP_LIMIT_S, USERS, CANDIDATES = 1e-4, 60, 12, 30
+REPAIR = "30:tail:mean:layer2"
+
+
+class Box:
+    def __init__(self, troupe, folder, *settings):
+        port_file = os.path.join(folder, "port")
+        if os.path.exists(port_file):
+            os.remove(port_file)
+        command = [troupe, "serve", "--model", MODEL, "--data-dir", os.path.join(folder, "data"), "--port", "0",
+                   "--port-file", port_file]
+        for setting in settings:
+            command += ["--set", setting]
+        self.errors = open(os.path.join(folder, "errors"), "w+")
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.errors)
+        end = time.monotonic() + UP_LIMIT_S
+        while not os.path.exists(port_file) or not open(port_file).read().strip():
+            if time.monotonic() > end or self.process.poll() is not None:
+                self.process.kill()
+                self.process.wait(30)
+                self.errors.seek(0)
+                raise RuntimeError("the box did not come up: " + self.errors.read()[-500:])
+            time.sleep(0.05)
+        self.port = int(open(port_file).read())
+
+    def rank(self, user, candidates, policy, approximate=None):
+        body = {"user": user, "candidates": candidates, "policy": policy}
+        if approximate is not None:
+            body["approximate"] = approximate
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("POST", "/v1/rank", json.dumps(body))
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def scores(reply):
+    return {item["id"]: item["score"] for item in reply["items"]}
+
+
+def apart(a, b):
+    return max(abs(scores(a)[item] - score) for item, score in scores(b).items())
+
+
+class Check:
+    def __init__(self, box):
+        self.box, self.faults, self.plans, self.overlaps = box, [], set(), []
+
+    def expect(self, true, what):
+        if not true:
+            self.faults.append(what)
+
+    def ask(self, request, policy, approximate=None):
+        status, reply = self.box.rank(request["user"], request["candidates"][:CANDIDATES], policy, approximate)
+        if status != 200:
+            raise RuntimeError(f"{policy}: {status} {reply}")
+        allowed = approximate if approximate is not None else 0 if policy.startswith("planner") else 1
+        self.expect(reply["approximate"] <= allowed, f"{policy} leaves {reply['approximate']}, allowed {allowed}")
+        return reply
+
+    def user(self, request):
+        where = "user " + request["user"]
+        full = self.ask(request, "causal")
+        # Exact: what nobody allowed to be otherwise, and budgets that leave nothing.
+        self.expect(self.ask(request, "planner")["plan"] in ("item", "user"), where + ": unasked for")
+        for policy, approximate in ((f"all_blocks+{REPAIR}:prototypes", 0), ("all_blocks+100:tail:history100:prototypes", None)):
+            reply = self.ask(request, policy, approximate)
+            self.expect(reply["approximate"] == 0 and apart(full, reply) < TOLERANCE, f"{where}: {policy} is not exact")
+        # A window over all that is reused computes all of it.
+        reply = self.ask(request, "all_blocks+0:window100000:prototypes")
+        self.expect(reply["approximate"] == 0 and apart(full, reply) < TOLERANCE, where + ": a window over all is not exact")
+        for policy in (f"all_blocks+{REPAIR}:history20:window8:prototypes", f"all_blocks+{REPAIR}:history0:prototypes"):
+            first, second = self.ask(request, policy), self.ask(request, policy)
+            self.expect(first["approximate"] > 0, f"{where}: {policy} is exact")
+            self.expect(apart(first, second) < TOLERANCE, f"{where}: {policy} is another answer from cached blocks")
+        best = {name: {item["id"] for item in reply["items"][:10]} for name, reply in (("full", full), ("other", first))}
+        self.overlaps.append(len(best["full"] & best["other"]) / 10)
+        for approximate in (1, 0.2):
+            self.plans.add(self.ask(request, "planner", approximate)["plan"])
+        left = [self.ask(request, f"all_blocks+{REPAIR}:prototypes", share)["approximate"] for share in (0.1, 0.4)]
+        self.expect(left[0] < left[1] or left[1] == 0, f"{where}: {left} are left of 0.1 and 0.4")
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    args = parser.parse_args(argv)
+    requests = [json.loads(line) for line in open(os.path.join(WORLD, "requests.jsonl"))][:USERS]
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "prototypes")
+        made = subprocess.run([args.troupe, "prototypes", "--model", MODEL, "--data", WORLD, "--out", file],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout
+        subprocess.run([args.troupe, "import", "--model", MODEL, "--data-dir", os.path.join(folder, "data"), "--data", WORLD],
+                       check=True, stdout=subprocess.DEVNULL)
+        box = Box(args.troupe, folder, "model.prototypes=" + file)
+        check = Check(box)
+        try:
+            for request in requests:
+                check.user(request)
+        finally:
+            box.close()
+        box = Box(args.troupe, folder)
+        try:
+            status, reply = box.rank(requests[0]["user"], requests[0]["candidates"], "all_blocks+30:prototypes")
+            check.expect(status == 400 and "no_prototypes" in json.dumps(reply), f"without prototypes: {status} {reply}")
+        finally:
+            box.close()
+        with open(file, "r+b") as damaged:
+            damaged.seek(-1000, os.SEEK_END)
+            byte = damaged.read(1)
+            damaged.seek(-1000, os.SEEK_END)
+            damaged.write(bytes([byte[0] ^ 1]))
+        try:
+            Box(args.troupe, folder, "model.prototypes=" + file).close()
+            check.expect(False, "a damaged file of prototypes is served")
+        except RuntimeError as error:
+            check.expect("checksum" in str(error), f"a damaged file is refused otherwise: {error}")
+    for fault in check.faults:
+        print(fault)
+    print(made.strip())
+    print(f"{len(requests)} users; the planner took {', '.join(sorted(check.plans))} where it was allowed more; of the ten best "
+          f"{100 * sum(check.overlaps) / len(check.overlaps):.0f} % are those of the whole prompt with prototypes; "
+          f"{len(check.faults)} faults")
+    return 1 if check.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
