@@ -209,13 +209,16 @@ void Box::open_transport() {
 
 void Box::open_router() {
   const MadeFor present = made_for(names_.model_version, vocabulary_, prompt_);
-  features_ = open_features(
-      config_, store_.get(), feature_limits(config_, model_), router_lanes,
+  CachedFeatureOptions cached = cached_feature_options(config_);
+  cached.lane = router_lanes;  // one more than the router has
+  auto store = open_features(
+      config_, store_.get(), feature_limits(config_, model_), router_lanes + 1,
       [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) {
         return names.item(tokens);
       },
       {[this, present](const std::string& noted) { return why_foreign(noted, present, config_); },
        [this](const std::string& what) { tell_loss(what); }});
+  features_ = std::make_unique<CachedFeatures>(std::move(store), cached);
   claim_rows(*features_, present, config_, [this](const std::string& what) {
     const std::vector<LogField> fields{{"what", what}};
     if (log_) log_(LogLevel::warning, "main", "rows_of_unknown_model", fields);

@@ -16,6 +16,7 @@
 #include "placement/heat/popularity.h"
 #include "router/core/router_core.h"
 #include "router/door/front_door.h"
+#include "runtime/features/cached_features.h"
 #include "runtime/redis/redis_features.h"
 #include "runtime/settings/config.h"
 #include "runtime/settings/log.h"
@@ -87,6 +88,7 @@ std::vector<Default> defaults_of_actors() {
 std::vector<Default> defaults_of_edges() {
   const router::DoorConfig door;
   const RedisFeatureOptions redis;
+  const CachedFeatureOptions cached;
   const UcxOptions ucx;
   const kernels::DecoderOptions decoder;
   CHECK(door.answer_us_max == router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
@@ -109,6 +111,12 @@ std::vector<Default> defaults_of_edges() {
           {"features.when_away", redis.when_away == WhenAway::refuse ? "refuse" : "last_known"},
           {"features.time_limit", redis.time_limit.count()},
           {"features.wait_replicas", redis.wait_replicas},
+          {"features.freshness", cached.usual == Freshness::exact ? "exact" : "another"},
+          {"features.expiry", cached.expiry.expiry.us},
+          {"features.stale_for", cached.expiry.stale_for.us},
+          {"features.unknown_expiry", cached.expiry.unknown_expiry.us},
+          {"features.jitter", cached.expiry.jitter},
+          {"features.cache_memory", cached.expiry.bytes_max},
           {"transfer.transports", ucx.transports},
           {"transfer.devices", ucx.devices},
           {"node.log_level", LogOptions{}.least == LogLevel::info ? "info" : "another"},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
+#include "router/request/request_check.h"
 #include "runtime/features/store_features.h"
 #include "runtime/redis/redis_features.h"
 #include "runtime/redis/redis_url.h"
@@ -23,6 +24,17 @@ FeatureLimits feature_limits(const Config& config, const ModelFacts& model) {
 StoreOptions store_options(const Config& config) {
   const bool start = config.text("store.on_damage") == "start";
   return {.on_damage = start ? OnDamage::start : OnDamage::refuse};
+}
+
+CachedFeatureOptions cached_feature_options(const Config& config) {
+  CachedFeatureOptions options;
+  options.usual = router::find_freshness(config.text("features.freshness")).value_or(Freshness::exact);
+  options.expiry.expiry = {config.duration_us("features.expiry")};
+  options.expiry.stale_for = {config.duration_us("features.stale_for")};
+  options.expiry.unknown_expiry = {config.duration_us("features.unknown_expiry")};
+  options.expiry.jitter = config.real("features.jitter");
+  options.expiry.bytes_max = static_cast<std::size_t>(config.size_bytes("features.cache_memory"));
+  return options;
 }
 
 bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "deploy/families/families.h"
+#include "runtime/features/cached_features.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/settings/config.h"
 #include "runtime/store/store.h"
@@ -16,6 +17,8 @@ namespace troupe::deploy {
 FeatureLimits feature_limits(const Config& config, const ModelFacts& model);
 bool features_in_redis(const Config& config);
 StoreOptions store_options(const Config& config);  // of a store that keeps them
+
+CachedFeatureOptions cached_feature_options(const Config& config);  // but for the lane
 
 // What a Redis asks and tells while it is used: see RedisFeatureOptions.
 struct RedisCalls {

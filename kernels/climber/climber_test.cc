@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "kernels/climber/climber_reference.h"
 #include "kernels/climber/cpu_climber.h"
@@ -34,6 +37,27 @@ double largest_difference(const Reply& reply, const ClimberAnswer& answer, std::
 }
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
+
+TEST_CASE("cores that are busy when a pass begins may help it later") {
+  const ClimberModel model = random_climber(small_climber_config(), 5);
+  std::mt19937 random(7);
+  const ClimberRequest request = random_climber_request(model.config, random, 12, 3'000);
+  const ClimberAnswer answer = compute_climber(model, request);
+  const Plan plan = climber_plan(model.config, request);
+  const ClimberKernels kernels{&elementwise(), &gates(), &attend, &product_version()};
+  for (int round = 0; round < 40; ++round) {
+    const auto team = std::make_shared<Team>(2, CpuSet(), 0.0);
+    const auto executor = make_cpu_climber(model, {}, kernels, team);
+    std::optional<Team::Pass> other(*team);  // ends sooner or later in the pass below
+    std::thread ending([&] {
+      for (std::atomic<int> spins = 0; spins < round * 10'000; ++spins) continue;
+      other.reset();
+    });
+    const Request asked = computed(plan);
+    CHECK(largest_difference(executor->run({&asked, 1})[0], answer) < tolerance);
+    ending.join();
+  }
+}
 
 TEST_CASE("random models and requests are what the reference says, on every instruction set and several cores") {
   const unsigned seed = std::random_device{}();

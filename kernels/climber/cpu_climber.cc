@@ -108,8 +108,7 @@ void CpuClimber::start(std::uint32_t workers) {
   kv_.reserve(batch_->rows());
   const std::size_t wide = std::max(c_.intermediate, 2 * c_.hidden);
   const std::size_t inner = std::size_t{c_.experts} * (c_.expert_size + c_.tasks.size()) + c_.expert_size + c_.head_size;
-  for (std::uint32_t worker = 0; worker < (workers > 1 ? team_->cores() : 1); ++worker) {
-    Workspace& w = workspaces_[worker];
+  for (Workspace& w : workspaces_) {  // a core that is busy now may help later in this pass
     w.normed.reserve(chunk_rows_ * c_.hidden);
     w.gate_up.reserve(std::max(chunk_rows_ * wide, std::size_t{scored_at_once} * c_.fused()));
     w.activated.reserve(scored_at_once * inner);

@@ -168,9 +168,8 @@ void CpuHstu::start(std::uint32_t workers) {
   state_.reserve(rows_ * c_.hidden);
   uvqk_.reserve(rows_ * uvqk_width());
   mixed_.reserve(rows_ * c_.width());
-  const std::uint32_t working = workers > 1 ? team_.cores() : 1;
-  for (std::uint32_t worker = 0; worker < working; ++worker)
-    workspaces_[worker].normed.reserve(chunk_rows_ * std::max<std::size_t>(c_.hidden, mixed_width()));
+  for (HstuWorkspace& workspace : workspaces_)  // a core that is busy now may help later in this pass
+    workspace.normed.reserve(chunk_rows_ * std::max<std::size_t>(c_.hidden, mixed_width()));
   kv_.reserve(batch_->rows());
 }
 

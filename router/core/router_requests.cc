@@ -18,6 +18,16 @@ std::optional<Refusal> find_other_model(const Request& request, const std::strin
   return Refusal{404, "unknown_model", "the model that is asked is not served", "model", served + ", or none"};
 }
 
+std::optional<Metric> metric_of(Features::Of of) {
+  switch (of) {
+    case Features::Of::cache: return Metric::features_cached;
+    case Features::Of::stale: return Metric::features_stale;
+    case Features::Of::missing: return Metric::features_missing;
+    case Features::Of::store: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void RouterCore::on_request(Step step, Address from, const RequestKind& kind, const Message& message) {
@@ -70,6 +80,7 @@ void RouterCore::on_features(Step step, Flight& flight, const JobResult& result)
     return refuse_flight(step, flight, {422, "too_long", "planted", "user", "a user"});
   const auto& features = std::get<Features>(result);
   catalog_version_ = features.catalog->version();
+  if (const auto metric = metric_of(features.of)) step.effects.count(*metric);
   if (const auto refusal = flight.request->take(config_.form, config_.limits, features))
     return refuse_flight(step, flight, *refusal);
   flight.timings.features = (step.now - flight.stage_began).us;

@@ -87,10 +87,12 @@ class Generation final : public Request {
   FittedHistory history_;
   Search search_;
   std::uint64_t profile_version_ = 0;
+  Features::Of of_ = Features::Of::store;
 };
 
 std::optional<FindFeatures> Generation::features() const {
-  FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .items = request_.allow, .paths = true};
+  FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .items = request_.allow, .paths = true,
+                      .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
   wanted.items.insert(wanted.items.end(), request_.deny.begin(), request_.deny.end());
   return wanted;
 }
@@ -105,6 +107,7 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
   catalog_ = features.catalog;
   paths_ = catalog_->paths();
   profile_version_ = features.user->version;
+  of_ = features.of;
   if (paths_->empty())
     return Refusal{422, "empty_catalog", "the catalog has no items", "catalog", "items that were put or imported"};
   if (auto refusal = take_lists(features)) return refusal;
@@ -239,6 +242,8 @@ Message Generation::reply(const Outcome& outcome) {
   reply.history_cut = history_.cut;
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
+  reply.features_stale = of_ == Features::Of::stale;
+  reply.features_missing = of_ == Features::Of::missing;
   return reply;
 }
 

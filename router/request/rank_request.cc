@@ -32,7 +32,8 @@ class Ranking final : public Request {
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
   std::optional<FindFeatures> features() const override {
-    return FindFeatures{request_.tenant, request_.user, request_.candidates, {}, {}};
+    return FindFeatures{.tenant = request_.tenant, .user = request_.user, .items = request_.candidates,
+                        .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
                               const Features& features) override;
@@ -67,6 +68,7 @@ class Ranking final : public Request {
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
   std::vector<std::string> tasks_;  // as PromptForm::tasks
+  Features::Of of_ = Features::Of::store;
 };
 
 // Each candidate's own: the logit of yes less that of no.
@@ -127,6 +129,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
                    "candidates",
                    "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
   profile_version_ = features.user->version;
+  of_ = features.of;
   return std::nullopt;
 }
 
@@ -179,6 +182,8 @@ Message Ranking::reply(const Outcome& outcome) {
   reply.catalog_version = catalog_->version();
   reply.profile_version = profile_version_;
   reply.approximate = outcome.approximate;
+  reply.features_stale = of_ == Features::Of::stale;
+  reply.features_missing = of_ == Features::Of::missing;
   return reply;
 }
 

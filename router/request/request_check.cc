@@ -80,6 +80,12 @@ Fault other_model(const PromptForm& form, bool wants_generator) {
                  "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
 }
 
+Fault bad_freshness(const std::string& features) {
+  if (find_freshness(features)) return std::nullopt;
+  return Refusal{400, "unknown_freshness", "features is \"" + features + "\"", "features",
+                 "exact, wait or behind; \"\" is as configured (features.freshness)"};
+}
+
 Fault bad_list(std::size_t count, const char* where, const RequestLimits& limits) {
   if (count <= limits.candidates_max) return std::nullopt;
   return Refusal{413, "too_many_items", "there are " + std::to_string(count), where,
@@ -111,6 +117,13 @@ Fault repeated(const std::vector<std::string>& candidates) {
 
 }  // namespace
 
+std::optional<Freshness> find_freshness(std::string_view name) {
+  constexpr std::string_view names[] = {"", "exact", "wait", "behind"};  // in order of Freshness
+  const auto at = std::ranges::find(names, name);
+  if (at == std::end(names)) return std::nullopt;
+  return static_cast<Freshness>(at - names);
+}
+
 Fault find_fault(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
@@ -129,6 +142,7 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
     return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate), "approximate",
                    "0 to 1, the largest share of the prompt's tokens that may be approximate, or -1: any"};
+  if (Fault fault = bad_freshness(request.features)) return fault;
   if (request.scenario >= form.scenarios)
     return Refusal{400, "bad_scenario", "scenario is " + std::to_string(request.scenario), "scenario",
                    "below " + std::to_string(form.scenarios) + ", as many as the model knows"};
@@ -141,6 +155,7 @@ Fault find_fault(const GenerateRequest& request, const PromptForm& form, const R
   if (Fault fault = other_model(form, true)) return fault;
   if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
   if (Fault fault = bad_budget(request.budget_us)) return fault;
+  if (Fault fault = bad_freshness(request.features)) return fault;
   if (Fault fault = bad_list(request.allow.size(), "allow", limits)) return fault;
   if (Fault fault = bad_list(request.deny.size(), "deny", limits)) return fault;
   const auto too_wide = [&](std::uint32_t count, const char* where) {

@@ -4,9 +4,11 @@
 // to say.
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "router/request/prompt.h"
 #include "runtime/actor/messages.h"
+#include "runtime/actor/ports.h"
 
 namespace troupe::router {
 
@@ -26,6 +28,9 @@ struct RequestLimits {
   // here.
   std::uint64_t pass_tokens_max = 0, token_bytes = 0;
 };
+
+// "exact", "wait" or "behind"; "": as configured.
+std::optional<Freshness> find_freshness(std::string_view name);
 
 std::optional<Refusal> find_fault(const RankRequest& request, const PromptForm& form,
                                   const RequestLimits& limits);

@@ -39,6 +39,8 @@ TEST_CASE("a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
   CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "400 no_prototypes");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
+  for (const char* freshness : {"", "exact", "wait", "behind"}) CHECK(check([&](auto& r) { r.features = freshness; }) == "sound");
+  CHECK(check([](auto& r) { r.features = "new"; }) == "400 unknown_freshness");
   CHECK(check([](auto& r) { r.scenario = 1; }) == "400 bad_scenario");
   CHECK(check([](auto& r) { r.task = "click"; }) == "400 unknown_task");
 }
@@ -67,6 +69,7 @@ TEST_CASE("a search is as wide as is allowed, and wide enough for what is asked 
   CHECK(check({.user = ""}) == "400 empty_user user");
   CHECK(check({.user = "ann", .width = 9}) == "413 too_wide width");
   CHECK(check({.user = "ann", .top_k = 9}) == "413 too_wide top_k");
+  CHECK(check({.user = "ann", .features = "new"}) == "400 unknown_freshness features");
   CHECK(check({.user = "ann", .top_k = 4, .width = 3}) == "400 too_narrow width");
   CHECK(check({.user = "ann", .allow = {"a", "b", "c", "d"}}) == "413 too_many_items allow");
   CHECK(check({.user = "ann", .deny = {"a", "b", "c", "d"}}) == "413 too_many_items deny");

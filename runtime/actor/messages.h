@@ -47,6 +47,7 @@ struct RankRequest {
   double approximate = -1;
   std::uint32_t scenario = 0;           // where it was asked, for models that know scenarios
   std::string task;                     // of the model's tasks, the one that orders the candidates; "": the first
+  std::string features;                 // how new they have to be: exact | wait | behind; "": as configured
   bool operator==(const RankRequest&) const = default;
 };
 
@@ -82,6 +83,7 @@ struct RankReply {
   Timings timings;
   double approximate = 0;  // share of the prompt's tokens that have keys and values of blocks made elsewhere
   std::vector<std::string> tasks;  // names of the model's tasks; none: it has one without a name
+  std::uint32_t features_stale = 0, features_missing = 0;  // that it was answered with, or without
   bool operator==(const RankReply&) const = default;
 };
 
@@ -127,6 +129,7 @@ struct GenerateRequest {
   bool among_allowed = false;        // probabilities over the tokens that may follow, not over the vocabulary
   std::int64_t budget_us = 0;        // time from receipt to answer; 0: the configured one
   bool logprobs = false;             // the answer says each token's, too
+  std::string features;              // as RankRequest::features
   bool operator==(const GenerateRequest&) const = default;
 };
 struct GeneratedItem {
@@ -149,6 +152,7 @@ struct GenerateReply {
   std::uint64_t profile_version = 0;
   NodeId node = 0;  // where it ran
   Timings timings;
+  std::uint32_t features_stale = 0, features_missing = 0;  // as RankReply's
   bool operator==(const GenerateReply&) const = default;
 };
 

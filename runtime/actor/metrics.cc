@@ -21,6 +21,7 @@ using enum MetricKind;
 
 constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
 constexpr std::string_view by_tenant = "tenant";
+constexpr std::string_view features_help = "Users of requests that were answered without reading them from the store then, by what was known.";
 constexpr std::string_view requests_help = "Requests taken in by the router.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
 constexpr std::string_view hit_help = "Blocks that a request found in the cache and reused.";
@@ -111,6 +112,12 @@ constexpr MetricRow rows[] = {
     {device_pages_used, gauge, "troupe_device_pages_used", "", "Of those, pages that hold blocks."},
     {features_lost, counter, "troupe_features_lost_total", "",
      "Times that Redis came back without profiles or items that it had acknowledged."},
+    {features_cached, counter, "troupe_features_total", "from=\"cache\"",
+     features_help},
+    {features_stale, counter, "troupe_features_total", "from=\"stale\"",
+     features_help},
+    {features_missing, counter, "troupe_features_total", "from=\"missing\"",
+     features_help},
     {index_blocks, gauge, "troupe_index_blocks", "", "Blocks that cache-meta knows of."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {store_damages, counter, "troupe_store_damages_total", "",

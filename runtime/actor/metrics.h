@@ -24,7 +24,7 @@ enum class Metric : std::uint16_t {
   item_pages, item_pages_used, user_pages, user_pages_used,
   device_blocks_hit, device_blocks_missed, device_blocks_evicted, device_bytes_in, device_bytes_out,
   device_pages, device_pages_used,
-  features_lost,
+  features_lost, features_cached, features_stale, features_missing,
   index_blocks, index_users,
   store_damages, store_losses,
   protocol_errors, messages_undelivered,

@@ -30,18 +30,31 @@ struct Profile {
 };
 using ProfilePointer = std::shared_ptr<const Profile>;
 
+// How new what a request sees of its user has to be (runtime/features/cached_features.h).
+enum class Freshness : std::uint8_t {
+  configured,
+  exact,  // as it is in the store
+  wait,   // read from the store within the expiry
+  behind  // what is known here now, else nothing; the store is asked behind the answer
+};
+
 struct FindFeatures {
   std::string tenant, user;
   std::vector<std::string> items;
   std::string model_version;    // whose block names the items carry; "": the port's own
   std::string catalog_version;  // that the request is pinned to; "": the present one
   bool paths = false;           // the catalog's paths are made, too
+  Freshness freshness = Freshness::configured;
 };
 // One consistent state of the profile and of the catalog (promise 4), shared with whoever else sees it.
 struct Features {
   ProfilePointer user;            // null: there is none
   CatalogPointer catalog;
   std::vector<ItemNumber> items;  // in `catalog`; parallel to FindFeatures::items, no_item where there is none
+  // Where the request allowed it: `user` was read within the expiry, or before; or nothing of it is known yet, and it is
+  // answered as one without events.
+  enum class Of : std::uint8_t { store, cache, stale, missing };
+  Of of = Of::store;
 };
 // Answered by Written or Refusal. PutUser fails with `unknown_item` if its history names one.
 struct Write {

@@ -8,12 +8,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/actor/ports.h"
 
 namespace troupe {
 
 using NameItem = std::function<BlockName(std::span<const Token>)>;  // of an item's item-prefix block
+
+// A profile as it was read; null: there is no such user.
+struct FoundUser {
+  ProfilePointer user;
+  bool read = false;  // false: it could not be read, and nothing is known of it
+};
 
 // What is imported at once. All rows are checked before the first is stored.
 struct Import {
@@ -50,6 +57,10 @@ class FeatureStore : public Port {
   virtual std::string catalog_version() const = 0;
   // The snapshot of that version: the present one, or one that somebody still holds; null: neither.
   virtual CatalogPointer catalog_at(const std::string& version) = 0;
+  virtual CatalogPointer present_catalog() const = 0;  // as it was known last, without asking; null: it never was
+  // Profiles of several users by their keys (user_key() of store_rows.h), read in one round trip in which the present catalog
+  // follows, too; each as it was at some time meanwhile.
+  virtual std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) = 0;
   virtual std::uint64_t bad_records() const = 0;  // seen since the start; each was a miss
 };
 

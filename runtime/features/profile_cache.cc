@@ -5,7 +5,9 @@ namespace {
 
 constexpr std::size_t entry_bytes = 512;  // list, map, and the position's texts
 
-std::size_t bytes_of(const std::string& key, const Profile* profile) {
+}  // namespace
+
+std::size_t cached_bytes(const std::string& key, const Profile* profile) {
   std::size_t of_profile =
       profile ? profile->tokens.size() * sizeof(Token) + profile->events.size() * sizeof(std::uint32_t) : 0;
   if (profile)
@@ -13,8 +15,6 @@ std::size_t bytes_of(const std::string& key, const Profile* profile) {
       of_profile += sizeof(Feature) + feature.values.size() * sizeof(std::int64_t);
   return entry_bytes + 2 * key.size() + of_profile;
 }
-
-}  // namespace
 
 void ProfileCache::put(const std::string& key, const Known& read) {
   const std::lock_guard lock(mutex_);
@@ -46,12 +46,12 @@ void ProfileCache::keep(const std::string& key, const Known& read) {
     const bool same = known.at.same_lineage(read.at) || !known.profile;
     if (same && (read.profile->version < at->second->version || read.at.version < known.at.version)) return;
   }
-  place({key, read, read.profile->version, bytes_of(key, read.profile.get())});
+  place({key, read, read.profile->version, cached_bytes(key, read.profile.get())});
 }
 
 void ProfileCache::forget(const std::string& key, std::uint64_t written_version) {
   const std::lock_guard lock(mutex_);
-  place({key, {}, written_version, bytes_of(key, nullptr)});
+  place({key, {}, written_version, cached_bytes(key, nullptr)});
 }
 
 void ProfileCache::erase(const std::string& key) {

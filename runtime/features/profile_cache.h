@@ -14,6 +14,9 @@
 
 namespace troupe {
 
+// What keeping it takes; null: only that it is known.
+std::size_t cached_bytes(const std::string& key, const Profile* profile);
+
 // Thread-safe.
 class ProfileCache {
  public:

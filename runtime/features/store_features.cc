@@ -166,6 +166,15 @@ JobResult FeaturePort::find(const FindFeatures& wanted) {
   return found;
 }
 
+std::vector<FoundUser> FeaturePort::find_users(std::span<const std::string> keys, std::uint32_t) {
+  std::vector<FoundUser> users(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Store::Read read = find_profile(keys[i], users[i].user);
+    users[i].read = read == Store::Read::found || read == Store::Read::missing;
+  }
+  return users;
+}
+
 StoredCatalogPointer FeaturePort::catalog() const {
   const std::lock_guard lock(catalog_mutex_);
   return catalog_;

@@ -46,6 +46,8 @@ class FeaturePort final : public FeatureStore {
   std::uint64_t items() const override;
   std::string catalog_version() const override;
   CatalogPointer catalog_at(const std::string& version) override { return held_.find(version); }
+  CatalogPointer present_catalog() const override { return catalog(); }
+  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override;
   std::uint64_t bad_records() const override { return bad_records_.load(); }
 
  private:

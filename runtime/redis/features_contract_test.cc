@@ -320,4 +320,18 @@ TEST_CASE_FIXTURE(Shop, "10,000 items and as many users are imported, and are th
   CHECK(port->bad_records() == 0);
 }
 
+TEST_CASE_FIXTURE(Shop, "several users are found at once, and the present catalog without asking") {
+  version(item("a", {1, 2}));
+  version(history("ann", {"a"})), version(PutUser{0, "t", "bob", {}, {5}});
+  const std::string keys[] = {user_key("t", "bob"), user_key("t", "none"), user_key("t", "ann")};
+  const std::vector<FoundUser> users = port->find_users(keys, 1);
+  REQUIRE(users.size() == 3);
+  for (const FoundUser& user : users) CHECK(user.read);
+  CHECK(*users[0].user == Profile{2, {5}, {1}, {}});
+  CHECK_FALSE(users[1].user);
+  CHECK(*users[2].user == Profile{1, {1, 2}, {2}, {}});
+  CHECK(port->present_catalog()->version() == port->catalog_version());
+  CHECK(port->present_catalog()->find("a") != no_item);
+}
+
 }  // namespace features_contract_test

@@ -272,6 +272,26 @@ TEST_CASE("answers of another form are as good as none") {
   }
 }
 
+TEST_CASE("a user whose key holds something else is not read, the others are; of a Redis that is away nobody is") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server;
+  Router router(impatient(server.address()));
+  router.write(user("ann", 1)), router.write(user("bob", 2));
+  const std::string ann = user_key("t", "ann"), bob = user_key("t", "bob");
+  const std::string of_ann = RedisKeys(options_at(server.address()).prefix).user(ann);
+  server.say({"DEL", of_ann});
+  server.say({"LPUSH", of_ann, "x"});
+  const std::vector<std::string> keys{ann, bob};
+  const auto found = router.port.find_users(keys, 0);
+  CHECK_FALSE(found.at(0).read);
+  REQUIRE(found.at(1).user);
+  CHECK(found[1].user->tokens == std::vector<Token>{2});
+  CHECK(router.find("ann", {}) == "503 features_unavailable");
+  CHECK(router.find("bob", {}).find("bob=2") != std::string::npos);
+  server.kill();
+  for (const FoundUser& one : router.port.find_users(keys, 0)) CHECK_FALSE(one.read);
+}
+
 TEST_CASE("random damage to an answer never does more than a refusal or a miss") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);

@@ -1,5 +1,7 @@
 #include "runtime/redis/redis_catalog.h"
 
+#include <iterator>
+
 namespace troupe {
 namespace {
 
@@ -36,11 +38,11 @@ RedisCatalog::Gathering RedisCatalog::begin(const std::string& run) const {
 }
 
 OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const RedisKeys& keys,
-                                             const std::string& user) {
+                                             const std::string& user, RedisPipeline* behind) {
   Turn turn;
   Gathering gathered = begin(session.run_id());
   for (;;) {
-    auto answer = next_page(session, keys, user, gathered);
+    auto answer = next_page(session, keys, user, gathered, behind);
     auto* page = std::get_if<CatalogPage>(&answer);
     if (!page) return std::get<RedisFailure>(std::move(answer));
     const bool last = page->entries.size() < options_.page_items;
@@ -58,13 +60,17 @@ OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const
 }
 
 OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisLanes::Session& session, const RedisKeys& keys,
-                                                    const std::string& user, const Gathering& gathered) {
+                                                    const std::string& user, const Gathering& gathered,
+                                                    RedisPipeline* behind) {
   const PageQuestion question{gathered.from.origin, gathered.base, gathered.cursor, options_.page_items,
                               user};
-  const RedisCommand command = ask_page(keys, question);
-  auto answer = session.run({&command, 1});
+  std::vector<RedisCommand> commands{ask_page(keys, question)};
+  if (behind) commands.insert(commands.end(), behind->commands.begin(), behind->commands.end());
+  auto answer = session.run(commands);
   if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
-  RedisReply& reply = std::get<std::vector<RedisReply>>(answer).front();
+  auto& replies = std::get<std::vector<RedisReply>>(answer);
+  RedisReply& reply = replies.front();
+  if (behind) behind->replies.assign(std::make_move_iterator(replies.begin() + 1), std::make_move_iterator(replies.end()));
   auto page = read_page(reply, question);
   if (page) return std::move(*page);
   session.drop();

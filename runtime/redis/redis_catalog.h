@@ -27,6 +27,12 @@ struct StorePoint {
   std::string made_for;                // made_for.h; "": nothing is noted
 };
 
+// Plain commands that go with a question, and their answers.
+struct RedisPipeline {
+  std::vector<RedisCommand> commands;
+  std::vector<RedisReply> replies;
+};
+
 // Thread-safe.
 class RedisCatalog {
  public:
@@ -37,9 +43,10 @@ class RedisCatalog {
   };
   RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options);
 
-  // `user`: a key of user_key(); "": none. After a failure `session` is of no more use.
+  // `user`: a key of user_key(); "": none. After a failure `session` is of no more use. `behind` goes with each page; its
+  // replies are those of the last.
   OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const RedisKeys& keys,
-                                 const std::string& user);
+                                 const std::string& user, RedisPipeline* behind = nullptr);
   // The catalog as it stood at `point`; null if that is not known any more: ask again.
   StoredCatalogPointer at(const StorePoint& point) const;
 
@@ -63,7 +70,7 @@ class RedisCatalog {
   bool wait_for(Turn& turn);
   Gathering begin(const std::string& run) const;
   OrRedisFailure<CatalogPage> next_page(RedisLanes::Session& session, const RedisKeys& keys,
-                                        const std::string& user, const Gathering& gathered);
+                                        const std::string& user, const Gathering& gathered, RedisPipeline* behind);
   void take(Gathering& gathered, CatalogPage& page, const std::string& run);
   CatalogChange change_of(CatalogPage::Entry& entry);
   StorePoint settle(Gathering gathered, CatalogPage& page);

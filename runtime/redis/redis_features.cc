@@ -105,8 +105,9 @@ OrRedisFailure<StorePoint> RedisFeaturePort::ask(std::uint32_t lane, const std::
   return ask(std::get<RedisLanes::Session>(taken), user);
 }
 
-OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisLanes::Session& session, const std::string& user) {
-  auto asked = catalog_.ask(session, keys_, user);
+OrRedisFailure<StorePoint> RedisFeaturePort::ask(RedisLanes::Session& session, const std::string& user,
+                                                 RedisPipeline* behind) {
+  auto asked = catalog_.ask(session, keys_, user, behind);
   const auto* point = std::get_if<StorePoint>(&asked);
   if (!point) return asked;
   const std::string lost = memory_.note(*point);
@@ -127,9 +128,32 @@ JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane)
   return unavailable("its catalog changes faster than it can be read");
 }
 
-ProfilePointer RedisFeaturePort::profile_of(const StorePoint& point, const std::string& key) {
-  if (!point.user) return nullptr;
-  const auto row = split_user_row(*point.user);
+// Profiles come as plain reads beside the catalog's page, all in the round trip that its last page takes.
+std::vector<FoundUser> RedisFeaturePort::find_users(std::span<const std::string> keys, std::uint32_t lane) {
+  std::vector<FoundUser> users(keys.size());
+  auto taken = lanes_.take(lane);
+  if (std::holds_alternative<RedisFailure>(taken)) return users;
+  RedisPipeline rows;
+  for (const std::string& key : keys) rows.commands.push_back({"GET", keys_.user(key)});
+  const auto asked = ask(std::get<RedisLanes::Session>(taken), "", &rows);
+  if (std::holds_alternative<RedisFailure>(asked) || rows.replies.size() != keys.size()) return users;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    RedisReply& reply = rows.replies[i];
+    users[i].read = reply.is(RedisReply::Kind::nil) || reply.is(RedisReply::Kind::text);
+    if (reply.is(RedisReply::Kind::text)) users[i].user = profile_of(std::move(reply.text), keys[i]);
+  }
+  return users;
+}
+
+CatalogPointer RedisFeaturePort::present_catalog() const {
+  if (catalog_.mirror().position().run.empty()) return nullptr;
+  StoredCatalogPointer present = catalog_.mirror().present();
+  return present;
+}
+
+ProfilePointer RedisFeaturePort::profile_of(const std::optional<std::string>& user_row, const std::string& key) {
+  if (!user_row) return nullptr;
+  const auto row = split_user_row(*user_row);
   auto profile = row ? decode_profile(key, row->second, limits_) : std::nullopt;
   if (!profile) {
     catalog_.count_bad_record();
@@ -145,7 +169,7 @@ std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, co
   StoredCatalogPointer catalog = catalog_.at(point);
   if (!catalog) return {};
   held_.note(catalog);
-  ProfilePointer user = key.empty() ? nullptr : profile_of(point, key);
+  ProfilePointer user = key.empty() ? nullptr : profile_of(point.user, key);
   if (options_.when_away == WhenAway::last_known && !key.empty()) {
     if (user)
       profiles_.put(key, {user, point.at});

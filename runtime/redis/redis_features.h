@@ -89,12 +89,14 @@ class RedisFeaturePort final : public FeatureStore {
   std::uint64_t items() const override { return catalog_.mirror().items(); }  // when asked last
   std::string catalog_version() const override;
   CatalogPointer catalog_at(const std::string& version) override;  // may ask Redis
+  CatalogPointer present_catalog() const override;
+  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override;
   std::uint64_t bad_records() const override { return catalog_.bad_records(); }
 
  private:
   OrRedisFailure<StorePoint> ask(std::uint32_t lane, const std::string& user);
-  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const std::string& user);
-  ProfilePointer profile_of(const StorePoint& point, const std::string& key);
+  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const std::string& user, RedisPipeline* behind = nullptr);
+  ProfilePointer profile_of(const std::optional<std::string>& user_row, const std::string& key);
 
   JobResult find(const FindFeatures& wanted, std::uint32_t lane);
   std::optional<JobResult> answer(const FindFeatures& wanted, const std::string& key,

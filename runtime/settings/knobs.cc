@@ -110,6 +110,17 @@ constexpr Knob knobs[] = {
     {"features.time_limit", duration, "200ms", "1ms..10s", "", "For a round trip to Redis."},
     {"features.wait_replicas", integer, "0", "0..16", "replicas",
      "Replicas of Redis that must have a write before it is answered."},
+    {"features.freshness", choice, "exact", "exact|wait|behind", "",
+     "How new profiles have to be for requests that do not say: as they are in the store; read within "
+     "features.expiry, else waited for; or whatever is known here, else nothing, and the store is asked behind."},
+    {"features.expiry", duration, "60s", "1ms..24h", "",
+     "How long a profile that was read is as good as in the store, for requests that take such."},
+    {"features.stale_for", duration, "10min", "0s..24h", "",
+     "How long after its expiry a profile is still answered with, for requests that do not wait."},
+    {"features.unknown_expiry", duration, "5s", "1ms..24h", "", "How long a user that was not there stays so."},
+    {"features.jitter", real, "0.1", "0..0.9", "",
+     "Expiries are shorter by up to this share, so that what was read together is not read together again."},
+    {"features.cache_memory", size, "64MiB", "0B..1TiB", "", "For profiles with an expiry."},
 
     {"transfer.transports", text, "tcp", "", "",
      "How pages go between nodes, in UCX's words (UCX_TLS): tcp, or with RDMA rc,ud,tcp."},

@@ -62,6 +62,7 @@ void put(const RankRequest& m, schema::RankRequest::Builder to) {
   to.setApproximate(m.approximate);
   to.setScenario(m.scenario);
   to.setTask(wire(m.task));
+  to.setFeatures(wire(m.features));
 }
 void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.id = from.getId();
@@ -75,6 +76,7 @@ void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.approximate = from.getApproximate();
   m.scenario = from.getScenario();
   get(from.getTask(), m.task);
+  get(from.getFeatures(), m.features);
 }
 
 void put(const RankedItem& m, schema::RankedItem::Builder to) {
@@ -132,6 +134,8 @@ void put(const RankReply& m, schema::RankReply::Builder to) {
   put(m.timings, to.initTimings());
   to.setApproximate(m.approximate);
   if (!m.tasks.empty()) put_list(m.tasks, to.initTasks(m.tasks.size()));
+  to.setFeaturesStale(m.features_stale);
+  to.setFeaturesMissing(m.features_missing);
 }
 void get(schema::RankReply::Reader from, RankReply& m) {
   m.id = from.getId();
@@ -152,6 +156,8 @@ void get(schema::RankReply::Reader from, RankReply& m) {
   get(from.getTimings(), m.timings);
   m.approximate = from.getApproximate();
   get_list(from.getTasks(), m.tasks);
+  m.features_stale = from.getFeaturesStale();
+  m.features_missing = from.getFeaturesMissing();
 }
 
 void put(const TokenList& m, schema::TokenList::Builder to) {
@@ -214,6 +220,7 @@ void put(const GenerateRequest& m, schema::GenerateRequest::Builder to) {
   to.setAmongAllowed(m.among_allowed);
   to.setBudgetUs(m.budget_us);
   to.setLogprobs(m.logprobs);
+  to.setFeatures(wire(m.features));
 }
 void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.id = from.getId();
@@ -227,6 +234,7 @@ void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.among_allowed = from.getAmongAllowed();
   m.budget_us = from.getBudgetUs();
   m.logprobs = from.getLogprobs();
+  get(from.getFeatures(), m.features);
 }
 
 void put(const GeneratedItem& m, schema::GeneratedItem::Builder to) {
@@ -261,6 +269,8 @@ void put(const GenerateReply& m, schema::GenerateReply::Builder to) {
   to.setProfileVersion(m.profile_version);
   to.setNode(m.node);
   put(m.timings, to.initTimings());
+  to.setFeaturesStale(m.features_stale);
+  to.setFeaturesMissing(m.features_missing);
 }
 void get(schema::GenerateReply::Reader from, GenerateReply& m) {
   m.id = from.getId();
@@ -279,6 +289,8 @@ void get(schema::GenerateReply::Reader from, GenerateReply& m) {
   m.profile_version = from.getProfileVersion();
   m.node = from.getNode();
   get(from.getTimings(), m.timings);
+  m.features_stale = from.getFeaturesStale();
+  m.features_missing = from.getFeaturesMissing();
 }
 
 void put(const CompleteRequest& m, schema::CompleteRequest::Builder to) {

@@ -6,13 +6,14 @@
 Serves tiny-climber with MovieLens imported, puts the users of its golden file with their actions, and ranks: both tasks of
 each candidate within 1e-4 of their logits. Each request is asked computed, from cached blocks, which reuse the whole
 history, and by the other task, which has to order by it. Another scenario reuses nothing; a user whose towers are not
-full keeps its whole blocks when it grows. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+full keeps its whole blocks when it grows; who does not wait for a profile gets an answer without it first. Exit status 1 on any difference, 77 where the data is not beside the checkout.
 """
 import argparse
 import importlib.util
 import json
 import os
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 spec = importlib.util.spec_from_file_location("hstu_golden", os.path.join(HERE, "..", "hstu", "golden.py"))
@@ -86,9 +87,28 @@ def check_more(box, cases, faults):
     status, reply = box.ask("PUT", "/v1/users/none", {"history": ["1"], "features": [{"name": "actions", "values": [6]}]})
     if status != 422 or reply["error"]["code"] != "bad_feature":
         faults.append(f"an action that the model does not know: {status} {reply}")
+    check_behind(box, cases[0], faults)
     known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
     if known["tokens_total"] != 64 + 64 + 3:  # of 272 imported ratings the last 64, and the last 64 of four and five
         faults.append(f"an imported user's ranking: {known}")
+
+
+def check_behind(box, case, faults):
+    """Who does not wait is answered without a profile first, and with it soon afterwards."""
+    put(box, "behind", case)
+    first = rank(box, "behind", case, features="behind")
+    if (first["features_missing"], first["profile_version"], first["tokens_total"]) != (1, 0, len(first["items"])):
+        faults.append(f"nothing was known of a user, and the answer is {first}")
+    for _ in range(500):
+        later = rank(box, "behind", case, features="behind")
+        if not later["features_missing"]:
+            break
+        time.sleep(0.01)
+    if later["features_missing"] or later["features_stale"] or worst(later, case) > hstu.TOLERANCE:
+        faults.append(f"a user that was asked for behind an answer: {later}")
+    status, reply = box.ask("POST", "/v1/rank", {"user": "behind", "candidates": ["1"], "features": "new"})
+    if status != 400 or reply["error"]["code"] != "unknown_freshness":
+        faults.append(f"features that nobody knows: {status} {reply}")
 
 
 def main():

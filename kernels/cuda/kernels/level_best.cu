@@ -10,11 +10,12 @@ namespace {
 
 using namespace simt;
 
+constexpr float least = -std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr unsigned best_threads = 256, best_warps = best_threads / warp_threads;
 
 // The logarithm of the sum of the exponentials of a row's candidates; by a warp.
 TROUPE_DEVICE double own_total(const float* logits, std::uint32_t count) {
-  float most = -std::numeric_limits<float>::infinity();
+  float most = least;
   std::uint32_t spoiled = 0;
   for (std::uint32_t i = lane(); i < count; i += warp_threads) {
     most = larger(most, logits[i]);
@@ -26,7 +27,7 @@ TROUPE_DEVICE double own_total(const float* logits, std::uint32_t count) {
   for (std::uint32_t i = lane(); i < count; i += warp_threads) sum += exp_fast(logits[i] - most);
   sum = warp_sum(sum);
   const bool finite = warp_sum(spoiled) == 0;
-  return finite ? double(most) + log_of(double(sum)) : double(std::numeric_limits<float>::quiet_NaN());
+  return finite ? double(most) + log_of(double(sum)) : double(not_a_number);
 }
 
 // As doubles are ordered, and both zeros the same.

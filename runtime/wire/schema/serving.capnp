@@ -70,6 +70,7 @@ struct RankRequest {
                                                   # that the policy leaves
   scenario @9 :UInt32;                            # for models that know scenarios: below as many as they have
   task @10 :Text;                                 # of the model's tasks, the one that orders; "": the first
+  features @11 :Text;                             # how new they have to be: exact | wait | behind; "": as configured
 }
 
 struct RankedItem {
@@ -100,6 +101,8 @@ struct RankReply {
   timings @15 :Timings;
   approximate @16 :Float64;                       # share of the prompt's tokens that are approximate; 0: none
   tasks @17 :List(Text) $ifAny;                   # names of the model's tasks; none: it has one without a name
+  featuresStale @18 :UInt32 $Json.name("features_stale");      # that it was answered with
+  featuresMissing @19 :UInt32 $Json.name("features_missing");  # that it was answered without
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -149,6 +152,7 @@ struct GenerateRequest {
   amongAllowed @8 :Bool $Json.name("among_allowed");  # probabilities over the tokens that may follow
   budgetUs @9 :Int64 $Json.name("budget_us");
   logprobs @10 :Bool;                             # the answer says each token's, too
+  features @11 :Text;                             # as RankRequest.features
 }
 
 struct GeneratedItem {
@@ -177,6 +181,8 @@ struct GenerateReply {
   profileVersion @13 :UInt64 $Json.name("profile_version");
   node @14 :UInt32;                               # where it ran
   timings @15 :Timings;
+  featuresStale @16 :UInt32 $Json.name("features_stale");      # as RankReply's
+  featuresMissing @17 :UInt32 $Json.name("features_missing");
 }
 
 # ---- Continuations of a prompt -----------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""FLAME's Table 4 (what fused kernels bring over a converted ONNX model) and Table 5 (fixed shapes), the paper's on a GPU
+"""FLAME's Table 3 (features behind a narrow link: features.py), Table 4 (what fused kernels bring over a converted ONNX model) and Table 5 (fixed shapes), the paper's on a GPU
 beside Troupe's on this CPU.
 
     flame.py --peers FOLDER [--rounds N] [--threads 1,2] [--requests N]
-    flame.py --results climber.json [--shapes-results shapes.txt]
+    flame.py --results climber.json [--shapes-results shapes.txt] [--features-results features.json]
 
 The paper's numbers are of an RTX 4090D and a model whose width it does not say; only ratios can be compared. The baseline is
 the same in kind: the model exported to ONNX, run by the engine that reads it (onnxruntime for TensorRT), here with the best
@@ -70,6 +70,7 @@ def main():
     parser.add_argument("--peers")
     parser.add_argument("--results")
     parser.add_argument("--shapes-results")
+    parser.add_argument("--features-results")
     parser.add_argument("--rounds", default="100")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--requests", default="200")
@@ -80,6 +81,10 @@ def main():
     if not options.results:
         subprocess.check_call([f"{ROOT}/tests/bench/climber.py", "--peers", options.peers, "--rounds", options.rounds,
                                "--threads", options.threads, "--json", results], stdout=subprocess.DEVNULL)
+    if options.features_results:
+        subprocess.check_call([f"{HERE}/features.py", "--results", options.features_results])
+    elif options.peers:
+        subprocess.call([f"{HERE}/features.py", "--troupe", f"{ROOT}/build/deploy/troupe"])
     table4(json.load(open(results)))
     if options.shapes_results:
         table5(open(options.shapes_results))

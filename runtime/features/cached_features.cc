@@ -1,0 +1,171 @@
+#include "runtime/features/cached_features.h"
+
+#include <chrono>
+#include <utility>
+
+#include "runtime/features/feature_rules.h"
+#include "runtime/store/store_rows.h"
+
+namespace troupe {
+namespace {
+
+Instant present() {
+  return {std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+}
+
+const ProfilePointer& nobody() {
+  static const ProfilePointer empty = std::make_shared<const Profile>();
+  return empty;
+}
+
+std::string key_of(const Write& write) {
+  if (const auto* put = std::get_if<PutUser>(&write.what)) return user_key(put->tenant, put->user);
+  if (const auto* gone = std::get_if<DeleteUser>(&write.what)) return user_key(gone->tenant, gone->user);
+  return "";
+}
+
+}  // namespace
+
+CachedFeatures::CachedFeatures(std::unique_ptr<FeatureStore> store, const CachedFeatureOptions& options)
+    : store_(std::move(store)), options_(options), profiles_(options.expiry), behind_([this] { run_behind(); }) {}
+
+CachedFeatures::~CachedFeatures() {
+  {
+    const std::lock_guard lock(waiting_mutex_);
+    ended_ = true;
+  }
+  wanted_.notify_one();
+  behind_.join();
+}
+
+Freshness CachedFeatures::freshness_of(const FindFeatures& wanted) const {
+  if (wanted.user.empty()) return Freshness::exact;
+  return wanted.freshness == Freshness::configured ? options_.usual : wanted.freshness;
+}
+
+std::optional<JobResult> CachedFeatures::run_now(const Job& job) {
+  const auto* wanted = std::get_if<FindFeatures>(&job);
+  if (!wanted || freshness_of(*wanted) == Freshness::exact) return store_->run_now(job);
+  try {
+    return find_known(*wanted, user_key(wanted->tenant, wanted->user));
+  } catch (const std::exception&) {  // out of memory
+    return std::nullopt;
+  }
+}
+
+JobResult CachedFeatures::run(const Job& job, std::uint32_t lane) {
+  try {
+    if (const auto* write = std::get_if<Write>(&job)) {
+      JobResult result = store_->run(job, lane);
+      note(*write);
+      return result;
+    }
+    const auto* wanted = std::get_if<FindFeatures>(&job);
+    if (!wanted || freshness_of(*wanted) == Freshness::exact) return store_->run(job, lane);
+    const std::string key = user_key(wanted->tenant, wanted->user);
+    if (auto known = find_known(*wanted, key)) return std::move(*known);
+    return find_waiting(*wanted, key, job, lane);
+  } catch (const std::exception& error) {  // out of memory
+    return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
+  }
+}
+
+// Whatever became of the write: it may have been stored.
+void CachedFeatures::note(const Write& write) {
+  if (const std::string key = key_of(write); !key.empty()) profiles_.written(key, present());
+}
+
+// Absent: the catalog that is known here is not the one that is wanted.
+std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted, ExpiringProfiles::Found found) const {
+  CatalogPointer catalog = store_->present_catalog();
+  if (!catalog || (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version())) return std::nullopt;
+  if (found.of == Features::Of::missing) found.user = nobody();
+  JobResult result = find_items(wanted, std::move(found.user), std::move(catalog));
+  if (auto* features = std::get_if<Features>(&result)) features->of = found.of;
+  return result;
+}
+
+// What is answered without the store.
+std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, const std::string& key) {
+  const bool behind = freshness_of(wanted) == Freshness::behind;
+  ExpiringProfiles::Found found = profiles_.find(key, present(), behind);
+  if (found.ask) ask_behind(key);
+  if (!behind && found.of != Features::Of::cache) return std::nullopt;
+  return answer_from(wanted, std::move(found));
+}
+
+// One lane reads, the others wait for it and look again.
+JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
+                                       std::uint32_t lane) {
+  struct End {
+    CachedFeatures* features;
+    const std::string& key;
+    ~End() { features->end_reading(key); }
+  };
+  if (!begin_reading(key))
+    if (auto known = find_known(wanted, key)) return std::move(*known);
+  const End end{this, key};
+  const Instant asked = present();
+  JobResult result = store_->run(job, lane);
+  if (const auto* features = std::get_if<Features>(&result)) profiles_.put(key, features->user, asked);
+  return result;
+}
+
+bool CachedFeatures::begin_reading(const std::string& key) {
+  std::unique_lock lock(reading_mutex_);
+  if (reading_.insert(key).second) return true;
+  read_.wait(lock, [&] { return !reading_.contains(key); });
+  return false;
+}
+
+void CachedFeatures::end_reading(const std::string& key) {
+  {
+    const std::lock_guard lock(reading_mutex_);
+    reading_.erase(key);
+  }
+  read_.notify_all();
+}
+
+void CachedFeatures::ask_behind(const std::string& key) {
+  {
+    const std::lock_guard lock(waiting_mutex_);
+    if (waiting_.size() < options_.waiting_max) {
+      waiting_.push_back(key);
+      wanted_.notify_one();
+      return;
+    }
+  }
+  profiles_.failed(key, present());
+}
+
+void CachedFeatures::ask_for(std::span<const std::string> keys) {
+  const Instant asked = present();
+  std::vector<FoundUser> users = store_->find_users(keys, options_.lane);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (users[i].read)
+      profiles_.put(keys[i], std::move(users[i].user), asked);
+    else
+      profiles_.failed(keys[i], present());
+}
+
+void CachedFeatures::run_behind() {
+  std::vector<std::string> keys;
+  for (;;) {
+    keys.clear();
+    {
+      std::unique_lock lock(waiting_mutex_);
+      wanted_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
+      if (ended_) return;
+      while (!waiting_.empty() && keys.size() < options_.batch_max) {
+        keys.push_back(std::move(waiting_.front()));
+        waiting_.pop_front();
+      }
+    }
+    try {
+      ask_for(keys);
+    } catch (const std::exception&) {  // out of memory: they are asked for again when they are wanted
+    }
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,196 @@
+#include "runtime/features/cached_features.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/features/feature_rules.h"
+#include "runtime/features/stored_catalog.h"
+
+namespace troupe {
+namespace cached_features_test {
+
+using Of = Features::Of;
+
+// Profiles of version n, which say how often they were read; it can be told to wait, to be away, to know nobody.
+class Far final : public FeatureStore {
+ public:
+  JobResult run(const Job& job, std::uint32_t) override {
+    if (std::holds_alternative<Write>(job)) return Written{++version};
+    const auto& wanted = std::get<FindFeatures>(job);
+    ++asked;
+    while (held) std::this_thread::yield();
+    if (away) return Refusal{503, "features_unavailable"};
+    return find_items(wanted, user(), catalog);
+  }
+  std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override {
+    ++batches;
+    lane_asked = lane;
+    while (held) std::this_thread::yield();
+    batched += static_cast<int>(keys.size());
+    std::vector<FoundUser> found(keys.size());
+    for (FoundUser& one : found)
+      if (!away) one = {user(), true};
+    return found;
+  }
+  CatalogPointer present_catalog() const override { return catalog; }
+  void import(const Import&) override {}
+  std::optional<std::string> made_for() override { return std::nullopt; }
+  void note_made_for(const std::string&) override {}
+  bool untouched() const override { return false; }
+  std::uint64_t items() const override { return 0; }
+  std::string catalog_version() const override { return catalog->version(); }
+  CatalogPointer catalog_at(const std::string&) override { return catalog; }
+  std::uint64_t bad_records() const override { return 0; }
+
+  ProfilePointer user() const {
+    return nobody ? nullptr : std::make_shared<const Profile>(Profile{version, {1}, {1}, {}});
+  }
+
+  std::atomic<int> asked = 0, batches = 0, batched = 0;
+  std::atomic<std::uint32_t> lane_asked = 0;
+  std::atomic<bool> held = false, away = false, nobody = false;
+  std::atomic<std::uint64_t> version = 1;
+  CatalogPointer catalog = CatalogWriter().publish(7);
+};
+
+struct Near {
+  Far* far = nullptr;
+  std::unique_ptr<CachedFeatures> features;
+
+  explicit Near(Freshness usual, Duration expiry = {3'600'000'000}) {
+    auto store = std::make_unique<Far>();
+    far = store.get();
+    CachedFeatureOptions options{.usual = usual, .lane = 9, .batch_max = 8};
+    options.expiry.expiry = options.expiry.unknown_expiry = expiry;
+    options.expiry.stale_for = {3'600'000'000};
+    features = std::make_unique<CachedFeatures>(std::move(store), options);
+  }
+  FindFeatures wanted(const std::string& user = "u", Freshness freshness = Freshness::configured) const {
+    return {.user = user, .freshness = freshness};
+  }
+  Features find(const std::string& user = "u", Freshness freshness = Freshness::configured) {
+    return std::get<Features>(features->run(wanted(user, freshness), 0));
+  }
+  bool now(const std::string& user = "u") { return features->run_now(wanted(user)).has_value(); }
+  static void await(const std::function<bool()>& done) {
+    while (!done()) std::this_thread::yield();
+  }
+};
+
+TEST_CASE("who waits is answered within the expiry without the store, and asks it afterwards") {
+  Near near(Freshness::wait);
+  CHECK_FALSE(near.now());
+  CHECK(near.find().of == Of::store);
+  CHECK(near.now());
+  near.far->version = 2;
+  const Features again = near.find();
+  CHECK(again.of == Of::cache);
+  CHECK(again.user->version == 1);
+  CHECK(again.catalog->version() == near.far->catalog->version());
+  CHECK(near.far->asked == 1);
+  CHECK(near.find("u", Freshness::exact).user->version == 2);  // who asks for it gets what is in the store
+
+  Near short_lived(Freshness::wait, {1});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(short_lived.find().of == Of::store);
+    const auto read = std::chrono::steady_clock::now();
+    Near::await([&] { return std::chrono::steady_clock::now() > read + std::chrono::microseconds(2); });
+  }
+  CHECK(short_lived.far->asked == 3);
+}
+
+TEST_CASE("a user that is not there is not asked for again, and a store that is away is said to be") {
+  Near near(Freshness::wait);
+  near.far->nobody = true;
+  CHECK_FALSE(near.find().user);
+  CHECK_FALSE(near.find().user);
+  CHECK(near.far->asked == 1);
+  near.far->away = true;
+  CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).status == 503);
+  CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).status == 503);
+  CHECK(near.far->asked == 3);
+}
+
+TEST_CASE("several that want the same user wait for one reading") {
+  Near near(Freshness::wait);
+  near.far->held = true;
+  std::vector<std::future<Features>> all;
+  for (int i = 0; i < 4; ++i) all.push_back(std::async(std::launch::async, [&] { return near.find(); }));
+  Near::await([&] { return near.far->asked > 0; });
+  near.far->held = false;
+  int from_store = 0;
+  for (auto& one : all) from_store += one.get().of == Of::store;
+  CHECK(from_store == 1);
+  CHECK(near.far->asked == 1);
+}
+
+TEST_CASE("behind an answer nobody waits: nothing is known, then what was read, then what is stale") {
+  Near near(Freshness::behind, {1});
+  near.far->held = true;
+  CHECK(near.now());  // although the store hangs
+  const Features first = near.find();
+  CHECK(first.of == Of::missing);
+  REQUIRE(first.user);
+  CHECK(first.user->version == 0);
+  CHECK(first.user->events.empty());
+  near.far->held = false;
+  Near::await([&] { return near.find().of == Of::stale; });  // its expiry is over at once
+  CHECK(near.find().user->version == 1);
+  CHECK(near.far->lane_asked == 9);
+  CHECK(near.far->asked == 0);
+  near.far->version = 5;
+  Near::await([&] { return near.find().user->version == 5; });
+  near.far->away = true;
+  CHECK(near.find().user->version == 5);
+}
+
+TEST_CASE("users that are wanted while the store is asked go into one round trip, up to a bound") {
+  Near near(Freshness::behind);
+  near.far->held = true;
+  near.find("first");
+  Near::await([&] { return near.far->batches == 1; });
+  for (int i = 0; i < 12; ++i) near.find("user " + std::to_string(i));
+  near.far->held = false;
+  Near::await([&] { return near.far->batched == 13; });
+  CHECK(near.far->batches == 3);  // one, eight, four
+  for (int i = 0; i < 12; ++i) CHECK(near.find("user " + std::to_string(i)).of == Of::cache);
+}
+
+TEST_CASE("what is written here is seen by who waits next") {
+  Near near(Freshness::wait);
+  CHECK(near.find().user->version == 1);
+  near.features->run(Write{PutUser{.user = "u"}}, 0);
+  CHECK(near.find().user->version == 2);
+  near.features->run(Write{DeleteUser{.user = "u"}}, 0);
+  CHECK(near.find().user->version == 3);
+}
+
+TEST_CASE("another catalog than the present one is the store's to find") {
+  Near near(Freshness::wait);
+  near.find();
+  FindFeatures pinned = near.wanted();
+  pinned.catalog_version = near.far->catalog->version();
+  CHECK(std::get<Features>(near.features->run(pinned, 0)).of == Of::cache);
+  pinned.catalog_version = "c1";
+  CHECK(std::get<Refusal>(near.features->run(pinned, 0)).code == "wrong_catalog");
+  CHECK(near.far->asked == 2);
+}
+
+TEST_CASE("questions without a user, and exact ones, are the store's alone") {
+  Near near(Freshness::exact);
+  for (int i = 0; i < 2; ++i) CHECK(near.find().of == Of::store);
+  CHECK(near.far->asked == 2);
+  Near waits(Freshness::wait);
+  for (int i = 0; i < 2; ++i) waits.find("");
+  CHECK(waits.far->asked == 2);
+}
+
+}  // namespace cached_features_test
+}  // namespace troupe

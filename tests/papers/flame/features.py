@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""FLAME's Table 3 in its form: features of users behind a link that is narrow, without a cache, with one, and with the users'
+keys and values in memory, too.
+
+    features.py --troupe build/deploy/troupe [--seconds 6] [--rate 1000000] [--delay-ms 0.5] [--json FILE]
+
+A Redis on this machine stands behind a proxy that lets --rate bytes a second through in each direction and holds them for
+--delay-ms. A box serves tiny-climber over MovieLens; --clients ask in a closed loop for whoever rated next in the data,
+so users come as they really came, each with the 100 candidates of its evaluation row. Rows are asked in turn, each on a box of
+its own: every profile from Redis and every history computed; profiles for --expiry-ms, waited for or not; the same with
+the histories' blocks kept. Prints user-item pairs/s, latency, bytes over the link, shares of hits, stale and missing profiles;
+then what stale and missing profiles do to the ranking of the true item among 100. Exit status 77 where something is missing.
+"""
+import argparse
+import asyncio
+import gzip
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHARED = os.path.join(HERE, "..", "..", "..", "..", "shared")
+MODEL, MOVIES = os.path.join(SHARED, "models", "tiny-climber"), os.path.join(SHARED, "data", "movielens-100k")
+# Thousands of pairs a second, latency and its 99th percentile in ms, MB/s.
+TABLE3 = [("-Cache, -Mem Opt", 67.4, 22.6, 60, 46.3), ("+Cache, -Mem Opt", 106.4, 18.5, 52.5, 28.6),
+          ("+Cache, +Mem Opt (Full PDA)", 126.6, 13.2, 46, 34)]
+ROWS = [("no cache", "exact", "recompute"), ("cache, waits", "wait", "recompute"), ("cache, behind", "behind", "recompute"),
+        ("cache, waits, and memory", "wait", ""), ("cache, behind, and memory", "behind", "")]
+
+
+# ---- the link: a process of its own, which tells its count of bytes for each line that it reads ----
+
+async def carry(reader, writer, link, rate, delay):
+    queue = asyncio.Queue(256)
+
+    async def send():
+        while (held := await queue.get()) is not None:
+            await asyncio.sleep(max(0.0, held[0] - time.monotonic()))
+            writer.write(held[1])
+            await writer.drain()
+        writer.close()
+
+    sender = asyncio.create_task(send())
+    while data := await reader.read(16384):
+        link["bytes"] += len(data)
+        link["free"] = max(link["free"], time.monotonic()) + len(data) / rate  # all connections share a direction
+        await queue.put((link["free"] + delay, data))
+    await queue.put(None)
+    await sender
+
+
+async def run_link(port, target, rate, delay):
+    there, back = {"bytes": 0, "free": 0.0}, {"bytes": 0, "free": 0.0}
+
+    async def join(reader, writer):
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target)
+            await asyncio.gather(carry(reader, far_writer, there, rate, delay), carry(far_reader, writer, back, rate, delay))
+        except OSError:
+            writer.close()
+
+    await asyncio.start_server(join, "127.0.0.1", port)
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    print("ready", flush=True)
+    while await lines.readline():
+        print(there["bytes"] + back["bytes"], flush=True)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class World:
+    def __init__(self, args):
+        self.args, self.folder = args, tempfile.TemporaryDirectory(prefix="troupe-features-")
+        self.redis_port, self.link_port = free_port(), free_port()
+        self.redis = subprocess.Popen(["redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "",
+                                       "--dir", self.folder.name], stdout=subprocess.DEVNULL)
+        while subprocess.run(["redis-cli", "-p", str(self.redis_port), "ping"], capture_output=True).stdout != b"PONG\n":
+            time.sleep(0.05)
+        subprocess.run([args.troupe, "import", "--model", MODEL, "--data", MOVIES, "--data-dir", self.folder.name + "/import",
+                        "--set", f"features.store=redis://127.0.0.1:{self.redis_port}"], check=True, stdout=subprocess.DEVNULL)
+        self.link = subprocess.Popen([sys.executable, "-B", __file__, "--link", f"{self.link_port},{self.redis_port}",
+                                      "--rate", str(args.rate), "--delay-ms", str(args.delay_ms), "--troupe", ""],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.link.stdout.readline()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in (self.link, self.redis):
+            process.kill()
+            process.wait()
+        self.folder.cleanup()
+
+    def link_bytes(self):
+        self.link.stdin.write("\n")
+        self.link.stdin.flush()
+        return int(self.link.stdout.readline())
+
+
+class Box:
+    def __init__(self, world, settings):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-features-box-")
+        port_file = os.path.join(self.folder.name, "port")
+        settings = [f"features.store=redis://127.0.0.1:{world.link_port}", "features.time_limit=5s", "pool.memory=128MiB",
+                    *settings]
+        self.process = subprocess.Popen(
+            [world.args.troupe, "serve", "--model", MODEL, "--data-dir", self.folder.name + "/data", "--port", "0",
+             "--port-file", port_file, *(part for setting in settings for part in ("--set", setting))],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not os.path.exists(port_file) or not open(port_file).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
+            time.sleep(0.05)
+        self.port = int(open(port_file).read())
+        time.sleep(0.5)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+        self.folder.cleanup()
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Client:
+    def __init__(self, port):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.link.connect()
+        self.link.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, method, path, body):
+        self.link.request(method, path, json.dumps(body))
+        reply = self.link.getresponse()
+        text = reply.read()
+        if reply.status != 200:
+            raise RuntimeError(f"{method} {path}: {reply.status} {text[:300]}")
+        return json.loads(text)
+
+
+def rows_of(path):
+    with gzip.open(path, "rt") as file:
+        names = file.readline().rstrip("\n").split("\t")
+        for line in file:
+            yield dict(zip(names, line.rstrip("\n").split("\t")))
+
+
+def put(client, row, drop=0):
+    items, actions = row["items"].split(), [int(action) for action in row["actions"].split()]
+    keep = max(0, len(items) - drop)
+    client.send("PUT", f"/v1/users/{row['user_id']}", {"history": items[:keep],
+                                                       "features": [{"name": "actions", "values": actions[:keep]}]})
+
+
+def rank(client, row, top=0, **more):
+    return client.send("POST", "/v1/rank", {"user": row["user_id"], "candidates": row["candidates"].split(),
+                                            "scenario": int(row["scenario"]), "top_k": top, **more})
+
+
+def at(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def measure(world, rows, visits, name, freshness, policy):
+    args, times, counts, faults = world.args, [], {"stale": 0, "missing": 0}, []
+    lock, next_visit = threading.Lock(), iter(range(1 << 60))
+    more = {"features": freshness, **({"policy": policy} if policy else {})}
+
+    def ask(until):
+        try:
+            client = Client(box.port)
+            while time.perf_counter() < until:
+                with lock:
+                    row = rows[visits[next(next_visit) % len(visits)]]
+                began = time.perf_counter()
+                reply = rank(client, row, top=5, **more)
+                took = 1e3 * (time.perf_counter() - began)
+                with lock:
+                    times.append(took)
+                    counts["stale"] += reply["features_stale"]
+                    counts["missing"] += reply["features_missing"]
+        except Exception as fault:  # told below
+            faults.append(fault)
+
+    with Box(world, [f"features.expiry={args.expiry_ms}ms"]) as box:
+        began, cpu, carried = time.perf_counter(), box.cpu_seconds(), world.link_bytes()
+        threads = [threading.Thread(target=ask, args=(began + args.seconds,)) for _ in range(args.clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        wall, cpu, carried = time.perf_counter() - began, box.cpu_seconds() - cpu, world.link_bytes() - carried
+        if faults:
+            raise faults[0]
+        metrics = http.client.HTTPConnection("127.0.0.1", box.port, timeout=10)
+        metrics.request("GET", "/metrics")
+        hits = sum(float(line.split()[-1]) for line in metrics.getresponse().read().decode().splitlines()
+                   if line.startswith('troupe_features_total{from="cache"}'))
+    requests = len(times)
+    return {"row": name, "features": freshness, "policy": policy or "as shipped", "requests": requests,
+            "pairs_per_second": requests * 100 / wall, "latency_ms": sum(times) / requests, "p99_ms": at(times, 0.99),
+            "link_mb_per_second": carried / wall / 1e6, "link_bytes_per_request": carried / requests,
+            "cpu_ms_per_request": 1e3 * cpu / requests, "hits": hits / requests, "stale": counts["stale"] / requests,
+            "missing": counts["missing"] / requests}
+
+
+# The true item among 100: how many of the others it is above, and whether it is among the first ten.
+def quality(client, rows, **more):
+    above, first = 0.0, 0
+    for row in rows.values():
+        items = rank(client, row, **more)["items"]
+        place = [item["id"] for item in items].index(row["candidates"].split()[int(row["true_index"])])
+        above += (len(items) - 1 - place) / (len(items) - 1)
+        first += place < 10
+    return {"auc": above / len(rows), "hr_10": first / len(rows)}
+
+
+def qualities(world, rows):
+    with Box(world, ["features.expiry=1h"]) as box:
+        client = Client(box.port)
+        for row in rows.values():  # without the true item
+            put(client, row)
+        missing = quality(client, rows, features="behind")  # nobody was asked for before
+        result = {"as they are": quality(client, rows, features="exact"), "missing": missing}
+        for drop in (5, 20):
+            for row in rows.values():
+                put(client, row, drop)
+            result[f"{drop} events old"] = quality(client, rows, features="exact")
+    return result
+
+
+def show(results):
+    print("Table 3: pairs/s, latency, P99, MB/s over the link, over no cache; hits, stale, missing")
+    for name, pairs, latency, tail, carried in TABLE3:
+        print(f"  paper: {name:34} {pairs:8.1f} k {latency:7.2f} ms {tail:7.2f} ms {carried:7.2f} MB/s {pairs / 67.4:6.2f} x {22.6 / latency:6.2f} x")
+    base = results["rows"][0]
+    for row in results["rows"]:
+        print(f"  {row['row']:41} {row['pairs_per_second'] / 1e3:8.1f} k {row['latency_ms']:7.2f} ms {row['p99_ms']:7.2f} ms "
+              f"{row['link_mb_per_second']:7.2f} MB/s {row['pairs_per_second'] / base['pairs_per_second']:6.2f} x "
+              f"{base['latency_ms'] / row['latency_ms']:6.2f} x  {row['hits']:5.1%} {row['stale']:5.1%} {row['missing']:5.1%}")
+    for name, found in results.get("quality", {}).items():
+        print(f"  the true item among 100, profiles {name:14} AUC {found['auc']:.4f}  HR@10 {found['hr_10']:.4f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe")
+    parser.add_argument("--results", help="print what --json wrote")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=1e6)
+    parser.add_argument("--delay-ms", type=float, default=0.5)
+    parser.add_argument("--expiry-ms", type=int, default=2000)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--no-quality", action="store_true")
+    parser.add_argument("--json")
+    parser.add_argument("--link", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.link:
+        return asyncio.run(run_link(*map(int, args.link.split(",")), args.rate, args.delay_ms / 1e3))
+    if args.results:
+        with open(args.results) as file:
+            return show(json.load(file))
+    if not args.troupe:
+        parser.error("--troupe or --results is needed")
+    if not shutil.which("redis-server") or not os.path.isdir(MODEL) or not os.path.isdir(MOVIES):
+        print("skipped: no redis-server, no", MODEL, "or no", MOVIES)
+        return 77
+    rows = {row["user_id"]: row for row in rows_of(os.path.join(MODEL, "eval.tsv.gz"))}
+    visits = [row["user_id"] for row in rows_of(os.path.join(MOVIES, "ratings.tsv.gz"))]
+    results = {"rate": args.rate, "delay_ms": args.delay_ms, "expiry_ms": args.expiry_ms, "clients": args.clients,
+               "seconds": args.seconds, "rows": []}
+    with World(args) as world:
+        for _ in range(args.rounds):
+            results["rows"] += [measure(world, rows, visits, *row) for row in ROWS]
+        if not args.no_quality:
+            results["quality"] = qualities(world, rows)
+    show(results)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump(results, file, indent=1)
+            file.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
