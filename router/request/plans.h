@@ -1,7 +1,7 @@
 #pragma once
 // The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of
 // them are blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two
-// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_history.cc and plan_towers.cc: events without a frame). A policy (policy.h) says which
+// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_events.cc: events without a frame). A policy (policy.h) says which
 // of them a request considers, and chooses.
 #include <optional>
 #include <span>

@@ -99,7 +99,7 @@ class SearchBatch {
     plans_[0].search.normalised = Search::Normalised::allowed;
     for (std::uint32_t i = 0; i < 3; ++i) {
       requests_.push_back({&plans_[i], {{Source::compute, history_.pages(40 + i)}}});
-      if (i < 2) requests_.back().paths = index;
+      if (i < 2) requests_.back().assets = std::make_shared<PathAssets>(index);
     }
   }
   // From now on prompts come from their pages.

@@ -10,12 +10,12 @@ namespace {
 
 using namespace simt;
 
-constexpr float least = -std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr unsigned best_threads = 256, best_warps = best_threads / warp_threads;
 
 // The logarithm of the sum of the exponentials of a row's candidates; by a warp.
 TROUPE_DEVICE double own_total(const float* logits, std::uint32_t count) {
-  float most = least;
+  float most = minus_infinity;
   std::uint32_t spoiled = 0;
   for (std::uint32_t i = lane(); i < count; i += warp_threads) {
     most = larger(most, logits[i]);

@@ -1,0 +1,158 @@
+// Prompts of models whose tokens are items: without a frame, in parts of the user's events.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/base/check.h"
+#include "router/request/plans.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr std::int64_t in_all_towers = -1;
+
+// The prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the user's events one after the other,
+// and behind them each candidate, which sees all events and itself; the model's tasks are read there.
+//   history: blocks of PromptForm::history_part events as long as another event follows them, the other events but the last, the
+//            last event, and the candidates, all at the position after the history
+// Where events have times, a token's features are its own time and that of the event after it; the last event's and the
+// candidates' is the request's. So only the last event and the candidates depend on the request's time, and a
+// history that grows keeps all its whole blocks.
+class HistoryWriter {
+ public:
+  explicit HistoryWriter(const RankPrompt& prompt) : prompt_(prompt), events_(prompt.history.size()) {
+    made_.name = "history";
+    const auto times = std::ranges::find(prompt.features, "timestamps", &Feature::name);
+    if (times != prompt.features.end()) times_ = times->values;
+    TROUPE_CHECK(!timed_ || times_.size() == events_, "every event has a time");
+    if (now_ == 0 && !times_.empty()) now_ = times_.back();
+  }
+
+  Candidate write() && {
+    const std::size_t last = events_ > 0 ? events_ - 1 : 0;
+    for (std::size_t begin = 0; begin < last; begin += part_)
+      add_events(begin, std::min(last, begin + part_), true);
+    if (events_ > 0) add_events(last, events_, false);
+    for (const ItemView& item : prompt_.items) add_candidate(item);
+    return std::move(made_);
+  }
+
+ private:
+  std::uint32_t count() const { return static_cast<std::uint32_t>(made_.plan.segments.size()); }
+
+  void add_events(std::size_t begin, std::size_t end, bool reused) {
+    Segment segment{.kind = SegmentKind::user,
+                    .tokens = prompt_.history.part(begin, end - begin),
+                    .start = static_cast<std::int32_t>(begin),
+                    .sees = Sees::all_before(count())};
+    for (std::size_t i = begin; timed_ && i < end; ++i) {
+      segment.features.push_back(times_[i]);
+      segment.features.push_back(i + 1 < events_ ? times_[i + 1] : now_);
+    }
+    made_.blocks.emplace_back();
+    if (reused && prompt_.names != nullptr) {
+      made_.blocks.back() = {
+          prompt_.names->events(prompt_.tenant, segment.tokens, segment.features, segment.start, before_),
+          user_key(prompt_.tenant, prompt_.user), 0};
+      before_.push_back(*made_.blocks.back().name);
+    }
+    made_.plan.segments.push_back(std::move(segment));
+    history_ = count();
+  }
+
+  void add_candidate(const ItemView& item) {
+    add_task_readouts(prompt_.form, count(), made_.plan);
+    Segment segment{.kind = SegmentKind::item,
+                    .tokens = prompt_.tokens_of(item),
+                    .start = static_cast<std::int32_t>(events_),
+                    .sees = Sees::all_before(history_)};
+    if (timed_) segment.features = {now_, now_};
+    made_.plan.segments.push_back(std::move(segment));
+    made_.blocks.emplace_back();
+  }
+
+  const RankPrompt& prompt_;
+  const std::size_t events_;
+  const std::size_t part_ = prompt_.form.history_part > 0 ? prompt_.form.history_part : SIZE_MAX / 2;
+  const bool timed_ = prompt_.form.token_features > 0;  // also of a user without events
+  std::int64_t now_ = prompt_.now;
+  std::span<const std::int64_t> times_;
+  std::uint32_t history_ = 0;  // segments of it
+  std::vector<BlockName> before_;
+  Candidate made_;
+};
+
+// The prompt of models that read a history of items with actions in several towers (kernels/climber/climber.h). It has no frame:
+//   towers: for each tower blocks of PromptForm::history_part of its events and a rest, each behind those before it in its tower;
+//           then the candidates, which see the events of all towers; the model's tasks are read there, task by task
+// A token's features are its action, its tower and the request's scenario; a candidate has no action, and is in all towers.
+// So blocks are of one tower and one scenario, and a tower that has not all the events that it may keeps its whole ones when
+// it grows. Where the oldest event goes as a new one comes, all positions change, and no block is found again.
+class TowersWriter {
+ public:
+  explicit TowersWriter(const RankPrompt& prompt) : prompt_(prompt) {
+    made_.name = "towers";
+    const auto actions = std::ranges::find(prompt.features, "actions", &Feature::name);
+    if (actions != prompt.features.end()) actions_ = actions->values;
+    TROUPE_CHECK(actions_.size() == prompt.history.size(), "every event has an action");
+  }
+
+  Candidate write() && {
+    for (std::size_t tower = 0; tower < prompt_.form.towers.size(); ++tower) add_tower(tower);
+    const Sees events = Sees::all_before(count());
+    for (const ItemView& item : prompt_.items) add_candidate(item, events);
+    return std::move(made_);
+  }
+
+ private:
+  std::uint32_t count() const { return static_cast<std::uint32_t>(made_.plan.segments.size()); }
+
+  void add_tower(std::size_t tower) {
+    const std::vector<std::uint32_t> events = tower_events(prompt_.form.towers[tower], actions_);
+    const std::uint32_t first = count();
+    std::vector<BlockName> before;
+    for (std::size_t begin = 0; begin < events.size(); begin += part_)
+      add_events(std::span(events).subspan(begin, std::min(part_, events.size() - begin)), begin, tower, first, before);
+  }
+
+  void add_events(std::span<const std::uint32_t> events, std::size_t begin, std::size_t tower, std::uint32_t first,
+                  std::vector<BlockName>& before) {
+    Segment segment{.kind = SegmentKind::user, .start = static_cast<std::int32_t>(begin)};
+    segment.sees.add({first, count()});
+    std::vector<Token> tokens;
+    for (const std::uint32_t event : events) {
+      tokens.push_back(prompt_.history[event]);
+      segment.features.insert(segment.features.end(), {actions_[event], static_cast<std::int64_t>(tower), prompt_.scenario});
+    }
+    segment.tokens = std::move(tokens);
+    made_.blocks.emplace_back();
+    if (prompt_.names != nullptr) {
+      made_.blocks.back() = {
+          prompt_.names->events(prompt_.tenant, segment.tokens, segment.features, segment.start, before),
+          user_key(prompt_.tenant, prompt_.user), 0};
+      before.push_back(*made_.blocks.back().name);
+    }
+    made_.plan.segments.push_back(std::move(segment));
+  }
+
+  void add_candidate(const ItemView& item, const Sees& events) {
+    add_task_readouts(prompt_.form, count(), made_.plan);
+    Segment segment{.kind = SegmentKind::item, .tokens = prompt_.tokens_of(item), .sees = events};
+    segment.features = {0, in_all_towers, prompt_.scenario};
+    made_.plan.segments.push_back(std::move(segment));
+    made_.blocks.emplace_back();
+  }
+
+  const RankPrompt& prompt_;
+  const std::size_t part_ = prompt_.form.history_part > 0 ? prompt_.form.history_part : SIZE_MAX / 2;
+  std::span<const std::int64_t> actions_;
+  Candidate made_;
+};
+
+}  // namespace
+
+Candidate history_plan(const RankPrompt& prompt) { return HistoryWriter(prompt).write(); }
+
+Candidate towers_plan(const RankPrompt& prompt) { return TowersWriter(prompt).write(); }
+
+}  // namespace troupe::router
