@@ -135,7 +135,7 @@ TEST_CASE("for what names one thing, or separates, nothing ever stands, however 
   history.made();
   std::vector<std::uint8_t> never(history.model.config.vocabulary);
   never[9] = 1;
-  PrototypeMaker maker(history.model, {.place_weight = 0, .cosine_min = -1}, never);
+  PrototypeMaker maker(history.model, {.planes = 1, .place_weight = 0, .cosine_min = -1}, never);
   for (std::uint32_t t = 0; t < history.tokens.size(); ++t) maker.see(history.tokens[t], History::start + t);
   maker.settle();
   for (std::uint32_t t = 0; t < history.tokens.size(); ++t)

@@ -32,7 +32,7 @@ PAPER = {
 
 def line(data, method, values, full, overlap="", operations=""):
     cells = "".join(f"{value:9.3f}" for value in values)
-    print(f"{data:10} {method:34}{cells}{values[6] / full:9.3f}{overlap:>9}{operations:>9}")
+    print(f"{data:10} {method:34}{cells}{values[6] / full:9.3f}{overlap:>9}{operations:>9}".rstrip())
 
 
 def methods(runs):

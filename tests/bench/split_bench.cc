@@ -1,0 +1,257 @@
+// Fits when a stage of a pass is worth splitting between cores (xGR §5.2; kernels/cpu/engine/team.h): attention on keys of
+// several lengths, in twenty regions of one pass, alone and with helpers in turn, the least of some rounds of wall time.
+// Then whole searches of the benchmarks' tiny shape by decoders that split from 0, a tenth of, just, ten times what the
+// fit says, and never: what the fit chooses has to be near the best of them.
+//   split_bench [--cores N] [--rounds N] [--json FILE]
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/engine/cpu_decoder.h"
+
+using namespace troupe::kernels;
+
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// One stage: `parts` parts, each the attention of rows on keys of their own.
+struct Stage {
+  static constexpr std::uint32_t parts = 8, rows = 12, head_dim = 64;
+
+  explicit Stage(std::uint32_t keys) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    numbers.resize(std::size_t{2} * keys * head_dim);
+    for (float& x : numbers) x = normal(random);
+    queries.resize(std::size_t{parts} * rows * head_dim);
+    for (float& x : queries) x = normal(random);
+    out.resize(queries.size());
+    scratch.resize(64);
+    runs = {{numbers.data(), numbers.data() + std::size_t{keys} * head_dim, keys, head_dim}};
+    none.assign(rows, 0);
+    operations = 4.0 * parts * rows * keys * head_dim;
+  }
+
+  void run(Team::Pass& pass) {
+    pass.run(parts, operations, [this](std::size_t part, std::uint32_t worker) {
+      AttendTask task;
+      task.queries = queries.data() + part * rows * head_dim;
+      task.out = out.data() + part * rows * head_dim;
+      task.query_stride = task.out_stride = head_dim;
+      task.rows = rows;
+      task.heads = 1;
+      task.head_dim = head_dim;
+      task.scale = 0.125f;
+      task.context = runs;
+      task.tail_begin = task.tail_end = none;
+      attend(task, scratch[worker]);
+    });
+  }
+
+  // Of one region, in a pass of twenty.
+  double seconds(Team& team) {
+    Team::Pass pass(team);
+    const double begin = now_seconds();
+    for (int region = 0; region < 20; ++region) run(pass);
+    return (now_seconds() - begin) / 20;
+  }
+
+  std::vector<float> numbers, queries, out;
+  std::vector<AttendScratch> scratch;
+  std::vector<KvRun> runs;
+  std::vector<std::uint32_t> none;
+  double operations = 0;
+};
+
+// Alone a stage takes a while to begin and operations / rate; split, another while for waking and meeting, and the rest so
+// much faster.
+struct SplitFit {
+  double rate = 0;   // operations a second of one core
+  double begin = 0;  // seconds before they run, either way
+  double meet = 0;   // seconds that splitting costs
+  double share = 0;  // of a core that each further worker adds
+  double least = 0;  // operations of the smallest stage that was measured; smaller ones are not split
+
+  constexpr double alone(double operations) const { return begin + operations / rate; }
+  constexpr double split(double operations, std::uint32_t workers) const {
+    return begin + meet + operations / (rate * (1 + share * (workers - 1)));
+  }
+  // From so many operations on it is faster to split.
+  constexpr double worth_splitting(std::uint32_t workers) const {
+    const double worth = meet * rate / (1 - 1 / (1 + share * (workers - 1)));
+    return worth > least ? worth : least;
+  }
+};
+
+struct Point {
+  double operations = 0, alone = 1e9, split = 1e9;
+};
+
+// c and s of seconds = c + s × operations, by least squares of relative errors.
+struct Line {
+  double at_once = 0, each = 0;
+};
+Line line_of(const std::vector<Point>& points, double Point::*seconds) {
+  double aa = 0, ab = 0, bb = 0, a = 0, b = 0;
+  for (const Point& p : points) {
+    const double one = 1 / (p.*seconds), two = p.operations / (p.*seconds);
+    aa += one * one, ab += one * two, bb += two * two, a += one, b += two;
+  }
+  const double determinant = aa * bb - ab * ab;
+  return {(a * bb - b * ab) / determinant, (aa * b - ab * a) / determinant};
+}
+
+SplitFit fit_of(const std::vector<Point>& points, std::uint32_t workers) {
+  const Line alone = line_of(points, &Point::alone), split = line_of(points, &Point::split);
+  return {1 / alone.each, alone.at_once, std::max(split.at_once - alone.at_once, 0.0),
+          (alone.each / split.each - 1) / (workers - 1)};
+}
+
+struct SearchShape {
+  std::uint32_t width, prompt;
+};
+
+DecoderConfig tiny_config() {
+  DecoderConfig config;
+  config.layers = 4, config.hidden = 128, config.heads = 4, config.kv_heads = 2, config.head_dim = 32;
+  config.intermediate = 512, config.vocabulary = 8192, config.positions_max = 4096;
+  return config;
+}
+
+// Five searches by each of so many executors at a time; or one search by one.
+void run(Executor& decoder, const Request& request, std::uint32_t executors) {
+  std::vector<Reply> replies;
+  if (executors == 1) return decoder.run({&request, 1}, replies);
+  std::vector<std::thread> threads;
+  for (std::uint32_t e = 0; e < executors; ++e)
+    threads.emplace_back([&decoder, &request, e] {
+      const std::unique_ptr<Executor> own = decoder.share(e);
+      std::vector<Reply> answers;
+      for (int search = 0; search < 5; ++search) own->run({&request, 1}, answers);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Milliseconds of a search behind a cached prompt, the least of some rounds, for each threshold. `busy`: of five searches on
+// each core.
+std::vector<double> search_ms(const SearchShape& shape, const std::vector<double>& thresholds, std::uint32_t cores,
+                              int rounds, bool busy) {
+  std::mt19937 random(2);
+  std::vector<std::vector<Token>> paths;
+  for (int i = 0; i < 20000; ++i)
+    paths.push_back({Token(random() % 256), Token(2000 + random() % 256), Token(4000 + random() % 256)});
+  const std::vector<std::span<const Token>> views(paths.begin(), paths.end());
+  const auto index = std::make_shared<const PathIndex>(views);
+  std::vector<std::unique_ptr<Executor>> decoders;
+  const DecoderModel model = random_decoder(tiny_config(), 3);
+  for (const double threshold : thresholds) {
+    DecoderOptions options;
+    options.cores = cores;
+    Teams teams;
+    teams.push_back(std::make_unique<Team>(cores, CpuSet(), threshold));
+    decoders.push_back(make_cpu_decoder(
+        model, options, {&elementwise(), &attend, &readout_rows, &sum_exponentials, &product_version()},
+        std::move(teams)));
+  }
+  Plan plan;
+  std::vector<Token> prompt;
+  for (std::uint32_t t = 0; t < shape.prompt; ++t) prompt.push_back(Token(random() % 8192));
+  plan.segments = {{SegmentKind::user, prompt, 0, {}}};
+  const PageLayout& layout = decoders[0]->layout();
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;
+  Request request{&plan, {{}}};
+  for (std::size_t p = 0; p < layout.pages_for(prompt.size()); ++p) {
+    memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, (layout.page_bytes() + 63) / 64 * 64)), &std::free);
+    request.kv[0].pages.push_back(memory.back().get());
+  }
+  std::vector<Reply> replies;
+  decoders[0]->run({&request, 1}, replies);
+  request.kv[0].source = Source::cached;
+  plan.search.width = plan.search.results = shape.width;
+  request.paths = index;
+  std::vector<double> least(thresholds.size(), 1e9);
+  for (int round = 0; round <= rounds; ++round)
+    for (std::size_t d = 0; d < decoders.size(); ++d) {
+      const double begin = now_seconds();
+      run(*decoders[d], request, busy ? cores : 1);
+      if (round > 0) least[d] = std::min(least[d], 1e3 * (now_seconds() - begin));
+    }
+  return least;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::uint32_t cores = 2;
+  int rounds = 15;
+  std::string json;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!std::strcmp(argv[i], "--cores")) cores = static_cast<std::uint32_t>(std::atoi(argv[i + 1]));
+    if (!std::strcmp(argv[i], "--rounds")) rounds = std::atoi(argv[i + 1]);
+    if (!std::strcmp(argv[i], "--json")) json = argv[i + 1];
+  }
+  if (cores < 2 || rounds < 1) return std::fprintf(stderr, "split_bench needs two cores and a round\n"), 2;
+  Team alone(cores, {}, INFINITY), together(cores, {}, 0);
+  std::vector<Point> points;
+  std::string out = "{\n \"cores\": " + std::to_string(cores) + ",\n \"regions\": [";
+  for (const std::uint32_t keys : {4u, 16u, 40u, 100u, 250u, 600u, 1500u, 4000u}) {
+    Stage stage(keys);
+    Point point{stage.operations};
+    for (int round = 0; round < 4 * rounds; ++round) {
+      point.alone = std::min(point.alone, stage.seconds(alone));
+      point.split = std::min(point.split, stage.seconds(together));
+    }
+    points.push_back(point);
+  }
+  const SplitFit fit = fit_of(points, cores);
+  double worst = 0;
+  for (const Point& p : points) {
+    const double off = std::max(std::abs(fit.alone(p.operations) / p.alone - 1),
+                                std::abs(fit.split(p.operations, cores) / p.split - 1));
+    worst = std::max(worst, off);
+    std::printf("%10.2e operations: alone %9.2f us (fit %9.2f), split %9.2f us (fit %9.2f)\n", p.operations, 1e6 * p.alone,
+                1e6 * fit.alone(p.operations), 1e6 * p.split, 1e6 * fit.split(p.operations, cores));
+    out += std::string(out.back() == '[' ? "" : ",") + "\n  {\"operations\": " + std::to_string(p.operations) +
+           ", \"alone_us\": " + std::to_string(1e6 * p.alone) + ", \"split_us\": " + std::to_string(1e6 * p.split) + "}";
+  }
+  const double least = std::max(fit.worth_splitting(cores), points.front().operations);  // below, nothing was measured
+  std::printf("fit: %.3e operations a second behind %.2f us, %.2f us to meet, %.3f of a core for each helper; worth splitting from %.2e "
+              "operations (%.1f us); the engine does so from %.2e\n",
+              fit.rate, 1e6 * fit.begin, 1e6 * fit.meet, fit.share, least, 1e6 * fit.alone(least), Team::worth_helping);
+  out += "\n ],\n \"fit\": {\"rate\": " + std::to_string(fit.rate) + ", \"begin_us\": " + std::to_string(1e6 * fit.begin) + ", \"meet_us\": " + std::to_string(1e6 * fit.meet) +
+         ", \"share\": " + std::to_string(fit.share) + ", \"worst_relative_error\": " + std::to_string(worst) +
+         ", \"worth_splitting\": " + std::to_string(least) + "},\n \"searches\": [";
+  const std::vector<double> thresholds{0, least / 10, least, 10 * least, 1e7, INFINITY};
+  std::printf("searches, ms, split from: all, a tenth, the fit, ten times, 1e7, never\n");
+  constexpr SearchShape shapes[] = {{4, 64}, {16, 64}, {64, 256}, {128, 1024}, {512, 1024}};
+  for (std::size_t i = 0; i < 2 * std::size(shapes); ++i) {
+    const SearchShape& shape = shapes[i % std::size(shapes)];
+    const bool busy = i >= std::size(shapes);
+    const std::vector<double> ms = search_ms(shape, thresholds, cores, rounds, busy);
+    std::printf("%s width %3u, prompt %4u:", busy ? "five on each core," : "one search,       ", shape.width, shape.prompt);
+    out += std::string(out.back() == '[' ? "" : ",") + "\n  {\"busy\": " + (busy ? "true" : "false") + ", \"width\": " +
+           std::to_string(shape.width) +
+           ", \"prompt\": " + std::to_string(shape.prompt) + ", \"ms\": [";
+    for (const double one : ms) {
+      std::printf(" %8.3f", one);
+      out += (out.back() == '[' ? "" : ", ") + std::to_string(one);
+    }
+    std::printf("\n");
+    out += "]}";
+  }
+  out += "\n ],\n \"thresholds\": [\"0\", \"fit / 10\", \"fit\", \"10 x fit\", \"1e7\", \"never\"]\n}\n";
+  if (!json.empty()) std::ofstream(json) << out;
+  return 0;
+}
