@@ -180,7 +180,7 @@ std::vector<double> search_ms(const SearchShape& shape, const std::vector<double
   decoders[0]->run({&request, 1}, replies);
   request.kv[0].source = Source::cached;
   plan.search.width = plan.search.results = shape.width;
-  request.paths = index;
+  request.assets = std::make_shared<PathAssets>(index);
   std::vector<double> least(thresholds.size(), 1e9);
   for (int round = 0; round <= rounds; ++round)
     for (std::size_t d = 0; d < decoders.size(); ++d) {
