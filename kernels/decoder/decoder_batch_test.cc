@@ -17,7 +17,7 @@ using Numbers = std::vector<std::uint32_t>;
 constexpr std::uint32_t page_tokens = 4;
 alignas(64) std::byte some_page[64];
 
-DecoderConfig small_config() {
+DecoderConfig batch_config() {
   DecoderConfig config;
   config.layers = 1, config.kv_heads = 1, config.heads = 1, config.head_dim = 4;
   config.vocabulary = 1000, config.positions_max = 10000;
@@ -26,7 +26,7 @@ DecoderConfig small_config() {
 
 // Plans requests whose segments are given as (tokens, sees, cached).
 struct PlannerCase {
-  BatchPlanner planner{small_config(), kv_layout(small_config(), page_tokens, KvFormat::f32)};
+  BatchPlanner planner{batch_config(), kv_layout(batch_config(), page_tokens, KvFormat::f32)};
   std::vector<Plan> plans = std::vector<Plan>(8);
   std::vector<Request> requests;
 
