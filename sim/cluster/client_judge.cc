@@ -1,6 +1,7 @@
 // What the clients make of the outcomes that they get, and of those that they do not get.
 #include <algorithm>
 
+#include "router/request/plans.h"
 #include "runtime/actor/message_id.h"
 #include "sim/cluster/clients.h"
 
@@ -269,17 +270,19 @@ void Clients::add_contents(
     const RankRequest& request, std::uint64_t profile_since,
     const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
-  std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, longest item
+  std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, positions of the items
   for (const std::string& catalog : world.options().catalogs)
     for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
       const std::vector<Item> items = items_of(world, request, catalog, edition);
-      states.insert({rows_of(items), router::item_tokens_max(views(items))});
+      // Where they stand one after the other they leave less room for the history.
+      for (const char* plan : {"item", "causal"})
+        states.insert({rows_of(items), router::item_positions(*router::find_plan(plan), cluster_.form(), views(items))});
     }
   const std::uint64_t last = world.profile_version(request.tenant, request.user);
   for (std::uint64_t version = profile_since; version <= last; ++version)
     if (const auto profile = world.profile(request.tenant, request.user, version))
-      for (const auto& [rows, longest] : states)
-        add(router::fit_history(cluster_.form(), *profile, longest).tokens, rows);
+      for (const auto& [rows, positions] : states)
+        add(router::fit_history(cluster_.form(), *profile, positions).tokens, rows);
 }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {

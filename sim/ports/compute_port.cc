@@ -38,8 +38,12 @@ std::uint64_t pulled_tokens(const BatchRequest& request) {
 
 std::vector<Token> user_tokens(const Plan& plan) {
   std::vector<Token> tokens;
-  for (const Segment& segment : plan.segments)
-    if (segment.kind == SegmentKind::user) tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
+  for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
+    const Segment& segment = plan.segments[s];
+    const bool stands_elsewhere = std::ranges::find(plan.repair.places, s, &kernels::Repair::Place::block) != plan.repair.places.end();
+    if (segment.kind == SegmentKind::user && !stands_elsewhere)
+      tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
+  }
   return tokens;
 }
 

@@ -56,7 +56,7 @@ struct ComputeOptions {
 };
 
 // A user segment of these tokens is poison, if this is among the poisons.
-std::vector<Token> user_tokens(const Plan& plan);  // a history may be in parts
+std::vector<Token> user_tokens(const Plan& plan);  // a history may be in parts, and those in blocks that stand anywhere
 std::uint64_t poison_of(std::span<const Token> user_tokens);
 // What its plan computes, given what its grants reuse; and how much of that was on another node.
 placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
