@@ -249,6 +249,7 @@ void Costs::note_plan(NodeId node, Address from, const Execute& plan) {
   keep_newest(worker.plans);
   Ready& known = worker.plans[{from.node, plan.id}];
   known.blocks.clear();
+  known.patience_us = std::min(plan.budget_us / 2, actors::InferenceConfig().block_wait.us);
   for (std::uint32_t i = 0; i < plan.blocks.size() && i < plan.plan.segments.size(); ++i) {
     const Segment& segment = plan.plan.segments[i];
     if (!plan.blocks[i].name) continue;
@@ -260,7 +261,7 @@ void Costs::note_plan(NodeId node, Address from, const Execute& plan) {
 // What was damaged is taken out of the pool in the next moment.
 void Costs::judge_reuse(NodeId node, Address to, const Executed& executed) {
   auto known = workers_[node].plans.extract({to.node, executed.id});
-  if (known.empty()) return;
+  if (known.empty() || executed.blocks_us > known.mapped().patience_us) return;
   for (const auto& [segment, block] : known.mapped().blocks) {
     if (segment >= executed.reused.size() || executed.reused[segment] != 0) continue;
     const Incarnation process = cluster_.host().incarnation(node);

@@ -40,6 +40,7 @@ class Costs {
   };
   struct Ready {  // of a plan that came to an inference worker
     std::map<std::uint32_t, std::pair<BlockName, Generation>> blocks;  // by segment
+    std::int64_t patience_us = 0;  // for blocks; a worker that stood still as long goes on without them
   };
   struct Reads {                   // of a request
     std::vector<Generation> sure;  // were there when it came, or were granted
