@@ -98,13 +98,16 @@ std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, 
 JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
                                        std::uint32_t lane) {
   struct End {
-    CachedFeatures* features;
+    CachedFeatures* features;  // null: another lane's reading is that one's to end
     const std::string& key;
-    ~End() { features->end_reading(key); }
+    ~End() {
+      if (features) features->end_reading(key);
+    }
   };
-  if (!begin_reading(key))
+  const bool begun = begin_reading(key);
+  if (!begun)
     if (auto known = find_known(wanted, key)) return std::move(*known);
-  const End end{this, key};
+  const End end{begun ? this : nullptr, key};
   const Instant asked = present();
   JobResult result = store_->run(job, lane);
   if (const auto* features = std::get_if<Features>(&result)) profiles_.put(key, features->user, asked);
