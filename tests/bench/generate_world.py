@@ -85,16 +85,22 @@ class Box:
 
 
 class Client:
-    """One connection that is kept."""
+    """One connection that is kept, and opened again where the box closed it for being idle."""
 
     def __init__(self, server):
         self.link = http.client.HTTPConnection(*server, timeout=120)
 
     def send(self, method, path, body):
         """Status and answer."""
-        self.link.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
-        reply = self.link.getresponse()
-        return reply.status, json.loads(reply.read())
+        for last in (False, True):
+            try:
+                self.link.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+                reply = self.link.getresponse()
+                return reply.status, json.loads(reply.read())
+            except ConnectionError:
+                self.link.close()
+                if last:
+                    raise
 
     def put_user(self, user, history):
         status, answer = self.send("PUT", f"/v1/users/{user}", {"history": history})
