@@ -217,6 +217,7 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.writes_share = 0;
   s.store = false;
   s.policy = policy_of(e);
+  s.approximate = e.approximate;
   s.routing = routing_of(e);
   s.placement = placement_of(e);
   s.precompute = uses_items(s.policy);

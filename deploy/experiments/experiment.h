@@ -36,6 +36,7 @@ struct Experiment {
   // What is decided.
   std::string policy = "bat", placement = "hrcs";  // of groups: metis or hash
   std::uint32_t training = 10'000;  // requests that metis goes by
+  double approximate = 0;  // the share of a prompt that the planner may answer approximately
   std::string routing = "earliest";
   double routing_alpha = 0.5;
   std::uint32_t routers = 0;  // 0: one on each node

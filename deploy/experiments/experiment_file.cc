@@ -87,6 +87,7 @@ const std::map<std::string, Member>& members() {
       {"known_events", in_range(&E::known_events, 0, 1e6)},
       {"known_share", in_range(&E::known_share, 0, 1)},
       {"training", in_range(&E::training, 1, 1e6)},
+      {"approximate", in_range(&E::approximate, 0, 1)},
       {"routing", words(&E::routing)},
       {"routing_alpha", in_range(&E::routing_alpha, 0, 1)},
       {"routers", in_range(&E::routers, 0, 1'000)},

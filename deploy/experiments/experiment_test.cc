@@ -61,7 +61,7 @@ TEST_CASE("what is wrong with a list of experiments is said with its place") {
   CHECK(fault(R"([{"nodes": "4"}])").find("nodes is \"4\"; expected 1") != std::string::npos);
   CHECK(fault(R"([{"pulls_stall": 1}])").find("pulls_stall is 1; expected true or false") !=
         std::string::npos);
-  CHECK(fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, ") !=
+  CHECK(fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, approximate, ") !=
         std::string::npos);
   CHECK_THROWS_AS(prepare(books("best", "hrcs")), std::invalid_argument);
   CHECK_THROWS_AS(prepare(books("bat", "everywhere")), std::invalid_argument);
@@ -143,6 +143,7 @@ TEST_CASE("items that are asked for together are on one node by metis, and on an
   e.candidates = 20;
   e.group_items = 50;
   e.routing = "affinity";
+  e.approximate = 0.4;
   e.routers = 1;
   const PreparedExperiment metis = prepare(e);
   e.placement = "hash";
@@ -154,6 +155,7 @@ TEST_CASE("items that are asked for together are on one node by metis, and on an
   CHECK(metis.options.scenario.places != nullptr);
   CHECK(metis.options.scenario.routers == 1);
   CHECK(metis.options.scenario.routing.by == router::Routing::By::affinity);
+  CHECK(metis.options.scenario.approximate == 0.4);
   CHECK(metis.options.scenario.precompute);
   e.group_items = 0;
   e.placement = "metis";

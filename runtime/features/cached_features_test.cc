@@ -24,8 +24,8 @@ class Far final : public FeatureStore {
   JobResult run(const Job& job, std::uint32_t) override {
     if (std::holds_alternative<Write>(job)) return Written{++version};
     const auto& wanted = std::get<FindFeatures>(job);
-    ++asked;
-    while (held) std::this_thread::yield();
+    const int turn = ++asked;
+    while (held && turn > through) std::this_thread::yield();
     if (away) return Refusal{503, "features_unavailable"};
     return find_items(wanted, user(), catalog);
   }
@@ -53,7 +53,7 @@ class Far final : public FeatureStore {
     return nobody ? nullptr : std::make_shared<const Profile>(Profile{version, {1}, {1}, {}});
   }
 
-  std::atomic<int> asked = 0, batches = 0, batched = 0;
+  std::atomic<int> asked = 0, batches = 0, batched = 0, through = 0;  // so many are let through while it is held
   std::atomic<std::uint32_t> lane_asked = 0;
   std::atomic<bool> held = false, away = false, nobody = false;
   std::atomic<std::uint64_t> version = 1;
@@ -129,6 +129,29 @@ TEST_CASE("several that want the same user wait for one reading") {
   for (auto& one : all) from_store += one.get().of == Of::store;
   CHECK(from_store == 1);
   CHECK(near.far->asked == 1);
+}
+
+TEST_CASE("who read because another's reading failed ends no third one's") {
+  Near near(Freshness::wait);
+  near.far->held = near.far->away = true;
+  const auto run = [&] { return std::async(std::launch::async, [&] { return near.features->run(near.wanted(), 0); }); };
+  auto first = run();
+  Near::await([&] { return near.far->asked == 1; });
+  auto second = run();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until it waits for the first
+  near.far->through = 1;
+  first.wait();
+  Near::await([&] { return near.far->asked == 2; });
+  auto third = run();
+  Near::await([&] { return near.far->asked == 3; });
+  auto fourth = run();
+  near.far->through = 2;
+  CHECK(std::holds_alternative<Refusal>(second.get()));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the fourth has read, too, if it did not wait
+  near.far->away = near.far->held = false;
+  CHECK(std::get<Features>(third.get()).of == Of::store);
+  CHECK(std::get<Features>(fourth.get()).of == Of::cache);
+  CHECK(near.far->asked == 3);
 }
 
 TEST_CASE("behind an answer nobody waits: nothing is known, then what was read, then what is stale") {

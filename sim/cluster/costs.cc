@@ -340,7 +340,8 @@ void Costs::note_found(Router& router, const BlocksFound& found) {
   const auto names = router.lookups.extract(found.id);
   if (names.empty() || names.mapped().size() != found.counts.size()) return;
   keep_newest(router.found);
-  auto& holders = router.found[found.id];
+  auto& [at_time, holders] = router.found[found.id];
+  at_time = cluster_.now();
   std::size_t at = 0;
   for (std::size_t i = 0; i < found.counts.size(); ++i)
     for (std::uint8_t n = 0; n < found.counts[i] && at < found.holders.size(); ++n)
@@ -381,7 +382,7 @@ void Costs::judge_bill(NodeId node, Router& router, const Reply& reply) {
 // router takes a pull for.
 double Costs::tokens_left(const Router& router, RequestId id, NodeId at, const Execute& plan,
                           double pull_share) const {
-  const auto& holders = router.found.at(id);
+  const auto& holders = router.found.at(id).holders;
   double tokens = 0;
   for (std::size_t i = 0; i < plan.plan.segments.size(); ++i) {
     double share = 1;
@@ -425,19 +426,20 @@ void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std:
   }
 }
 
-// First attempts only, whose plan does not depend on the place. Whoever is idle begins at once, so he is done
-// first if he has less to compute at the same pace.
+// First attempts only, whose plan does not depend on the place, and which did not wait for room: those had their place chosen
+// as things were then. Whoever is idle begins at once, so he is done first if he has less to compute at the same pace.
 void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
   const router::RouterCore* core = cluster_.node(node).router;
   router.lookups.erase(plan.id);  // an answer that comes now is too late
   const auto found = router.found.find(plan.id);
   if (!core || found == router.found.end()) return;
-  const bool judged =
-      !plan.alone && !plan.retention.keep_hotter && plan.blocks.size() == plan.plan.segments.size();
+  const auto& [told, holders] = found->second;
+  const bool judged = told == cluster_.now() && !plan.alone && !plan.retention.keep_hotter &&
+                      plan.blocks.size() == plan.plan.segments.size();
   const router::WorkerTable& table = core->workers();
   const Instant now = cluster_.host().local_time(node);
   const double here = tokens_left(router, plan.id, to, plan, core->pull_share());
-  const NodeId other = most_held(found->second, plan);
+  const NodeId other = most_held(holders, plan);
   std::string better;
   if (const auto at = router.beats.find(other); at != router.beats.end()) {
     const Beat& beat = at->second;
@@ -451,7 +453,7 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
       better = std::to_string(here) + " tokens, node " + std::to_string(other) + " is idle and lacks " +
                std::to_string(there);
   }
-  judge_sources(node, to, found->second, plan);
+  judge_sources(node, to, holders, plan);
   router.found.erase(found);
   if (!better.empty())
     report("router", node, "sends a plan to node " + std::to_string(to) + ", which lacks " + better);

@@ -75,10 +75,14 @@ class Costs {
     std::vector<kernels::Repair::Place> places;
     double left = 0;  // tokens of all places that are left to their blocks
   };
+  struct Found {  // what a router was told of a plan's blocks
+    Instant at;
+    std::map<BlockName, std::set<NodeId>> holders;
+  };
   struct Router {
     std::map<RequestId, Billed> plans;
     std::map<RequestId, std::vector<BlockName>> lookups;
-    std::map<RequestId, std::map<BlockName, std::set<NodeId>>> found;
+    std::map<RequestId, Found> found;
     std::map<NodeId, Beat> beats;
     std::optional<std::pair<std::uint32_t, std::uint32_t>>
         bill;  // total and reused, of the answer of this step

@@ -259,7 +259,7 @@ TEST_SUITE("costs") {
     }
   }
 
-  TEST_CASE("a plan goes to the idle node that holds its blocks, unless that is busy or draining") {
+  TEST_CASE("a plan goes to the idle node that holds its blocks, unless that is busy or draining, or it waited") {
     CostBench b;
     PoolBlock block = *b.blocks(SegmentKind::user)[0];
     block.tokens = 100;
@@ -270,18 +270,20 @@ TEST_SUITE("costs") {
     struct Row {
       NodeId to;
       std::uint32_t busy;
-      bool draining, in_vain;
+      bool draining, waited, in_vain;
     };
-    for (const Row& row : {Row{holder, 0, false, false},
-                           {other, 1, false, false},
-                           {other, 0, true, false},
-                           {other, 0, false, true}}) {
+    for (const Row& row : {Row{holder, 0, false, false, false},
+                           {other, 1, false, false, false},
+                           {other, 0, true, false, false},
+                           {other, 0, false, false, true},
+                           {other, 0, false, true, false}}) {
       CAPTURE(row.to);
       CAPTURE(row.busy);
       ++id;
       b.costs.on_send(door_keeper, {2, Role::cache_meta},
                       LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 100}}});
       b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {holder}});
+      if (row.waited) b.run(1);
       b.hear(door_keeper, {other, Role::inference_worker}, Heartbeat{.models = {"m1"}});
       b.hear(door_keeper, {holder, Role::inference_worker},
              Heartbeat{.draining = row.draining, .lanes_busy = row.busy, .models = {"m1"}});

@@ -33,6 +33,18 @@ constexpr BugRow bugs[] = {
 #undef TROUPE_X
 };
 
+// Bugs that show only where one kind of fault strikes, which few of all draws have: they are sought where nothing else does.
+struct Sought {
+  Bug bug;
+  sim::FaultKind kind;
+};
+constexpr Sought sought[] = {{Bug::forget_suspects, sim::FaultKind::poison},
+                             {Bug::keep_suspects_private, sim::FaultKind::poison},
+                             {Bug::one_queue_for_all, sim::FaultKind::overload},
+                             {Bug::unbounded_queue, sim::FaultKind::overload},
+                             {Bug::unlimited_retries, sim::FaultKind::overload},
+                             {Bug::drop_on_drain, sim::FaultKind::drain}};
+
 struct Options {
   std::uint64_t seeds = 2'000, clean_seeds = 40;
   std::string only;
@@ -75,9 +87,16 @@ std::vector<int> promises_of(const BugRow& row) {
   return promises;
 }
 
+// The options' if they name any.
+std::vector<sim::FaultKind> kinds_for(const BugRow& row, const Options& options) {
+  if (!options.kinds.empty()) return options.kinds;
+  const auto* at = std::ranges::find(sought, row.bug, &Sought::bug);
+  return at == std::end(sought) ? std::vector<sim::FaultKind>{} : std::vector{at->kind};
+}
+
 // The bug is on. What else is broken by it, if anything.
-void tell_other_promises(const BugRow& row, const Options& options) {
-  const sim::SwarmResult result = swarm(std::min<std::uint64_t>(options.seeds, 200), 0, 0, options.kinds);
+void tell_other_promises(const BugRow& row, const Options& options, const std::vector<sim::FaultKind>& kinds) {
+  const sim::SwarmResult result = swarm(std::min<std::uint64_t>(options.seeds, 200), 0, 0, kinds);
   for (const sim::Failure& failure : result.failures)
     std::printf("%-26s promise %2d  only through promise %d, seed %llu: %s\n", row.name, row.promise,
                 failure.violation.promise, static_cast<unsigned long long>(failure.seed),
@@ -89,9 +108,9 @@ bool find(const BugRow& row, const Options& options) {
   // Names that collide are what an identity check is for.
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
   const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
-  sim::SwarmResult result =
-      swarm(options.seeds, twice_share, options.shrink ? 100 : 0, options.kinds, promises_of(row));
-  if (result.failures.empty()) tell_other_promises(row, options);
+  const std::vector<sim::FaultKind> kinds = kinds_for(row, options);
+  sim::SwarmResult result = swarm(options.seeds, twice_share, options.shrink ? 100 : 0, kinds, promises_of(row));
+  if (result.failures.empty()) tell_other_promises(row, options, kinds);
   planting::bug = Bug::none;
   planting::name_bits = 256;
   if (result.failures.empty()) {
@@ -101,7 +120,7 @@ bool find(const BugRow& row, const Options& options) {
   }
   const sim::Failure& failure = result.failures.front();
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
-  if (!sim::run(sim::draw_scenario(failure.seed, {.kinds = options.kinds})).violations.empty()) {
+  if (!sim::run(sim::draw_scenario(failure.seed, {.kinds = kinds})).violations.empty()) {
     std::printf("%-26s promise %2d  seed %llu fails without the bug, too\n", row.name, row.promise,
                 static_cast<unsigned long long>(failure.seed));
     return false;

@@ -1,0 +1,99 @@
+"""The planner (T1) beside every single policy, on the workloads of BAT and of RcLLM as `../bat` and `../rcllm` have them:
+is it ever below the best of those by more than the runs' spread? Each workload twice: exact, and where approximate answers
+are allowed, so that the planner may take what RcLLM takes. README.md says what is compared and what comes out."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+for folder in ["..", "../bat", "../rcllm"]:
+    sys.path.append(os.path.join(HERE, folder))
+import bat  # noqa: E402
+import rcllm  # noqa: E402
+from checks import Report  # noqa: E402
+
+SEEDS = [1, 2, 3]
+EXACT = ["recompute", "user", "item", "larger", "bat", "causal"]
+
+
+def systems(blocks):
+    """Name of a system → what its experiment changes. `blocks`: the paper's repair of blocks at any position."""
+    placed = dict(placement=None)  # the workload's
+    exact = {policy: dict(placed, policy=policy) for policy in EXACT}
+    approximate = {**exact, blocks: dict(placed, policy=blocks)}
+    planner = "planner" + blocks[blocks.index("+"):]
+    return {"exact": (exact, dict(placed, policy="planner")),
+            "approximate": (approximate, dict(placed, policy=planner, approximate=1))}
+
+
+def workloads(short):
+    """Name → experiment of a policy, its placement included, and the policy of blocks."""
+    size = dict(bat.SMALLER, scale=64, warm_up=1500, measured=1000) if short else bat.SMALLER
+    rcllm_size = dict(scale=64, warm_up=400, measured=600) if short else {}
+    for data in ["Games", "Books"] if short else bat.DATASETS:
+        e = bat.experiment(f"BAT/{data}", data, size, dict(pulls_stall=False, pull_share=0))
+        yield f"BAT {data}", e, "all_blocks+30:attention"
+    for data in ["Amazon"] if short else rcllm.DATASETS:
+        e = rcllm.experiment(f"RcLLM/{data}", data, "Qwen3-8B", "RcLLM", pull_share=0, **rcllm_size)
+        blocks = e["policy"]
+        e["routing"] = "earliest"  # the planner's own; the papers' scores are compared in ../rcllm
+        yield f"RcLLM {data}", e, blocks
+
+
+def ask(short):
+    asked, groups = [], []
+    for name, base, blocks in workloads(short):
+        for mode, (singles, planner) in systems(blocks).items():
+            rows = {**singles, "planner": planner}
+            for system, changes in rows.items():
+                for seed in SEEDS:
+                    # An exact policy is the same run in both modes.
+                    kind = mode if system == "planner" else "any"
+                    e = dict(base, **{key: value for key, value in changes.items() if value is not None}, seed=seed,
+                             name=f"{name}/{kind}/{system}/seed {seed}")
+                    if e["name"] not in {other["name"] for other in asked}:
+                        asked.append(e)
+            groups.append((name, mode, list(singles)))
+    return asked, groups
+
+
+def rates(results, name, kind, system):
+    return [results[f"{name}/{kind}/{system}/seed {seed}"]["requests_per_s"] for seed in SEEDS]
+
+
+def judge(report, results, name, mode, singles):
+    of = {system: rates(results, name, "any", system) for system in singles}
+    best = max(of, key=lambda system: statistics.mean(of[system]))
+    mine = rates(results, name, mode, "planner")
+    report.at_least(name, f"{mode}: planner / {best}, the best of {len(of)}", [a / b for a, b in zip(mine, of[best])], 1)
+    for system in sorted(of, key=lambda system: -statistics.mean(of[system])):
+        report.say(name, f"{mode}: planner / {system}, requests/s {statistics.mean(of[system]):.1f}", None,
+                   f"{statistics.mean(a / b for a, b in zip(mine, of[system])):.3f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--troupe", required=True, help="the program")
+    parser.add_argument("--threads", type=int, default=0, help="runs at a time; 0: one per core")
+    parser.add_argument("--short", action="store_true", help="three of seven workloads, on smaller runs")
+    parser.add_argument("--json", help="write all results to this file")
+    options = parser.parse_args()
+    asked, groups = ask(options.short)
+    commit, results = bat.run(options.troupe, asked, options.threads)
+    report = Report()
+    for name, mode, singles in groups:
+        judge(report, results, name, mode, singles)
+    report.print()
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(dict(commit=commit, seeds=SEEDS, rows=report.rows, experiments=asked, results=list(results.values())),
+                      file, indent=1)
+            file.write("\n")
+    return report.missed()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
