@@ -60,6 +60,7 @@ class CatalogPaths {
  public:
   std::shared_ptr<const kernels::PathIndex> of(const Catalog& catalog);
   bool made() const { return std::atomic_load(&paths_) != nullptr; }
+  void release() { std::atomic_store(&paths_, {}); }  // whoever has them keeps them
 
  private:
   std::mutex making_;
@@ -89,6 +90,8 @@ class Catalog {
   // first asked for, which takes about half a second for a million items; a write that changes no path keeps it.
   std::shared_ptr<const kernels::PathIndex> paths() const { return paths_->of(*this); }
   bool has_paths() const { return paths_->made(); }
+  bool shares_paths(const Catalog& other) const { return paths_ == other.paths_; }
+  void release_paths() const { paths_->release(); }  // they are made again when they are asked for next
 
  protected:
   // Of a copy that is to have other paths than what it was copied from.

@@ -171,6 +171,15 @@ TEST_CASE("behind an answer nobody waits: nothing is known, then what was read, 
   near.far->version = 5;
   Near::await([&] { return near.find().user->version == 5; });
   near.far->away = true;
+  const auto await_batch_of = [&](const char* user) {
+    const int before = near.far->batches;
+    Near::await([&] {
+      near.find(user);
+      return near.far->batches > before;
+    });
+  };
+  await_batch_of("u");
+  await_batch_of("other");  // by then it is noted that "u" could not be read
   CHECK(near.find().user->version == 5);
 }
 

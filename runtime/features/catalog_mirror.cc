@@ -8,6 +8,8 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t batch_items = 1'024;
+constexpr std::size_t single_steps_max = 64;   // of one advance
+constexpr std::size_t steps_with_paths = 4;  // of the latest; paths are many times larger than what else is kept of a step
 
 }  // namespace
 
@@ -70,16 +72,29 @@ void CatalogMirror::advance(const CatalogPosition& from, std::uint64_t to,
   const auto is_here = [&](const CatalogChange& change) { return change.version <= position_.version; };
   while (!changes.empty() && is_here(changes.front()))
     changes = changes.subspan(1);  // another lane brought them
+  if (changes.size() <= single_steps_max)
+    for (; position_.version + 1 < to && !changes.empty() && changes.front().version == position_.version + 1;
+         changes = changes.subspan(1))
+      step_to(position_.version + 1, changes.first(1));
+  step_to(to, changes);
+}
+
+void CatalogMirror::step_to(std::uint64_t version, std::span<const CatalogChange> changes) {
   Step step{writer_.last(), writer_.leaves_copied()};
-  left_out_ += apply(writer_, changes, to);
+  left_out_ += apply(writer_, changes, version);
   step.leaves = 1 + writer_.leaves_copied() - step.leaves;
   history_size_ += step.leaves;
   history_.push_back(std::move(step));
-  position_.version = to;
+  position_.version = version;
   trim_history();
 }
 
 void CatalogMirror::trim_history() {
+  if (history_.size() > steps_with_paths) {
+    const Catalog &old = *history_[history_.size() - steps_with_paths - 1].before,
+                  &next = *history_[history_.size() - steps_with_paths].before;
+    if (!old.shares_paths(next)) old.release_paths();
+  }
   while (history_size_ > history_max_ && !history_.empty()) {
     history_size_ -= history_.front().leaves;
     history_.pop_front();
@@ -98,6 +113,16 @@ StoredCatalogPointer CatalogMirror::find(const CatalogPosition& position) const 
   for (auto step = history_.rbegin(); step != history_.rend(); ++step)
     if (step->before->version_number() <= position.version)
       return step->before->version_number() == position.version ? step->before : nullptr;
+  return nullptr;
+}
+
+StoredCatalogPointer CatalogMirror::named(const std::string& version) const {
+  const std::lock_guard lock(mutex_);
+  const auto is = [&](const StoredCatalogPointer& catalog) { return catalog->version() == version; };
+  if (is(writer_.last())) return writer_.last();
+  if (is(empty_)) return empty_;
+  for (auto step = history_.rbegin(); step != history_.rend(); ++step)
+    if (is(step->before)) return step->before;
   return nullptr;
 }
 

@@ -45,13 +45,16 @@ class CatalogMirror {
   // A whole catalog, in order of version, an id at its last place. Nothing if this lineage is here already,
   // as new or newer.
   void replace(const CatalogPosition& to, std::span<const CatalogChange> all);
-  // All changes in (from, to], in order of version. Nothing if they are here already, or if the mirror is in
-  // another lineage or stands before `from`.
+  // All changes in (from, to], in order of version, an id at its last place. Nothing if they are here already, or if
+  // the mirror is in another lineage or stands before `from`. It stands at each version on the way before the first
+  // one that is not among the changes: up to there no id was changed twice.
   void advance(const CatalogPosition& from, std::uint64_t to, std::span<const CatalogChange> changes);
 
   // The catalog as it stood at `at`; null if that is not known (any more). The mirror knows the positions at
   // which it stood itself, and version 0 of every lineage.
   StoredCatalogPointer at(const CatalogPosition& position) const;
+  // In the present lineage, by its name ("c7").
+  StoredCatalogPointer named(const std::string& version) const;
   // As it stood after these changes on top of `from`, whether the mirror has stood there or not; null if
   // `from` is not known. The mirror stays where it is.
   StoredCatalogPointer branch(const CatalogPosition& from, std::uint64_t to,
@@ -64,6 +67,7 @@ class CatalogMirror {
   };
 
   StoredCatalogPointer find(const CatalogPosition& position) const;
+  void step_to(std::uint64_t version, std::span<const CatalogChange> changes);
   // Publishes them as `to`; how many items it left out.
   std::uint64_t apply(CatalogWriter& writer, std::span<const CatalogChange> changes, std::uint64_t to) const;
   void trim_history();

@@ -58,6 +58,50 @@ TEST_CASE_FIXTURE(Filled, "a position at which the mirror never stood is not kno
   CHECK(seen(mirror, {"run", "other", 5}, {"a"}) == "?");
 }
 
+TEST_CASE_FIXTURE(Filled, "the positions on the way are known up to the first version that changes hide") {
+  mirror.advance(at(2), 5, std::vector{put("a", 3), gone("b", 4), put("c", 5)});
+  CHECK(seen(mirror, at(3), {"a", "b", "c"}) == "a3 b2 c- ");
+  CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a3 b- c- ");
+  mirror.advance(at(3), 9, std::vector{gone("b", 4), put("c", 6), put("d", 8), put("a", 9)});  // 5 was c's, 7 anybody's
+  CHECK(seen(mirror, at(6), {"a", "b", "c", "d"}) == "a3 b- c6 d- ");
+  for (const std::uint64_t hidden : {7, 8}) CHECK(seen(mirror, at(hidden), {"a"}) == "?");
+  CHECK(seen(mirror, at(9), {"a", "b", "c", "d"}) == "a9 b- c6 d8 ");
+  CHECK(mirror.named("c6") == mirror.at(at(6)));
+  CHECK(mirror.named("c9") == mirror.present());
+  CHECK(mirror.named("c0")->size() == 0);
+  for (const char* unknown : {"c7", "c10", "", "6"}) CHECK_FALSE(mirror.named(unknown));
+}
+
+TEST_CASE("only the latest positions keep their paths, as long as no later one has the same") {
+  CatalogMirror mirror(100, 100);
+  mirror.replace(at(2), std::vector{put("a", 1)});
+  std::vector<StoredCatalogPointer> stood;
+  std::uint64_t version = 2;
+  const auto step = [&](Item item) {
+    stood.push_back(mirror.present());
+    stood.back()->paths();
+    ++version;
+    mirror.advance(at(version - 1), version, std::vector{CatalogChange{item.id, version, std::move(item)}});
+  };
+  const auto having = [&] {
+    std::string text;
+    for (const auto& catalog : stood) text += catalog->has_paths() ? "p" : "-";
+    return text;
+  };
+  for (Token token = 1; token < 4; ++token) step({.id = "a", .tokens = {token}});
+  CHECK(having() == "ppp");
+  for (const char* title : {"s", "t", "u"}) step({.id = "a", .title = title, .tokens = {3}});
+  CHECK(having() == "--pppp");
+  const std::uint64_t last = version;
+  for (Token token = 4; token < 7; ++token) step({.id = "a", .tokens = {token}});
+  CHECK(having() == "---pppppp");  // those of the titles are one
+  step({.id = "a", .tokens = {7}});
+  CHECK(having() == "---ppppppp");
+  for (Token token = 8; token < 10; ++token) step({.id = "a", .tokens = {token}});
+  CHECK(having() == "--------pppp");
+  CHECK(mirror.at(at(last))->paths() != nullptr);
+}
+
 TEST_CASE_FIXTURE(Filled, "changes that another lane has brought already are not applied twice") {
   mirror.advance(at(2), 4, std::vector{put("a", 3), put("b", 4)});
   mirror.advance(at(2), 3, std::vector{put("a", 3)});  // late
@@ -133,6 +177,7 @@ TEST_CASE("random steps: every position that is known reads as it was") {
       const std::string& id = ids[random() % ids.size()];
       ++version;
       now[id] = random() % 3 ? put(id, version) : gone(id, version);
+      truth[version] = text();
     }
     std::map<std::uint64_t, CatalogChange> changes;  // each id at its last place
     for (const auto& [id, change] : now)
@@ -140,7 +185,6 @@ TEST_CASE("random steps: every position that is known reads as it was") {
     std::vector<CatalogChange> in_order;
     for (const auto& [at_version, change] : changes) in_order.push_back(change);
     mirror.advance(at(from), version, in_order);
-    if (mirror.position().version == version) truth[version] = text();
     for (const auto& [at_version, expected] : truth)
       if (const std::string found = seen(mirror, at(at_version), ids); found != "?") {
         ++known;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/actor/planted.h"
 #include "runtime/features/profile_cache.h"
 
 namespace troupe {
@@ -64,7 +65,8 @@ ExpiringProfiles::Found ExpiringProfiles::find(const std::string& key, Instant n
   Found found;
   // That there was no such user is never stale: nobody should be refused for it so long afterwards.
   if (entry && entry->known && now < entry->expires + (entry->user ? options_.stale_for : Duration{0})) {
-    found.of = now < entry->expires ? Features::Of::cache : Features::Of::stale;
+    const bool fresh = now < entry->expires || planted(Bug::tell_stale_as_fresh);
+    found.of = fresh ? Features::Of::cache : Features::Of::stale;
     found.user = entry->user;
   }
   if (!asks || found.of == Features::Of::cache) return found;
@@ -96,6 +98,7 @@ void ExpiringProfiles::failed(const std::string& key, Instant now) {
 }
 
 void ExpiringProfiles::written(const std::string& key, Instant now) {
+  if (planted(Bug::forget_own_write)) return;
   Bucket& bucket = bucket_of(key);
   const std::lock_guard lock(bucket.mutex);
   Entry& entry = touch(bucket, key);

@@ -66,6 +66,9 @@ TEST_CASE("what was read before a write here is not answered with, nor kept when
   CHECK(profiles.find("u", {12}, false).user->version == 2);
   profiles.put("u", profile(1), {5});  // its reading began before
   CHECK(profiles.find("u", {12}, false).user->version == 2);
+  profiles.put("nobody wrote", profile(2), {11});
+  profiles.put("nobody wrote", profile(1), {10});
+  CHECK(profiles.find("nobody wrote", {12}, false).user->version == 2);
 }
 
 TEST_CASE("expiries that began together end apart, and none later than it may") {

@@ -55,7 +55,8 @@ class FeatureStore : public Port {
 
   virtual std::uint64_t items() const = 0;
   virtual std::string catalog_version() const = 0;
-  // The snapshot of that version: the present one, or one that somebody still holds; null: neither.
+  // The snapshot of that version: the present one, one that somebody still holds, or one that is remembered; null: none
+  // of these.
   virtual CatalogPointer catalog_at(const std::string& version) = 0;
   virtual CatalogPointer present_catalog() const = 0;  // as it was known last, without asking; null: it never was
   // Profiles of several users by their keys (user_key() of store_rows.h), read in one round trip in which the present catalog

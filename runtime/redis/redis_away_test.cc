@@ -151,6 +151,37 @@ TEST_CASE("last known: each user as read last, with the items of that very readi
   CHECK(std::get<Refusal>(pinned).expected == "\"c3\"");
 }
 
+TEST_CASE("a catalog that plans name is known although others came since, and while Redis is away") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server;
+  Router writer(options_at(server.address())), worker(options_at(server.address()));
+  const auto tokens = [&](const char* version) -> std::string {
+    const CatalogPointer catalog = worker.port.catalog_at(version);
+    if (!catalog) return "none";
+    CHECK(catalog->version() == version);
+    std::string text;
+    for (const char* id : {"a", "b"}) {
+      const ItemNumber item = catalog->find(id);
+      text += item != no_item ? std::to_string(catalog->item(item).tokens[0]) : "-";
+    }
+    return text;
+  };
+  writer.write(item("a", 1)), writer.write(item("b", 1));
+  CHECK(tokens("c2") == "11");
+  writer.write(item("a", 2)), writer.write(item("b", 2)), writer.write(item("c", 2));
+  CHECK(tokens("c3") == "21");  // the worker asks for the first time since c2, and is told of c5
+  CHECK(tokens("c4") == "22");
+  CHECK(tokens("c5") == "22");
+  CHECK(tokens("c2") == "11");
+  writer.write(item("b", 3)), writer.write(item("b", 4));
+  worker.list();  // as a router that looks now and then
+  server.kill();
+  CHECK(tokens("c7") == "24");
+  CHECK(tokens("c6") == "none");  // hidden by c7, and not to be guessed
+  CHECK(tokens("c4") == "22");
+  CHECK(tokens("c2") == "11");
+}
+
 TEST_CASE("last known: what this router wrote, may have written, or saw deleted, is not served") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;

@@ -87,14 +87,13 @@ std::string RedisFeaturePort::catalog_version() const {
   return catalog_version_text(catalog_.mirror().position().version);
 }
 
-// A plan of another router may name a version that nobody has asked for here yet.
+// A plan of another router may name a version that nobody has asked for here yet; or one that is past, for others have
+// asked for later ones since, or Redis is away and the router goes on from what it read a while ago.
 CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
   if (CatalogPointer held = held_.find(version)) return held;
-  StoredCatalogPointer present = catalog_.mirror().present();
-  if (present->version() == version) return present;
+  if (CatalogPointer known = catalog_.mirror().named(version)) return known;
   ask(0, "");
-  present = catalog_.mirror().present();
-  return present->version() == version ? present : nullptr;
+  return catalog_.mirror().named(version);
 }
 
 // ---- reads ----

@@ -140,6 +140,8 @@ void Clients::judge(const Asked& asked, const Message& answer) {
 void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
+  if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
+    report(4, asked, "is answered with what is stale, or without its profile, and does not allow it");
   const std::string fault = oracle_.find_fault(*request, reply, asked.edition, cluster_.world().edition());
   judge_content(asked, reply, fault);
 }
@@ -155,10 +157,11 @@ void Clients::judge_content(const Asked& asked, const Reply& reply, const std::s
   const bool struck = !fault.empty() && cluster_.struck().explain(reply);
   tally_.struck += struck;
   if (!fault.empty() && !struck) report(1, asked, fault);
-  if (reply.profile_version < asked.profile_known)
+  const std::uint64_t known = reply.features_stale > 0 ? asked.profile_stale : asked.profile_known;
+  if (reply.profile_version < known && reply.features_missing == 0)
     report(1, asked,
            "is answered from profile " + std::to_string(reply.profile_version) + ", stored before it was " +
-               std::to_string(asked.profile_known));
+               std::to_string(known));
   tally_.tokens_total += reply.tokens_total;
   tally_.tokens_reused += reply.tokens_reused;
   judge_versions(asked, reply.model_version, reply.catalog_version);
@@ -283,15 +286,22 @@ void Clients::add_contents(
     if (const auto profile = world.profile(request.tenant, request.user, version))
       for (const auto& [rows, positions] : states)
         add(router::fit_history(cluster_.form(), *profile, positions).tokens, rows);
+  if (request.features != "behind") return;
+  for (const auto& [rows, positions] : states) add(router::fit_history(cluster_.form(), Profile{}, positions).tokens, rows);
 }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
+  const auto learn = [&](const std::string& tenant, const std::string& user) {
+    std::uint64_t& known = stored_[{tenant, user}];
+    known = std::max(known, stored.version);
+    stored_when_[{tenant, user}].emplace_back(cluster_.now(), known);
+    std::uint64_t& own = stored_by_[{tenant, user, asked.router}];
+    own = std::max(own, stored.version);
+  };
   if (const auto* put = std::get_if<PutUser>(&asked.request)) {
-    std::uint64_t& known = stored_[{put->tenant, put->user}];
-    known = std::max(known, stored.version);
+    learn(put->tenant, put->user);
   } else if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) {
-    std::uint64_t& known = stored_[{gone->tenant, gone->user}];
-    known = std::max(known, stored.version);
+    learn(gone->tenant, gone->user);
   } else if (std::holds_alternative<Reload>(asked.request)) {
     ++tally_.swaps;
   }

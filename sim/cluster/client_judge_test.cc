@@ -244,6 +244,46 @@ TEST_SUITE("client judge") {
     CHECK(b.finds(15, "makes no sense, and is answered"));
   }
 
+  TEST_CASE("who takes older profiles gets none from before the expiry, unless it is said to be stale and may be") {
+    Scenario scenario = calm();
+    scenario.expiry.expiry = scenario.expiry.stale_for = {1'000'000};
+    JudgeBench b(scenario);
+    const PutUser put{0, "", "u1", {}, {21, 22, 23}};
+    b.cluster.world().write({put});
+    b.ask_other(put);
+    const NodeId wrote = b.router();
+    b.answer(Stored{b.last, 2});
+    RankRequest request = b.rank();
+    const auto verdict_of = [&](const char* features, std::uint32_t stale, bool at_writer = false) {
+      request.features = features;
+      RankRequest asked = b.ask(request);
+      for (; (b.router() == wrote) != at_writer; asked = b.ask(request)) b.answer(b.right(asked, 2));
+      RankReply reply = b.right(asked, 1);
+      reply.features_stale = stale;
+      b.answer(reply);
+      return b.verdict();
+    };
+    const auto is_old = [](const std::string& verdict) { return verdict.find("is answered from profile 1") != std::string::npos; };
+    CHECK(is_old(verdict_of("", 0)));
+    CHECK(verdict_of("wait", 0) == "");
+    CHECK(verdict_of("behind", 1) == "");
+    CHECK(is_old(verdict_of("wait", 0, true)));  // the router knows what it wrote
+    CHECK(is_old(verdict_of("behind", 1, true)));
+    CHECK(verdict_of("wait", 1).find("does not allow it") != std::string::npos);
+    CHECK(verdict_of("", 1).find("does not allow it") != std::string::npos);
+    b.run(1'000'000);
+    CHECK(is_old(verdict_of("wait", 0)));
+    CHECK(is_old(verdict_of("behind", 0)));
+    CHECK(verdict_of("behind", 1) == "");
+    b.run(1'000'000);
+    CHECK(is_old(verdict_of("behind", 1)));
+    request.features = "behind";
+    RankReply reply = b.right(b.ask(request), 2);
+    reply.features_missing = 1;  // and yet from a profile
+    b.answer(reply);
+    CHECK(b.finds(1, "profile_version is 2"));
+  }
+
   TEST_CASE("nobody is answered from a profile that is older than one that he knows to be stored") {
     JudgeBench b;
     const PutUser put{0, "", "u1", {}, {21, 22, 23}};

@@ -131,7 +131,42 @@ RankRequest Clients::draw_rank() {
                                                         cluster_.versions().catalog_version);
   if (chance(random_, 0.2)) request.top_k = 1 + static_cast<std::uint32_t>(random_.below(5));
   ask_approximately(request);
+  ask_leniently(request);
   return request;
+}
+
+// One in four, by its content: with a profile as it was read lately, or without waiting for one.
+void Clients::ask_leniently(RankRequest& request) {
+  if (!cluster_.scenario().lenient) return;
+  const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.back()));
+  if (drawn % 4 == 0) request.features = drawn / 4 % 3 == 0 ? "wait" : "behind";
+}
+
+std::uint64_t Clients::known_stored(const RankRequest& request, Instant at) const {
+  const auto known = stored_when_.find({request.tenant, request.user});
+  if (known == stored_when_.end()) return 0;
+  std::uint64_t version = 0;
+  for (const auto& [when, stored] : known->second)
+    if (when <= at) version = stored;
+  return version;
+}
+
+std::uint64_t Clients::stored_by(NodeId router, const RankRequest& request) const {
+  const auto known = stored_by_.find({request.tenant, request.user, router});
+  return known != stored_by_.end() ? known->second : 0;
+}
+
+// How old what it is answered from may be, and no older.
+void Clients::note_lenience(const RankRequest& request, Asked& asked) const {
+  asked.profile_stale = asked.profile_known;
+  if (request.features.empty()) return;
+  const ExpiryOptions& expiry = cluster_.scenario().expiry;
+  const auto before = [&](Duration time) { return known_stored(request, {asked.sent.us - time.us}); };
+  const std::uint64_t own = stored_by(asked.router, request);
+  asked.profile_known = std::max(own, before(expiry.expiry));
+  asked.profile_stale = std::max(own, before({expiry.expiry.us + expiry.stale_for.us}));
+  const std::int64_t longest_us = std::max(expiry.expiry.us + expiry.stale_for.us, expiry.unknown_expiry.us);
+  asked.profile_since = std::max<std::uint64_t>(1, before({longest_us}));
 }
 
 // One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, or a planner that
@@ -232,7 +267,12 @@ void Clients::send(Asked asked) {
     if (known != stored_.end()) asked.profile_known = known->second;
     asked.profile_since = cluster_.world().profile_version(request.tenant, request.user);
   };
-  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) note_profile(*rank);
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) {
+    note_profile(*rank);
+    note_lenience(*rank, asked);
+  } else {
+    asked.profile_stale = asked.profile_known;
+  }
   if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) note_profile(*generate);
   ++tally_.requests;
   ++second(asked.sent).sent;
@@ -263,6 +303,7 @@ RankRequest Clients::draw_for(const std::string& tenant, const std::string& user
   RankRequest request = draw_rank();
   request.tenant = tenant;
   request.user = user;
+  request.features.clear();  // drawn for another user
   return request;
 }
 

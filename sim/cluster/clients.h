@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/actor/traced_request.h"
@@ -31,8 +32,10 @@ struct Asked {
   Instant sent;
   Duration budget;
   WorldData::Edition edition = 0;   // of the catalog when it was sent
-  std::uint64_t profile_known = 0;  // its client knows that this was stored before
-  std::uint64_t profile_since = 0;  // that there was when it was sent
+  // Its client knows that this was stored before; of one that takes what was read before: by this router, or an expiry
+  // before, and before what is stale may be.
+  std::uint64_t profile_known = 0, profile_stale = 0;
+  std::uint64_t profile_since = 0;  // that there was when it was sent; at the earliest, of one that takes what was read before
   bool must_succeed = false;
   bool alone = false;                         // a reload: no other one was under way at the same time
   bool overdue = false;                       // and reported; its outcome may still come
@@ -106,6 +109,10 @@ class Clients {
   Message draw_request();
   RankRequest draw_rank();
   void ask_approximately(RankRequest& request);
+  void ask_leniently(RankRequest& request);
+  std::uint64_t known_stored(const RankRequest& request, Instant at) const;
+  std::uint64_t stored_by(NodeId router, const RankRequest& request) const;
+  void note_lenience(const RankRequest& request, Asked& asked) const;
   Message draw_write();
   PutUser grow_or_put(const std::string& user, std::vector<Token> tokens);
   Message malformed(RankRequest request);
@@ -153,6 +160,9 @@ class Clients {
   Attempts* attempts_ = nullptr;
   std::map<std::pair<std::string, std::string>, std::uint64_t>
       stored_;  // tenant, user → version known to be stored
+  std::map<std::pair<std::string, std::string>, std::vector<std::pair<Instant, std::uint64_t>>>
+      stored_when_;  // the same, since when
+  std::map<std::tuple<std::string, std::string, NodeId>, std::uint64_t> stored_by_;  // the same, of a router
   struct Served {
     Versions versions;
     Instant from;

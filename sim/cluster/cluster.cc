@@ -142,6 +142,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   node.feature = std::make_unique<FeaturePort>(FeatureOptions{.node = node.id,
                                                               .seed = mix(scenario_.seed, node.id, 21),
                                                               .model_version = names_.model_version,
+                                                              .expiry = scenario_.expiry,
                                                               .now = [this] { return host_.now(); }},
                                                world_, catalogs_, coordination_, node.features);
   router::RouterConfig c;

@@ -290,7 +290,12 @@ void Costs::judge_split(NodeId node, const SetSplit& split) {
 void Costs::on_router_event(NodeId node, const Event& event) {
   Router& router = routers_[node];
   router.bill.reset();
-  if (const auto* fired = std::get_if<TimerFired>(&event); fired && fired->timer == start_timer) router = {};
+  if (const auto* fired = std::get_if<TimerFired>(&event)) {
+    if (fired->timer == start_timer) router = {};
+    // The request goes on without an answer; one that comes while it waits for its turn at a worker is not for it.
+    const RequestId id = fired->timer / 4;
+    if (fired->timer == router::timer_of(id, router::TimerKind::lookup)) router.lookups.erase(id);
+  }
   const auto* received = std::get_if<Received>(&event);
   if (!received) return;
   if (const auto* found = std::get_if<BlocksFound>(&received->message)) {

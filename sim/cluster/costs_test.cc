@@ -245,12 +245,13 @@ TEST_SUITE("costs") {
     RequestId id = 80;
     struct Row {
       NodeId to, at;
-      bool forgotten;
+      bool forgotten, late = false;  // the index answers when the request goes on without it
     };
-    for (const Row& row : {Row{here, 0, true}, {here, there, false}, {there, 0, false}}) {
+    for (const Row& row : {Row{here, 0, true}, {here, there, false}, {there, 0, false}, {here, 0, false, true}}) {
       ++id;
       b.costs.on_send(door_keeper, {2, Role::cache_meta},
                       LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 4}}});
+      if (row.late) b.costs.on_event(door_keeper, TimerFired{router::timer_of(id, router::TimerKind::lookup)});
       b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {there}});
       Execute plan = plan_of(id, block);
       plan.blocks[1].at = row.at;

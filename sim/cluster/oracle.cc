@@ -45,8 +45,10 @@ std::string Oracle::find_fault(const RankRequest& request, const RankReply& repl
   if (reply.user != request.user) return differs("user", reply.user, request.user);
   if (!world_.has_catalog(reply.catalog_version))
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
-  const auto profile = world_.profile(request.tenant, request.user, reply.profile_version);
-  if (!profile)
+  const bool missing = reply.features_missing > 0;  // nothing was known of the user: as one without events
+  const std::optional<Profile> profile =
+      missing ? std::optional<Profile>(Profile{}) : world_.profile(request.tenant, request.user, reply.profile_version);
+  if (!profile || (missing && reply.profile_version != 0))
     return "profile_version is " + std::to_string(reply.profile_version) + "; no such one ever was";
   std::string fault;
   for (WorldData::Edition edition = until + 1; edition-- > since;) {

@@ -17,6 +17,7 @@ bool Injector::trouble_features(const Change& change) {
   FeatureFaults& features = cluster_.node(router).features;
   features.slowness = 1 + 300 * strongest(FaultKind::features_slow, router);
   features.failing = active(FaultKind::features_failing, router) > 0;
+  features.unreadable = strongest(FaultKind::features_unreadable, router);
   features.hung_until = last_end(FaultKind::features_hung, router);
   return alive(router);
 }

@@ -1,9 +1,11 @@
 #include "sim/ports/feature_port.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/actor/planted.h"
 #include "runtime/features/feature_rules.h"
+#include "runtime/store/store_rows.h"
 
 namespace troupe::sim {
 namespace {
@@ -11,6 +13,18 @@ namespace {
 Refusal away() {
   return {503, "storage_failed", "the feature store fails", "feature store", "a store that works"};
 }
+Refusal unreadable() {
+  return {503, "features_unavailable", "the row of this user holds something else", "feature store",
+          "a profile, as the store wrote it"};
+}
+constexpr Duration known_latency{20};
+
+// May be answered with what was read before.
+bool is_lenient(const FindFeatures& wanted) {
+  return !wanted.user.empty() && (wanted.freshness == Freshness::wait || wanted.freshness == Freshness::behind);
+}
+std::string key_of(const FindFeatures& wanted) { return user_key(wanted.tenant, wanted.user); }
+
 Refusal wrong_port(const char* expected) {
   return {500, "wrong_port", "this job is for another port", "simulated port", expected};
 }
@@ -29,40 +43,95 @@ FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs
       faults_(faults),
       random_(options_.seed, mix(options_.node, 0xfea7)) {}
 
+Duration FeaturePort::latency(Instant now) {
+  const Duration drawn = random_.between(options_.latency_min, options_.latency_max);
+  const std::int64_t hung_us = std::max<std::int64_t>(0, (faults_.hung_until - now).us);
+  return {hung_us + static_cast<std::int64_t>(static_cast<double>(drawn.us) * faults_.slowness)};
+}
+
 std::optional<Duration> FeaturePort::begin(Instant now, const Job& job, std::uint32_t) {
   if (const auto* question = std::get_if<Coordinate>(&job))
     return coordination_.time_of(now, options_.node, *question);
-  const Duration latency = random_.between(options_.latency_min, options_.latency_max);
-  const std::int64_t hung_us = std::max<std::int64_t>(0, (faults_.hung_until - now).us);
-  return Duration{hung_us + static_cast<std::int64_t>(static_cast<double>(latency.us) * faults_.slowness)};
+  if (const auto* wanted = std::get_if<FindFeatures>(&job); wanted && is_lenient(*wanted)) {
+    settle(now);
+    const bool known = profiles_.find(key_of(*wanted), now, false).of == Features::Of::cache;
+    if (known || wanted->freshness == Freshness::behind) return known_latency;
+  }
+  return latency(now);
 }
 
 JobResult FeaturePort::run(const Job& job, std::uint32_t) {
   if (const auto* question = std::get_if<Coordinate>(&job))
     return to_result(coordination_.ask(options_.now(), options_.node, *question));
+  const auto* wanted = std::get_if<FindFeatures>(&job);
+  if (wanted && is_lenient(*wanted))
+    if (auto known = find_known(*wanted)) return std::move(*known);
   if (faults_.failing) return away();
-  if (const auto* wanted = std::get_if<FindFeatures>(&job)) return find(*wanted);
-  if (const auto* wanted = std::get_if<ListItems>(&job))
-    return list_items(*wanted, catalogs_.at(world_.present(), options_.model_version));
+  if (wanted) {
+    if (!wanted->user.empty() && is_unreadable(key_of(*wanted))) return unreadable();
+    ProfilePointer user = profile_of(wanted->tenant, wanted->user);
+    if (is_lenient(*wanted)) profiles_.put(key_of(*wanted), user, options_.now());
+    return find(*wanted, std::move(user), Features::Of::store);
+  }
+  if (const auto* page = std::get_if<ListItems>(&job))
+    return list_items(*page, catalogs_.at(world_.present(), options_.model_version));
   if (const auto* what = std::get_if<Write>(&job)) {
     auto written = world_.write(*what);
+    if (const auto* put = std::get_if<PutUser>(&what->what))
+      profiles_.written(user_key(put->tenant, put->user), options_.now());
+    if (const auto* gone = std::get_if<DeleteUser>(&what->what))
+      profiles_.written(user_key(gone->tenant, gone->user), options_.now());
     return std::visit([](auto& one) -> JobResult { return std::move(one); }, written);
   }
   return wrong_port("FindFeatures, Write, ListItems or Coordinate");
 }
 
-JobResult FeaturePort::find(const FindFeatures& wanted) {
+// What was asked for behind answers, and has come by now. It counts from now, as it is read now.
+void FeaturePort::settle(Instant now) {
+  for (auto at = asked_.begin(); at != asked_.end();) {
+    if (at->second.ready > now) {
+      ++at;
+      continue;
+    }
+    if (faults_.failing || is_unreadable(at->first))
+      profiles_.failed(at->first, now);
+    else
+      profiles_.put(at->first, profile_of(at->second.tenant, at->second.user), now);
+    at = asked_.erase(at);
+  }
+}
+
+std::optional<JobResult> FeaturePort::find_known(const FindFeatures& wanted) {
+  const Instant now = options_.now();
+  const bool behind = wanted.freshness == Freshness::behind;
+  settle(now);
+  ExpiringProfiles::Found found = profiles_.find(key_of(wanted), now, behind);
+  if (found.ask) asked_[key_of(wanted)] = {wanted.tenant, wanted.user, now + latency(now)};
+  if (!behind && found.of != Features::Of::cache) return std::nullopt;
+  if (found.of == Features::Of::missing) found.user = std::make_shared<const Profile>();
+  return find(wanted, std::move(found.user), found.of);
+}
+
+bool FeaturePort::is_unreadable(const std::string& key) const {
+  constexpr std::uint64_t parts = 1'000;
+  return faults_.unreadable > 0 &&
+         static_cast<double>(hash_of(key) % parts) < faults_.unreadable * parts;
+}
+
+ProfilePointer FeaturePort::profile_of(const std::string& tenant, const std::string& user) const {
+  const std::uint64_t last = world_.profile_version(tenant, user);
+  auto profile = world_.profile(tenant, user);
+  if (planted(Bug::answer_from_old_profile) && last > 1) profile = world_.profile(tenant, user, last - 1);
+  return profile ? std::make_shared<const Profile>(std::move(*profile)) : nullptr;
+}
+
+JobResult FeaturePort::find(const FindFeatures& wanted, ProfilePointer user, Features::Of of) const {
   const std::string& version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
   if (!world_.has_catalog(version))
     return Refusal{409, "wrong_catalog", "there is no catalog \"" + version + "\"", "feature store",
                    "a version that was imported"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
-  Features features{.catalog = catalogs_.at(version, model)};
-  const std::uint64_t last = world_.profile_version(wanted.tenant, wanted.user);
-  auto profile = world_.profile(wanted.tenant, wanted.user);
-  if (planted(Bug::answer_from_old_profile) && last > 1)
-    profile = world_.profile(wanted.tenant, wanted.user, last - 1);
-  if (profile) features.user = std::make_shared<const Profile>(std::move(*profile));
+  Features features{.user = std::move(user), .catalog = catalogs_.at(version, model), .of = of};
   features.items = features.catalog->find_all(wanted.items);
   return features;
 }

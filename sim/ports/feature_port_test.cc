@@ -93,6 +93,45 @@ TEST_CASE("writes are seen by all who read after them") {
   CHECK(std::get<Refusal>(refused).code == "unknown_item");
 }
 
+TEST_CASE("profiles that need not be new are answered at once, and read again behind the answer") {
+  using Of = Features::Of;
+  Store store;
+  Instant now;
+  const ExpiryOptions expiry{.expiry = {10'000}, .stale_for = {10'000}, .unknown_expiry = {10'000}, .jitter = 0};
+  FeaturePort port({.node = 2, .model_version = "m1", .expiry = expiry, .now = [&] { return now; }}, store.world,
+                   store.catalogs, store.coordination, store.faults);
+  const auto find = [&](Freshness freshness) {
+    const Job job = FindFeatures{.user = "u1", .freshness = freshness};
+    now = now + *port.begin(now, job, 0);
+    return std::get<Features>(port.run(job, 0));
+  };
+  const Features first = find(Freshness::behind);
+  CHECK(first.of == Of::missing);
+  CHECK(first.user->events.empty());
+  CHECK(now.us < 100);  // nobody waited
+  now.us = 2'000;
+  CHECK(find(Freshness::behind).of == Of::cache);
+  store.world.write({PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});  // by another router
+  CHECK(find(Freshness::wait).user->version == 1);
+  store.faults.failing = true;
+  now.us = 15'000;
+  CHECK(find(Freshness::behind).of == Of::stale);
+  const Job waits = FindFeatures{.user = "u1", .freshness = Freshness::wait};
+  CHECK(port.begin(now, waits, 0)->us >= 100);
+  CHECK(std::get<Refusal>(port.run(waits, 0)).status == 503);
+  now.us = 30'000;
+  CHECK(find(Freshness::behind).of == Of::missing);
+  store.faults = {.unreadable = 1};
+  CHECK(std::get<Refusal>(port.run(waits, 0)).code == "features_unavailable");
+  CHECK(find(Freshness::behind).of == Of::missing);
+  store.faults = {};
+  CHECK(find(Freshness::wait).of == Of::store);
+  CHECK(find(Freshness::wait).of == Of::cache);
+  CHECK(find(Freshness::wait).user->version == 2);
+  port.run(Write{PutUser{.tenant = "", .user = "u1", .tokens = {1}}}, 0);
+  CHECK(find(Freshness::wait).user->version == 3);  // what was written here is seen here
+}
+
 TEST_CASE("faults: the store is slow, fails without writing, and hangs, but the coordination goes on") {
   Store store;
   const Job find = FindFeatures{"", "u1", {}};
@@ -102,6 +141,11 @@ TEST_CASE("faults: the store is slow, fails without writing, and hangs, but the 
   CHECK(std::get<Refusal>(store.run(find)).code == "storage_failed");
   store.run(Write{DeleteUser{.tenant = "", .user = "u1"}});
   CHECK(store.world.profile("", "u1"));
+  store.faults = {.unreadable = 1};
+  CHECK(std::get<Refusal>(store.run(find)).code == "features_unavailable");
+  CHECK(std::holds_alternative<Features>(store.run(FindFeatures{})));
+  store.faults.unreadable = 1e-9;
+  CHECK(std::holds_alternative<Features>(store.run(find)));
   store.faults = {.hung_until = {5'000'000}};
   CHECK(store.port.begin({4'000'000}, find, 0)->us >= 1'000'000);
   CHECK(store.port.begin({5'000'000}, find, 0)->us < 1'000'000);

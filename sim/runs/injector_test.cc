@@ -72,6 +72,7 @@ struct Bench {
       add(node.device.load_fails);
       if (node.kv_worker) add(node.kv_worker->pool().cap(PoolArea::item));
       add(node.features.slowness), add(node.features.failing), add(node.features.hung_until.us);
+      add(node.features.unreadable);
       add(node.transfer.reset), add(node.transfer.corrupted), add(node.transfer.slowness);
     }
     const SimCoordination::Faults& hard = cluster.coordination().faults();
@@ -104,6 +105,7 @@ constexpr Case lasting[] = {
     {FaultKind::device_nan, 4},     {FaultKind::slow_node, 4},
     {FaultKind::flash_crowd, 0},    {FaultKind::model_load_failing, 4},
     {FaultKind::cold_start, 0},     {FaultKind::memory_pressure, 4},
+    {FaultKind::features_unreadable, 1},
 };
 
 }  // namespace

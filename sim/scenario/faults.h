@@ -83,6 +83,8 @@ enum class FaultLasts : std::uint8_t {
     "profiles and catalog cannot be read")                                                                  \
   X(features_hung, router, nothing, harmful, a_while, trouble_features,                                     \
     "profiles and catalog do not answer until healed")                                                      \
+  X(features_unreadable, router, nothing, harmful, a_while, trouble_features,                               \
+    "the rows of some profiles hold something else")                                                        \
   X(clock_drift, node, nothing, harmless, a_while, drift, "a node's clock runs fast or slow")               \
   X(memory_pressure, worker, nothing, harmless, a_while, press_memory, "the split of a node's pool moves")  \
   X(device_hang, worker, nothing, harmful, a_while, hang_device, "batches do not end")                      \

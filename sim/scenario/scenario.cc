@@ -287,6 +287,18 @@ void fit_bounds(Scenario& s) {
   s.in_flight_max = std::max(s.in_flight_max, static_cast<std::uint32_t>(2 * waiting));
 }
 
+// Short, so that they end within a run; the memory of few profiles, at times.
+void draw_expiry(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0xe8914e5);
+  s.lenient = true;
+  s.expiry.expiry = {between(random, 50'000, 4'000'000)};
+  s.expiry.stale_for = {between(random, 0, 4'000'000)};
+  s.expiry.unknown_expiry = {between(random, 1'000, 1'000'000)};
+  s.expiry.jitter = 0.9 * unit(random);
+  s.expiry.bytes_max = chance(random, 0.3) ? std::size_t{16} << 10 : std::size_t{4} << 20;
+  s.expiry.buckets = 1 + static_cast<std::uint32_t>(random.below(4));
+}
+
 }  // namespace
 
 void draw_kind(std::uint64_t seed, Scenario& s) {
@@ -317,6 +329,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_checks(seed, s);
   draw_shares(seed, s);
   draw_kind(seed, s);
+  draw_expiry(seed, s);
   s.safety = {between(random, s.drill ? 6'000'000 : 3'000'000, s.drill ? 9'000'000 : 7'000'000)};
   if (limits.minutes) s.safety = {static_cast<std::int64_t>(*limits.minutes * 60e6)};
   draw_faults(random, limits, s);

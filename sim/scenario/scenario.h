@@ -13,6 +13,7 @@
 #include "router/ahead/current_places.h"
 #include "router/fleet/routing.h"
 #include "router/request/policy.h"
+#include "runtime/features/expiring_profiles.h"
 #include "runtime/host/sim_network.h"
 #include "sim/scenario/faults.h"
 
@@ -76,6 +77,8 @@ struct Scenario {
   // some share an identifier, and are not written.
   bool generates = false;
   std::uint32_t history_part = 0;  // of a generator's history, in tokens; 0: it is one block
+  bool lenient = false;            // some clients take profiles that were read before
+  ExpiryOptions expiry;            // of those
 
   // The hardware.
   double us_per_token = 20;      // of a device, newly computed

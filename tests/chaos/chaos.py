@@ -15,10 +15,11 @@ import threading
 import time
 
 import hosts as network
+from asking import KINDS
 from cluster import HEARTBEAT, HOSTS, ROLES, STRICT, Cluster
 from faults import Faults
 from judge import HEAD, find_fault_of_store, judge_deaths, judge_faults, judge_load, judge_writers, measure, row
-from load import Box, Expected, Load
+from load import Box, Load
 from recovery import Recovery
 from writers import Subject, Writers
 
@@ -26,7 +27,7 @@ DEADLINE = 1.0
 GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares two cores with the whole cluster
 USERS, WRITERS = 60, 2
 SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
-PARTS = ("upgrade", "faults", "cables", "kills")  # cables are among the faults
+PARTS = ("upgrade", "few", "brief", "faults", "cables", "kills")  # cables are among the faults, as few and brief ones
 
 
 class Chaos:
@@ -42,20 +43,22 @@ class Chaos:
         self.faults = []
         self.tries = []  # the faults, and those that the machine was too busy to tell
         self.hosts = self.cluster = self.load = self.writers = self.recovery = None
+        self.asking = KINDS[options.asks]()
+        self.prompt = self.asking.prompt(self.demo, self.folder)
 
     # ---- what is right ----
 
     @contextlib.contextmanager
     def box(self):
         data = os.path.join(self.folder, "reference")
-        subprocess.run([self.troupe, "import", "--model", f"{self.demo}/model", "--data-dir", data, "--data",
-                        f"{self.demo}/world"], check=True, capture_output=True)
+        model = ["--model", f"{self.demo}/model", *(["--prompt", self.prompt] if self.prompt else [])]
+        subprocess.run([self.troupe, "import", *model, "--data-dir", data, "--data", f"{self.demo}/world"], check=True,
+                       capture_output=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        box = subprocess.Popen([self.troupe, "serve", "--model", f"{self.demo}/model", "--data-dir", data, "--port",
-                                str(port), "--set", "pool.precompute_items=false"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+        box = subprocess.Popen([self.troupe, "serve", *model, "--data-dir", data, "--port", str(port), "--set",
+                                "pool.precompute_items=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             for _ in range(100):
                 with socket.socket() as probe:
@@ -81,6 +84,7 @@ class Chaos:
             fault.update(end() or {})
             fault["deaths"] = [f"{name} {how}" for at, name, how in self.cluster.deaths if at >= fault["at"]]
             fault["back_s"] = self.load.wait_until_ready(10)
+            fault["not_ready"] = {} if fault["back_s"] is not None else self.load.not_ready()
             time.sleep(max(0, fault["ended"] + self.settle * HEARTBEAT - time.monotonic()))
             self.measure(fault)
             self.tries.append(fault)
@@ -114,20 +118,18 @@ class Chaos:
         requests = [{key: line[key] for key in ("user", "candidates")} for line in lines]
         with open(f"{self.demo}/model/vocab.json") as file:
             vocabulary = json.load(file)
-        subjects = [Subject(number, requests, vocabulary) for number in range(WRITERS)]
         with self.box() as box:
-            expected = Expected(box, requests, ("item", "user"))
-            for subject in subjects:
-                subject.learn(box)
+            subjects = [Subject.told_apart(number, requests, vocabulary, self.asking, box) for number in range(WRITERS)]
+            self.asking.learn(box, requests, [subject.item for subject in subjects])
         self.hosts = network.Hosts(HOSTS)
         first = self.before if "upgrade" in self.options.parts else self.troupe
         self.cluster = Cluster(self.hosts, self.troupe, self.demo, self.folder, first,
-                               self.options.clear)
+                               self.options.clear, self.prompt, self.asking.catalog)
         self.cluster.up()
         self.wait_until_up()
         routers = [name for name, role in ROLES.items() if role == "router"]
-        self.load = Load(self.hosts, "client", list(ROLES), routers, requests, expected, self.options.rate, DEADLINE,
-                         GRACE)
+        self.load = Load(self.hosts, "client", list(ROLES), routers, requests, self.asking, self.options.rate,
+                         DEADLINE, GRACE)
         self.writers = Writers(self.load, subjects, DEADLINE + GRACE, {STRICT})
         threading.Thread(target=self.look_after, daemon=True).start()
         time.sleep(5)
@@ -145,6 +147,10 @@ class Chaos:
             faults.short()
         elif "cables" in self.options.parts:
             faults.cables()
+        elif "brief" in self.options.parts:
+            faults.brief()
+        elif "few" in self.options.parts:
+            faults.few()
         self.pulled = self.blocks_pulled()
         if "kills" in self.options.parts:
             self.recovery = Recovery(self, self.options.kills)
@@ -164,7 +170,7 @@ class Chaos:
         for _ in range(150):
             seen = self.hosts.inside("router-1", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
             actors = [line for line in seen.splitlines() if line[:4].strip().isdigit()]
-            if len(actors) == 2 + 2 + 3 * 4:
+            if len(actors) == 2 + 2 + (4 if self.asking.catalog else 3) * 4:
                 return
             time.sleep(0.2)
         raise RuntimeError(f"the cluster does not come up: see {self.folder}")
@@ -216,6 +222,7 @@ def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--old", help="the program that is upgraded; by default the same one")
+    parser.add_argument("--asks", choices=list(KINDS), default="rank", help="what the cluster serves and clients ask for")
     parser.add_argument("--rate", type=float, default=40, help="requests per second")
     parser.add_argument("--parts", default="faults", help="some of " + ",".join(PARTS))
     parser.add_argument("--long", action="store_true", help="all parts")

@@ -11,11 +11,12 @@ import types
 import unittest
 from unittest import mock
 
+from asking import Generating, find_fault
 from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
 from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure, unpromised
-from load import Load, find_fault
+from load import Load
 from relay import Relay, Segment, checksum
 from writers import Known, Writers
 
@@ -36,6 +37,38 @@ class Rankings(unittest.TestCase):
         backwards = reply_of(RIGHT)
         backwards["items"].reverse()
         self.assertIn("order", find_fault(backwards, RIGHT))
+
+
+class Generated(unittest.TestCase):
+    """Right answers have the next best items, too."""
+
+    def setUp(self):
+        self.asking = Generating()
+        self.asking.written, self.asking.TOP = ["w"], 2
+        right = {"a": -1.0, "b": -2.0, "c": -2.0001, "d": -4.0}
+        self.asking.answers = {("u", 0): right, ("u", 1): right, ("u", 2): {"a": -1.0, "b": -2.0}}
+
+    def fault(self, values, turn=0, parts=None):
+        items = [{"id": item, "log_probability": value, **({"token_logprobs": parts or [value]} if turn == 1 else {})}
+                 for item, value in values]
+        return self.asking.fault({"user": "u"}, turn, {"items": items})
+
+    def test_the_best_items_are_right_and_of_those_as_good_as_equal_any(self):
+        for turn in (0, 1, 3):
+            self.assertEqual(self.fault([("a", -1.0), ("b", -2.0)], turn), "")
+        self.assertEqual(self.fault([("a", -1.0), ("c", -2.0001)]), "")
+        self.assertIn("other items", self.fault([("a", -1.0), ("d", -4.0)]))
+        self.assertIn("other items", self.fault([("b", -2.0), ("c", -2.0001)]))
+        self.assertIn("other items", self.fault([("a", -1.0), ("w", -2.0)]))
+        self.assertIn("right is", self.fault([("a", -1.1), ("b", -2.0)]))
+        self.assertIn("order", self.fault([("b", -2.0), ("a", -1.0)]))
+        self.assertIn("twice", self.fault([("a", -1.0), ("a", -1.0)]))
+        self.assertIn("expected 2", self.fault([("a", -1.0)]))
+
+    def test_of_a_list_all_come_and_tokens_add_up(self):
+        self.assertEqual(self.fault([("a", -1.0), ("b", -2.0)], turn=2), "")
+        self.assertIn("other items", self.fault([("a", -1.0)], turn=2))
+        self.assertIn("its tokens", self.fault([("a", -1.0), ("b", -2.0)], turn=1, parts=[-0.5, -0.4]))
 
 
 class WrittenVersions(unittest.TestCase):

@@ -21,8 +21,9 @@ ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False):
-        """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS."""
+    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False, prompt=None, catalog=False):
+        """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS.
+        `prompt`: another form than the model's own. `catalog`: workers compute with it, so each has a router, too."""
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
@@ -30,7 +31,7 @@ class Cluster:
         self.closing = False
         self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
-        self.clear = clear
+        self.clear, self.prompt, self.catalog = clear, prompt, catalog
         self._write_file()
 
     def data(self, name):
@@ -42,7 +43,7 @@ class Cluster:
                  "" if self.clear else f"  certificates: {self.folder}/certificates",
                  f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
                  f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
-                 f"model: {{directory: {self.demo}/model}}", "http: {address: 0.0.0.0, port: 8080}",
+                 f"model: {{directory: {self.demo}/model{', prompt: ' + self.prompt if self.prompt else ''}}}", "http: {address: 0.0.0.0, port: 8080}",
                  "pool: {memory: 48MiB, placement: hash}", "inference: {executors: 1, cores: 1}",
                  # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
                  # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
@@ -53,7 +54,7 @@ class Cluster:
             # One router answers from what it knows while Redis is away, the other one refuses.
             away = ", features: {when_away: refuse}" if name == STRICT else ""
             lines.append(f"  - {{node: {number}, name: {name}, host: {self.hosts.address[name]}, port: 7000, "
-                         f"roles: [{role}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}")
+                         f"roles: [{role}{', router' if self.catalog and role == 'worker' else ''}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}")
         with open(self.file, "w") as file:
             file.write("\n".join(lines) + "\n")
 

@@ -178,6 +178,20 @@ class Faults:
         self.stop(self.cluster.leader())
         self.cut("router-1")
 
+    def few(self):
+        """What tells most of catalogs: a worker that has to read one, and a router that goes on from former ones."""
+        self.kill(self.chaos.busiest())
+        self.kill("redis", expect="away")
+
+    def brief(self):
+        """One of each sort."""
+        self.kill(self.chaos.busiest())
+        self.kill("router-1")
+        self.roll(self.chaos.busiest())
+        self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
+        self.kill("redis", expect="away")
+        self.harmed(self.chaos.busiest())
+
     def cables(self):
         self.bad_cable("40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20)
         self.bad_cable("5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05)

@@ -84,7 +84,7 @@ def judge_faults(faults):
         if fault["expect"] == "lossless" and fault["ok"] < fault["requests"]:
             found.append(f"{fault['name']}: {fault['requests'] - fault['ok']} requests failed, expected none")
         if fault["back_s"] is None:
-            found.append(f"{fault['name']}: not all nodes were ready again")
+            found.append(f"{fault['name']}: not all nodes were ready again: {fault.get('not_ready')}")
         if fault["missed"]:
             found.append(f"{fault['name']}: {fault['missed']}")
     return found

@@ -1,4 +1,4 @@
-"""A client that asks at a steady rate, at any router that a load balancer would choose, and compares each ranking with
+"""A client that asks at a steady rate, at any router that a load balancer would choose, and compares each answer with
 what a box that nothing happened to has answered."""
 import collections
 import http.client
@@ -7,7 +7,6 @@ import json
 import threading
 import time
 
-TOLERANCE = 5e-3  # of a score
 CONNECT_LIMIT = 0.3  # as a load balancer would wait
 
 
@@ -43,40 +42,14 @@ class Box:
             raise RuntimeError(f"the reference box answers {answer.status}: {reply}")
         return reply
 
-    def scores(self, request, plan):
-        reply = self.ask("POST", "/v1/rank", {**request, "policy": plan})
-        return {item["id"]: item["score"] for item in reply["items"]}
-
-
-class Expected:
-    """What is right, by user and plan."""
-
-    def __init__(self, box, requests, plans):
-        self.answers = {(request["user"], plan): box.scores(request, plan) for request in requests for plan in plans}
-
-    def fault(self, request, reply):
-        return find_fault(reply, self.answers[request["user"], reply["plan"]])
-
-
-def find_fault(reply, right):
-    """What is wrong with this answer, given the right scores by item; empty: nothing."""
-    items = {item["id"]: item["score"] for item in reply["items"]}
-    if items.keys() != right.keys():
-        return f"other items: {sorted(items.keys() ^ right.keys())[:3]}"
-    for item, score in items.items():
-        if not abs(score - right[item]) <= TOLERANCE * max(1, abs(right[item])):
-            return f"{item} has {score}, right is {right[item]}"
-    scores = [item["score"] for item in reply["items"]]
-    return "" if scores == sorted(scores, reverse=True) else "not in order of scores"
-
 
 class Load:
     """Outcomes are when it was sent, the kind, what, how long it took, who answered. Kinds: ok, wrong, refused (a typed
     error), lost (with the connection), nobody (no router is ready), hung."""
 
-    def __init__(self, hosts, at, nodes, routers, requests, expected, rate, deadline, grace, threads=12):
+    def __init__(self, hosts, at, nodes, routers, requests, asking, rate, deadline, grace, threads=12):
         self.hosts, self.at, self.routers = hosts, at, routers
-        self.requests, self.expected = requests, expected
+        self.requests, self.asking = requests, asking  # which has learnt
         self.rate, self.deadline, self.grace = rate, deadline, grace
         self.outcomes, self.lock = [], threading.Lock()
         self.ready = dict.fromkeys(nodes, True)
@@ -139,6 +112,10 @@ class Load:
             time.sleep(0.05)
         return time.monotonic() - began
 
+    def not_ready(self):
+        """Who is not, and why, in his words."""
+        return {name: self.why_not[name] for name, ready in self.ready.items() if not ready}
+
     def _ask_on(self):
         self.hosts.enter(self.at)
         while not self.stopping:
@@ -147,9 +124,8 @@ class Load:
             time.sleep(max(0, due - time.monotonic()))
             turn, which = divmod(number, len(self.requests))
             request = self.requests[which]
-            plan = ("item", "user", "bat")[(turn + which) % 3]
             sent = time.monotonic()
-            kind, what, router = self._outcome(number, request, plan, sent)
+            kind, what, router = self._outcome(number, request, turn + which, sent)
             with self.lock:
                 self.outcomes.append((sent, kind, what, time.monotonic() - sent, router))
 
@@ -163,12 +139,12 @@ class Load:
         order = self.routers[turn:] + self.routers[:turn]
         return sorted(order, key=lambda router: router not in self.insisted and not self.ready[router])  # stable
 
-    def _outcome(self, number, request, plan, sent):
+    def _outcome(self, number, request, turn, sent):
         limit = self.deadline + self.grace
-        body = json.dumps({**request, "policy": plan, "budget_us": int(self.deadline * 1e6)})
+        body = json.dumps({**self.asking.body(request, turn), "budget_us": int(self.deadline * 1e6)})
         for router in self._order(number):
             try:
-                status, text = ask(self.hosts.address[router], "POST", "/v1/rank", body, limit)
+                status, text = ask(self.hosts.address[router], "POST", self.asking.path, body, limit)
             except ConnectionRefusedError:
                 self.ready[router] = False
                 continue  # nothing was sent: the next one
@@ -181,6 +157,6 @@ class Load:
             reply = json.loads(text)
             if status != 200:
                 return "refused", f"{status} {text.decode()[:300]}", router
-            fault = self.expected.fault(request, reply)
-            return ("wrong", fault, router) if fault else ("ok", f"{reply['plan']} at {reply['node']}", router)
+            fault = self.asking.fault(request, turn, reply)
+            return ("wrong", fault, router) if fault else ("ok", f"{self.asking.plan_of(reply)} at {reply['node']}", router)
         return "nobody", "no router takes a connection", ""

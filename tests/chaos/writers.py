@@ -1,5 +1,5 @@
 """Clients that write while others read. Each has a user and an item of its own, writes one or the other through one
-router, and ranks through all, all the time. Each content of the user with each content of the item was ranked before by
+router, and asks through all, all the time. Each content of the user with each content of the item was asked for before of
 a box that nothing happened to, so an answer shows which contents it was made of. Judged by version: what was
 acknowledged is what every router serves next; never older, never a mix, never what nobody wrote (promise 4)."""
 import http.client
@@ -8,24 +8,27 @@ import random
 import threading
 import time
 
-from load import TOLERANCE, ask, find_fault
+from asking import Ranking, find_fault
+from load import ask
 
 HISTORIES, CONTENTS = 4, 3
-PLANS = ("item", "user")
 FORGOTTEN = 60.0  # seconds after which a write without an outcome is lost for good
 
 
 class Subject:
     """One user, one item, and all that may be asked about them."""
 
-    def __init__(self, number, requests, vocabulary):
-        chance = random.Random(number)
+    def __init__(self, number, requests, vocabulary, asking, attempt=0):
+        self.asking = asking
+        chance = random.Random(number + 1000 * attempt)
         items = requests[number]["candidates"]
         self.user, self.item = f"writer-{number}", f"written-{number}"
         self.histories = [chance.sample(items, 6) for _ in range(HISTORIES)]
-        self.contents = [[vocabulary[f"<{level}_{chance.randrange(20)}>"] for level in "abc"] for _ in range(CONTENTS)]
+        codes = {level: [vocabulary[f"<{level}_{code}>"] for code in range(20) if f"<{level}_{code}>" in vocabulary]
+                 for level in "abc"}
+        self.contents = [[chance.choice(codes[level]) for level in "abc"] for _ in range(CONTENTS)]
         self.identifier = vocabulary[f"<item_{number}>"]
-        self.request = {"user": self.user, "candidates": [*items[:8], self.item]}
+        self.request = asking.request_of(self.user, [*items[:8], self.item])
         self.right = {}  # by history, content and plan
 
     def write_of(self, kind, which):
@@ -35,19 +38,31 @@ class Subject:
         return f"/v1/items/{self.item}", {"title": f"content {which}", "tokens": self.contents[which],
                                           "identifier": self.identifier}
 
+    @staticmethod
+    def told_apart(number, requests, vocabulary, asking, box):
+        """One whose contents each give other answers."""
+        for attempt in range(20):
+            subject = Subject(number, requests, vocabulary, asking, attempt)
+            if subject.learn(box):
+                return subject
+        raise RuntimeError(f"writer-{number}: two contents give the same answers: nothing could be judged")
+
     def learn(self, box):
+        """False if two contents give the same answers."""
         for content in range(CONTENTS):
             box.ask("PUT", *self.write_of("item", content))
             for history in range(HISTORIES):
                 box.ask("PUT", *self.write_of("user", history))
-                for plan in PLANS:
-                    self.right[history, content, plan] = box.scores(self.request, plan)
-        for plan in PLANS:
+                for plan in self.asking.plans:
+                    self.right[history, content, plan] = self.asking.scores(box, self.request, plan)
+        for plan in self.asking.plans:
             answers = [self.right[h, c, plan] for h in range(HISTORIES) for c in range(CONTENTS)]
             for i, one in enumerate(answers):
                 for other in answers[:i]:
-                    if max(abs(one[item] - other[item]) for item in one) < 10 * TOLERANCE:
-                        raise RuntimeError(f"{self.user}: two contents give the same answers: nothing could be judged")
+                    apart = max(abs(one[item] - other[item]) / max(1, abs(one[item])) for item in one)
+                    if apart < 4 * self.asking.tolerance:
+                        return False
+        return True
 
 
 class Known:
@@ -79,9 +94,12 @@ class Known:
 
 
 class Writers:
+    asking = Ranking()
+
     def __init__(self, load, subjects, limit, strict, seed=1):
         """`strict`: routers that refuse when their store is away; the others may then answer from what they know."""
         self.load, self.subjects, self.limit, self.strict = load, subjects, limit, strict
+        self.asking = load.asking
         self.known = {s.user: {"user": Known(), "item": Known()} for s in subjects}
         self.away = []  # [since, until]: when the store may have been away for a router that is not strict
         self.lock = threading.Lock()
@@ -121,7 +139,7 @@ class Writers:
                     first.pop(0)
                 for other in self._routers():
                     if other != router and not first:
-                        self._read(subject, other, chance.choice(PLANS))
+                        self._read(subject, other, chance.choice(self.asking.plans))
             time.sleep(0.4)
 
     def _read_on(self, subject):
@@ -129,7 +147,7 @@ class Writers:
         chance = random.Random(f"{self.seed} reader of {subject.user}")
         while not self.stopping:
             if all(known.floor for known in self.known[subject.user].values()):
-                self._read(subject, chance.choice(self._routers()), chance.choice(PLANS))
+                self._read(subject, chance.choice(self._routers()), chance.choice(self.asking.plans))
             time.sleep(0.2)
 
     def _ask(self, router, method, path, body):
@@ -163,8 +181,7 @@ class Writers:
     def _read(self, subject, router, plan):
         with self.lock:
             floors = {kind: known.floor for kind, known in self.known[subject.user].items()}
-        body = {**subject.request, "policy": plan}
-        sent, status, reply = self._ask(router, "POST", "/v1/rank", body)
+        sent, status, reply = self._ask(router, "POST", self.asking.path, self.asking.with_plan(subject.request, plan))
         if status is None:
             return
         if status != 200:
@@ -177,7 +194,7 @@ class Writers:
         with self.lock:
             histories, contents = known["user"].exactly(profile), known["item"].as_of(catalog)
             fits = [(h, c) for h in histories for c in contents
-                    if not find_fault(reply, subject.right[h, c, reply["plan"]])]
+                    if not find_fault(reply, subject.right[h, c, self.asking.plan_of(reply)], self.asking.tolerance)]
             if fits and profile not in known["user"].by_version:
                 known["user"].by_version[profile] = fits[0][0]
         if not fits:
@@ -194,7 +211,6 @@ class Writers:
         was_away = any(since <= sent and (until is None or sent < until + 2) for since, until in self.away)
         return was_away or self.load.starved(sent - 2, sent + 1)
 
-    @staticmethod
-    def _resemblance(subject, reply):
+    def _resemblance(self, subject, reply):
         return [(h, c) for (h, c, plan), right in subject.right.items()
-                if plan == reply["plan"] and not find_fault(reply, right)] or "of no content that was ever written"
+                if plan == self.asking.plan_of(reply) and not find_fault(reply, right, self.asking.tolerance)] or "of no content that was ever written"
