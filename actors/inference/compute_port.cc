@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
@@ -261,6 +262,16 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
   return "";
 }
 
+// What the model's pages leave of the arena's: another model's block may have been there, and the sums are of whole pages.
+void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
+  if (layout_.page_bytes() >= arena_.page_bytes()) return;
+  for (const PassBlocks& blocks : requests)
+    for (const PassBlock& block : blocks)
+      if (block.kv->grant == Grant::write)
+        for (const std::uint32_t page : block.kv->pages)
+          std::memset(arena_.page(page) + layout_.page_bytes(), 0, arena_.page_bytes() - layout_.page_bytes());
+}
+
 // As many requests from `first` on as there is room for. Returns how many have their reply.
 std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Executor& executor,
                                   std::uint32_t lane, BatchDone& done) const {
@@ -280,6 +291,7 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
   }();
   for (std::size_t i = 0; i < count; ++i)
     if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing of them was written
+  clear_tails(blocks.first(count));
   pages_->keep(blocks.first(count), lane, done.device);
   hold.failed = false;
   for (std::size_t i = 0; i < count; ++i) {

@@ -2,7 +2,8 @@
 // The inference worker's device: runs batches of plans on a model's executors, reading and writing key-value
 // pages of the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong,
 // or whose pages are, fails alone; cached pages are checked against their checksum before use and computed
-// again if they do not match (promise 2). It holds several models at a time, all of one page layout, each with
+// again if they do not match (promise 2). Pages of the arena may be larger than the models' own: then they are other
+// models', too. It holds several models at a time, all of one page layout, each with
 // what it computes with of the catalogs that plans name, and changes them while batches of others run.
 #include <functional>
 #include <map>
@@ -69,6 +70,7 @@ class ComputePort final : public Port {
   std::optional<Refusal> prepare(const BatchRequest& request, const kernels::Executor& executor,
                                  ModelAssets& assets, std::size_t index, Work& work) const;
   std::string pages_fault(const BatchRequest& request) const;
+  void clear_tails(std::span<const PassBlocks> requests) const;
   std::size_t run_pass(Work& work, std::size_t first, kernels::Executor& executor, std::uint32_t lane,
                        BatchDone& done) const;
 

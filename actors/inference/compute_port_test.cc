@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <new>
 #include <stdexcept>
@@ -139,6 +141,20 @@ TEST_CASE("pages are written, checked and read in place") {
   CHECK(corrupt.readouts == computed.readouts);
   reader.kv[0].pages = {99};
   CHECK(b.run(reader).refusal->code == "bad_plan");
+}
+
+TEST_CASE("of pages that are other models', too, what is behind the model's own is clear, and equal blocks have equal sums") {
+  const std::size_t own = decoder(1)->layout().page_bytes();
+  PageArena arena(own + 100, 8);
+  ComputePort port(decoder(1), "one", arena, 1, true);
+  std::memset(arena.page(2), 0x55, own + 100);  // another model's block was here
+  const auto written_to = [&](std::uint32_t page) {
+    const auto done = std::get<BatchDone>(port.run(RunBatch{{request("one", {{Grant::write, 0, {page}}})}}, 0));
+    return done.replies.at(0).checksums.at(0);
+  };
+  const std::uint64_t sum = written_to(2);
+  CHECK(std::all_of(arena.page(2) + own, arena.page(2) + own + 100, [](std::byte b) { return b == std::byte{0}; }));
+  CHECK(written_to(5) == sum);
 }
 
 TEST_CASE("without checks at every read only what is to be checked is") {

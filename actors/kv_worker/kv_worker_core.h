@@ -35,6 +35,7 @@ namespace troupe::actors {
 
 struct KvWorkerConfig {
   NodeId node = 1;
+  std::vector<NodeId> models;  // numbers of this node's inference workers, if it has several; none: `node`
   Incarnation incarnation = 1;
   std::vector<NodeId> cache_metas{1};  // all are told of every change; any of them may lead
   PagePoolSizes pool;
@@ -200,7 +201,7 @@ class KvWorkerCore final : public Core {
   void tell_rest(Instant till, const std::string& why, Effects& effects);
 
   Address allocator() const { return {config_.node, Role::allocator}; }
-  Address inference_worker() const { return {config_.node, Role::inference_worker}; }
+  bool is_inference_worker(Address address) const;  // of this node
 
   KvWorkerConfig config_;
   PagePool pool_;

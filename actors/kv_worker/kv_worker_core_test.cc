@@ -258,6 +258,19 @@ TEST_CASE("nobody but this node's inference worker is granted anything to write"
   CHECK(b.core.pool().free_pages() == 7);
 }
 
+TEST_CASE("of a node with several models each model's inference worker is granted pages, and no other") {
+  KvWorkerConfig config = Bench::small();
+  config.models = {1, 3};
+  Bench b(config);
+  AcquireBlocks ask{1, 100, {item(1)}};
+  b.probe.receive(0, {3, Role::inference_worker}, ask);
+  CHECK(b.granted().at(0).grant == Grant::write);
+  CHECK(b.probe.recipients().front() == Address{3, Role::inference_worker});
+  b.probe.receive(1, {2, Role::inference_worker}, ask);
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+  b.probe.receive(2, {3, Role::inference_worker}, ReleaseBlocks{1, {}});
+}
+
 TEST_CASE("waits that ended long ago do not pile up behind a block that is never finished") {
   KvWorkerConfig config = Bench::small();
   config.requests_max = 3;

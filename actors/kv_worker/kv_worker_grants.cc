@@ -42,9 +42,15 @@ const PoolBlock* KvWorkerCore::find(const BlockName& name) const {
 
 // ---- acquire ----
 
+bool KvWorkerCore::is_inference_worker(Address address) const {
+  if (address.role != Role::inference_worker) return false;
+  return config_.models.empty() ? address.node == config_.node
+                                : std::ranges::find(config_.models, address.node) != config_.models.end();
+}
+
 void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects) {
   const bool remote = from.role == Role::kv_worker && from.node != config_.node && ask.read_only;
-  if (!remote && from != inference_worker()) return effects.count(Metric::protocol_errors);
+  if (!remote && !is_inference_worker(from)) return effects.count(Metric::protocol_errors);
   const auto known = serials_.find({from, ask.id});
   if (known != serials_.end()) {
     const Request& request = requests_.at(known->second);

@@ -12,10 +12,10 @@
 #include "deploy/families/cost_shape.h"
 #include "deploy/families/engine.h"
 #include "deploy/families/model_prototypes.h"
+#include "runtime/host/model_metrics.h"
 #include "deploy/box/item_places.h"
 #include "deploy/box/model_versions.h"
 #include "deploy/box/own_rows.h"
-#include "deploy/box/prompt_file.h"
 #include "deploy/box/store_reports.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
@@ -49,12 +49,12 @@ std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
          (config.pulls ? static_cast<std::uint32_t>(config.pulling.running_max) : 0);
 }
 
-std::size_t pages_of(const Config& config, const kernels::PageLayout& layout) {
+std::size_t pages_of(const Config& config, std::size_t page_bytes) {
   const auto memory = static_cast<std::size_t>(config.size_bytes("pool.memory"));
-  const std::size_t pages = std::min<std::size_t>(memory / layout.page_bytes(), 0xFFFF'FFFF);
+  const std::size_t pages = std::min<std::size_t>(memory / page_bytes, 0xFFFF'FFFF);
   if (pages == 0)
     throw ConfigError("pool.memory is " + std::to_string(memory) +
-                      " bytes, less than one page; expected at least " + std::to_string(layout.page_bytes()) +
+                      " bytes, less than one page; expected at least " + std::to_string(page_bytes) +
                       " bytes for this model");
   return pages;
 }
@@ -121,80 +121,85 @@ placement::DeviceProfile serving_device(const std::string& device) {
 
 }  // namespace
 
-std::string required_text(const Config& config, const char* knob) {
-  if (config.text(knob).empty())
-    throw ConfigError(std::string(knob) +
-                      " is empty; expected a folder (in the configuration file or by a flag)");
-  return config.text(knob);
-}
-
 void make_data_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (std::filesystem::create_directories(folder, ignored))
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
 }
 
-Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& families, LogSink log)
+Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& families, LogSink log,
+         std::vector<NamedModel> models)
     : config_(std::move(config)),
       place_(std::move(place)),
       metrics_(metrics),
       families_(families),
       log_(std::move(log)),
       executors_(executors_of(config_)) {
-  if (config_.duration_us("router.deadline") > config_.duration_us("router.deadline_max"))
-    throw ConfigError("router.deadline is longer than router.deadline_max; expected at most that");
-  const std::string directory = required_text(config_, "model.directory");
-  const Family& family = family_of(families_, directory);
-  model_ = family.describe(directory, config_);
-  OpenedModel opened = family.open(directory, config_);
-  vocabulary_ = read_vocabulary_if_any(directory, model_.limits);
-  const std::string& prompt = config_.text("model.prompt");
-  prompt_ = read_prompt_form(directory,
-                             prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
-                             model_, vocabulary_);
-  if (prompt_.generates() || !prompt_.history_plan.empty())
-    prompt_.history_part = static_cast<std::uint32_t>(config_.integer("router.history_part"));
-  names_ = {opened.version, layout_version(config_)};
-  prototypes_ = open_prototypes(config_, directory, opened.version);
-  if (prototypes_) prompt_.stand_ins = stand_ins_of(prototypes_, opened.version);
+  if (models.empty())
+    models.push_back({"", config_});
+  else
+    refuse_for_several(config_, models, place_.is_alone());
+  models_ = read_models(std::move(models), families_, place_.node);
   const std::filesystem::path folder = required_text(config_, "node.data_dir");
   if (place_.routers.size() > 1 && keeps_features())
     throw ConfigError("features.store is empty; expected a Redis, for there are several routers");
   make_data_folder(folder);
   open_store(folder);
-  if (place_.worker) open_worker(std::move(opened));
+  if (place_.worker) open_worker();
+  for (const auto& model : models_) model->opened = {};  // who is no worker does not keep its weights
   coordination_ = make_coordination(config_, place_, coordination_damage_);
   incarnation_ = new_incarnation(*coordination_, place_.node);
   if (place_.worker) open_transport();
-  if (place_.router) open_router();
+  if (place_.router)
+    for (const auto& model : models_) open_router(*model);
   if (place_.cache_meta) cache_meta_port_ = std::make_unique<CoordinatingPort>(*coordination_, nullptr);
 }
 
 // Profiles and items are lost with a damaged store, and that is for its owner to decide; blocks are computed
 // again.
 void Box::open_store(const std::filesystem::path& folder) {
-  if (keeps_features()) {
+  if (has_names()) {
+    for (const auto& model : models_) {
+      const std::filesystem::path own = required_text(model->config, "node.data_dir");
+      make_data_folder(own);
+      if (std::filesystem::equivalent(own, folder))
+        throw ConfigError("model " + model->name + " has its data in " + own.string() +
+                          ", as the box itself; expected a folder of its own");
+      model->store = std::make_unique<Store>(own, store_options(model->config));
+      tell_of_store(log_, metrics_, *model->store);
+    }
+  } else if (keeps_features()) {
     store_ = std::make_unique<Store>(folder, store_options(config_));
     tell_of_store(log_, metrics_, *store_);
-  } else if (place_.worker) {
+    return;
+  }
+  if (place_.worker) {
     OpenedCache opened = open_cache(folder);
     store_ = std::move(opened.store);
     store_damage_ = std::move(opened.damage);
   }
 }
 
-void Box::open_worker(OpenedModel model) {
-  arena_ = make_arena(model_.layout.page_bytes(), pages_of(config_, model_.layout));
+void Box::open_worker() {
+  std::size_t page_bytes = 0;
+  for (const auto& model : models_) page_bytes = std::max(page_bytes, model->facts.layout.page_bytes());
+  arena_ = make_arena(page_bytes, pages_of(config_, page_bytes));
   blocks_ = std::make_unique<BlockStorePort>(
-      *store_, *arena_, names_, static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
-  if ((model.make_assets || prompt_.generates()) && !place_.router)
+      *store_, *arena_, names_of_all(models_, page_bytes),
+      static_cast<std::uint64_t>(config_.size_bytes("pool.store_bytes_max")));
+  for (const auto& model : models_) open_engine(*model);
+}
+
+void Box::open_engine(ServedModel& model) {
+  if ((model.opened.make_assets || model.prompt.generates()) && !place_.router)
     throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
-  Engine engine = model.engine();
-  if (prototypes_) engine.executor = make_of_prototypes(config_, std::move(engine.executor), prototypes_);
-  compute_ = std::make_unique<actors::ComputePort>(
-      actors::LoadedModel(std::move(engine.executor), std::move(model.make_assets)), names_.model_version, *arena_,
-      executors_, engine.make_pages, version_loader(families_, config_),
-      [this](const std::string& version) { return features_ ? features_->catalog_at(version) : nullptr; });
+  Engine engine = model.opened.engine();
+  if (model.prototypes)
+    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes);
+  model.compute = std::make_unique<actors::ComputePort>(
+      actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)), model.names.model_version,
+      *arena_, executors_of(model.config), engine.make_pages, version_loader(families_, model.config),
+      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; });
 }
 
 void Box::open_transport() {
@@ -207,23 +212,24 @@ void Box::open_transport() {
   kv_port_ = std::make_unique<PullingPort>(transport_.get(), *blocks_, *arena_);
 }
 
-void Box::open_router() {
-  const MadeFor present = made_for(names_.model_version, vocabulary_, prompt_);
-  CachedFeatureOptions cached = cached_feature_options(config_);
+void Box::open_router(ServedModel& model) {
+  const MadeFor present = made_for(model.names.model_version, model.vocabulary, model.prompt);
+  CachedFeatureOptions cached = cached_feature_options(model.config);
   cached.lane = router_lanes;  // one more than the router has
   auto store = open_features(
-      config_, store_.get(), feature_limits(config_, model_), router_lanes + 1,
-      [names = router::BlockNames(prompt_, names_)](std::span<const Token> tokens) {
+      model.config, model.store ? model.store.get() : store_.get(), feature_limits(model.config, model.facts),
+      router_lanes + 1,
+      [names = router::BlockNames(model.prompt, model.names)](std::span<const Token> tokens) {
         return names.item(tokens);
       },
-      {[this, present](const std::string& noted) { return why_foreign(noted, present, config_); },
+      {[&model, present](const std::string& noted) { return why_foreign(noted, present, model.config); },
        [this](const std::string& what) { tell_loss(what); }});
-  features_ = std::make_unique<CachedFeatures>(std::move(store), cached);
-  claim_rows(*features_, present, config_, [this](const std::string& what) {
+  model.features = std::make_unique<CachedFeatures>(std::move(store), cached);
+  claim_rows(*model.features, present, model.config, [this](const std::string& what) {
     const std::vector<LogField> fields{{"what", what}};
     if (log_) log_(LogLevel::warning, "main", "rows_of_unknown_model", fields);
   });
-  router_port_ = std::make_unique<CoordinatingPort>(*coordination_, features_.get());
+  model.router_port = std::make_unique<CoordinatingPort>(*coordination_, model.features.get());
 }
 
 // What Redis had acknowledged is gone: nobody here can bring it back.
@@ -236,19 +242,37 @@ void Box::tell_loss(const std::string& what) const {
 
 Box::~Box() = default;
 
+std::vector<NodeId> Box::numbers() const {
+  std::vector<NodeId> numbers;
+  for (const auto& model : models_) numbers.push_back(model->number);
+  return numbers;
+}
+
 std::vector<Address> Box::actors() const {
   std::vector<Address> list;
-  for (const NodeId node : place_.routers) list.push_back({node, Role::router});
+  for (const NodeId node : has_names() ? numbers() : place_.routers) list.push_back({node, Role::router});
   for (const NodeId node : place_.cache_metas) list.push_back({node, Role::cache_meta});
   for (const NodeId node : place_.workers)
     for (const Role role : {Role::kv_worker, Role::inference_worker, Role::allocator})
       list.push_back({node, role});
+  for (const auto& model : models_)
+    if (model->number != place_.node) list.push_back({model->number, Role::inference_worker});
   return list;
+}
+
+std::string Box::render_metrics(const MetricRegistry& own) const {
+  std::vector<ModelMetrics> models;
+  for (const auto& model : models_)
+    if (has_names()) models.push_back({model->name, &model->metrics});
+  return render(own, models);
 }
 
 void Box::add_to(Host& host) {
   const NodeId node = place_.node;
-  if (place_.router) host.add({{node, Role::router}, make_router(), router_port_.get(), router_lanes});
+  if (place_.router)
+    for (const auto& model : models_)
+      host.add({{model->number, Role::router}, model->seated(make_router(*model), node), model->router_port.get(),
+                router_lanes});
   if (place_.cache_meta)
     host.add({{node, Role::cache_meta}, make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
   if (place_.worker) add_worker_to(host);
@@ -259,11 +283,14 @@ void Box::add_worker_to(Host& host) {
   const actors::KvWorkerConfig kv = kv_worker_config();
   host.add(
       {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), kv_port_.get(), block_lanes(kv)});
-  host.add({{node, Role::inference_worker}, make_inference_worker(), compute_.get(), compute_->lanes()});
+  for (const auto& model : models_)
+    host.add({{model->number, Role::inference_worker}, model->seated(make_inference_worker(*model), node),
+              model->compute.get(), model->compute->lanes()});
   host.add({{node, Role::allocator}, make_allocator()});
 }
 
-std::unique_ptr<Core> Box::make_router() const {
+std::unique_ptr<Core> Box::make_router(const ServedModel& model) const {
+  const Config& config = model.config;
   router::RouterConfig c;
   c.node = place_.node;
   c.cache_metas = place_.cache_metas;
@@ -271,48 +298,48 @@ std::unique_ptr<Core> Box::make_router() const {
   for (const NodeId router : place_.routers)
     if (router != place_.node) c.routers.push_back(router);
   c.incarnation = incarnation_;
-  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
-  c.model_version = names_.model_version;  // the one of this box, whatever it served before
-  c.form = prompt_;
-  c.names = names_;
-  c.policy = serving_policy(config_.text("router.policy"));
-  if (c.policy.repair().prototypes && !prototypes_)
+  c.heartbeat = {config.duration_us("cluster.heartbeat")};
+  c.model_version = model.names.model_version;  // the one of this box, whatever it served before
+  c.form = model.prompt;
+  c.names = model.names;
+  c.policy = serving_policy(config.text("router.policy"));
+  if (c.policy.repair().prototypes && !model.prototypes)
     throw ConfigError("router.policy is " + c.policy.name() + " and model.prototypes is empty; expected a file of them");
-  const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config_.integer(knob)); };
+  const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config.integer(knob)); };
   c.limits.candidates_max = number("router.candidates_max");
   c.limits.width_max = number("router.width_max");
-  if (model_.limits.width_max > 0) c.limits.width_max = std::min(c.limits.width_max, model_.limits.width_max);
+  if (model.facts.limits.width_max > 0) c.limits.width_max = std::min(c.limits.width_max, model.facts.limits.width_max);
   c.limits.completion_tokens_max = number("router.completion_tokens_max");
   c.limits.score_items_max = number("router.score_items_max");
   c.limits.score_labels_max = number("router.score_labels_max");
   c.limits.request_tokens_max = number("router.request_tokens_max");
   c.limits.history_max = number("router.history_events_max");
-  c.limits.approximate = config_.real("router.approximate");
-  c.limits.pass_tokens_max = model_.pass_tokens_max;
-  c.limits.token_bytes = model_.token_bytes;
-  c.in_flight_max = static_cast<std::uint32_t>(config_.integer("router.requests_in_flight_max"));
-  c.tenants = {.weights = tenant_weights(config_.text("router.tenant_weights")),
+  c.limits.approximate = config.real("router.approximate");
+  c.limits.pass_tokens_max = model.facts.pass_tokens_max;
+  c.limits.token_bytes = model.facts.token_bytes;
+  c.in_flight_max = static_cast<std::uint32_t>(config.integer("router.requests_in_flight_max"));
+  c.tenants = {.weights = tenant_weights(config.text("router.tenant_weights")),
                .tenants_max = number("router.tenants_max"),
                .requests_max = number("router.tenant_requests_max"),
-               .work_us_max = config_.duration_us("router.tenant_work_max")};
-  c.quantum = {config_.duration_us("router.turn")};
-  c.window = {config_.duration_us("router.window")};
-  c.routing = {*router::find_routing(config_.text("router.routing")), config_.real("router.affinity")};
-  c.budget = {config_.duration_us("router.deadline")};
-  c.budget_max = {config_.duration_us("router.deadline_max")};
-  c.coordinate = place_.routers.size() > 1 || !config_.text("model.versions").empty();
-  c.features = {.every = features_asked_every, .needs_items = config_.boolean("router.needs_items")};
+               .work_us_max = config.duration_us("router.tenant_work_max")};
+  c.quantum = {config.duration_us("router.turn")};
+  c.window = {config.duration_us("router.window")};
+  c.routing = {*router::find_routing(config.text("router.routing")), config.real("router.affinity")};
+  c.budget = {config.duration_us("router.deadline")};
+  c.budget_max = {config.duration_us("router.deadline_max")};
+  c.coordinate = place_.routers.size() > 1 || !config.text("model.versions").empty();
+  c.features = {.every = features_asked_every, .needs_items = config.boolean("router.needs_items")};
   // A generator's prompts have no items' blocks, nor have those of models whose tokens are items.
   c.precompute.on =
-      config_.boolean("pool.precompute_items") && !prompt_.generates() && prompt_.history_plan.empty();
-  c.precompute.refresh.hot_share = config_.real("pool.hot_share");
-  c.places = item_places(config_.text("pool.placement"), place_.workers);
-  const placement::ModelShape& shape = model_.shape;
+      config.boolean("pool.precompute_items") && !model.prompt.generates() && model.prompt.history_plan.empty();
+  c.precompute.refresh.hot_share = config.real("pool.hot_share");
+  c.places = item_places(config.text("pool.placement"), place_.workers);
+  const placement::ModelShape& shape = model.facts.shape;
   c.costs = placement::unit_costs(shape);
   c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
-  c.pull_share = config_.real("router.pull_share");
-  c.measures_pulls = config_.boolean("router.measure_pulls");
-  if (const std::string& device = config_.text("router.device"); !device.empty())
+  c.pull_share = config.real("router.pull_share");
+  c.measures_pulls = config.boolean("router.measure_pulls");
+  if (const std::string& device = config.text("router.device"); !device.empty())
     c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
   return std::make_unique<router::RouterCore>(c);
 }
@@ -322,7 +349,7 @@ std::unique_ptr<Core> Box::make_cache_meta() const {
   c.node = place_.node;
   c.incarnation = incarnation_;
   c.kv_nodes = place_.workers;
-  c.routers = place_.routers;
+  c.routers = has_names() ? numbers() : place_.routers;
   c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   c.leader_lease = {5 * c.heartbeat.us};
   c.user_popularity.window_us = c.item_popularity.window_us = config_.duration_us("router.frequency_window");
@@ -336,28 +363,33 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.cache_metas = place_.cache_metas;
   c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   const auto pages = static_cast<std::uint32_t>(arena_->pages());
-  c.pool = pool_sizes(pages, model_.layout.page_tokens, split_pages(pages, shares_of(config_)));
+  // Of several models it hears pages instead of tokens.
+  const kernels::PageLayout& layout = first().facts.layout;
+  const std::uint32_t unit = has_names() ? 1 : layout.page_tokens;
+  if (has_names()) c.models = numbers();
+  c.pool = pool_sizes(pages, unit, split_pages(pages, shares_of(config_)));
   c.check_reads = config_.real("pool.check_reads");
   c.scrub.interval = {config_.duration_us("pool.scrub_interval")};
   c.scrub.cost = config_.real("pool.scrub_cost");
   c.store = config_.boolean("pool.store_item_blocks");
   c.pulls = transport_ != nullptr;
-  c.token_bytes = static_cast<double>(model_.layout.token_bytes());
+  c.token_bytes = static_cast<double>(has_names() ? arena_->page_bytes() : layout.token_bytes());
   return c;
 }
 
-std::unique_ptr<Core> Box::make_inference_worker() const {
+std::unique_ptr<Core> Box::make_inference_worker(const ServedModel& model) const {
+  const Config& config = model.config;
   actors::InferenceConfig c;
   c.node = place_.node;
   c.incarnation = incarnation_;
   c.routers = place_.routers;
-  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
-  c.model_version = names_.model_version;
-  c.lanes = executors_;
-  c.queue_max = static_cast<std::uint32_t>(config_.integer("inference.queue_max"));
-  c.batch_tokens_max = static_cast<std::uint32_t>(config_.integer("inference.batch_tokens_max"));
-  const placement::ModelShape& shape = model_.shape;
-  const std::string& device = config_.text("router.device");
+  c.heartbeat = {config.duration_us("cluster.heartbeat")};
+  c.model_version = model.names.model_version;
+  c.lanes = executors_of(config);
+  c.queue_max = static_cast<std::uint32_t>(config.integer("inference.queue_max"));
+  c.batch_tokens_max = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max"));
+  const placement::ModelShape& shape = model.facts.shape;
+  const std::string& device = config.text("router.device");
   c.costs = placement::unit_costs(shape);
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
   return std::make_unique<actors::InferenceCore>(c);

@@ -3,6 +3,10 @@
 // cores of the roles that this node has, and puts them on a host. A box that is alone has all five;
 // `serve`, the benchmarks and the scenario tests stand on that; `node` runs one place of a cluster. Which
 // world it runs in is the host's matter.
+//
+// A box that is alone may serve several models, each under its name: each has a router and an inference worker of its own,
+// and a data folder for its profiles and items; one KV-cache worker, one cache-meta and one allocator agent serve all of
+// them, on one pool (runtime/host/model_actor.h).
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -10,13 +14,11 @@
 #include <vector>
 
 #include "deploy/box/coordinating_port.h"
-#include "deploy/families/families.h"
-#include "kernels/decoder/prototypes.h"
 #include "deploy/box/features.h"
 #include "deploy/box/pulling_port.h"
+#include "deploy/box/served_model.h"
 #include "deploy/data/dataset.h"
-#include "kernels/checkpoint/vocabulary.h"
-#include "router/request/block_names.h"
+#include "deploy/families/families.h"
 #include "runtime/hard_state/file_coordination.h"
 #include "runtime/host/host.h"
 #include "runtime/pages/page_arena.h"
@@ -30,9 +32,6 @@ struct KvWorkerConfig;
 }  // namespace troupe::actors
 
 namespace troupe::deploy {
-
-// A knob that has no default. Throws ConfigError if it is empty.
-std::string required_text(const Config& config, const char* knob);
 
 // The folder of users, items and saved blocks, made for its owner alone if it is not there. Whoever made it
 // before chose who may look into it. Says nothing if it cannot: the store that is opened there does.
@@ -50,10 +49,11 @@ class Box {
  public:
   // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
-  // Throws ConfigError, too, if profiles and items are another model's (own_rows.h).
+  // Throws ConfigError, too, if profiles and items are another model's (own_rows.h). `models`: that it serves; none: the
+  // one that `config` says, which needs no name.
   // `metrics` outlives it; only a node that pulls from others, or whose profiles are in a Redis, needs it.
   explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr,
-               const Families& families = all_families(), LogSink log = {});
+               const Families& families = all_families(), LogSink log = {}, std::vector<NamedModel> models = {});
   ~Box();
 
   // Puts its actors on the host. Once. The box outlives the host's stop().
@@ -71,25 +71,33 @@ class Box {
   const std::string& coordination_damage() const { return coordination_damage_; }
   Store* store() { return store_.get(); }  // null: neither a worker nor features in files
   bool keeps_features() const { return place_.router && !features_in_redis(config_); }
-  std::uint64_t items() const { return features_->items(); }
-  FeatureStore& features() { return *features_; }  // of a node with a router
-  const kernels::Vocabulary& vocabulary() const { return vocabulary_; }
-  const router::PromptForm& prompt() const { return prompt_; }
-  const ModelFacts& model() const { return model_; }
+  bool has_names() const { return !first().name.empty(); }  // its models have
+  const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
+  // What it has counted, and what its models' actors have.
+  std::string render_metrics(const MetricRegistry& own) const;
+  // Of the first model.
+  std::uint64_t items() const { return first().features->items(); }
+  FeatureStore& features() { return *first().features; }  // of a node with a router
+  const kernels::Vocabulary& vocabulary() const { return first().vocabulary; }
+  const router::PromptForm& prompt() const { return first().prompt; }
+  const ModelFacts& model() const { return first().facts; }
   std::uint32_t executors() const { return executors_; }
   std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }
 
  private:
   void open_store(const std::filesystem::path& folder);
-  void open_worker(OpenedModel model);
+  void open_worker();
+  void open_engine(ServedModel& model);
   void open_transport();
-  void open_router();
+  void open_router(ServedModel& model);
   void tell_loss(const std::string& what) const;
   void add_worker_to(Host& host);
-  std::unique_ptr<Core> make_router() const;
+  ServedModel& first() const { return *models_.front(); }
+  std::vector<NodeId> numbers() const;  // of models
+  std::unique_ptr<Core> make_router(const ServedModel& model) const;
   std::unique_ptr<Core> make_cache_meta() const;
   actors::KvWorkerConfig kv_worker_config() const;
-  std::unique_ptr<Core> make_inference_worker() const;
+  std::unique_ptr<Core> make_inference_worker(const ServedModel& model) const;
   std::unique_ptr<Core> make_allocator() const;
 
   const Config config_;
@@ -97,22 +105,16 @@ class Box {
   MetricRegistry* const metrics_;
   const Families families_;
   const LogSink log_;
-  ModelFacts model_;
-  NameContext names_;
-  kernels::Vocabulary vocabulary_;
-  router::PromptForm prompt_;
-  std::shared_ptr<const kernels::Prototypes> prototypes_;  // null: the model has none
-  std::uint32_t executors_ = 1;
+  std::uint32_t executors_ = 1;  // of each model
   std::unique_ptr<Store> store_;
   std::string store_damage_, coordination_damage_;
   std::unique_ptr<PageArena> arena_;
-  std::unique_ptr<FeatureStore> features_;
+  std::vector<std::unique_ptr<ServedModel>> models_;
   std::unique_ptr<BlockStorePort> blocks_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<PullingPort> kv_port_;
-  std::unique_ptr<actors::ComputePort> compute_;
   std::unique_ptr<Coordination> coordination_;
-  std::unique_ptr<CoordinatingPort> router_port_, cache_meta_port_;
+  std::unique_ptr<CoordinatingPort> cache_meta_port_;
   Incarnation incarnation_ = 0;
 };
 

@@ -75,6 +75,15 @@ std::string address_of(const std::string& name) {
   return text;
 }
 
+std::vector<router::DoorModel> door_models(const Box& box) {
+  std::vector<router::DoorModel> models;
+  for (const auto& model : box.models())
+    if (box.has_names())
+      models.push_back({model->name, std::string(model->serves()), door_limits(model->config, model->facts),
+                        &model->vocabulary, {model->number, Role::router}});
+  return models;
+}
+
 router::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
                                std::function<std::string()> obstacle) {
   router::DoorConfig door;
@@ -94,7 +103,8 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.words = &box.vocabulary();
   door.actors = box.actors();
   std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
-                       [&](Address actor) { return actor.node == place.node; });
+                       [&](Address actor) { return box.has_names() || actor.node == place.node; });
+  door.models = door_models(box);
   door.router = {router_of(place), Role::router};
   door.last_id = box.incarnation();
   return door;
@@ -156,6 +166,12 @@ class Peers {
   std::set<NodeId> met_;
 };
 
+// "": it has no name, or is an actor of all models.
+std::string model_of(const StatusReply& reply) {
+  const auto field = std::ranges::find(reply.fields, "model", &StatusField::name);
+  return field == reply.fields.end() ? "" : field->value;
+}
+
 // Answers that are for this file, not for clients.
 class DrainReports {
  public:
@@ -164,17 +180,17 @@ class DrainReports {
     if (!reply || reply->id < own_ids) return false;
     const std::lock_guard lock(mutex_);
     for (const StatusField& field : reply->fields)
-      if (field.name == "drained" && field.value == "yes") drained_.insert(reply->role);
+      if (field.name == "drained" && field.value == "yes") drained_.emplace(reply->role, model_of(*reply));
     return true;
   }
-  bool have(Role role) {
+  bool have(Role role, const std::string& model) {
     const std::lock_guard lock(mutex_);
-    return drained_.contains(role);
+    return drained_.contains({role, model});
   }
 
  private:
   std::mutex mutex_;
-  std::set<Role> drained_;
+  std::set<std::pair<Role, std::string>> drained_;  // and the model's name, if it has one
 };
 
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
@@ -191,10 +207,11 @@ void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& 
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
 }
 
-void log_no_items(const Log& log, const Config& config) {
-  const std::vector<LogField> fields{
-      {"where", features_place(config)},
+void log_no_items(const Log& log, const ServedModel& model) {
+  std::vector<LogField> fields{
+      {"where", features_place(model.config)},
       {"expected", "a catalog (troupe import, or PUT /v1/items), or another node.data_dir"}};
+  if (!model.name.empty()) fields.push_back({"model", model.name});
   log(LogLevel::warning, "main", "catalog_empty", fields);
 }
 
@@ -206,24 +223,27 @@ class Running {
         peers_(serving_.place),
         log_({log_level(serving_.config.text("node.log_level")), serving_.name,
               serving_.config.text("node.log_file")}),
-        box_(serving_.config, serving_.place, &metrics_, all_families(), log_),
+        box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
         host_(metrics_, log_),
         door_(
-            door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); }),
+            own_door(),
             [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
             metrics_, log_) {
     tell_of_damage(log_, metrics_, box_.store_damage());
     if (!box_.coordination_damage().empty())
       log_(LogLevel::error, "main", "coordination_set_aside", LogFields{{"why", box_.coordination_damage()}});
-    if (box_.keeps_features()) open_control();
-    if (serving_.place.router) log_rows_left_out(log_, box_.features().bad_records());
-    if (serving_.place.router && box_.items() == 0) log_no_items(log_, serving_.config);
+    if (box_.keeps_features())
+      for (const auto& model : box_.models())
+        open_control(model->config.text("node.data_dir"), model->store ? *model->store : *box_.store());
+    for (const auto& model : box_.models()) {
+      if (serving_.place.router) log_rows_left_out(log_, model->features->bad_records());
+      if (serving_.place.router && model->features->items() == 0) log_no_items(log_, *model);
+    }
     if (serving_.cluster) join();
     box_.add_to(host_);
     host_.set_door(door_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
-      if (status && status->role == Role::router && status->node == serving_.place.node && box_.store())
-        add_health(box_.store()->health(), status->fields);
+      if (status && status->role == Role::router && status->node == serving_.place.node) add_store_health(*status);
       if (!reports_.take(answer)) door_.deliver(std::move(answer));
     });
   }
@@ -247,10 +267,24 @@ class Running {
  private:
   Address door_address() const { return {serving_.place.node, Role::door}; }
 
+  router::DoorConfig own_door() {
+    router::DoorConfig door =
+        door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
+    if (box_.has_names()) door.metrics = [this] { return box_.render_metrics(metrics_); };
+    return door;
+  }
+
+  void add_store_health(StatusReply& router) {
+    for (const auto& model : box_.models()) {
+      const Store* store = model->store ? model->store.get() : box_.store();
+      if (store && model->name == model_of(router)) add_health(store->health(), router.fields);
+    }
+  }
+
   // Not every file system has sockets, and one can serve without backups.
-  void open_control() {
+  void open_control(const std::string& data_dir, Store& store) {
     try {
-      control_.emplace(serving_.config.text("node.data_dir"), *box_.store());
+      controls_.push_back(std::make_unique<ControlSocket>(data_dir, store));
     } catch (const std::runtime_error& error) {
       log_(LogLevel::warning, "main", "no_control_socket", LogFields{{"why", error.what()}});
     }
@@ -300,7 +334,11 @@ class Running {
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
                 << host_.port();
     std::cout << " with " << box_.executors() << " executors, " << box_.pool_pages() << " pages";
-    if (serving_.place.router) std::cout << " and " << box_.items() << " items";
+    if (!box_.has_names() && serving_.place.router) std::cout << " and " << box_.items() << " items";
+    if (box_.has_names())
+      for (const auto& model : box_.models())
+        std::cout << "\n  " << model->name << " serves " << model->serves() << " with " << model->features->items()
+                  << " items";
     std::cout << "\n" << std::flush;
     if (!serving_.port_file.empty()) write_output(serving_.port_file, std::to_string(door_.port()) + "\n");
   }
@@ -313,18 +351,18 @@ class Running {
                        std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
     // One after the other: what the router has begun still needs the worker, and who leads.
     const Place& place = serving_.place;
-    const std::pair<bool, Role> order[] = {{place.router, Role::router},
-                                           {place.worker, Role::inference_worker},
-                                           {place.cache_meta, Role::cache_meta}};
+    const std::pair<bool, Role> order[] = {{place.router, Role::router}, {place.worker, Role::inference_worker}};
     for (const auto& [is_here, role] : order)
-      if (is_here && !drain(role, limit)) return;
+      for (const auto& model : box_.models())
+        if (is_here && !drain({model->number, role}, model->name, limit)) return;
+    if (place.cache_meta) drain({place.node, Role::cache_meta}, "", limit);
   }
 
   // False if there is no time left, or another signal came.
-  bool drain(Role role, std::chrono::steady_clock::time_point limit) {
-    while (!reports_.have(role)) {
+  bool drain(Address actor, const std::string& model, std::chrono::steady_clock::time_point limit) {
+    while (!reports_.have(actor.role, model)) {
       if (std::chrono::steady_clock::now() >= limit) return false;
-      host_.post({serving_.place.node, role}, door_address(), Drain{next_drain_++, true});
+      host_.post(actor, door_address(), Drain{next_drain_++, true});
       if (signals_.came_within(drain_question)) return false;
     }
     return true;
@@ -340,7 +378,7 @@ class Running {
   RequestId next_drain_ = own_ids;
   CafHost host_;
   router::FrontDoor door_;
-  std::optional<ControlSocket> control_;
+  std::vector<std::unique_ptr<ControlSocket>> controls_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace troupe::deploy {
 
 struct Serving {
   Config config;
+  std::vector<NamedModel> models;       // that a box serves; none: the one that `config` says
   Place place;
   std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
   std::string name = "1";               // in log lines

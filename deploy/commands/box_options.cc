@@ -3,6 +3,18 @@
 #include "deploy/commands/commands.h"
 
 namespace troupe::deploy {
+namespace {
+
+void override_with_flags(BoxFile& box, const BoxOptions& options) {
+  const std::pair<const char*, const std::string*> flags[] = {{"model.directory", &options.model},
+                                                              {"node.data_dir", &options.data_dir},
+                                                              {"model.prompt", &options.prompt}};
+  for (const auto& [name, value] : flags)
+    if (!value->empty()) set_of_all(box, name, *value);
+  apply_settings(box, options.settings);
+}
+
+}  // namespace
 
 void BoxOptions::add_to(Command command) {
   command.add_option("--config", config_file, "Configuration file (YAML); `troupe config` prints one");
@@ -13,21 +25,30 @@ void BoxOptions::add_to(Command command) {
 }
 
 Config BoxOptions::load() const {
-  Config config = config_file.empty() ? Config() : load_config(config_file);
-  const std::pair<const char*, const std::string*> flags[] = {
-      {"model.directory", &model}, {"node.data_dir", &data_dir}, {"model.prompt", &prompt}};
-  for (const auto& [name, value] : flags)
-    if (!value->empty()) config.set(name, *value);
-  apply_settings(config, settings);
-  return config;
+  BoxFile box;
+  if (!config_file.empty()) box.config = load_config(config_file);
+  override_with_flags(box, *this);
+  return box.config;
+}
+
+BoxFile BoxOptions::load_box() const {
+  BoxFile box = config_file.empty() ? BoxFile() : troupe::load_box(config_file);
+  override_with_flags(box, *this);
+  return box;
 }
 
 void apply_settings(Config& config, const std::vector<std::string>& settings) {
+  BoxFile box{config, {}};
+  apply_settings(box, settings);
+  config = std::move(box.config);
+}
+
+void apply_settings(BoxFile& box, const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos)
       throw ConfigError("--set " + setting + " has no value; expected name=value, such as pool.memory=1GiB");
-    config.set(setting.substr(0, equals), setting.substr(equals + 1));
+    set_of_all(box, setting.substr(0, equals), setting.substr(equals + 1));
   }
 }
 

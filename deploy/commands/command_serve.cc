@@ -14,12 +14,13 @@ struct ServeOptions {
 
 int run_serve(const ServeOptions& options) {
   const auto read = [options] {
-    Config config = options.box.load();
-    if (!options.address.empty()) config.set("http.address", options.address);
-    if (options.port >= 0) config.set("http.port", std::to_string(options.port));
-    return config;
+    BoxFile box = options.box.load_box();
+    if (!options.address.empty()) box.config.set("http.address", options.address);
+    if (options.port >= 0) box.config.set("http.port", std::to_string(options.port));
+    return box;
   };
-  Serving serving{.config = read(), .read_again = read};
+  BoxFile box = read();
+  Serving serving{.config = std::move(box.config), .models = std::move(box.models), .read_again = [read] { return read().config; }};
   serving.port_file = options.port_file;
   return serve_until_signal(std::move(serving));
 }

@@ -7,6 +7,7 @@
 
 #include "deploy/commands/command_line.h"
 #include "runtime/settings/config.h"
+#include "runtime/settings/model_list.h"
 
 namespace troupe::deploy {
 
@@ -34,10 +35,13 @@ struct BoxOptions {
   std::vector<std::string> settings;  // name=value
 
   void add_to(Command command);
-  Config load() const;  // throws ConfigError
+  // Throw ConfigError. A file that lists several models is for `load_box` alone.
+  Config load() const;
+  BoxFile load_box() const;
 };
 
 // Each "name=value". Throws ConfigError.
 void apply_settings(Config& config, const std::vector<std::string>& settings);
+void apply_settings(BoxFile& box, const std::vector<std::string>& settings);
 
 }  // namespace troupe::deploy

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "router/core/router_core.h"
+#include "router/core/served_kinds.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
@@ -180,7 +181,7 @@ StatusReply RouterCore::status(RequestId id) const {
   };
   if (!reason.empty()) field("not_ready", reason);
   field("model_version", versions().model_version);
-  field("model_serves", config_.form.generates() ? "generate, complete, score" : config_.form.history_plan.empty() ? "rank, score" : "rank");
+  field("model_serves", std::string(served_kinds(config_.form)));
   field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
   field("next_model", versions().next_model);
   field("next_catalog", versions().next_catalog);

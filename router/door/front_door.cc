@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "router/door/completions.h"
@@ -41,9 +42,21 @@ std::string field_of(const StatusReply& reply, std::string_view name) {
 
 // "router@1 is not ready: the catalog has no items", if it says why.
 std::string why_not_ready(const StatusReply& reply) {
-  const std::string who = name_of(Address{reply.node, reply.role}) + " is not ready";
+  const std::string model = field_of(reply, "model");
+  const std::string who =
+      name_of(Address{reply.node, reply.role}) + (model.empty() ? "" : " of model " + model) + " is not ready";
   const std::string why = field_of(reply, "not_ready");
   return why.empty() ? who : who + ": " + why;
+}
+
+// Which actor said it: of several models' routers all are one node's.
+auto actor_of(const StatusReply& reply) { return std::tuple(reply.node, reply.role, field_of(reply, "model")); }
+
+std::vector<Address> routers_of(const DoorConfig& config) {
+  if (config.models.empty()) return {config.router};
+  std::vector<Address> routers;
+  for (const DoorModel& model : config.models) routers.push_back(model.router);
+  return routers;
 }
 
 std::int64_t since_1970_s() {
@@ -74,11 +87,17 @@ FrontDoor::Answer FrontDoor::Answer::of(const Message& message) {
 FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> routers) {
   if (routers.empty())
     return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"});
-  std::string text = R"({"object":"list","data":[{"id":)";
-  append_json_string(text, field_of(routers.front(), "model_version"));
-  text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
-  append_json_string(text, field_of(routers.front(), "model_serves"));
-  return {200, text + "}]}"};
+  std::string text = R"({"object":"list","data":[)";
+  for (const StatusReply& router : routers) {
+    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+    text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
+    append_json_string(text, name.empty() ? version : name);
+    text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
+    append_json_string(text, field_of(router, "model_serves"));
+    if (!name.empty()) append_json_string(text += R"(,"version":)", version);
+    text += '}';
+  }
+  return {200, text + "]}"};
 }
 
 FrontDoor::Server::Server(DoorConfig c, Post p, MetricRegistry& m, LogSink l)
@@ -204,16 +223,17 @@ std::int64_t FrontDoor::Server::now_us() {
       .count();
 }
 
-void FrontDoor::Server::ask_router(Message message, std::string tenant, OnAnswer then) {
+void FrontDoor::Server::ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
+  waits.model = model;
   if (auto* rank = std::get_if<RankRequest>(&message))
     if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
   set_id(message, last_id);
-  post(config.router, std::move(message));
+  post(model ? model->router : config.router, std::move(message));
 }
 
 void FrontDoor::Server::ask_status(const std::vector<Address>& actors, OnStatus then) {
@@ -230,7 +250,7 @@ void FrontDoor::Server::deliver(const Message& answer) {
     if (!found->second.on_status) return;
     auto& have = found->second.statuses;
     if (std::none_of(have.begin(), have.end(),
-                     [&](auto& s) { return s.node == status->node && s.role == status->role; }))
+                     [&](auto& s) { return actor_of(s) == actor_of(*status); }))
       have.push_back(*status);
     if (have.size() == found->second.asked) finish_status(found->first);
     return;
@@ -241,9 +261,13 @@ void FrontDoor::Server::deliver(const Message& answer) {
     pauses.refused(found->second.tenant, refused->refusal, now_us());
   else
     pauses.answered(found->second.tenant);
+  const DoorModel* const model = found->second.model;
   waiting.erase(found);
-  if (const auto* completed = std::get_if<CompleteReply>(&answer))
-    return then({200, completion_body(*completed, config.words, since_1970_s())});
+  if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
+    CompleteReply reply = *completed;
+    if (model) reply.model_version = model->name;  // as the client knows it
+    return then({200, completion_body(reply, model ? model->words : config.words, since_1970_s())});
+  }
   then(Answer::of(answer));
 }
 
@@ -263,16 +287,17 @@ void FrontDoor::Server::finish_status(RequestId id) {
   auto node = waiting.extract(id);
   std::vector<StatusReply>& replies = node.mapped().statuses;
   std::sort(replies.begin(), replies.end(), [](const StatusReply& a, const StatusReply& b) {
-    return std::pair(a.node, a.role) < std::pair(b.node, b.role);
+    return actor_of(a) < actor_of(b);
   });
   node.mapped().on_status(std::move(replies));
 }
 
 void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
   if (question == DoorQuestion::live) return then({200, "{\"live\":true}"});
-  if (question == DoorQuestion::metrics) return then({200, metrics.render(), "text/plain; version=0.0.4"});
+  if (question == DoorQuestion::metrics)
+    return then({200, config.metrics ? config.metrics() : metrics.render(), "text/plain; version=0.0.4"});
   if (question == DoorQuestion::models)
-    return ask_status({config.router},
+    return ask_status(routers_of(config),
                       [then = std::move(then)](const std::vector<StatusReply>& replies) { then(Answer::of_models(replies)); });
   if (question == DoorQuestion::cluster)
     return ask_status(config.actors, [then = std::move(then)](std::vector<StatusReply> replies) {

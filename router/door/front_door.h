@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/checkpoint/vocabulary.h"
+#include "router/door/door_models.h"
 #include "router/door/front_door_routes.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
@@ -47,6 +48,9 @@ struct DoorConfig {
   std::function<std::string()>
       obstacle;  // why this node is not ready, whatever its actors say; "": it may be
   Address router;
+  // Several models, each with its router; none: there is one, and all above is said of it.
+  std::vector<DoorModel> models;
+  std::function<std::string()> metrics;  // what /metrics answers; none: what the door's registry has
   RequestId last_id = 0;  // its own are larger than this; never used before towards that router
 };
 

@@ -182,9 +182,16 @@ struct QuestionPath {
   std::string_view path;
   DoorQuestion question;
 };
-constexpr std::array computed_paths{std::string_view("/v1/rank"), std::string_view("/v1/score"),
-                                    std::string_view("/v1/generate"), std::string_view("/v1/completions")};
-bool is_computed(std::string_view path) { return std::ranges::find(computed_paths, path) != computed_paths.end(); }
+struct ComputedPath {
+  std::string_view path, kind;
+};
+constexpr std::array computed_paths{ComputedPath{"/v1/rank", "rank"}, ComputedPath{"/v1/score", "score"},
+                                    ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"}};
+const ComputedPath* find_computed(std::string_view path) {
+  const auto at = std::ranges::find(computed_paths, path, &ComputedPath::path);
+  return at == computed_paths.end() ? nullptr : &*at;
+}
+bool is_computed(std::string_view path) { return find_computed(path) != nullptr; }
 
 constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion::live},
                                     QuestionPath{"/v2/health/ready", DoorQuestion::ready},
@@ -197,6 +204,16 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
 bool is_ranking(std::string_view method, std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
   return method == "POST" && is_computed(path);
+}
+
+std::optional<std::string_view> asked_of_model(std::string_view method, std::string_view target) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  const bool changes = method == "PUT" || method == "DELETE";
+  if (changes && (path.starts_with(users_path) || path.starts_with(items_path))) return "";
+  if (method != "POST") return std::nullopt;
+  if (path == "/v1/models/reload" || path == "/v1/catalog/reload") return "";
+  const ComputedPath* computed = find_computed(path);
+  return computed ? std::optional(computed->kind) : std::nullopt;
 }
 
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words) {

@@ -2,6 +2,7 @@
 // What an HTTP request asks for: method, target and body → a message for the router, a question that the door
 // answers itself, or a refusal. Pure, so that hostile input is tested without sockets.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +35,9 @@ struct DoorLimits {
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;
 
 bool is_ranking(std::string_view method, std::string_view target);  // POST of what is computed
+
+// What a model has to serve that this is asked of, in the words of /v1/models; "": any model has it; none: no model is asked.
+std::optional<std::string_view> asked_of_model(std::string_view method, std::string_view target);
 
 // The message's id is 0; the door gives it one. `words`: of the model; null: it names none.
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words = nullptr);

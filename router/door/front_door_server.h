@@ -32,7 +32,7 @@ struct FrontDoor::Answer {
 
   static Answer of(const Refusal& refusal);
   static Answer of(const Message& message);
-  // In the form of OpenAI's list of models, with what may be asked of each; of none if no router answered.
+  // In the form of OpenAI's list of models, with what may be asked of each; no list if no router answered.
   static Answer of_models(std::span<const StatusReply> routers);
 };
 
@@ -44,6 +44,7 @@ struct FrontDoor::Server {
   struct Waiting {
     OnAnswer on_answer;  // of the router
     std::string tenant;  // who asked it
+    const DoorModel* model = nullptr;  // of several, the one that was asked
     OnStatus on_status;  // of all actors
     std::vector<StatusReply> statuses;
     std::size_t asked = 0;  // for their status
@@ -61,7 +62,7 @@ struct FrontDoor::Server {
   void send_away(DoorPlaces::Guest guest);
   void stop();
   Waiting& wait(std::int64_t us);
-  void ask_router(Message message, std::string tenant, OnAnswer then);
+  void ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then);
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
@@ -106,6 +107,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   bool keep();
   bool is_for_health() const;
   void handle();
+  DoorRoute route_to(const DoorModel*& model) const;
   const TenantPauses::Told* find_pause();  // what its tenant is told without being heard; null: it is heard
   void refuse_and_close(const Refusal& refusal);
   void write_later(Answer answer, std::int64_t us);

@@ -152,7 +152,8 @@ void FrontDoor::Session::handle() {
   }
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer
-  DoorRoute routed = route({asked.method, asked.target, body->text(), asked.tenant}, server.config.limits, server.config.words);
+  const DoorModel* model = nullptr;
+  DoorRoute routed = route_to(model);
   body.reset();
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();  // it may take a while
   places.keeps(guest, buffer.capacity());
@@ -162,7 +163,19 @@ void FrontDoor::Session::handle() {
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<DoorQuestion>(&routed))
     return server.answer_question(*question, then);
-  server.ask_router(std::get<Message>(std::move(routed)), asked.tenant, then);
+  server.ask_router(std::get<Message>(std::move(routed)), asked.tenant, model, then);
+}
+
+// What is asked for, and of several models by whom: then by that one's limits and words.
+DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
+  const DoorConfig& config = server.config;
+  DoorRequest request{asked.method, asked.target, body->text(), asked.tenant};
+  auto chosen = choose_model(request, config.models);
+  if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
+  const AskedModel& of = std::get<AskedModel>(chosen);
+  model = of.model;
+  if (of.in_body) request.body = of.body;
+  return model ? route(request, model->limits, model->words) : route(request, config.limits, config.words);
 }
 
 void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }

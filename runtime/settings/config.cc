@@ -4,11 +4,14 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
 #include "kernels/base/check.h"
+#include "runtime/settings/model_list.h"
 #include "runtime/settings/whole_file.h"
 #include "runtime/wire/json_text.h"
 
@@ -20,6 +23,9 @@ constexpr std::size_t values_max = 50'000;    // of a file, with its keys
 constexpr const char* many_values = "50000 values; expected sections of keys and values";
 constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
 constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
+constexpr std::size_t model_name_bytes_max = 64;
+constexpr std::size_t models_max = 64;
+constexpr const char* model_keys = "name, directory, data_dir, prompt or settings";
 
 std::size_t index_of(const Knob& knob) { return static_cast<std::size_t>(&knob - knob_table().data()); }
 
@@ -98,6 +104,25 @@ class FileReader {
     if (!document.IsNull()) read_map(document, "");  // null: empty, or comments only
   }
 
+  // The sections, then the list `models`, if there is one.
+  std::vector<NamedModel> read_box(const std::string& text) {
+    const YAML::Node document = load(text);
+    models_expected_ = true;
+    if (document.IsNull()) return {};
+    read_map(document, "");
+    const YAML::Node list = document["models"];
+    if (!list) return {};
+    if (!list.IsSequence() || list.size() == 0)
+      fail(list.Mark(), "models is no list; expected one entry for each model, with name, directory and data_dir");
+    if (list.size() > models_max) fail(list.Mark(), "models has more than 64 entries; expected at most so many");
+    if (!config_.text("model.directory").empty())
+      fail(list.Mark(), "there is model.directory and a list of models; expected the directory of each in the list");
+    std::vector<NamedModel> models;
+    for (const auto& entry : list) models.push_back(read_model(entry));
+    check_together(models, list);
+    return models;
+  }
+
   // The sections, then the list `nodes`.
   std::vector<ClusterNode> read_cluster(const std::string& text) {
     const YAML::Node document = load(text);
@@ -164,6 +189,7 @@ class FileReader {
       const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
       if (!seen_.insert(name).second) fail(key.Mark(), name + " stands twice; expected it once");
       if (section.empty() && name == "nodes" && nodes_expected_) continue;
+      if (section.empty() && name == "models" && models_expected_) continue;
       if (section.empty())
         read_section(key, value, name);
       else
@@ -177,6 +203,14 @@ class FileReader {
       if (!value.IsNull()) read_map(value, name);  // null: all its keys are comments
       return;
     }
+    if (name == "models" && nodes_expected_)
+      fail(key.Mark(),
+           "there is a list of models in a cluster's file; expected model.directory, for nodes of a cluster serve one "
+           "model (several are served by a box that is alone, troupe serve)");
+    if (name == "models")
+      fail(key.Mark(),
+           "there is a list of models: this file is for `troupe serve`; expected one of a single model, or --model and "
+           "--data-dir");
     if (name == "nodes")
       fail(key.Mark(),
            "there is a list of nodes: this is a cluster's file; expected a box's, or `troupe node --config " +
@@ -197,6 +231,68 @@ class FileReader {
     if (!is_plain && !wants_quotes_too)
       fail(value.Mark(), name + " is text in quotes; expected " + expected_of(*knob));
     at(value, [&] { config_.set(name, value.Scalar()); });
+  }
+
+  // ---- models of a box ----
+
+  std::string text_of(const YAML::Node& entry, const char* key) {
+    const YAML::Node value = entry[key];
+    if (!value || !value.IsScalar() || value.Scalar().empty())
+      fail(entry.Mark(), std::string("a model has no ") + key + "; expected " + model_keys +
+                             ", the first three of each model");
+    return value.Scalar();
+  }
+
+  NamedModel read_model(const YAML::Node& entry) {
+    if (!entry.IsMap()) fail(entry.Mark(), std::string("a model is no map; expected ") + model_keys);
+    static const std::set<std::string> known{"name", "directory", "data_dir", "prompt", "settings"};
+    std::set<std::string> given;
+    for (const auto& part : entry) {
+      if (!part.first.IsScalar() || !known.contains(part.first.Scalar()))
+        fail(part.first.Mark(), std::string("a model has no such key; expected ") + model_keys);
+      if (!given.insert(part.first.Scalar()).second)
+        fail(part.first.Mark(), part.first.Scalar() + " stands twice; expected it once");
+    }
+    NamedModel model{text_of(entry, "name"), config_};
+    const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
+    if (model.name.size() > model_name_bytes_max || !std::ranges::all_of(model.name, is_plain))
+      fail(entry["name"].Mark(), "a model is named " + model.name.substr(0, quoted_bytes_max) +
+                                     "; expected at most 64 letters, digits, '.', '_' and '-'");
+    model.config.set("model.directory", text_of(entry, "directory"));
+    model.config.set("node.data_dir", text_of(entry, "data_dir"));
+    if (entry["prompt"]) model.config.set("model.prompt", text_of(entry, "prompt"));
+    if (const YAML::Node settings = entry["settings"]; settings && !settings.IsNull()) {
+      refuse_shared(settings);
+      FileReader(path_, model.config).read_map(settings, "");
+    }
+    return model;
+  }
+
+  // What all models have together cannot be of one.
+  void refuse_shared(const YAML::Node& settings) {
+    if (!settings.IsMap()) fail(settings.Mark(), "settings is no map; expected keys and values");
+    static const std::set<std::string> own{"model", "router", "inference", "features"};
+    for (const auto& part : settings)
+      if (!part.first.IsScalar() || !own.contains(part.first.Scalar()))
+        fail(part.first.Mark(), "a model's settings are of sections model, router, inference and features; expected "
+                                "all others before the list, for all models together");
+    if (const YAML::Node model = settings["model"]; model && model.IsMap())
+      for (const char* key : {"directory", "prompt"})
+        if (model[key]) fail(model[key].Mark(), std::string(key) + " stands in a model's settings; expected it beside its name");
+  }
+
+  void check_together(const std::vector<NamedModel>& models, const YAML::Node& list) {
+    std::set<std::string> names, folders;
+    const auto normal = [](const std::string& path) { return std::filesystem::path(path).lexically_normal().string(); };
+    if (const std::string& own = config_.text("node.data_dir"); !own.empty()) folders.insert(normal(own));
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      const std::string& folder = models[i].config.text("node.data_dir");
+      if (!names.insert(models[i].name).second)
+        fail(list[i].Mark(), "two models are named " + models[i].name + "; expected a name of its own for each");
+      if (!folders.insert(normal(folder)).second)
+        fail(list[i].Mark(), "model " + models[i].name + " has its data in " + folder +
+                                 ", as another or the box itself; expected a folder of its own");
+    }
   }
 
   // ---- nodes of a cluster ----
@@ -286,7 +382,7 @@ class FileReader {
   std::string path_;
   Config& config_;
   std::set<std::string> seen_;
-  bool nodes_expected_ = false;
+  bool nodes_expected_ = false, models_expected_ = false;
 };
 
 std::string comment_of(const Knob& knob) {
@@ -354,6 +450,23 @@ Config read_config(const std::string& text, const std::string& path) {
   Config config;
   FileReader(path, config).read(text);
   return config;
+}
+
+BoxFile read_box(const std::string& text, const std::string& path) {
+  BoxFile box;
+  box.models = FileReader(path, box.config).read_box(text);
+  return box;
+}
+
+BoxFile load_box(const std::string& path) { return read_box(contents(path), path); }
+
+void set_of_all(BoxFile& box, std::string_view knob, std::string_view value) {
+  const bool of_each = knob == "model.directory" || knob == "model.prompt";
+  if (of_each && !box.models.empty())
+    throw ConfigError(std::string(knob) + " is each model's own; expected it in the list of models");
+  box.config.set(knob, value);
+  for (NamedModel& model : box.models)
+    if (knob != "node.data_dir") model.config.set(knob, value);
 }
 
 Config load_config(const std::string& path) { return read_config(contents(path), path); }

@@ -1,8 +1,10 @@
 // Bodies of /v1/completions, which have OpenAI's form and a reader of their own. What is accepted is JSON to
-// another reader, too, and a prompt within its bounds; a refusal has words.
+// another reader, too, and a prompt within its bounds; a refusal has words. Which of several models a body names is found
+// before it is read: what is left of it is as long, and JSON exactly if it was.
 #include <nlohmann/json.hpp>
 
 #include "router/door/completions.h"
+#include "router/door/door_models.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
 #include "tests/fuzz/targets/target.h"
@@ -27,8 +29,21 @@ void check_refusal(const Refusal& refusal) {
   TROUPE_CHECK(body.size() < 4'096, "a refusal that does not end");
 }
 
+void check_choice(std::string_view body) {
+  static const std::vector<router::DoorModel> models{{"m", "complete"}, {"n", "complete"}};
+  const auto chosen = router::choose_model({"POST", "/v1/completions", body, ""}, models);
+  if (const auto* refusal = std::get_if<Refusal>(&chosen)) {
+    TROUPE_CHECK(!refusal->what.empty() && to_json(*refusal).size() < 4'096, "a refusal without words or end");
+    return;
+  }
+  const auto& asked = std::get<router::AskedModel>(chosen);
+  TROUPE_CHECK(asked.model && asked.in_body && asked.body.size() == body.size(), "a choice of nothing");
+  TROUPE_CHECK(nlohmann::json::accept(asked.body) == nlohmann::json::accept(body), "JSON, or not, without the name");
+}
+
 void run(Input input) {
   const std::string_view body = text_of(input);
+  check_choice(body);
   const auto read = router::read_completion(body, &words(), tokens_max);
   if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
   const auto& request = std::get<CompleteRequest>(read);
@@ -45,6 +60,7 @@ std::vector<std::string> seeds() {
   return {R"({"model":"m","prompt":[1,4,7],"max_tokens":3,"n":2,"beam_width":4,"logprobs":1,"items":true})",
           R"({"prompt":"<bos><a_1> red <","temperature":0,"seed":3,"user":"ann"})",
           R"({"prompt":[[1,2]],"stop":null,"stream":false,"echo":false,"budget_us":90})",
+          R"({ "n":1, "model" : "n" })",
           R"({"prompt":["red red"],"best_of":1,"top_p":1.0,"logit_bias":{"4":-1},"stop":["x"]})"};
 }
 

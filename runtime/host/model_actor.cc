@@ -1,0 +1,67 @@
+#include "runtime/host/model_actor.h"
+
+#include <utility>
+
+#include "runtime/host/model_metrics.h"
+
+namespace troupe {
+namespace {
+
+bool is_of_model(Address address) { return address.role == Role::router || address.role == Role::inference_worker; }
+
+}  // namespace
+
+void ModelActor::step(Instant now, const Event& event, Effects& effects) {
+  Effects own;
+  const auto* received = std::get_if<Received>(&event);
+  if (received && is_of_model(received->from) && received->from.node != seat_.node) {
+    Received renamed = *received;
+    if (renamed.from.node == seat_.number) renamed.from.node = seat_.node;
+    core_->step(now, std::move(renamed), own);
+  } else {
+    core_->step(now, event, own);
+  }
+  for (Effects::Effect& effect : own.list) pass(std::move(effect), effects);
+}
+
+void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
+  if (auto* send = std::get_if<Effects::Send>(&effect)) {
+    if (is_of_model(send->to) && send->to.node == seat_.node) send->to.node = seat_.number;
+    translate(send->message);
+  } else if (auto* line = std::get_if<Effects::Log>(&effect)) {
+    line->fields.push_back({"model", seat_.model});
+  } else if (const auto* count = std::get_if<Effects::Count>(&effect)) {
+    if (seat_.metrics && is_of_model(count->metric))
+      return seat_.metrics->record(count->metric, count->amount, count->whose);
+  }
+  effects.list.push_back(std::move(effect));
+}
+
+// All that the node's actors are told of blocks, and the status.
+void ModelActor::translate(Message& message) const {
+  if (auto* lookup = std::get_if<LookupBlocks>(&message)) {
+    put_owner(lookup->user);
+    for (AskedBlock& block : lookup->blocks) block.tokens = pages_of(block.tokens);
+  } else if (auto* ask = std::get_if<AcquireBlocks>(&message)) {
+    for (BlockWant& want : ask->wants) {
+      put_owner(want.owner);
+      want.tokens = pages_of(want.tokens);
+    }
+  } else if (auto* forget = std::get_if<Forget>(&message)) {
+    put_owner(forget->owner);
+    forget->below = pages_of(forget->below);  // what has fewer pages has fewer tokens; what has as many may stay in vain
+  } else if (auto* status = std::get_if<StatusReply>(&message)) {
+    status->fields.push_back({"model", seat_.model});
+  }
+}
+
+// Of nobody's blocks it stays empty. No name of a model has the character between.
+void ModelActor::put_owner(std::string& owner) const {
+  if (!owner.empty()) owner.insert(0, seat_.model + '/');
+}
+
+std::uint32_t ModelActor::pages_of(std::uint32_t tokens) const {
+  return tokens / seat_.page_tokens + (tokens % seat_.page_tokens != 0);
+}
+
+}  // namespace troupe

@@ -1,0 +1,115 @@
+#include "runtime/host/model_actor.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/actor/core_probe.h"
+
+using namespace troupe;
+
+namespace {
+namespace model_actor_test {
+
+// Does what it is told by the test, and remembers the last event.
+class Told final : public Core {
+ public:
+  explicit Told(std::vector<Received>& heard) : heard_(heard) {}
+  void step(Instant, const Event& event, Effects& effects) override {
+    if (const auto* received = std::get_if<Received>(&event)) heard_.push_back(*received);
+    for (auto& [to, message] : says) effects.send(to, message);
+    says.clear();
+    if (counts) effects.count(Metric::tokens_total, 5);
+    if (counts) effects.count(Metric::protocol_errors, 7);
+    if (counts) effects.log(LogLevel::info, "counted");
+  }
+  std::vector<std::pair<Address, Message>> says;
+  bool counts = false;
+
+ private:
+  std::vector<Received>& heard_;
+};
+
+constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker},
+    cache{1, Role::kv_worker}, index{1, Role::cache_meta};
+
+struct Bench {
+  std::vector<Received> heard;
+  MetricRegistry metrics;
+  Told* core = new Told(heard);
+  ModelActor actor{std::unique_ptr<Core>(core), {"news", 1, 4, 8, &metrics}};
+  CoreProbe probe{actor};
+
+  template <class M>
+  M say(Address to, M message) {
+    core->says = {{to, std::move(message)}};
+    probe.receive(0, door, StatusRequest{});
+    REQUIRE(probe.sent<M>().size() == 1);
+    return probe.sent<M>().front();
+  }
+};
+
+}  // namespace model_actor_test
+using model_actor_test::Bench;
+}  // namespace
+
+TEST_CASE("a model's router and worker have a number of their own, which their cores do not hear of") {
+  using namespace model_actor_test;
+  Bench b;
+  b.say(worker, Drain{1});
+  CHECK(b.probe.recipients() == std::vector<Address>{{4, Role::inference_worker}});
+  b.say(index, Drain{2});
+  CHECK(b.probe.recipients() == std::vector<Address>{index});
+  b.heard.clear();
+  b.probe.receive(0, {4, Role::router}, Drain{3});
+  b.probe.receive(0, cache, Drain{4});
+  REQUIRE(b.heard.size() == 2);
+  CHECK(b.heard[0].from == router);
+  CHECK(b.heard[0].message == Message(Drain{3}));
+  CHECK(b.heard[1].from == cache);
+}
+
+TEST_CASE("owners carry their model's name, and blocks are as large as their pages") {
+  using namespace model_actor_test;
+  Bench b;
+  const auto lookup = b.say(index, LookupBlocks{1, "ana", {{{}, SegmentKind::user, 17}, {{}, SegmentKind::item, 8}}});
+  CHECK(lookup.user == "news/ana");
+  CHECK(lookup.blocks[0].tokens == 3);
+  CHECK(lookup.blocks[1].tokens == 1);
+  const auto ask = b.say(cache, AcquireBlocks{2, 0, {{{}, SegmentKind::item, "5", 9}, {{}, SegmentKind::system, "", 1}}});
+  CHECK(ask.wants[0].owner == "news/5");
+  CHECK(ask.wants[0].tokens == 2);
+  CHECK(ask.wants[1].owner == "");  // nobody's
+  CHECK(ask.wants[1].tokens == 1);
+}
+
+TEST_CASE("what is forgotten is the model's own, and never more than was said") {
+  using namespace model_actor_test;
+  Bench b;
+  const auto all = b.say(index, Forget{SegmentKind::item, "5"});
+  CHECK(all.owner == "news/5");
+  CHECK(all.below == 0);
+  const auto some = b.say(index, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 20});
+  CHECK(some.below == 3);  // of 3 pages, a block may have 20 tokens
+  CHECK(b.say(index, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 3}).below == 1);
+}
+
+TEST_CASE("what a core counts is its model's, but for what a node counts as a whole") {
+  Bench b;
+  b.core->counts = true;
+  b.probe.receive(0, model_actor_test::door, StatusRequest{});
+  CHECK(b.metrics.value(Metric::tokens_total) == 5);
+  CHECK(b.probe.counted(Metric::tokens_total) == 0);
+  CHECK(b.metrics.value(Metric::protocol_errors) == 0);
+  CHECK(b.probe.counted(Metric::protocol_errors) == 7);
+  const auto* line = std::get_if<Effects::Log>(&b.probe.effects.list.back());
+  REQUIRE(line);
+  CHECK(line->fields.back().name == "model");
+  CHECK(line->fields.back().value == "news");
+}
+
+TEST_CASE("a status says whose it is") {
+  using namespace model_actor_test;
+  Bench b;
+  const auto status = b.say(door, StatusReply{1, 1, Role::router, true, {{"policy", "bat"}}});
+  CHECK(status.node == 1);
+  CHECK(status.fields.back() == StatusField{"model", "news"});
+}

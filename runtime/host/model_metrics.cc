@@ -1,0 +1,120 @@
+#include "runtime/host/model_metrics.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+// One metric of the text form: its description, and its samples as lines.
+struct Family {
+  std::string name, description;
+  std::vector<std::string> samples;
+};
+
+std::string_view next_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// "# HELP name …": a description begins with it, and samples follow.
+std::vector<Family> families_of(std::string_view text) {
+  constexpr std::string_view help = "# HELP ";
+  std::vector<Family> families;
+  while (!text.empty()) {
+    const std::string_view line = next_line(text);
+    if (line.starts_with(help)) {
+      const std::string_view name = line.substr(help.size());
+      families.push_back({std::string(name.substr(0, name.find(' '))), {}, {}});
+    }
+    if (families.empty()) continue;
+    if (line.starts_with('#'))
+      families.back().description.append(line).append("\n");
+    else
+      families.back().samples.emplace_back(line);
+  }
+  return families;
+}
+
+// name{labels} value, or name value. Values of labels hold no brace before the labels begin, and names none at all.
+std::string with_model(std::string_view sample, std::string_view model) {
+  const std::size_t end = sample.find_first_of("{ ");
+  std::string out(sample.substr(0, end));
+  out.append("{model=\"").append(model).append("\"");
+  if (sample[end] == ' ') return out.append("}").append(sample.substr(end));
+  return out.append(",").append(sample.substr(end + 1));
+}
+
+// What actors of models count by themselves. Of tenants the door counts, too.
+std::set<std::string, std::less<>> names_of_models(bool with_tenants) {
+  std::set<std::string, std::less<>> names;
+  for (const MetricRow& row : metric_table())
+    if (is_of_model(row.metric) && (with_tenants || row.by.empty())) names.emplace(row.name);
+  return names;
+}
+
+}  // namespace
+
+bool is_of_model(Metric metric) {
+  using enum Metric;
+  switch (metric) {
+    case blocks_waited:
+    case blocks_corrupt:
+    case blocks_checked:
+    case blocks_scrubbed:
+    case scrub_round_seconds:
+    case blocks_evicted_user:
+    case blocks_evicted_item:
+    case blocks_refused:
+    case item_blocks_loaded:
+    case item_blocks_saved:
+    case item_blocks_save_failed:
+    case item_bytes_moved:
+    case item_pages:
+    case item_pages_used:
+    case user_pages:
+    case user_pages_used:
+    case features_lost:
+    case index_blocks:
+    case index_users:
+    case store_damages:
+    case store_losses:
+    case protocol_errors:
+    case messages_undelivered:
+    case http_requests:
+    case http_refused:
+    case http_connections:
+    case http_made_room:
+    case http_accept_failed:
+    case count_:
+      return false;
+    default:
+      return true;
+  }
+}
+
+std::string render(const MetricRegistry& node, std::span<const ModelMetrics> models) {
+  if (models.empty()) return node.render();
+  std::vector<Family> families = families_of(node.render());
+  const auto counted_by_models = names_of_models(false), of_models = names_of_models(true);
+  for (Family& family : families)
+    if (counted_by_models.contains(family.name)) family.samples.clear();
+  for (const ModelMetrics& model : models)
+    for (const Family& own : families_of(model.metrics->render())) {
+      if (!of_models.contains(own.name)) continue;
+      const auto family = std::ranges::find(families, own.name, &Family::name);
+      if (family == families.end()) continue;
+      for (const std::string& sample : own.samples) family->samples.push_back(with_model(sample, model.model));
+    }
+  std::string out;
+  for (const Family& family : families) {
+    out += family.description;
+    for (const std::string& sample : family.samples) out.append(sample).append("\n");
+  }
+  return out;
+}
+
+}  // namespace troupe
