@@ -8,7 +8,8 @@
 A bug is caught if a test fails, crashes or hangs. `--wider` asks what crosses rooms, too, about bugs that their own
 room's tests let through. `--resume` keeps the verdicts that are in FOLDER/verdicts.jsonl already, for bugs whose entry
 is the same; `--seconds N` begins no bug after that. Ends with 1 if a bug survives or does not build, or fewer than
-`--least` per cent are caught.
+`--least` per cent are caught. `--together` builds all bugs that can be switched (switched.py) at once: one build and
+then a run of each. `--within` asks only after bugs' own folders, which is quick.
 """
 import argparse
 import json
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 
+import switched
 import table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -41,11 +43,19 @@ PROGRAMS["reference"] = {"target": "reference_test", "command": ["tests/referenc
 PROGRAMS["cuda_emulated"] = {"target": "cuda_emulated_test",
                              "command": ["kernels/cuda/cuda_emulated_test", "--profile", "90", "--abort-after=1"]}
 PROGRAMS["swarm"] = {"target": "troupe", "command": ["deploy/troupe", "sim", "--seeds", "1..100"]}
+PROGRAMS["readers"] = wider_test("readers")
+PROGRAMS["commands"] = {"target": "troupe", "command": ["../tests/commands/transcripts.py", "--troupe", "../../build/deploy/troupe"]}
+# What else asks boxes, by ctest's names.
+BOXES = ("mistakes|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|hstu_golden|request_cost|"
+         "papers_rcllm|papers_flame|disk|refresh|linearizability")
+PROGRAMS["boxes"] = {"target": "troupe", "command": ["ctest", "-R", f"^({BOXES})$", "--stop-on-failure", "--timeout", "300"]}
 # Asked by --wider, in this order, about what survived a bug's own tests.
-WIDER = {"kernels": ["reference", "scenario"], "placement": ["router", "actors", "swarm"], "runtime": ["scenario", "swarm"],
-         "actors": ["sim", "scenario", "swarm"], "router": ["sim", "scenario", "swarm"], "sim": ["swarm"],
-         "deploy": ["scenario", "fuzz"]}
+WIDER = {"kernels": ["reference", "commands", "scenario", "fuzz", "boxes"], "placement": ["router", "actors", "commands", "boxes"],
+         "runtime": ["commands", "scenario", "readers", "fuzz", "boxes"], "actors": ["sim", "commands", "scenario", "boxes"],
+         "router": ["sim", "commands", "scenario", "readers", "boxes"], "sim": ["commands", "boxes"],
+         "deploy": ["commands", "scenario", "fuzz", "boxes"]}
 BUILD_SECONDS = 1800
+FOLDER_SECONDS = 30  # that a folder's tests usually take, on a busy machine
 UNSTEADY_MAX = 5  # tests that fail and pass by turns, of one run of a program
 
 
@@ -56,10 +66,13 @@ def is_doctest(program):
 class Scratch:
     """A copy of the tree with a build of its own. Files are written only where they differ, so that little is built."""
 
-    def __init__(self, folder, wrap, jobs, configure):
+    def __init__(self, folder, wrap, jobs, configure, together):
         self.tree, self.build = folder / "tree", folder / "tree" / "build"
         self.wrap, self.jobs = wrap, jobs
         self.usual = {}  # of a program, without a bug: its seconds
+        self.numbers = {bug.name: number for number, bug in enumerate(together, 1) if switched.switchable(whole(bug.file), bug)}
+        self.together = [bug for bug in together if bug.name in self.numbers]  # in one build; the number says which runs
+        self.chosen = 0
         if (self.tree / ".git").exists():
             sys.exit(f"{self.tree} is a checkout; expected a folder for a copy, in which other files are deleted")
         self.copy()
@@ -74,20 +87,27 @@ class Scratch:
         kept = {name for name in names if name and (ROOT / name).is_file()}
         for path in self.tree.rglob("*") if self.tree.is_dir() else []:
             name = path.relative_to(self.tree).as_posix()
-            if path.is_file() and not name.startswith("build/") and name not in kept:
+            if path.is_file() and not name.startswith("build/") and name not in kept | {switched.HEADER}:
                 path.unlink()
+        self.write(switched.HEADER, switched.HEADER_TEXT.encode())
         for name in kept:
-            source, copy = ROOT / name, self.tree / name
-            if copy.is_file() and copy.read_bytes() == source.read_bytes():
-                continue
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(source.read_bytes())
-            copy.chmod(source.stat().st_mode)
+            those = [bug for bug in self.together if bug.file == name]
+            text = switched.switched(whole(name), those, self.numbers).encode() if those else (ROOT / name).read_bytes()
+            self.write(name, text, (ROOT / name).stat().st_mode)
+
+    def write(self, name, text, mode=0o644):
+        copy = self.tree / name
+        if copy.is_file() and copy.read_bytes() == text:
+            return
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(text)
+        copy.chmod(mode)
 
     def run(self, command, seconds, folder):
         """"passes", or how it fails; what it said is in `said`."""
         child = subprocess.Popen([*self.wrap, *command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, start_new_session=True)
+                                 stdin=subprocess.DEVNULL, start_new_session=True,
+                                 env=os.environ | ({switched.CHOSEN: str(self.chosen)} if self.chosen else {}))
         try:
             said, _ = child.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -107,8 +127,8 @@ class Scratch:
     def ask(self, program, *filters):
         """A test that fails and, alone, passes says nothing about the bug: the others are asked without it."""
         path, *arguments = PROGRAMS[program]["command"]
-        seconds = max(60, 5 * self.usual.get(program, BUILD_SECONDS / 5))
-        start = [str(self.build / path), *arguments, *filters]
+        seconds = max(60, 5 * self.usual.get(program, FOLDER_SECONDS if filters else BUILD_SECONDS / 5))
+        start = [path if path == "ctest" else str(self.build / path), *arguments, *filters]
 
         def asked(*more):
             return self.run(start + list(more), seconds, (self.build / path).parent)
@@ -123,6 +143,21 @@ class Scratch:
             outcome = asked("--test-case-exclude=" + ",".join(map(pattern, self.unsteady)))
         return outcome
 
+    def make_together(self, programs):
+        """All programs with all bugs. Those that do not compile so are left to be built alone."""
+        targets = sorted({PROGRAMS[program]["target"] for program in programs})
+        command = ["cmake", "--build", str(self.build), "--target", *targets, *(["-j", str(self.jobs)] if self.jobs else [])]
+        while self.run(command + ["--", "-k", "0"], BUILD_SECONDS, self.tree) != "passes":
+            faulty = [bug for bug in self.together
+                      if re.search(rf"(^|/){re.escape(bug.file)}:\d+:\d+: (fatal )?error", self.said, re.M)]
+            if not faulty:
+                sys.exit(f"the build of all bugs together fails:\n{self.said[-3000:]}")
+            for bug in faulty:
+                print(f"{bug.name}: does not compile beside the others, is built alone", flush=True)
+                self.together.remove(bug)
+                del self.numbers[bug.name]
+            self.copy()
+
     def ask_without_bugs(self, program):
         if program in self.usual:
             return
@@ -130,6 +165,10 @@ class Scratch:
         if not self.make(program) or self.ask(program) != "passes":
             sys.exit(f"{program}: fails without a bug:\n{self.said[-3000:]}")
         self.usual[program] = time.monotonic() - start
+
+
+def whole(name):
+    return (ROOT / name).read_text()
 
 
 def failed_test(said):
@@ -160,24 +199,29 @@ def why(said):
     return next((line for line in reversed(lines) if line), "")[:160]
 
 
-def judge(scratch, bug, programs):
+def judge(scratch, bug, programs, within):
     path, unsteady = scratch.tree / bug.file, []
-    before = path.read_text()
+    before, together = path.read_text(), bug.name in scratch.numbers
     try:
-        path.write_text(bug.plant(before))
+        if together:
+            scratch.chosen = scratch.numbers[bug.name]
+        else:
+            path.write_text(bug.plant(whole(bug.file)))
         for program in programs:
-            if not scratch.make(program):
+            if not together and not scratch.make(program):
                 return {"verdict": "does not build", "why": why(scratch.said)}
             near = is_doctest(program) and program in bug.programs  # those in the bug's folder catch most, and soonest
             outcome = scratch.ask(program, f"--source-file=*/{path.parent.relative_to(scratch.tree)}/*") if near else "passes"
-            if outcome == "passes":
+            if outcome == "passes" and not within:
                 outcome = scratch.ask(program)
             if outcome != "passes":
                 return {"verdict": "caught", "by": program, "how": outcome, "why": why(scratch.said)}
             unsteady += scratch.unsteady
         return {"verdict": "survives"} | ({"unsteady": unsteady} if unsteady else {})
     finally:
-        path.write_text(before)
+        scratch.chosen = 0
+        if not together:
+            path.write_text(before)
 
 
 def summary(bugs, verdicts):
@@ -218,6 +262,8 @@ def parse():
     parser.add_argument("--rooms", type=names, default=[], help="only bugs of these")
     parser.add_argument("--only", type=names, default=[], help="only these bugs")
     parser.add_argument("--wider", action="store_true", help="ask what crosses rooms, too")
+    parser.add_argument("--together", action="store_true", help="one build with all that can be switched")
+    parser.add_argument("--within", action="store_true", help="ask only the tests in bugs' own folders")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts of an earlier run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no bug after so many")
     parser.add_argument("--least", type=float, default=100, help="per cent that have to be caught")
@@ -228,28 +274,36 @@ def parse():
     return parser.parse_args()
 
 
-def run_bugs(options, bugs):
+def programs_of(bug, wider):
+    further = [program for own in bug.programs for program in WIDER.get(own, [])] if wider else []
+    return list(dict.fromkeys(bug.programs + further))
+
+
+def run_bugs(options, bugs, table_bugs):
     start, verdicts = time.monotonic(), {}
-    scratch = Scratch(options.scratch.resolve(), options.wrap, options.jobs, options.configure)
+    scratch = Scratch(options.scratch.resolve(), options.wrap, options.jobs, options.configure,
+                      table_bugs if options.together else [])  # all, so that a run in pieces has one build
     book = options.scratch / "verdicts.jsonl"
-    entries = {bug.name: [bug.file, bug.present, bug.planted, bug.programs, options.wider] for bug in bugs}
+    entries = {bug.name: [bug.file, bug.present, bug.planted, bug.programs] for bug in bugs}
+    asked = [options.within, options.wider]  # who survived one question may be asked another
     if options.resume and book.is_file():
         for line in book.read_text().splitlines():
             row = json.loads(line)
-            if entries.get(row["name"]) == row["entry"]:
+            if entries.get(row["name"]) == row["entry"] and (row["verdict"] == "caught" or row["asked"] == asked):
                 verdicts[row["name"]] = row
     elif book.is_file():
         book.unlink()
-    for bug in bugs:
+    if options.together:
+        scratch.make_together({program for bug in bugs for program in programs_of(bug, options.wider)})
+    for bug in sorted(bugs, key=lambda bug: bug.name not in scratch.numbers):
         if bug.name in verdicts or time.monotonic() - start > options.seconds:
             continue
-        programs = bug.programs + [p for own in bug.programs for p in (WIDER.get(own, []) if options.wider else [])]
-        programs = list(dict.fromkeys(programs))
-        for program in programs:
+        programs = programs_of(bug, options.wider)
+        for program in programs if not options.within else []:
             scratch.ask_without_bugs(program)
         began = time.monotonic()
-        row = {"name": bug.name, "room": bug.room, **judge(scratch, bug, programs)}
-        row |= {"seconds": round(time.monotonic() - began, 1), "entry": entries[bug.name]}
+        row = {"name": bug.name, "room": bug.room, **judge(scratch, bug, programs, options.within)}
+        row |= {"seconds": round(time.monotonic() - began, 1), "asked": asked, "entry": entries[bug.name]}
         verdicts[bug.name] = row
         print(f"{bug.name:<36} {row['verdict']:<15} {row.get('by', '')} {row.get('why', '')}", flush=True)
         with book.open("a") as out:
@@ -274,10 +328,11 @@ def main():
     unknown = set(options.only) - {bug.name for bug in bugs} | set(options.rooms) - {bug.room for bug in bugs}
     if unknown:
         sys.exit(f"no such bug or room: {', '.join(sorted(unknown))}")
+    table_bugs = bugs
     bugs = [bug for bug in bugs if (not options.only or bug.name in options.only) and
             (not options.rooms or bug.room in options.rooms)]
     options.scratch.mkdir(parents=True, exist_ok=True)
-    verdicts = run_bugs(options, bugs)
+    verdicts = run_bugs(options, bugs, table_bugs)
     counts = summary(bugs, verdicts)
     if options.json:
         options.json.write_text(json.dumps(list(verdicts.values()), indent=1) + "\n")

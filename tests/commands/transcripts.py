@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Types what stands behind `$` in the pages beside this file, and compares what is said with the page.
+
+  transcripts.py --troupe PROGRAM [--only PAGE]     # ends with 1 and a comparison where an answer is another
+  transcripts.py --troupe PROGRAM --write           # writes the pages anew: read the difference before it is committed
+
+A page's commands run one after the other in one empty folder, in which $DEMO is deploy/demo. Numbers with a fraction may differ in their
+sixth digit (machines round sums of other orders), all else has to be equal. Lines of a page before its first command:
+
+    # a remark
+    mask REGEX     what it matches is measured, not computed, and stands as ~ in the page
+    needs PROGRAM  without it the page is skipped
+
+Behind `$ serve ARGUMENTS` a box of the folder box serves until the page's end, and $PORT is its port.
+"""
+import argparse
+import difflib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
+SECONDS = 120  # of one command
+
+
+class Page:
+    def __init__(self, path):
+        self.path, self.lines = path, path.read_text().split("\n")
+        first = next(i for i, line in enumerate(self.lines) if line.startswith("$ "))
+        self.head = self.lines[:first]
+        self.masks = [re.compile(line.removeprefix("mask ")) for line in self.head if line.startswith("mask ")]
+        self.commands = [line.removeprefix("$ ") for line in self.lines if line.startswith("$ ")]
+
+
+class Typist:
+    """An empty folder, the program in it, and maybe a box that serves."""
+
+    def __init__(self, troupe):
+        self.folder, self.box = pathlib.Path(tempfile.mkdtemp(prefix="troupe-commands-")), None
+        os.symlink(troupe, self.folder / "troupe")
+        self.environment = os.environ | {"DEMO": str(ROOT / "deploy" / "demo"), "PATH": f"{self.folder}:{os.environ['PATH']}",
+                                         "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
+
+    def close(self):
+        if self.box and self.box.poll() is None:
+            self.box.send_signal(signal.SIGTERM)
+            self.box.wait(60)
+        shutil.rmtree(self.folder)
+
+    def start(self, command):
+        rest = command.removeprefix("serve")
+        line = f"exec troupe serve --data-dir box --port 0 --port-file port --set node.log_file=log{rest}"
+        self.box = subprocess.Popen(["bash", "-c", line], cwd=self.folder, env=self.environment,
+                                    stdout=subprocess.DEVNULL, stderr=(self.folder / "log.err").open("w"))
+        end = time.monotonic() + SECONDS
+        while not (port := self.folder / "port").is_file() or not port.read_text().strip():
+            if self.box.poll() is not None or time.monotonic() > end:
+                return (self.folder / "log.err").read_text() + "the box does not serve\n"
+            time.sleep(0.02)
+        self.environment["PORT"] = port.read_text().strip()
+        return ""
+
+    def type(self, command):
+        if command.split()[0] == "serve":
+            return self.start(command)
+        done = subprocess.run(["bash", "-c", f"umask 022; set -o pipefail; {command}"], cwd=self.folder, env=self.environment, timeout=SECONDS,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = re.sub(r"(^|\n)[^\n]*\r", r"\1", done.stdout.decode(errors="replace"))  # progress, written over
+        said = said.replace(str(self.folder), "FOLDER").replace(str(ROOT), "ROOT")
+        if said and not said.endswith("\n"):
+            said += "\n"
+        return said + (f"(status {done.returncode})\n" if done.returncode else "")
+
+
+def hidden(match):
+    """What a mask matches, or the part of it in parentheses, is not shown."""
+    begin, end = (i - match.start() for i in match.span(match.re.groups))
+    return match[0][:begin] + "~" + match[0][end:]
+
+
+def told(page, troupe):
+    """The page as it is said now."""
+    typist, lines = Typist(troupe), list(page.head)
+    try:
+        for command in page.commands:
+            said = typist.type(command)
+            for mask in page.masks:
+                said = mask.sub(hidden, said)
+            said = "\n".join(line.rstrip() for line in said.split("\n"))
+            lines += [f"$ {command}"] + ["  " + line if line else "" for line in said.rstrip("\n").split("\n") if said.strip()]
+    finally:
+        typist.close()
+    return lines + [""]
+
+
+def shape(line):
+    """Without fractions, and without what depends on how long they are."""
+    return re.sub(r"\s+", " ", re.sub(r"--+", "--", NUMBER.sub("0", line)))
+
+
+def alike(a, b):
+    """Whether two lines are the same but for the last digits of their fractions."""
+    if a == b:
+        return True
+    if shape(a) != shape(b):
+        return False
+    pairs = zip(NUMBER.findall(a), NUMBER.findall(b))
+    return all(abs(float(x) - float(y)) <= 2e-5 * max(abs(float(x)), abs(float(y))) + 2e-6 for x, y in pairs)
+
+
+def same(a, b):
+    return len(a) == len(b) and all(map(alike, a, b))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="", help="pages whose names have this part")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    failed = []
+    for path in sorted(path for path in (HERE / "pages").glob("*.txt") if options.only in path.stem):
+        page, start = Page(path), time.monotonic()
+        if missing := [line for line in page.head if line.startswith("needs ") and not shutil.which(line.removeprefix("needs "))]:
+            print(f"skipped: {path.stem}: {missing[0]}")
+            continue
+        now = told(page, options.troupe.resolve())
+        if options.write:
+            path.write_text("\n".join(now))
+        elif not same(page.lines, now):
+            failed.append(path.stem)
+            print("\n".join(difflib.unified_diff(page.lines, now, f"{path.stem}: the page", "what is said", lineterm="")))
+        print(f"{path.stem}: {len(page.commands)} commands, {time.monotonic() - start:.1f} s", flush=True)
+    if failed:
+        print(f"said otherwise than on the pages: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
