@@ -7,9 +7,9 @@
 namespace troupe::router {
 namespace {
 
-constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
+constexpr std::size_t name_bytes_told = 64;  // of a name that a client gave
 
-std::string in_quotes(std::string_view text) { return "\"" + std::string(text.substr(0, quoted_bytes_max)) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + std::string(text.substr(0, name_bytes_told)) + "\""; }
 
 // What a kind is called that a model does not serve.
 struct Kind {

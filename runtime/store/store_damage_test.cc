@@ -244,6 +244,26 @@ TEST_CASE("a note of the model that is lost with the log is named") {
   CHECK(named == std::vector<std::string>{"made_for"});
 }
 
+TEST_CASE("a note of the model that is lost again, after its owner had noted it anew, is named again") {
+  Damaged damaged(10, 0);
+  flip_byte(damaged.table_of_notes(), bytes_of(damaged.table_of_notes()).find("a model"));
+  REQUIRE(damaged.notes_after_start().first == "lost with damage");
+  {
+    const TestFolder adopted;
+    fs::copy(damaged.folder.path(), adopted.path(), fs::copy_options::recursive);
+    Store store(adopted.path());
+    const Change note{Column::meta, std::string(made_for_key), encode_note("the owner's", made_for_key)};
+    REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
+    for (int i = 10; i < 20; ++i) damaged.put(store, i);
+    fs::remove_all(damaged.folder.path());
+    fs::copy(adopted.path(), damaged.folder.path(), fs::copy_options::recursive);
+  }
+  flip_byte(damaged.log(), bytes_of(damaged.log()).find("the owner's"));
+  const auto [note, named] = damaged.notes_after_start();
+  CHECK(note == "lost with damage");
+  CHECK(named == std::vector<std::string>{"made_for"});
+}
+
 TEST_CASE("a note of the model that was written later than the lost one stands") {
   Damaged damaged(10, 0);
   {

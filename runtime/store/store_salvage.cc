@@ -18,6 +18,8 @@
 namespace troupe {
 namespace {
 
+constexpr std::string_view lost_note = "lost with damage";
+
 namespace fs = std::filesystem;
 
 constexpr Column kept[] = {Column::items, Column::users, Column::meta};
@@ -284,9 +286,11 @@ class Salvage {
   // Rows of which nothing is noted would be taken for those of whatever model is served: that the note was lost is
   // noted in its place, and whoever is asked for it finds no model there.
   void see_to_notes(NewStore& next) {
-    const bool is_lost = has_rows_ && !found_.only_blocks() && !next.note(made_for_key);
+    const auto kept = next.note(made_for_key);
+    const bool was_lost = kept && decode_note(made_for_key, *kept) == lost_note;  // before, and what was noted since is lost now
+    const bool is_lost = was_lost || (has_rows_ && !found_.only_blocks() && !kept);
     if (is_lost) notes_lost_.try_emplace(std::string(made_for_key));
-    if (is_lost) next.put(Column::meta, made_for_key, encode_note("lost with damage", made_for_key));
+    if (is_lost) next.put(Column::meta, made_for_key, encode_note(lost_note, made_for_key));
     for (const auto& [note, file] : notes_lost_) name({file, Column::meta, note, note + '\0', 1});
   }
 

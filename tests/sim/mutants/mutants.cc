@@ -43,6 +43,9 @@ constexpr Sought sought[] = {{Bug::forget_suspects, sim::FaultKind::poison},
                              {Bug::one_queue_for_all, sim::FaultKind::overload},
                              {Bug::unbounded_queue, sim::FaultKind::overload},
                              {Bug::unlimited_retries, sim::FaultKind::overload},
+                             {Bug::ignore_slowness, sim::FaultKind::slow_node},
+                             {Bug::ignore_read_lease, sim::FaultKind::transfer_slow},
+                             {Bug::wait_for_index, sim::FaultKind::isolate},
                              {Bug::drop_on_drain, sim::FaultKind::drain}};
 
 struct Options {
