@@ -239,7 +239,8 @@ std::string ask_server(const Endless& what) {
 void add_http(std::vector<Attack>& all) {
   for (const auto& [name, what] : http_answers()) {
     const bool interim = name.starts_with("interim");
-    all.push_back({"etcd", name, 3 * EtcdEndpoint::body_bytes_max, [what = what] { return ask_etcd(what); },
+    // A body that doubles its room has the old and the new at once; the connection takes some more.
+    all.push_back({"etcd", name, 3 * EtcdEndpoint::body_bytes_max + mib / 16, [what = what] { return ask_etcd(what); },
                    {interim ? "fault: " : "silence: "}});
     all.push_back({"server", name, 100 * mib, [what = what] { return ask_server(what); },
                    {interim ? "status 100" : "; expected a running troupe server"}});
