@@ -94,7 +94,7 @@ std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, 
   return answer_from(wanted, std::move(found));
 }
 
-// One lane reads, the others wait for it and look again.
+// One lane reads, the others wait for it. Then all look again: another's reading may have ended since they looked first.
 JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
                                        std::uint32_t lane) {
   struct End {
@@ -105,9 +105,8 @@ JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::st
     }
   };
   const bool begun = begin_reading(key);
-  if (!begun)
-    if (auto known = find_known(wanted, key)) return std::move(*known);
   const End end{begun ? this : nullptr, key};
+  if (auto known = find_known(wanted, key)) return std::move(*known);
   const Instant asked = present();
   JobResult result = store_->run(job, lane);
   if (const auto* features = std::get_if<Features>(&result)) profiles_.put(key, features->user, asked);
