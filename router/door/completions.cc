@@ -7,18 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "router/door/quoted.h"
+
 namespace troupe::router {
 namespace {
 
 using Value = nlohmann::json;
 using OrderedValue = nlohmann::ordered_json;
 
-constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
-constexpr std::uint32_t usual_tokens = 16;    // OpenAI's
-
-std::string quoted(std::string_view text) {
-  return "\"" + std::string(text.substr(0, quoted_bytes_max)) + "\"";
-}
+constexpr std::uint32_t usual_tokens = 16;  // OpenAI's
 
 [[noreturn]] void wrong_type(std::string where, const std::string& expected) {
   throw Refusal{400, "wrong_type", where + " is something else", where, expected};
@@ -71,7 +68,7 @@ class Words {
     if (word.front() == '<') word = word.substr(0, std::min(word.find('>'), word.size() - 1) + 1);
     left_.remove_prefix(word.size());
     if (const std::optional<Token> token = vocabulary_.find(word)) return token;
-    throw Refusal{422, "unknown_word", quoted(word) + " is no word of the model's vocabulary", "prompt",
+    throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary", "prompt",
                   "words of vocab.json with blanks between them, or a list of token ids"};
   }
 

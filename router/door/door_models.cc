@@ -4,12 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "router/door/quoted.h"
+
 namespace troupe::router {
 namespace {
-
-constexpr std::size_t name_bytes_told = 64;  // of a name that a client gave
-
-std::string in_quotes(std::string_view text) { return "\"" + std::string(text.substr(0, name_bytes_told)) + "\""; }
 
 // What a kind is called that a model does not serve.
 struct Kind {

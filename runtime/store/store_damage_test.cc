@@ -38,13 +38,21 @@ struct Damaged {
   Damaged(int in_tables = 300, int in_log = 30) {
     {
       Store store(live.path());
-      const Change note{Column::meta, std::string(made_for_key), encode_note("a model", made_for_key)};
-      REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
+      note(store, "a model");
       for (int i = 0; i < in_tables; ++i) put(store, i);
     }
     Store store(live.path());
     for (int i = in_tables; i < in_tables + in_log; ++i) put(store, i);
-    fs::copy(live.path(), folder.path(), fs::copy_options::recursive);
+    leave(live);
+  }
+  void note(Store& store, std::string_view model) const {
+    const Change change{Column::meta, std::string(made_for_key), encode_note(model, made_for_key)};
+    REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
+  }
+  // As its process, which is killed now, leaves a store.
+  void leave(const TestFolder& running) const {
+    fs::remove_all(folder.path());
+    fs::copy(running.path(), folder.path(), fs::copy_options::recursive);
   }
   // The note of the rows' model, and the losses of `meta` that were named.
   std::pair<std::string, std::vector<std::string>> notes_after_start() const {
@@ -232,11 +240,9 @@ TEST_CASE("a note of the model that is lost with the log is named") {
   {
     const TestFolder young;
     Store store(young.path());
-    const Change note{Column::meta, std::string(made_for_key), encode_note("a model", made_for_key)};
-    REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
+    damaged.note(store, "a model");
     for (int i = 0; i < 10; ++i) damaged.put(store, i);
-    fs::remove_all(damaged.folder.path());
-    fs::copy(young.path(), damaged.folder.path(), fs::copy_options::recursive);
+    damaged.leave(young);
   }
   flip_byte(damaged.log(), bytes_of(damaged.log()).find("a model"));
   const auto [note, named] = damaged.notes_after_start();
@@ -252,11 +258,9 @@ TEST_CASE("a note of the model that is lost again, after its owner had noted it 
     const TestFolder adopted;
     fs::copy(damaged.folder.path(), adopted.path(), fs::copy_options::recursive);
     Store store(adopted.path());
-    const Change note{Column::meta, std::string(made_for_key), encode_note("the owner's", made_for_key)};
-    REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
+    damaged.note(store, "the owner's");
     for (int i = 10; i < 20; ++i) damaged.put(store, i);
-    fs::remove_all(damaged.folder.path());
-    fs::copy(adopted.path(), damaged.folder.path(), fs::copy_options::recursive);
+    damaged.leave(adopted);
   }
   flip_byte(damaged.log(), bytes_of(damaged.log()).find("the owner's"));
   const auto [note, named] = damaged.notes_after_start();
@@ -268,10 +272,8 @@ TEST_CASE("a note of the model that was written later than the lost one stands")
   Damaged damaged(10, 0);
   {
     Store store(damaged.live.path());
-    const Change note{Column::meta, std::string(made_for_key), encode_note("another", made_for_key)};
-    REQUIRE_FALSE(store.write({&note, 1}, Durability::synced));
-    fs::remove_all(damaged.folder.path());
-    fs::copy(damaged.live.path(), damaged.folder.path(), fs::copy_options::recursive);
+    damaged.note(store, "another");
+    damaged.leave(damaged.live);
   }
   flip_byte(damaged.table_of_notes(), bytes_of(damaged.table_of_notes()).find("a model"));
   const auto [note, named] = damaged.notes_after_start();
@@ -286,8 +288,7 @@ TEST_CASE("rows that a table changed which is gone are lost as one range, not on
     damaged.put(store, 0), damaged.put(store, 299);
   }
   Store live(damaged.live.path());  // which has put its log into tables
-  fs::remove_all(damaged.folder.path());
-  fs::copy(damaged.live.path(), damaged.folder.path(), fs::copy_options::recursive);
+  damaged.leave(damaged.live);
   fs::path newest;
   for (const auto& entry : fs::directory_iterator(damaged.rocks))
     if (entry.path().extension() == ".sst" && contains(bytes_of(entry.path()), user(0)))
@@ -335,8 +336,7 @@ struct Torn : Damaged {
       REQUIRE_FALSE(store.write({&block, 1}, Durability::buffered));
     }
     if (row_behind) put(store, 5);
-    fs::remove_all(folder.path());
-    fs::copy(live.path(), folder.path(), fs::copy_options::recursive);
+    leave(live);
     std::vector<std::uint64_t> offsets;
     older = log();
     read_log(older, [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });

@@ -1,5 +1,6 @@
 """The table "paper / Troupe" and what it is judged by."""
 
+import argparse
 import statistics
 
 TIE = 0.02  # entries of the paper that are so close have no order
@@ -14,6 +15,15 @@ def spread(values):
     if len(values) < 2:
         return text(statistics.mean(values))
     return f"{text(statistics.mean(values))} ± {statistics.stdev(values) / len(values) ** 0.5:.2g}"
+
+
+def simulation_options(what, short):
+    """A parser of what all papers' pages take that ask `troupe sim`; `short`: what --short leaves."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--troupe", required=True, help="the program")
+    parser.add_argument("--threads", type=int, default=0, help="runs at a time; 0: one per core")
+    parser.add_argument("--short", action="store_true", help=short)
+    return parser
 
 
 class Report:

@@ -1,7 +1,6 @@
 """BAT (ASPLOS '26) §6 on simulated clusters: asks `troupe sim --experiments` for the throughput of each
 configuration and compares ratios with the paper's. README.md says what is open in the paper and how it is set."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ import tempfile
 import dependence
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from checks import Report  # noqa: E402
+from checks import Report, simulation_options  # noqa: E402
 
 # ---- what the paper says ----
 
@@ -204,10 +203,7 @@ def run(troupe, experiments, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--troupe", required=True, help="the program")
-    parser.add_argument("--threads", type=int, default=0, help="runs at a time; 0: one per core")
-    parser.add_argument("--short", action="store_true", help="Table 4 and Figure 7 of smaller runs: a minute")
+    parser = simulation_options(__doc__, "Table 4 and Figure 7 of smaller runs: a minute")
     parser.add_argument("--json", help="write all results to this file")
     parser.add_argument("--dependence", metavar="SVG", help="plot how Table 4 depends on what the paper leaves open")
     options = parser.parse_args()

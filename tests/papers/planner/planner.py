@@ -2,7 +2,6 @@
 is it ever below the best of those by more than the runs' spread? Each workload twice: exact, and where approximate answers
 are allowed, so that the planner may take what RcLLM takes. README.md says what is compared and what comes out."""
 
-import argparse
 import json
 import os
 import statistics
@@ -13,7 +12,7 @@ for folder in ["..", "../bat", "../rcllm"]:
     sys.path.append(os.path.join(HERE, folder))
 import bat  # noqa: E402
 import rcllm  # noqa: E402
-from checks import Report  # noqa: E402
+from checks import Report, simulation_options  # noqa: E402
 
 SEEDS = [1, 2, 3]
 EXACT = ["recompute", "user", "item", "larger", "bat", "causal"]
@@ -75,10 +74,7 @@ def judge(report, results, name, mode, singles):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--troupe", required=True, help="the program")
-    parser.add_argument("--threads", type=int, default=0, help="runs at a time; 0: one per core")
-    parser.add_argument("--short", action="store_true", help="three of seven workloads, on smaller runs")
+    parser = simulation_options(__doc__, "three of seven workloads, on smaller runs")
     parser.add_argument("--json", help="write all results to this file")
     options = parser.parse_args()
     asked, groups = ask(options.short)

@@ -1,7 +1,6 @@
 """RcLLM (ICDCS '26) §IV on simulated clusters: asks `troupe sim --experiments` for the latencies of each configuration and
 compares ratios with the paper's. README.md says what is open in the paper and how it is set."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -9,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from checks import Report  # noqa: E402
+from checks import Report, simulation_options  # noqa: E402
 
 # ---- what the paper says ----
 
@@ -258,10 +257,7 @@ FIGURES = {"6": figure_6, "8": figure_8, "9": figure_9, "10": figure_10, "11": f
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--troupe", required=True, help="the program")
-    parser.add_argument("--threads", type=int, default=0, help="runs at a time; 0: one per core")
-    parser.add_argument("--short", action="store_true", help="the null models, on smaller runs: less than a minute")
+    parser = simulation_options(__doc__, "the null models, on smaller runs: less than a minute")
     parser.add_argument("--figures", default=",".join(FIGURES), help="some of " + ", ".join(FIGURES))
     parser.add_argument("--json", help="write all results to this file; what is in it already is not run again")
     options = parser.parse_args()
