@@ -28,6 +28,7 @@ struct History {
   std::unique_ptr<Executor> decoder = make_cpu_decoder(model, {.page_tokens = 4});
   KvLayout layout = kv_layout(model.config, 4, KvFormat::f32);
   std::vector<Token> tokens{3, 17, 4, 31, 9, 26, 5};
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;  // of all rooms
   std::vector<std::byte*> pages = room(tokens.size());
 
   // For the prompt's first token, which is none of the history's.
@@ -64,7 +65,6 @@ struct History {
     for (std::uint32_t t = 0; t < tokens.size(); ++t) maker.take(tokens[t], start + t, layout, pages, t);
     return maker;
   }
-  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;
 };
 
 TEST_CASE("a token is close to itself nearby, less so far away, and not to others") {

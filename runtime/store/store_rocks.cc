@@ -261,9 +261,9 @@ rocksdb::DBOptions database_options() {
 std::vector<rocksdb::ColumnFamilyDescriptor> column_families() {
   const auto cache = rocksdb::NewLRUCache(16 * mebibyte);
   std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, {}}};
-  for (const char* name : column_names) {
-    const bool blocks = name == column_names[static_cast<std::size_t>(Column::blocks)];
-    families.emplace_back(name, blocks ? blocks_options(cache) : rows_options(cache));
+  for (std::size_t column = 0; column < column_names.size(); ++column) {
+    const bool blocks = static_cast<Column>(column) == Column::blocks;
+    families.emplace_back(column_names[column], blocks ? blocks_options(cache) : rows_options(cache));
   }
   return families;
 }
