@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/actor/planted.h"
+
 namespace troupe {
 
 struct RowPlace {
@@ -75,6 +77,7 @@ class RowSlab {
   const Counts& counts() const { return counts_; }
   std::uint32_t page_rows() const { return page_rows_; }
   std::size_t pages() const { return pages_.size() - free_pages_.size(); }
+  std::size_t handles() const { return slots_.size(); }  // those of rows are below
   std::size_t places() const { return pages() * page_rows_; }
   std::size_t rows() const { return index_.size(); }  // that are found: ready, or being filled
 
@@ -100,7 +103,9 @@ class RowSlab {
     std::uint32_t held = 0;  // of its rows
   };
 
-  static Key key_of(std::uint32_t table, std::uint32_t row) { return Key{table} << 32 | row; }
+  static Key key_of(std::uint32_t table, std::uint32_t row) {
+    return planted(Bug::mix_row_versions) ? row : Key{table} << 32 | row;
+  }
   RowPlace place_of(std::uint32_t slot) const { return {pages_[slot / page_rows_].number, slot % page_rows_}; }
   void append(List& list, std::uint32_t slot);
   void remove(List& list, std::uint32_t slot);
