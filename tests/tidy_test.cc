@@ -166,7 +166,7 @@ bool decides(const std::string& path) {
   if (starts_with_any(path, {"placement/", "sim/"})) return true;
   if (path.starts_with("router/")) return !path.starts_with("router/door/");
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
-  return starts_with_any(path, {"runtime/pages/page_pool", "runtime/host/sim_",
+  return starts_with_any(path, {"runtime/pages/page_pool", "runtime/pages/row_slab", "runtime/host/sim_",
                                 "runtime/hard_state/coordination_state", "runtime/actor/recent_ids",
                                 "runtime/actor/planted"});
 }

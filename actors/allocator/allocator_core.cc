@@ -15,12 +15,14 @@ constexpr std::uint64_t retry_timer = 1;
 }  // namespace
 
 AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)) {
-  TROUPE_CHECK(config_.shares.size() == std::size(area_table), "every area has a share");
+  TROUPE_CHECK(config_.shares.size() <= std::size(area_table), "a share is of an area");
   for (const double share : config_.shares)
     TROUPE_CHECK(share == rest_of_pages || (share >= 0 && share <= 1), "a share is 0..1, or the rest");
   split_.epoch = 1;
-  for (const std::uint32_t pages : split_pages(config_.pages, config_.shares))
-    split_.areas.push_back({pages, 0});
+  for (const std::uint32_t pages : split_pages(config_.pages, config_.shares)) {
+    const bool for_blocks = area_table[split_.areas.size()].kinds != 0;
+    split_.areas.push_back({pages, for_blocks ? 0 : pages});  // rows lend nothing
+  }
 }
 
 void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {

@@ -27,6 +27,14 @@ TEST_CASE("the item area is sized first and users get the rest") {
   CHECK(b.probe.recipients().at(0) == worker);
 }
 
+TEST_CASE("rows get their share, and lend none of it") {
+  AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.25, rest_of_pages, 0.2}, .retry = {100}}};
+  CoreProbe probe{core};
+  probe.start();
+  REQUIRE(probe.sent<SetSplit>().size() == 1);
+  CHECK(probe.sent<SetSplit>()[0] == SetSplit{0, 1, {{25}, {55}, {20, 20}}});
+}
+
 TEST_CASE("the split names the worker's incarnation as soon as a report has told it") {
   Bench b;
   b.probe.start();

@@ -96,13 +96,15 @@ std::string words(const kernels::PageLayout& layout) {
 }  // namespace
 
 ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
-                         const MakePages& make_pages, Loader loader, FindCatalog find_catalog)
+                         const MakePages& make_pages, Loader loader, FindCatalog find_catalog,
+                         std::shared_ptr<RowCache> rows)
     : first_version_(std::move(model_version)),
       layout_(model.executor->layout()),
       arena_(arena),
-      lanes_(lanes + (loader ? 1 : 0)),
+      lanes_(lanes + (loader || rows ? 1 : 0)),
       loader_(std::move(loader)),
-      find_catalog_(std::move(find_catalog)) {
+      find_catalog_(std::move(find_catalog)),
+      rows_(std::move(rows)) {
   models_[first_version_] = make_model(std::move(model));
   pages_ = make_pages(arena_, lanes_);
 }
@@ -129,11 +131,18 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
     if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
     if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(wanted->model_version);
     if (const auto* old = std::get_if<DropModel>(&job)) return drop(old->model_version);
+    if (const auto* refill = std::get_if<RefillRows>(&job); refill && rows_) return rows_->refill(*refill);
     return Refusal{500, "wrong_job", "not for this device", "inference worker",
                    "RunBatch, LoadModel or DropModel"};
   } catch (const std::exception& error) {
     return Refusal{503, "device_failed", error.what(), "inference worker", "a batch that fits this device"};
   }
+}
+
+std::optional<JobResult> ComputePort::run_now(const Job& job) {
+  const auto* change = std::get_if<ChangeRowPages>(&job);
+  if (!change || !rows_) return std::nullopt;
+  return rows_->change(*change);
 }
 
 // ---- models ----
@@ -192,6 +201,7 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
       for (const std::size_t i : requests) done.replies[i].refusal = not_loaded(model_version);
     }
   }
+  if (rows_) done.rows = rows_->totals();
   done.compute_us =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
   return done;

@@ -15,6 +15,7 @@
 
 #include "actors/inference/model_assets_port.h"
 #include "actors/inference/pass_pages_port.h"
+#include "actors/inference/row_cache_port.h"
 #include "kernels/executor/executor.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/page_arena.h"
@@ -39,19 +40,23 @@ class ComputePort final : public Port {
 
   // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
   // outlives the port. Without a loader the port keeps the one model. `find_catalog` is called on lanes' threads, for
-  // models that need something of catalogs.
+  // models that need something of catalogs. `rows`: of those whose embedding tables are not in memory, through which their
+  // executors read them.
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
-              const MakePages& make_pages, Loader loader = {}, FindCatalog find_catalog = {});
+              const MakePages& make_pages, Loader loader = {}, FindCatalog find_catalog = {},
+              std::shared_ptr<RowCache> rows = {});
   // On the arena's own pages.
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
               bool verify_on_read, Loader loader = {}, FindCatalog find_catalog = {});
 
-  // That its host has to give it: with a loader one more than there are batches at a time, so that a load
-  // does not keep a batch waiting.
+  // That its host has to give it: with a loader, or rows that are refilled, one more than there are batches at a time, so
+  // that neither keeps a batch waiting.
   std::uint32_t lanes() const { return lanes_; }
 
   // Thread-safe, one call at a time per lane.
   JobResult run(const Job& job, std::uint32_t lane) override;
+  // Pages for rows come and go by their numbers.
+  std::optional<JobResult> run_now(const Job& job) override;
 
  private:
   struct Work;
@@ -80,6 +85,7 @@ class ComputePort final : public Port {
   const std::uint32_t lanes_;
   const Loader loader_;
   const FindCatalog find_catalog_;
+  const std::shared_ptr<RowCache> rows_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Model>> models_;  // guarded by mutex_
   std::unique_ptr<PassPages> pages_;

@@ -168,6 +168,7 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   TROUPE_CHECK(result.replies.size() == batch.tasks.size(), "the device answers for each plan");
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
   count_use(result.device, effects);
+  count_rows(result.rows, effects);
   placement::Pass pass;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;

@@ -11,6 +11,7 @@ void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
   next_heartbeat_ = now + config_.heartbeat;
   effects.set_timer(heartbeat_timer, next_heartbeat_);
   send_heartbeat(now, effects);
+  refill_rows(now, effects);
 }
 
 // Plans in the background are left out of what waits: they pass nobody, and the router asks how long its own
@@ -101,6 +102,12 @@ StatusReply InferenceCore::status(Instant now, RequestId id) const {
   field("background_plans_waiting", waiting_[1].plans);
   field("plans_executed", executed_);
   field("versions_epoch", models_.versions().epoch);
+  if (rows_.answer.number > 0) {
+    field("rows_hit", rows_.told.hits);
+    field("rows_missed", rows_.told.misses);
+    field("row_bytes_missed", rows_.told.bytes_missed);
+    field("row_bytes_refilled", rows_.told.bytes_refilled);
+  }
   std::string models;
   for (const std::string& model : models_.served(now)) models += (models.empty() ? "" : " ") + model;
   reply.fields.push_back({"models", models});

@@ -46,7 +46,8 @@ InferenceCore::InferenceCore(InferenceConfig config)
     : config_(std::move(config)),
       next_serial_(config_.incarnation),
       recent_(config_.recent_max),
-      models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat) {
+      models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat),
+      rows_{.pace = RefillPace(config_.refill_bytes, config_.heartbeat)} {
   TROUPE_CHECK(config_.lanes > 0, "an inference worker has a lane");
   TROUPE_CHECK(config_.incarnation > 0, "timers count from the incarnation, and the first two are taken");
   TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeats take time");
@@ -58,7 +59,11 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
   } else if (const auto* fired = std::get_if<TimerFired>(&event)) {
     on_timer(now, fired->timer, effects);
   } else if (const auto* done = std::get_if<Done>(&event)) {
-    done->job == model_job_ ? on_model_changed(now, *done, effects) : on_batch_done(now, *done, effects);
+    if (done->job == model_job_) {
+      on_model_changed(now, *done, effects);
+    } else if (!on_rows_done(*done, effects)) {
+      on_batch_done(now, *done, effects);
+    }
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     // Nobody waits for these answers any more; what runs already runs to its end.
     unanswered_ += drop_waiting([&](const Task& task) { return task.from.node == lost->node; }, effects);
@@ -72,6 +77,8 @@ void InferenceCore::on_message(Instant now, const Received& received, Effects& e
     on_execute(now, received.from, *plan, effects);
   } else if (const auto* acquired = std::get_if<BlocksAcquired>(&received.message)) {
     on_acquired(now, received.from, *acquired, effects);
+  } else if (const auto* lend = std::get_if<LendPages>(&received.message)) {
+    on_lend(received.from, *lend, effects);
   } else if (const auto* versions = std::get_if<Versions>(&received.message)) {
     on_versions(now, received.from, *versions, effects);
   } else if (const auto* drain = std::get_if<Drain>(&received.message)) {

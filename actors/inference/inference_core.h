@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "actors/inference/model_set.h"
+#include "actors/inference/refill_pace.h"
 #include "placement/cost/work.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
@@ -54,6 +55,7 @@ struct InferenceConfig {
   Duration model_keep{12'000'000};  // of a model, after the versions that no longer name it
   std::size_t models_max = 4;       // loaded at the same time
   std::size_t recent_max = 4'096;   // plans that are remembered after their end
+  double refill_bytes = 0;          // a second, for rows of embedding tables ahead of passes; 0: none
 };
 
 class InferenceCore final : public Core {
@@ -142,6 +144,13 @@ class InferenceCore final : public Core {
   void finish(Serial serial, const BatchReply& reply, std::int64_t compute_us, Effects& effects);
   static std::vector<BlockOutcome> outcomes_of(const Task& task, const BatchReply& reply);
 
+  // inference_rows.cc: pages for rows of embedding tables
+  void on_lend(Address from, const LendPages& lend, Effects& effects);
+  bool on_rows_done(const Done& done, Effects& effects);  // false: it is another job
+  void end_lend(const JobResult& result, Effects& effects);
+  void count_rows(const RowTotals& now, Effects& effects);
+  void refill_rows(Instant now, Effects& effects);
+
   // inference_cluster.cc: heartbeats, versions, drain, status
   void on_heartbeat(Instant now, Effects& effects);
   void send_heartbeat(Instant now, Effects& effects);
@@ -150,6 +159,14 @@ class InferenceCore final : public Core {
   void on_model_changed(Instant now, const Done& done, Effects& effects);
   void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
   StatusReply status(Instant now, RequestId id) const;
+
+  struct Rows {
+    PagesLent answer;                 // to what was told last
+    std::vector<std::uint32_t> lent;  // by that
+    Serial job = 0, refill_job = 0;   // that run; 0: none
+    RowTotals told;                   // as last counted
+    RefillPace pace;
+  };
 
   static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
   Waiting& waiting_with(const Execute& plan) { return waiting_[is_background(plan)]; }
@@ -175,6 +192,7 @@ class InferenceCore final : public Core {
   Slowness slowness_;
   ModelSet models_;
   Serial model_job_ = 0;      // that runs; 0: none
+  Rows rows_;
   std::string told_refusal_;  // of a change of models, as last logged
   Instant next_heartbeat_;
   bool draining_ = false;

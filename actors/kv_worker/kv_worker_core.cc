@@ -8,7 +8,7 @@ namespace troupe::actors {
 namespace {
 
 // store_timer (2) and scrub_timer (4) only wake the core: see tell_rest and scrub.
-constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, named_timers = 16;
+constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
 Scrub::Config scrub_config(const KvWorkerConfig& config) {
   Scrub::Config scrub = config.scrub;
@@ -23,6 +23,7 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
       pool_(config_.pool, config_.incarnation),
       tier_(config_.tier),
       next_serial_(config_.incarnation + named_timers),
+      rows_(config_.rows, config_.incarnation, config_.pool.pages),
       scrub_(scrub_config(config_), config_.pool.pages),
       samples_(config_.incarnation),
       pulls_(config_.pulling),
@@ -42,6 +43,7 @@ void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
   }
   if (config_.store) tend_store(now, effects);
   scrub(now, effects);
+  lend_rows(now, false, effects);
   tell_changes(now, effects);
 }
 
@@ -55,6 +57,8 @@ void KvWorkerCore::on_message(Instant now, const Received& received, Effects& ef
     on_release(received.from, *release, effects);
   } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
     effects.send(received.from, status(now, request->id));
+  } else if (const auto* lent = std::get_if<PagesLent>(&message)) {
+    on_pages_lent(now, received.from, *lent, effects);
   } else if (std::holds_alternative<SetSplit>(message) && received.from == allocator()) {
     on_split(std::get<SetSplit>(message), effects);
   } else {
@@ -124,6 +128,7 @@ void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
   if (!fits) return effects.count(Metric::protocol_errors);
   if (split.incarnation == config_.incarnation && split.epoch > split_epoch_) {
     split_epoch_ = split.epoch;
+    if (!boundary_moves_) boundary_moves_ = pool_.places();
     pool_.set_split(split.areas);
   }
   effects.send(allocator(), report());
@@ -131,7 +136,30 @@ void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
 
 void KvWorkerCore::on_report_timer(Instant now, Effects& effects) {
   effects.send(allocator(), report());
+  lend_rows(now, true, effects);
   effects.set_timer(report_timer, now + config_.report);
+}
+
+// ---- pages for rows ----
+
+void KvWorkerCore::on_pages_lent(Instant now, Address from, const PagesLent& answer, Effects& effects) {
+  if (from.role != Role::inference_worker || !rows_.answer(now, from.node, answer, pool_))
+    effects.count(Metric::protocol_errors);
+}
+
+// A boundary has moved when everybody has what it says. What lies elsewhere since was copied.
+void KvWorkerCore::lend_rows(Instant now, bool ask, Effects& effects) {
+  if (!rows_.idle() && ready_) {
+    const auto said = rows_.next(now, pool_, ask);
+    for (const auto& [node, lend] : said) effects.send({node, Role::inference_worker}, lend);
+    if (!said.empty()) effects.set_timer(lending_timer, now + rows_.retry());
+  }
+  if (!boundary_moves_ || (!rows_.idle() && !rows_.settled(pool_))) return;
+  const std::uint64_t pages = pool_.moved_since(*boundary_moves_);
+  boundary_moves_.reset();
+  const auto bytes = static_cast<std::uint64_t>(static_cast<double>(pages) * config_.token_bytes * pool_.page_tokens());
+  boundary_bytes_copied_ += bytes;
+  effects.count(Metric::boundary_bytes_copied, static_cast<double>(bytes));
 }
 
 PoolReport KvWorkerCore::report() const {
@@ -139,6 +167,10 @@ PoolReport KvWorkerCore::report() const {
   for (std::size_t i = 0; i < report.areas.size(); ++i) {
     report.areas[i].pages = pool_.cap(static_cast<PoolArea>(i));
     report.areas[i].used = pool_.used(static_cast<PoolArea>(i));
+  }
+  if (pool_.has_rows()) {
+    report.areas[index_of(PoolArea::row)].hits = rows_.hits();
+    report.areas[index_of(PoolArea::row)].misses = rows_.misses();
   }
   return report;
 }
@@ -156,6 +188,7 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
     field((area + "_hits").c_str(), pages.areas[i].hits);
     field((area + "_misses").c_str(), pages.areas[i].misses);
   }
+  if (pool_.has_rows()) field("boundary_bytes_copied", boundary_bytes_copied_);
   field("page_tokens", pool_.page_tokens());
   field("requests_holding", requests_.size());
   field("remote_reads", remote_reads_);

@@ -26,6 +26,7 @@
 
 #include "actors/kv_worker/persistent_tier.h"
 #include "actors/kv_worker/pulls.h"
+#include "actors/kv_worker/row_lending.h"
 #include "actors/kv_worker/scrub.h"
 #include "placement/heat/frequency_sketch.h"
 #include "runtime/actor/core.h"
@@ -39,6 +40,7 @@ struct KvWorkerConfig {
   Incarnation incarnation = 1;
   std::vector<NodeId> cache_metas{1};  // all are told of every change; any of them may lead
   PagePoolSizes pool;
+  RowLending::Config rows;  // inference workers that keep rows of embedding tables, where the pool has an area for them
   std::size_t requests_max = 4'096;      // that hold grants or wait; more are granted nothing
   std::size_t remote_reads_max = 1'024;  // of those, the ones of other nodes
   Duration read_lease{5'000'000};        // of other nodes' reads
@@ -71,6 +73,7 @@ class KvWorkerCore final : public Core {
   std::size_t pulls_running() const { return pulls_.running(); }
   std::size_t loads_running() const { return tier_.loads(); }
   PoolReport report() const;
+  const RowLending& rows() const { return rows_; }
 
  private:
   using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
@@ -111,6 +114,8 @@ class KvWorkerCore final : public Core {
   void on_done(Instant now, const Done& done, Effects& effects);
   void on_split(const SetSplit& split, Effects& effects);
   void on_report_timer(Instant now, Effects& effects);
+  void on_pages_lent(Instant now, Address from, const PagesLent& answer, Effects& effects);
+  void lend_rows(Instant now, bool ask, Effects& effects);
   void on_heartbeat_timer(Instant now, Effects& effects);
   StatusReply status(Instant now, RequestId id) const;
 
@@ -211,6 +216,9 @@ class KvWorkerCore final : public Core {
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   std::size_t remote_reads_ = 0;                      // of requests_
   std::optional<placement::FrequencySketch> sketch_;  // of what was wanted; from the first `keep_hotter` on
+  RowLending rows_;
+  std::optional<PagePool::Places> boundary_moves_;  // where blocks were when it began to
+  std::uint64_t boundary_bytes_copied_ = 0;
   Scrub scrub_;
   Serial scrub_job_ = 0;       // 0: not running
   std::uint64_t samples_ = 0;  // the state of what chooses reads to be checked

@@ -100,7 +100,8 @@ CacheChanges KvWorkerCore::take_changes(Effects& effects) {
   const std::uint64_t page_tokens = pool_.page_tokens();
   for (std::size_t i = 0; i < pool_.areas(); ++i) {
     const auto area = static_cast<PoolArea>(i);
-    changes.areas.push_back({pool_.room(area) * page_tokens, pool_.cap(area) * page_tokens});
+    const bool for_blocks = config_.pool.areas[i].kinds != 0;
+    changes.areas.push_back(for_blocks ? AreaRoom{pool_.room(area) * page_tokens, pool_.cap(area) * page_tokens} : AreaRoom{});
   }
   return changes;
 }

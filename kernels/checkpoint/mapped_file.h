@@ -18,6 +18,8 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  // From now on a read brings no more into memory than what it asks for.
+  void expect_scattered_reads() const;
 
  private:
   std::span<const std::byte> bytes_;

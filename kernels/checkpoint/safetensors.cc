@@ -151,16 +151,17 @@ std::vector<float> Safetensors::values(const std::string& name) const {
   std::uint64_t elements = 0;
   checked_bytes(tensor.shape, 1, elements);
   std::vector<float> result;
-  const std::byte* const in = data_.data() + tensor.begin;
-  bool finite = true;
   if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
     load_fault(path_, "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
   result.resize(elements);
-  if (tensor.dtype == "F32") finite = widen_all<float>(in, result, [](float stored) { return stored; });
-  if (tensor.dtype == "F16") finite = widen_all<std::uint16_t>(in, result, from_f16);
-  if (tensor.dtype == "BF16") finite = widen_all<std::uint16_t>(in, result, from_bf16);
-  if (!finite) load_fault(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
+  if (!read(tensor, 0, result)) load_fault(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
   return result;
+}
+
+bool Safetensors::read(const StoredTensor& tensor, std::uint64_t first, std::span<float> out) const {
+  const std::byte* const in = data_.data() + tensor.begin;
+  if (tensor.dtype == "F32") return widen_all<float>(in + first * 4, out, [](float stored) { return stored; });
+  return widen_all<std::uint16_t>(in + first * 2, out, tensor.dtype == "F16" ? from_f16 : from_bf16);
 }
 
 std::string shape_text(std::span<const std::uint64_t> shape) {

@@ -20,10 +20,12 @@ class VersionHash {
   }
   // Each part goes in with its length, so that no two sequences of parts are the same bytes.
   void part(std::span<const std::byte> bytes) {
-    const std::uint64_t size = bytes.size();
-    add(&size, sizeof(size));
-    add(bytes.data(), bytes.size());
+    begin_part(bytes.size());
+    add(bytes);
   }
+  // A part that comes little by little, in bytes that are together as many.
+  void begin_part(std::uint64_t size) { add(&size, sizeof(size)); }
+  void add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
   void part(const std::string& text) { part(std::as_bytes(std::span(text))); }
   std::string hex() {
     std::array<unsigned char, 32> digest;

@@ -30,6 +30,11 @@ float length_of(const float* values, std::size_t count) {
   return static_cast<float>(std::sqrt(squares));
 }
 
+// Of next-item logits: one over the length of an item's row and the temperature.
+float scale_of(const HstuConfig& c, const float* item) {
+  return 1 / (std::max(length_of(item, c.hidden), float(c.l2_epsilon)) * float(c.temperature));
+}
+
 }  // namespace
 
 PlanLimits plan_limits(const HstuConfig& config) {
@@ -68,8 +73,10 @@ PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
   HstuWeights& weights = model.weights;
   TROUPE_CHECK(weights.layers.size() == c.layers, "the weights have as many layers as the configuration says");
   PackedHstu packed{c, TimeBuckets(c.bucket_divisor, c.time_buckets), std::move(weights.items),
-                    std::move(weights.positions), {}, {}, {}, {}};
+                    std::move(weights.positions), std::move(model.items), {}, {}, {}, {}};
   TROUPE_CHECK(packed.items.rows == c.vocabulary && packed.items.columns == c.hidden, "one row of features per item");
+  TROUPE_CHECK(!packed.table || (packed.table->rows() == c.vocabulary && packed.table->columns() == c.hidden),
+               "a table has one row of features per item");
   WeightMemory memory;
   for (HstuLayer& layer : weights.layers)
     packed.layers.push_back({Linear(std::move(layer.uvqk), std::move(layer.uvqk_bias), form, memory),
@@ -81,10 +88,8 @@ PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
     packed.fc1.emplace(std::move(weights.fc1), std::move(weights.fc1_bias), form, memory);
     packed.fc2.emplace(std::move(weights.fc2), std::move(weights.fc2_bias), form, memory);
   }
-  for (std::size_t item = 0; item < c.vocabulary; ++item) {
-    const float length = length_of(&packed.items.values[item * c.hidden], c.hidden);
-    packed.item_scales.push_back(1 / (std::max(length, float(c.l2_epsilon)) * float(c.temperature)));
-  }
+  for (std::size_t item = 0; !packed.table && item < c.vocabulary; ++item)
+    packed.item_scales.push_back(scale_of(c, &packed.items.values[item * c.hidden]));
   return packed;
 }
 
@@ -133,6 +138,8 @@ void CpuHstu::give_back() {
   mixed_.shrink(rows * c_.width());
   kv_.shrink(rows);
   steps_ = {};
+  gathered_ = {};
+  read_items_ = {};
   groups_.clear();
   for (HstuWorkspace& w : workspaces_) w.attend = {};
   planner_ = BatchPlanner(plan_limits(c_), layout_, c_.context_tokens);
@@ -149,6 +156,7 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
     if (std::string beyond = note_bias(); !beyond.empty()) return beyond;
     start(pass.workers());
   }
+  if (weights_->table) gather_items();
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     run_rows(pass, layer);
     run_attention(pass, layer);
@@ -171,6 +179,21 @@ void CpuHstu::start(std::uint32_t workers) {
   for (HstuWorkspace& workspace : workspaces_)  // a core that is busy now may help later in this pass
     workspace.normed.reserve(chunk_rows_ * std::max<std::size_t>(c_.hidden, mixed_width()));
   kv_.reserve(batch_->rows());
+}
+
+// Those of all tokens, where `embed` looks for them, and behind them those that are read out: in one question, so that each
+// row is fetched once.
+void CpuHstu::gather_items() {
+  PartTimer timer(timed(workspaces_[0], &PassTimes::embedding));
+  gathered_.assign(batch_->tokens.begin(), batch_->tokens.end());
+  gathered_at_.assign(batch_->readouts.size(), 0);
+  for (std::size_t first = 0; first < batch_->readouts.size(); first = end_of_alike(first)) {
+    gathered_at_[first] = gathered_.size();
+    const std::span<const Token> rows = batch_->readouts[first].vocabulary_rows;
+    gathered_.insert(gathered_.end(), rows.begin(), rows.end());
+  }
+  state_.reserve(gathered_.size() * c_.hidden);
+  weights_->table->fetch(gathered_, state_.data());
 }
 
 // What pairs are biased by, and how far back rows see: once for all layers and heads.
@@ -281,9 +304,10 @@ void CpuHstu::embed(HstuRows rows, HstuWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::embedding));
   const float scale = std::sqrt(static_cast<float>(c_.hidden));
   for (std::size_t row = rows.begin; row < rows.begin + rows.count; ++row) {
-    const float* const item = &weights_->items.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
     const float* const position = &weights_->positions.values[std::size_t{batch_->positions[row]} * c_.hidden];
     float* const out = state_.data() + row * c_.hidden;
+    const float* const item =
+        weights_->table ? out : &weights_->items.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
     for (std::size_t i = 0; i < c_.hidden; ++i) out[i] = scale * item[i] + position[i];
   }
 }
@@ -416,16 +440,25 @@ void CpuHstu::read(std::span<const Request> requests, std::span<Reply> replies) 
     } else if (all[first].what == Readout::What::head) {
       read_head(all[first++], out);
     } else {
-      std::size_t end = first + 1;
-      const auto alike = [&](const BatchReadout& other) {
-        return other.what != Readout::What::state && other.what != Readout::What::head &&
-               std::ranges::equal(other.vocabulary_rows, all[first].vocabulary_rows);
-      };
-      while (end < all.size() && alike(all[end])) ++end;
+      const std::size_t end = end_of_alike(first);
       read_next_items(first, end, replies);
       first = end;
     }
   }
+}
+
+// From this readout on, those of logits of the same items; one of another kind is by itself.
+std::size_t CpuHstu::end_of_alike(std::size_t first) const {
+  const std::span<const BatchReadout> all = batch_->readouts;
+  const auto reads_items = [](const BatchReadout& readout) {
+    return readout.what != Readout::What::state && readout.what != Readout::What::head;
+  };
+  std::size_t end = first + 1;
+  if (!reads_items(all[first])) return end;
+  while (end < all.size() && reads_items(all[end]) &&
+         std::ranges::equal(all[end].vocabulary_rows, all[first].vocabulary_rows))
+    ++end;
+  return end;
 }
 
 void CpuHstu::read_head(const BatchReadout& readout, std::vector<float>& out) {
@@ -447,7 +480,15 @@ void CpuHstu::read_head(const BatchReadout& readout, std::vector<float>& out) {
 // Logits of the same items for the readouts [first, end).
 void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies) {
   const std::span<const BatchReadout> all = batch_->readouts;
-  const std::span<const Token> rows = all[first].vocabulary_rows;
+  std::span<const Token> rows = all[first].vocabulary_rows;
+  const Matrix& items = weights_->table ? read_items_ : weights_->items;
+  if (weights_->table) {
+    const float* const gathered = state_.data() + gathered_at_[first] * c_.hidden;
+    read_items_ = {static_cast<std::uint32_t>(rows.size()), c_.hidden, {gathered, gathered + rows.size() * c_.hidden}};
+    read_item_rows_.resize(rows.size());
+    std::iota(read_item_rows_.begin(), read_item_rows_.end(), 0);
+    rows = read_item_rows_;
+  }
   readout_states_.clear();
   readout_out_.clear();
   for (std::size_t i = first; i < end; ++i) {
@@ -456,12 +497,16 @@ void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Repl
     readout_states_.push_back(state(all[i].read_row));
     readout_out_.push_back(out.data());
   }
-  kernels_.readout(readout_states_, weights_->items, rows, readout_out_);
+  kernels_.readout(readout_states_, items, rows, readout_out_);
   for (std::size_t s = 0; s < readout_out_.size(); ++s) {
     const float length = std::max(length_of(readout_states_[s], c_.hidden), static_cast<float>(c_.l2_epsilon));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      readout_out_[s][i] *= weights_->item_scales[static_cast<std::size_t>(rows[i])] / length;
+    for (std::size_t i = 0; i < rows.size(); ++i) readout_out_[s][i] *= item_scale(items, rows[i]) / length;
   }
+}
+
+float CpuHstu::item_scale(const Matrix& items, Token row) const {
+  const auto at = static_cast<std::size_t>(row);
+  return weights_->table ? scale_of(c_, &items.values[at * c_.hidden]) : weights_->item_scales[at];
 }
 
 void CpuHstu::collect_times() {

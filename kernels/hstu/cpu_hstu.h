@@ -43,7 +43,8 @@ struct PackedHstu {
   HstuConfig config;
   TimeBuckets buckets;
   Matrix items, positions;
-  std::vector<float> item_scales;  // one over the length of an item's row and the temperature
+  std::shared_ptr<EmbeddingTable> table;  // null: `items` has the rows; else each pass gathers its own
+  std::vector<float> item_scales;         // of `items`: one over the length of a row and the temperature
   std::vector<PackedHstuLayer> layers;
   std::optional<Linear> fc1, fc2;
 };
@@ -90,6 +91,8 @@ class CpuHstu final : public Executor {
   std::string compute(std::span<const Request> requests, std::span<Reply> replies);
   void give_back();
   void start(std::uint32_t workers);
+  void gather_items();
+  std::size_t end_of_alike(std::size_t first) const;
   std::string note_bias();
   std::string note_group(const RowGroup& group, GroupBias& bias);
   void note_window(const RowGroup& group, const GroupBias& bias);
@@ -106,6 +109,7 @@ class CpuHstu final : public Executor {
   void read(std::span<const Request> requests, std::span<Reply> replies);
   void read_head(const BatchReadout& readout, std::vector<float>& out);
   void read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies);
+  float item_scale(const Matrix& items, Token row) const;
   void collect_times();
 
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
@@ -145,6 +149,12 @@ class CpuHstu final : public Executor {
     std::vector<std::uint32_t> step_begin, step_end, context_begin, tail_begin;
   };
   RowBias row_bias_, read_bias_;
+  // Where the table is apart: rows of `state_` behind those of the pass, one for each item that is read out; and those
+  // items as a readout has them.
+  std::vector<Token> gathered_;
+  std::vector<std::size_t> gathered_at_;  // per readout: its first item's row
+  Matrix read_items_;
+  std::vector<Token> read_item_rows_;
   std::vector<const float*> readout_states_;
   std::vector<float*> readout_out_;
   std::vector<HstuWorkspace> workspaces_;  // [worker]

@@ -12,6 +12,7 @@
 namespace troupe::kernels {
 namespace {
 
+constexpr std::string_view item_tensor = "item_embedding.weight";
 constexpr char weights_file[] = "model.safetensors", generator_file[] = "generator.json";
 constexpr std::uint64_t generator_bytes_max = 16 << 20;
 
@@ -25,7 +26,7 @@ class TensorTable {
  public:
   explicit TensorTable(const HstuConfig& config, HstuWeights& weights) {
     weights.layers.resize(config.layers);
-    matrix("item_embedding.weight", weights.items, config.vocabulary, config.hidden);
+    matrix(std::string(item_tensor), weights.items, config.vocabulary, config.hidden);
     matrix("position_embedding.weight", weights.positions, config.positions, config.hidden);
     for (std::uint32_t l = 0; l < config.layers; ++l)
       layer("layers." + std::to_string(l) + ".", config, weights.layers[l]);
@@ -67,6 +68,10 @@ class TensorTable {
   std::vector<TensorPlace> places_;
 };
 
+bool stays_apart(const TensorPlace& place, ItemRows items) {
+  return items == ItemRows::apart && place.name == item_tensor;
+}
+
 std::uint64_t size_of(const TensorPlace& place) {
   return place.shape.size() == 2 ? place.shape[0] * place.shape[1] : place.shape[0];
 }
@@ -97,14 +102,42 @@ int drawn_integer(std::uint64_t seed, std::uint64_t index) {
   return static_cast<int>(z >> 56) - 128;
 }
 
+// The values of a tensor from an index on.
+class DrawnValues {
+ public:
+  DrawnValues(const HstuConfig& config, std::string_view name) : how_(drawn(config, name)), seed_(fnv1a(name)) {}
+  void write(std::uint64_t first, std::span<float> out) const {
+    const float step = std::ldexp(1.0f, how_.log2_scale - 7), base = static_cast<float>(how_.base);
+    for (std::uint64_t i = 0; i < out.size(); ++i)
+      out[i] = base + static_cast<float>(drawn_integer(seed_, first + i)) * step;
+  }
+
+ private:
+  const Drawn how_;
+  const std::uint64_t seed_;
+};
+
 void generate(const HstuConfig& config, const TensorPlace& place) {
-  const Drawn how = drawn(config, place.name);
-  const std::uint64_t seed = fnv1a(place.name);
-  const float step = std::ldexp(1.0f, how.log2_scale - 7), base = static_cast<float>(how.base);
   place.values->resize(size_of(place));
-  for (std::uint64_t i = 0; i < place.values->size(); ++i)
-    (*place.values)[i] = base + static_cast<float>(drawn_integer(seed, i)) * step;
+  DrawnValues(config, place.name).write(0, *place.values);
 }
+
+// Rows are drawn when they are asked for.
+class GeneratedItems final : public EmbeddingTable {
+ public:
+  explicit GeneratedItems(const HstuConfig& config)
+      : rows_(config.vocabulary), columns_(config.hidden), values_(config, item_tensor) {}
+  std::uint32_t rows() const override { return rows_; }
+  std::uint32_t columns() const override { return columns_; }
+  void fetch(std::span<const Token> rows, float* out) override {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      values_.write(static_cast<std::uint64_t>(rows[i]) * columns_, {out + i * columns_, columns_});
+  }
+
+ private:
+  const std::uint32_t rows_, columns_;
+  const DrawnValues values_;
+};
 
 // What a generator file says of a tensor of this shape is what is generated here.
 void check_generator(const std::filesystem::path& file, const nlohmann::json& document, const HstuConfig& config,
@@ -138,16 +171,15 @@ void read_tensor(const SafetensorsFile& file, const TensorPlace& place) {
   *place.values = file.values(place.name);
 }
 
-void read_tensors(const std::filesystem::path& path, const std::vector<TensorPlace>& places) {
-  const SafetensorsFile file(path);
+void read_tensors(const SafetensorsFile& file, const std::vector<TensorPlace>& places, ItemRows items) {
   std::set<std::string_view> known;
   for (const TensorPlace& place : places) {
-    read_tensor(file, place);
+    if (!stays_apart(place, items)) read_tensor(file, place);
     known.insert(place.name);
   }
   for (const auto& [name, stored] : file.tensors())
     if (!known.contains(name))
-      load_fault(path, "unknown tensor " + in_quotes(name), "only tensors that the model of config.json has");
+      load_fault(file.path(), "unknown tensor " + in_quotes(name), "only tensors that the model of config.json has");
 }
 
 // All of a configuration that the numbers depend on.
@@ -167,37 +199,46 @@ VersionHash begun_version(const HstuConfig& config) {
 
 }  // namespace
 
-HstuModel generated_hstu(const HstuConfig& config) {
-  HstuModel model{config, {}, {}};
+HstuModel generated_hstu(const HstuConfig& config, ItemRows items) {
+  HstuModel model{config, {}, nullptr, {}};
   VersionHash hash = begun_version(config);
   hash.part("generated 1");
   const TensorTable table(config, model.weights);
-  for (const TensorPlace& place : table.all()) generate(config, place);
+  for (const TensorPlace& place : table.all())
+    if (!stays_apart(place, items)) generate(config, place);
+  if (items == ItemRows::apart) model.items = std::make_shared<GeneratedItems>(config);
   model.version = hash.hex();
   return model;
 }
 
-HstuModel read_hstu(const std::filesystem::path& directory) {
+HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   const HstuConfig config = read_hstu_config(directory);
   std::error_code error;
   if (std::filesystem::exists(directory / generator_file, error)) {
     if (std::filesystem::exists(directory / weights_file, error))
       load_fault(directory, std::string("has both ") + weights_file + " and " + generator_file, "one of them");
     const nlohmann::json document = read_json_file(directory / generator_file, generator_bytes_max);
-    HstuModel model{config, {}, {}};
+    HstuModel model{config, {}, nullptr, {}};
     const TensorTable table(config, model.weights);
     for (const TensorPlace& place : table.all())
       check_generator(directory / generator_file, document, config, place);
-    return generated_hstu(config);
+    return generated_hstu(config, items);
   }
-  HstuModel model{config, {}, {}};
+  HstuModel model{config, {}, nullptr, {}};
   const TensorTable table(config, model.weights);
-  read_tensors(directory / weights_file, table.all());
+  const auto file = std::make_shared<const SafetensorsFile>(directory / weights_file);
+  read_tensors(*file, table.all(), items);
+  if (items == ItemRows::apart)
+    model.items = std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.hidden);
   VersionHash hash = begun_version(config);
   for (const TensorPlace& place : table.all()) {
     hash.part(place.name);
-    hash.part(std::as_bytes(std::span(*place.values)));
+    if (stays_apart(place, items))
+      hash_rows(*model.items, hash);
+    else
+      hash.part(std::as_bytes(std::span(*place.values)));
   }
+  if (items == ItemRows::apart) file->expect_scattered_reads();
   model.version = hash.hex();
   return model;
 }

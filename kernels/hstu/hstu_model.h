@@ -3,9 +3,11 @@
 // small function of its name and index, so that a model of serving size takes no file. Names and shapes are in one
 // table (hstu_model.cc), which reading, generating and naming a version walk.
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/checkpoint/embedding_table.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/hstu/hstu_config.h"
 
@@ -31,13 +33,17 @@ struct HstuWeights {
 struct HstuModel {
   HstuConfig config;
   HstuWeights weights;
+  std::shared_ptr<EmbeddingTable> items;  // null: weights.items has the rows; else that has none
   std::string version;  // hex SHA-256 over the configuration and the weights, or what generates them
 };
 
-HstuModel read_hstu(const std::filesystem::path& directory);  // throws LoadError
+// Whether the item embedding, which may be larger than all else together, is read into memory or stays where it is.
+enum class ItemRows : std::uint8_t { in_memory, apart };
+
+HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items = ItemRows::in_memory);  // throws LoadError
 
 // The generator: a weight of a tensor depends on its name and index only. Every scale is a function of the name and,
 // of the output projection, of the layer's kind.
-HstuModel generated_hstu(const HstuConfig& config);
+HstuModel generated_hstu(const HstuConfig& config, ItemRows items = ItemRows::in_memory);
 
 }  // namespace troupe::kernels

@@ -453,7 +453,7 @@ struct SetSplit {               // allocator agent → KV-cache worker
 struct AreaReport {
   std::uint64_t pages = 0;  // of the split, with what was borrowed since, without what was lent
   std::uint64_t used = 0;
-  std::uint64_t hits = 0, misses = 0;  // blocks that requests wanted since the start, there or not
+  std::uint64_t hits = 0, misses = 0;  // blocks that requests wanted, or rows, since the start, there or not
   bool operator==(const AreaReport&) const = default;
 };
 struct PoolReport {  // KV-cache worker → allocator agent, after each SetSplit and on a timer
@@ -461,6 +461,23 @@ struct PoolReport {  // KV-cache worker → allocator agent, after each SetSplit
   std::uint64_t epoch = 0;
   std::vector<AreaReport> areas;
   bool operator==(const PoolReport&) const = default;
+};
+
+// KV-cache worker → inference worker of its node, that keeps rows of embedding tables: pages of the pool's row area that it
+// may fill from now on, and how many it has to give back. One at a time; told again until it is answered by PagesLent.
+struct LendPages {
+  Incarnation incarnation = 0;  // of both: they are one process
+  std::uint64_t number = 0;     // counts them from 1: an earlier one is ignored, the same one answered again
+  std::vector<std::uint32_t> pages;
+  std::uint32_t give_back = 0;  // fewer, where rows that are read now are in the way
+  bool operator==(const LendPages&) const = default;
+};
+struct PagesLent {
+  Incarnation incarnation = 0;
+  std::uint64_t number = 0;
+  std::vector<std::uint32_t> given_back;  // nobody reads or writes them any more
+  std::uint64_t hits = 0, misses = 0;     // rows that passes wanted since the start, there or not
+  bool operator==(const PagesLent&) const = default;
 };
 
 // Inference worker → every router, once per heartbeat and whenever it starts or stops draining. No answer.
@@ -548,7 +565,7 @@ using AnyMessage = std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply
                                 BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks, CacheChanges,
                                 InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
                                 Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply,
-                                GenerateRequest, GenerateReply, CompleteRequest, CompleteReply>;
+                                GenerateRequest, GenerateReply, CompleteRequest, CompleteReply, LendPages, PagesLent>;
 
 // A type of its own and not another name of the variant: what copies, moves, compares and destroys so many
 // kinds is compiled once, in messages.cc, and not in every file that hands a message on.

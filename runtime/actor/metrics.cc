@@ -20,6 +20,9 @@ using enum Metric;
 using enum MetricKind;
 
 constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
+constexpr std::string_view row_label = "kind=\"row\"";
+constexpr std::string_view rows_help = "Distinct rows of embedding tables that passes wanted, by where they were.";
+constexpr std::string_view row_bytes_help = "Bytes of rows that came from their table, for passes or to refill pages.";
 constexpr std::string_view by_tenant = "tenant";
 constexpr std::string_view features_help = "Users of requests that were answered without reading them from the store then, by what was known.";
 constexpr std::string_view requests_help = "Requests taken in by the router.";
@@ -31,7 +34,7 @@ constexpr std::string_view pages_help = "Pages of the pool that an area has.";
 constexpr std::string_view device_blocks_help =
     "Cached blocks that batches read, by where the GPU found them.";
 constexpr std::string_view device_bytes_help = "Bytes of pages that were copied between host and GPU.";
-constexpr std::string_view pages_used_help = "Pages of the pool that hold blocks.";
+constexpr std::string_view pages_used_help = "Pages of the pool that hold blocks, or rows.";
 
 // Rows with one name differ in their labels only; they need not be neighbours.
 constexpr MetricRow rows[] = {
@@ -102,6 +105,19 @@ constexpr MetricRow rows[] = {
     {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
     {user_pages, gauge, "troupe_pages", user_label, pages_help},
     {user_pages_used, gauge, "troupe_pages_used", user_label, pages_used_help},
+    {row_pages, gauge, "troupe_pages", row_label, pages_help},
+    {row_pages_used, gauge, "troupe_pages_used", row_label, pages_used_help},
+    {rows_hit, counter, "troupe_rows_total", "from=\"pool\"", rows_help},
+    {rows_missed, counter, "troupe_rows_total", "from=\"table\"", rows_help},
+    {rows_repeated, counter, "troupe_rows_repeated_total", "",
+     "Rows that a pass wanted several times; each was fetched once."},
+    {rows_evicted, counter, "troupe_rows_evicted_total", "", "Rows that made room for others, or went with their page."},
+    {rows_dropped, counter, "troupe_rows_dropped_total", "", "Rows that went with their model's version."},
+    {rows_corrupt, counter, "troupe_rows_corrupt_total", "", "Rows in the pool that failed their checksum; fetched again."},
+    {row_bytes_missed, counter, "troupe_row_bytes_total", "for=\"pass\"", row_bytes_help},
+    {row_bytes_refilled, counter, "troupe_row_bytes_total", "for=\"refill\"", row_bytes_help},
+    {boundary_bytes_copied, counter, "troupe_boundary_bytes_copied_total", "",
+     "Bytes of blocks that lie elsewhere than before the boundary of their area moved: 0, as it moves by page numbers."},
     {device_blocks_hit, counter, "troupe_device_blocks_read_total", "from=\"device\"", device_blocks_help},
     {device_blocks_missed, counter, "troupe_device_blocks_read_total", "from=\"host\"", device_blocks_help},
     {device_blocks_evicted, counter, "troupe_device_blocks_evicted_total", "",

@@ -109,10 +109,36 @@ struct DeviceUse {
   std::uint64_t bytes_to_device = 0, bytes_to_host = 0;
   std::uint32_t pages = 0, pages_used = 0;  // when the batch began
 };
+// What became of rows of embedding tables since the port was made. All zero where all tables are in memory.
+struct RowTotals {
+  std::uint64_t hits = 0, misses = 0;  // distinct rows of each pass, in the pool's pages or not
+  std::uint64_t repeats = 0;           // of rows within a pass: fetched once
+  std::uint64_t bytes_missed = 0, bytes_refilled = 0;  // from the slow side, for passes and ahead of them
+  std::uint64_t evicted = 0, dropped = 0, corrupt = 0;
+  bool wants_refill = false;
+};
 struct BatchDone {
   std::vector<BatchReply> replies;  // parallel to RunBatch::requests
   std::int64_t compute_us = 0;
   DeviceUse device;
+  RowTotals rows;
+};
+
+// Pages for rows come and go, by number: see LendPages. Answered by RowPages.
+struct ChangeRowPages {
+  std::vector<std::uint32_t> pages;
+  std::uint32_t give_back = 0;
+};
+struct RowPages {
+  std::vector<std::uint32_t> given_back;
+  RowTotals rows;
+};
+// Brings rows back that went, into pages with room, as long as no pass misses one. Answered by RowsRefilled.
+struct RefillRows {
+  std::uint64_t bytes = 0;  // at most
+};
+struct RowsRefilled {
+  RowTotals rows;
 };
 
 // Answered by ModelChanged, or by Refusal if there is no such model or no room for it. A model that is
@@ -207,10 +233,11 @@ struct EraseBlocks {
 struct Erased {};
 
 using AnyJob = std::variant<FindFeatures, Write, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
-                            CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate>;
+                            CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate, ChangeRowPages,
+                            RefillRows>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
 using AnyJobResult = std::variant<Features, Written, ItemList, BatchDone, ModelChanged, Pulled, StoredList,
-                                  Checked, Saved, Loaded, Erased, Coordinated, Refusal>;
+                                  Checked, Saved, Loaded, Erased, Coordinated, RowPages, RowsRefilled, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>

@@ -77,6 +77,9 @@ bool is_of_model(Metric metric) {
     case item_pages_used:
     case user_pages:
     case user_pages_used:
+    case row_pages:
+    case row_pages_used:
+    case boundary_bytes_copied:
     case features_lost:
     case index_blocks:
     case index_users:

@@ -79,6 +79,10 @@ std::uint64_t checksum_pages(const PageArena& arena, std::span<const std::uint32
   return XXH3_64bits_digest(&state);
 }
 
+std::uint64_t checksum_bytes(std::span<const std::byte> bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
 Checked check_blocks(const PageArena& arena, const CheckBlocks& work) {
   const auto begin = std::chrono::steady_clock::now();
   Checked checked;

@@ -32,7 +32,10 @@ class PageArena {
 // blocks have equal sums.
 std::uint64_t checksum_pages(const PageArena& arena, std::span<const std::uint32_t> pages);
 
-// The same for pages that come little by little: their bytes are added in order, in parts of any size.
+// XXH3-64 of a part of a page, which is another one for another `seed`.
+std::uint64_t checksum_bytes(std::span<const std::byte> bytes, std::uint64_t seed);
+
+// As checksum_pages, for pages that come little by little: their bytes are added in order, in parts of any size.
 class PageSum {
  public:
   PageSum();

@@ -25,7 +25,7 @@ std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(b
 
 PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
                          std::span<const std::uint32_t> area_pages) {
-  check(area_pages.size() == std::size(area_table), "every area of the table has pages");
+  check(area_pages.size() <= std::size(area_table), "every area is one of the table's");
   PagePoolSizes sizes{pages, page_tokens, {}};
   for (std::size_t i = 0; i < area_pages.size(); ++i)
     sizes.areas.push_back({area_table[i].kinds, {area_pages[i], 0}});
@@ -49,6 +49,7 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
   }
   for (const PagePoolSizes::Area& area : sizes.areas) split.push_back(area.split);
   set_split(split);
+  if (has_rows()) lent_.resize(sizes.pages);
   free_.resize(sizes.pages);
   for (std::uint32_t i = 0; i < sizes.pages; ++i) free_[i] = sizes.pages - 1 - i;
 }
@@ -214,6 +215,52 @@ void PagePool::evict(Entry& block) {
   forget_name(block, true);
   if (block.pins == 0) return give_back(block);
   give_back_pages(block);  // only with a planted bug; the entry is its readers'
+}
+
+// ---- pages for rows ----
+
+std::vector<std::uint32_t> PagePool::lend(std::uint32_t most) {
+  if (!has_rows()) return {};
+  Area& mine = areas_[index_of(PoolArea::row)];
+  std::uint64_t there = free_pages();
+  for (const Area& area : areas_) there += std::min(area.evictable, area.above());
+  const std::uint64_t room = mine.cap > mine.used ? mine.cap - mine.used : 0;
+  const auto count = static_cast<std::uint32_t>(std::min({std::uint64_t{most}, room, there}));
+  if (count == 0) return {};
+  make_room(PoolArea::row, count, {});
+  std::vector<std::uint32_t> pages(free_.rbegin(), free_.rbegin() + count);
+  free_.resize(free_.size() - count);
+  for (const std::uint32_t page : pages) lent_[page] = true;
+  mine.used += count;
+  return pages;
+}
+
+void PagePool::take_back(std::span<const std::uint32_t> pages) {
+  for (const std::uint32_t page : pages) {
+    check(page < lent_.size() && lent_[page], "a page that comes back was lent");
+    lent_[page] = false;
+    free_.push_back(page);
+    --areas_[index_of(PoolArea::row)].used;
+  }
+}
+
+PagePool::Places PagePool::places() const {
+  Places places;
+  for (const auto& [generation, block] : blocks_) {
+    std::uint64_t sum = block.pages.size();
+    for (const std::uint32_t page : block.pages) sum = (sum ^ page) * 0x100000001b3;
+    if (block.state == BlockState::ready && !block.removed) places.emplace_back(generation, sum);
+  }
+  return places;
+}
+
+std::uint64_t PagePool::moved_since(const Places& then) const {
+  const std::map<std::uint64_t, std::uint64_t> before(then.begin(), then.end());
+  std::uint64_t pages = 0;
+  for (const auto& [generation, sum] : places())
+    if (const auto at = before.find(generation); at != before.end() && at->second != sum)
+      pages += size(blocks_.at(generation));
+  return pages;
 }
 
 // ---- the life of a block ----
@@ -444,6 +491,8 @@ std::string PagePool::check_blocks() const {
   const auto take = [&](std::uint32_t page) { return page < sizes_.pages && ++owners[page] == 1; };
   for (const std::uint32_t page : free_)
     if (!take(page)) return "page " + std::to_string(page) + " is free twice or does not exist";
+  for (std::uint32_t page = 0; page < lent_.size(); ++page)
+    if (lent_[page] && !take(page)) return "page " + std::to_string(page) + " is lent and free";
   std::size_t named = 0;
   for (const auto& [generation, block] : blocks_) {
     const std::string which = "block of generation " + std::to_string(generation);
@@ -474,6 +523,7 @@ std::string PagePool::check_areas() const {
     used[index_of(area_of(block.kind))] += block.pages.size();
     may_go[index_of(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
   }
+  if (has_rows()) used[index_of(PoolArea::row)] = static_cast<std::uint64_t>(std::ranges::count(lent_, true));
   std::uint64_t caps = 0;
   for (std::size_t i = 0; i < areas_.size(); ++i) {
     std::uint64_t listed = 0;

@@ -11,6 +11,9 @@
 //
 // The pool finds by name as containers do. Whoever uses a block that it found checks `identical` (messages.h)
 // first, and does not reserve a name that finds another block.
+//
+// Pages of the row area are lent to whoever keeps rows of embedding tables there (row_slab.h): they are in no block, and come
+// back when the borrower says so.
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <cstdint>
@@ -66,7 +69,7 @@ struct PagePoolSizes {
   std::uint32_t page_tokens = 0;  // at least 1
   std::vector<Area> areas;        // whose pages are together at most `pages`
 };
-// With the areas of the table, of so many pages each.
+// With the areas of the table, of so many pages each: the first of them, as many as are named.
 PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
                          std::span<const std::uint32_t> area_pages);
 inline PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
@@ -150,6 +153,16 @@ class PagePool {
   std::vector<const PoolBlock*> ready_after(std::uint64_t generation, std::size_t count) const;
   std::uint64_t last_generation() const { return last_generation_; }
 
+  // Pages for rows, at most so many, as far as their area has them: free ones, and those of blocks that are in the way
+  // because other areas are above their caps.
+  std::vector<std::uint32_t> lend(std::uint32_t most);
+  void take_back(std::span<const std::uint32_t> pages);  // that were lent
+  // Where each ready block's pages are: its generation, and a sum over their numbers.
+  using Places = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  Places places() const;
+  // Pages of blocks that were there then, still are, and lie elsewhere.
+  std::uint64_t moved_since(const Places& then) const;
+
   // One for each area, together at most the arena's pages. What was borrowed is given back; nothing is
   // evicted now.
   void set_split(std::span<const AreaSplit> split);
@@ -158,6 +171,7 @@ class PagePool {
   std::uint32_t page_tokens() const { return sizes_.page_tokens; }
   std::uint32_t free_pages() const { return static_cast<std::uint32_t>(free_.size()); }
   std::size_t areas() const { return areas_.size(); }
+  bool has_rows() const { return areas_.size() > index_of(PoolArea::row); }
   PoolArea area_of(SegmentKind kind) const { return area_of_kind_[static_cast<std::size_t>(kind)]; }
   std::uint32_t cap(PoolArea area) const { return areas_[index_of(area)].cap; }  // with what it borrowed
   std::uint32_t used(PoolArea area) const { return areas_[index_of(area)].used; }
@@ -221,6 +235,7 @@ class PagePool {
 
   PagePoolSizes sizes_;
   std::vector<std::uint32_t> free_;  // taken from the back
+  std::vector<bool> lent_;           // per page; none without the row area
   std::vector<Area> areas_;
   std::vector<PoolArea> area_of_kind_;
   std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held

@@ -1,7 +1,9 @@
 #pragma once
 // Which areas a node's page pool has, and the blocks of which kinds live in each. The table below is the one
 // place: another area is another line (and, if its share of the pages is to be configured, a knob of that
-// name). Lists of areas in messages and configurations are in its order.
+// name). Lists of areas in messages and configurations are in its order, and may end early: a pool has the first of them.
+// The last area has no blocks: its pages are lent to inference workers, for rows of embedding tables (row_slab.h). Only
+// nodes with such tables have it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +28,8 @@ constexpr KindSet kinds(auto... kinds) { return (0U | ... | (1U << static_cast<u
           SegmentKind::beam),                                                                          \
     "pool.item_share", Metric::item_pages, Metric::item_pages_used, Metric::blocks_evicted_item)       \
   X(user, kinds(SegmentKind::user), "", Metric::user_pages, Metric::user_pages_used,                   \
-    Metric::blocks_evicted_user)
+    Metric::blocks_evicted_user)                                                                       \
+  X(row, 0, "pool.row_share", Metric::row_pages, Metric::row_pages_used, Metric::rows_evicted)
 
 enum class PoolArea : std::uint8_t {
 #define TROUPE_X(name, ...) name,
@@ -55,12 +58,14 @@ constexpr PoolArea area_of(SegmentKind kind) {
 
 // Of all pages, for each area; the one that gets what the others leave has this one.
 inline constexpr double rest_of_pages = -1;
-// The shares of the table's areas, where `share_of` knows what each knob says.
+// The shares of the table's areas, where `share_of` knows what each knob says; of a node without tables of rows, of those
+// with blocks.
 template <class ShareOf>
-std::vector<double> area_shares(const ShareOf& share_of) {
+std::vector<double> area_shares(const ShareOf& share_of, bool has_rows = false) {
   std::vector<double> shares;
   for (const AreaRow& row : area_table)
-    shares.push_back(row.share_knob.empty() ? rest_of_pages : share_of(row.share_knob));
+    if (row.kinds != 0 || has_rows)
+      shares.push_back(row.share_knob.empty() ? rest_of_pages : share_of(row.share_knob));
   return shares;
 }
 // Those before are sized first (BAT §5.1); together they are all pages, if one gets the rest.

@@ -29,6 +29,14 @@ constexpr Knob knobs[] = {
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
     {"model.prototypes", text, "", "", "",
      "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. Empty: none."},
+    {"model.tables", choice, "memory", "memory|mapped", "",
+     "Where the embedding table of an HSTU model is: read into memory, or left in its file and mapped. Then each pass gets its "
+     "rows from there, but for those that the pool's row area has (pool.row_share)."},
+    {"model.table_bandwidth", size, "0B", "0B..16TiB", "",
+     "Most bytes a second that come from a mapped table, to try what a slower disk or link would do; 0: as many as come."},
+    {"model.table_refill", size, "64MiB", "0B..16TiB", "",
+     "Bytes a second at which pages that the row area gets are filled with the rows that went last, less what passes miss; 0: "
+     "only what they miss comes."},
     {"model.versions", text, "", "", "",
      "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: "
      "the "
@@ -59,6 +67,8 @@ constexpr Knob knobs[] = {
     {"pool.item_share", real, "0.5", "0..1", "",
      "Share of the pages that the item area gets at start; users get the rest. Under the policy planner they "
      "borrow of each other."},
+    {"pool.row_share", real, "0", "0..1", "",
+     "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with model.tables: mapped."},
     {"pool.verify_on_read", boolean, "false", "", "",
      "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there. Without "
      "it: where its bytes came into memory, before its first use, by pool.check_reads and "

@@ -47,7 +47,9 @@
   X(GenerateRequest, GENERATE_REQUEST)   \
   X(GenerateReply, GENERATE_REPLY)       \
   X(CompleteRequest, COMPLETE_REQUEST)   \
-  X(CompleteReply, COMPLETE_REPLY)
+  X(CompleteReply, COMPLETE_REPLY)       \
+  X(LendPages, LEND_PAGES)               \
+  X(PagesLent, PAGES_LENT)
 
 namespace troupe {
 namespace {

@@ -54,6 +54,34 @@ void get(schema::PoolReport::Reader from, PoolReport& m) {
   get_list(from.getAreas(), m.areas);
 }
 
+void put(const LendPages& m, schema::LendPages::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setNumber(m.number);
+  put_list(m.pages, to.initPages(m.pages.size()));
+  to.setGiveBack(m.give_back);
+}
+void get(schema::LendPages::Reader from, LendPages& m) {
+  m.incarnation = from.getIncarnation();
+  m.number = from.getNumber();
+  get_list(from.getPages(), m.pages);
+  m.give_back = from.getGiveBack();
+}
+
+void put(const PagesLent& m, schema::PagesLent::Builder to) {
+  to.setIncarnation(m.incarnation);
+  to.setNumber(m.number);
+  put_list(m.given_back, to.initGivenBack(m.given_back.size()));
+  to.setHits(m.hits);
+  to.setMisses(m.misses);
+}
+void get(schema::PagesLent::Reader from, PagesLent& m) {
+  m.incarnation = from.getIncarnation();
+  m.number = from.getNumber();
+  get_list(from.getGivenBack(), m.given_back);
+  m.hits = from.getHits();
+  m.misses = from.getMisses();
+}
+
 void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setDraining(m.draining);

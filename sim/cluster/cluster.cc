@@ -5,6 +5,7 @@
 namespace troupe::sim {
 namespace {
 
+constexpr double refill_bytes = 100'000;  // a second, of rows ahead of passes
 constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 9;
 constexpr std::uint64_t page_bytes_per_token = 4'096;
 constexpr std::uint64_t disk_pages = 4'096;
@@ -215,6 +216,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
   c.pool = pool_sizes(scenario_.pages, scenario_.page_tokens, split_pages(scenario_.pages, shares()));
+  if (scenario_.page_rows > 0) c.rows.borrowers = {node.id};
   c.scrub.interval = scenario_.scrub_interval;
   c.check_reads = scenario_.check_reads;
   c.read_lease = scenario_.read_lease;
@@ -242,6 +244,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.load_time = {500'000};
   options.verify_on_read = scenario_.verify_on_read;
   options.struck = &struck_;
+  options.page_rows = scenario_.page_rows;
   options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
   options.layers = unit_costs().layers;
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
@@ -265,13 +268,16 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   c.nominal_pace =
       scenario_.hardware ? placement::pace_of(scenario_.hardware->device, scenario_.hardware->shape) : pace();
   c.model_version = names_.model_version;
+  if (scenario_.page_rows > 0) c.refill_bytes = refill_bytes;
   auto core = std::make_unique<actors::InferenceCore>(c);
   node.inference = core.get();
   return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 1};
 }
 
 std::vector<double> Cluster::shares() const {
-  return area_shares([this](std::string_view) { return scenario_.item_share; });
+  return area_shares(
+      [this](std::string_view knob) { return knob == "pool.row_share" ? scenario_.row_share : scenario_.item_share; },
+      scenario_.page_rows > 0);
 }
 
 ActorSpec Cluster::make_allocator(Node& node) {

@@ -206,6 +206,7 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
   std::int64_t room = 0;  // of all areas together where they are one
   for (std::size_t i = 0; i < pool.areas(); ++i) {
     const auto area = static_cast<PoolArea>(i);
+    if (area == PoolArea::row) continue;  // no block goes there
     const std::int64_t left = std::int64_t{pool.cap(area)} - pool.used(area);
     if (worker.areas_are_one) room += left;
     if (!worker.areas_are_one && areas.contains(area)) room = std::max<std::int64_t>(room, pool.room(area));

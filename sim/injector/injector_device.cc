@@ -49,10 +49,11 @@ bool Injector::squeeze(NodeId node) {
   const Scenario& s = cluster_.scenario();
   const double worst = strongest(FaultKind::memory_pressure, node);
   const auto items = static_cast<std::uint64_t>((worst > 0 ? worst : s.item_share) * s.pages);
-  std::vector<AreaSplit> areas;  // the first one gets this, the others share what is left, or a half of it
-  const std::uint64_t others =
-      (worst > 0 ? (s.pages - items) / 2 : s.pages - items) / (std::size(area_table) - 1);
-  for (std::size_t i = 0; i < std::size(area_table); ++i) areas.push_back({i == 0 ? items : others, 0});
+  // Users get what is left, or a half of it; rows theirs, where they have an area, and then a half of that.
+  const std::uint64_t left = s.pages - items;
+  const auto rows = std::min(static_cast<std::uint64_t>((worst > 0 ? worst : s.row_share) * s.pages), left);
+  std::vector<AreaSplit> areas{{items, 0}, {worst > 0 ? left / 2 : left - (s.page_rows > 0 ? rows : 0), 0}};
+  if (s.page_rows > 0) areas.push_back({worst > 0 ? std::min(rows, left / 2) : rows, 0});
   cluster_.host().post({node, Role::kv_worker}, {node, Role::allocator},
                        SetSplit{cluster_.host().incarnation(node), ++split_epoch_, areas});
   return true;

@@ -58,6 +58,7 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
       violations_(violations),
       models_{options_.model_version} {
   TROUPE_CHECK(options_.batch_time && options_.now, "a device has times");
+  if (options_.page_rows > 0) rows_.emplace(pages_, options_.page_rows);
 }
 
 // ---- the start of a job ----
@@ -162,12 +163,23 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     for (const kernels::Repair::Place& place : request.plan.repair.places)
       if (place.segment == i && begun.struck[place.block]) begun.struck[i] = true;
     begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
+    read_rows(request, i, begun);
     if (request.kv[i].grant != Grant::write) continue;
     if (begun.struck[i]) report(2, request, i, "is kept, and is computed from bits that have flipped");
     write_block(request, i, begun.values.back(), true);
     note(request, i, true, begun);
   }
   return begun;
+}
+
+// What is computed of rows that are not the tokens' own is something else.
+void ComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+  if (!rows_) return;
+  begun.rows.push_back(rows_->begin(model_of(request), request.plan.segments[segment].tokens));
+  const SimRows::Reading& reading = begun.rows.back();
+  begun.values.back().of_layer[0] ^= reading.wrong;
+  if (reading.other_model) report(4, request, segment, "is computed from a row of another model");
+  if (reading.overwritten) report(3, request, segment, "is computed from a row whose page was written to");
 }
 
 // What a real device has made of that catalog, an index of its items for one, would not be about these items.
@@ -260,6 +272,8 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
   if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
   if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(*wanted);
   if (const auto* wanted = std::get_if<DropModel>(&job)) return drop(*wanted);
+  if (const auto* change = std::get_if<ChangeRowPages>(&job); change && rows_) return rows_->change(*change);
+  if (const auto* refill = std::get_if<RefillRows>(&job); refill && rows_) return rows_->refill(*refill);
   return Refusal{500, "wrong_job", "not a job of a device", "inference worker",
                  "RunBatch, LoadModel or DropModel"};
 }
@@ -267,8 +281,12 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
 JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   auto running = running_.extract(lane);
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  for (std::size_t i = 0; rows_ && i < batch.requests.size(); ++i)
+    for (const SimRows::Reading& reading : running.mapped().requests[i].rows)
+      if (!rows_->end(reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
   if (faults_.broken) return device_error("the device is in an error state");
   BatchDone done;
+  if (rows_) done.rows = rows_->totals();
   done.replies.reserve(batch.requests.size());
   for (std::size_t i = 0; i < batch.requests.size(); ++i) {
     Begun& begun = running.mapped().requests[i];
@@ -350,6 +368,7 @@ JobResult ComputePort::drop(const DropModel& wanted) {
                              "\" is dropped while a batch runs on it",
                          options_.now());
   models_.erase(wanted.model_version);
+  if (rows_) rows_->drop(wanted.model_version);
   return ModelChanged{};
 }
 

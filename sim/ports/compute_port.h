@@ -20,6 +20,7 @@
 #include "runtime/host/sim_host.h"
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"
+#include "sim/ports/sim_rows.h"
 #include "sim/world/pages.h"
 #include "sim/world/struck_answers.h"
 
@@ -46,6 +47,7 @@ struct ComputeOptions {
   std::function<CatalogPointer(const std::string& catalog_version)> find_catalog;
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
+  std::uint32_t page_rows = 0;  // of the models' embedding tables, in a page; 0: they are in memory
   std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
@@ -75,6 +77,7 @@ class ComputePort final : public SimPort {
   JobResult run(const Job& job, std::uint32_t lane) override;
 
   const std::set<std::string>& models() const { return models_; }  // loaded
+  const SimRows* rows() const { return rows_ ? &*rows_ : nullptr; }
   Duration busy() const { return busy_; }                          // with batches, all lanes together
 
  private:
@@ -89,6 +92,7 @@ class ComputePort final : public SimPort {
     std::vector<Reading> readings;
     std::vector<Page> pages;
     std::vector<bool> struck;  // per segment: what it is computed or taken from
+    std::vector<SimRows::Reading> rows;  // of computed segments
   };
   struct Running {
     std::vector<Begun> requests;
@@ -103,6 +107,7 @@ class ComputePort final : public SimPort {
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
   void check_catalog(const BatchRequest& request);
+  void read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   std::vector<Beam> search(const BatchRequest& request, const SegmentValue& value) const;
   bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   bool find_struck(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
@@ -121,6 +126,7 @@ class ComputePort final : public SimPort {
   const DeviceFaults& faults_;
   const std::set<std::uint64_t>& poisons_;
   Violations& violations_;
+  std::optional<SimRows> rows_;
   std::set<std::string> models_;
   std::map<std::uint32_t, Running> running_;  // per lane
   Duration busy_{};

@@ -112,6 +112,15 @@ void draw_shares(std::uint64_t seed, Scenario& s) {
   s.turn = {draw_knob(random, "router.turn", 1'000, 30'000)};
 }
 
+// The others keep their share of what is left.
+void draw_rows(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x4055);
+  if (chance(random, 0.75)) return;
+  s.page_rows = 1 + static_cast<std::uint32_t>(random.below(12));
+  s.row_share = real(random, 0.0, 0.4);
+  s.item_share *= 1 - s.row_share;
+}
+
 void draw_routing(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x407e);
   if (chance(random, 0.7)) return;
@@ -323,6 +332,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_knobs(random, s);
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
+  draw_rows(seed, s);
   draw_routing(seed, s);
   draw_approximation(seed, s);
   draw_placement(seed, s);
@@ -346,13 +356,13 @@ std::string describe(const Scenario& s) {
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
-      "%zu faults in %.1f s%s",
+      "%zu faults in %.1f s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       static_cast<long long>(s.window.us),
       s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
-      s.drill ? " (drill)" : "");
+      s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "");
   return text;
 }
 

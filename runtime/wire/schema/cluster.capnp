@@ -9,6 +9,7 @@
 #     KV-cache workers                  LeaderBeat, no answer
 #   allocator agent → KV-cache worker   SetSplit, answered by PoolReport
 #   KV-cache worker → allocator agent   PoolReport, also on a timer
+#   KV-cache worker → inference worker  LendPages, told again until it is answered by PagesLent
 #   operator → any of these roles       Drain, answered by StatusReply
 #   anyone → anyone                     StatusRequest, answered by StatusReply
 #
@@ -63,6 +64,23 @@ struct PoolReport {
   obsoleteItemPages @4 :UInt64;
   obsoleteUserPages @5 :UInt64;
   areas @6 :List(AreaReport);                     # in order of the pool's areas
+}
+
+struct LendPages {
+  # KV-cache worker → inference worker of its node. Answered by PagesLent. One at a time.
+  incarnation @0 :UInt64;                         # of both
+  number @1 :UInt64;                              # orders them
+  pages @2 :List(UInt32);                         # of the pool, that rows of embedding tables may fill
+  giveBack @3 :UInt32;                            # how many it has to give back; as many as can be are
+}
+
+struct PagesLent {
+  # inference worker → KV-cache worker.
+  incarnation @0 :UInt64;
+  number @1 :UInt64;
+  givenBack @2 :List(UInt32);
+  hits @3 :UInt64;                                # rows that passes wanted since the start, and that were there
+  misses @4 :UInt64;
 }
 
 struct Heartbeat {

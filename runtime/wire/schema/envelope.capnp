@@ -53,5 +53,7 @@ struct Envelope {
     generateReply @34 :Serving.GenerateReply;
     completeRequest @35 :Serving.CompleteRequest;
     completeReply @36 :Serving.CompleteReply;
+    lendPages @37 :Cluster.LendPages;
+    pagesLent @38 :Cluster.PagesLent;
   }
 }

@@ -1,0 +1,35 @@
+#pragma once
+// A table whose rows come no faster than so many bytes a second, whoever asks: a slow disk or link, on a machine that has a
+// fast one. Those who ask wait for each other.
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "kernels/checkpoint/embedding_table.h"
+
+namespace troupe::actors {
+
+class PacedTable final : public kernels::EmbeddingTable {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct World {  // for tests, one of their own
+    std::function<Time()> now;
+    std::function<void(Time)> sleep_until;
+  };
+  PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second, World world = real_world());
+  static World real_world();
+
+  std::uint32_t rows() const override { return table_->rows(); }
+  std::uint32_t columns() const override { return table_->columns(); }
+  void fetch(std::span<const Token> rows, float* out) override;
+
+ private:
+  const std::shared_ptr<kernels::EmbeddingTable> table_;
+  const double bytes_per_second_;
+  const World world_;
+  std::mutex mutex_;
+  Time free_;  // guarded by mutex_: when all that was asked for has come
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,110 @@
+#include "actors/kv_worker/row_lending.h"
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/base/check.h"
+
+namespace troupe::actors {
+
+RowLending::RowLending(Config config, Incarnation incarnation, std::uint32_t pool_pages)
+    : config_(std::move(config)), incarnation_(incarnation), borrowers_(config_.borrowers.size()) {
+  TROUPE_CHECK(config_.borrowers.size() <= 255, "a node has at most 255 models with tables");
+  TROUPE_CHECK(config_.pages_at_once > 0, "pages go to and fro");
+  if (!idle()) borrower_of_.resize(pool_pages);
+}
+
+std::uint32_t RowLending::share(std::size_t borrower, const PagePool& pool) const {
+  const std::uint32_t all = pool.has_rows() ? pool.cap(PoolArea::row) : 0;
+  const auto count = static_cast<std::uint32_t>(borrowers_.size());
+  return all / count + (borrower < all % count);
+}
+
+std::vector<std::pair<NodeId, LendPages>> RowLending::next(Instant now, PagePool& pool, bool ask) {
+  std::vector<std::pair<NodeId, LendPages>> said;
+  for (std::size_t i = 0; i < borrowers_.size(); ++i) {
+    Borrower& borrower = borrowers_[i];
+    if (borrower.told) {
+      if (now - borrower.told_at < config_.retry) continue;
+    } else {
+      LendPages next{incarnation_, borrower.number + 1, {}, 0};
+      if (!change(now, i, pool, next) && !ask) continue;
+      borrower.number = next.number;
+      borrower.told = std::move(next);
+    }
+    borrower.told_at = now;
+    said.emplace_back(config_.borrowers[i], *borrower.told);
+  }
+  return said;
+}
+
+// False if it has what it should, or what is lacking is not to be had now.
+bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& next) {
+  Borrower& borrower = borrowers_[i];
+  const std::uint32_t share = this->share(i, pool);
+  if (borrower.pages > share) {
+    if (now < borrower.rests_until) return false;
+    next.give_back = std::min(borrower.pages - share, config_.pages_at_once);
+    return true;
+  }
+  next.pages = pool.lend(std::min(share - borrower.pages, config_.pages_at_once));
+  for (const std::uint32_t page : next.pages) borrower_of_[page] = static_cast<std::uint8_t>(i + 1);
+  borrower.pages += static_cast<std::uint32_t>(next.pages.size());
+  return !next.pages.empty();
+}
+
+// Pages that it was lent, each once.
+bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
+  std::set<std::uint32_t> pages;
+  for (const std::uint32_t page : answer.given_back)
+    if (page >= borrower_of_.size() || borrower_of_[page] != i + 1 || !pages.insert(page).second) return false;
+  return true;
+}
+
+// What is late, doubled or of an earlier process was answered already, or never will be.
+bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PagePool& pool) {
+  const auto at = std::ranges::find(config_.borrowers, from);
+  if (at == config_.borrowers.end()) return false;
+  const auto i = static_cast<std::size_t>(at - config_.borrowers.begin());
+  Borrower& borrower = borrowers_[i];
+  if (answer.incarnation != incarnation_ || !borrower.told || answer.number != borrower.told->number) return true;
+  if (!makes_sense(i, answer)) return false;
+  if (answer.given_back.size() < borrower.told->give_back) borrower.rests_until = now + config_.retry;
+  pool.take_back(answer.given_back);
+  for (const std::uint32_t page : answer.given_back) borrower_of_[page] = 0;
+  borrower.pages -= static_cast<std::uint32_t>(answer.given_back.size());
+  borrower.hits = std::max(borrower.hits, answer.hits);
+  borrower.misses = std::max(borrower.misses, answer.misses);
+  borrower.told.reset();
+  return true;
+}
+
+bool RowLending::settled(const PagePool& pool) const {
+  for (std::size_t i = 0; i < borrowers_.size(); ++i)
+    if (borrowers_[i].told || borrowers_[i].pages != share(i, pool)) return false;
+  return true;
+}
+
+bool RowLending::waits() const {
+  return std::ranges::any_of(borrowers_, [](const Borrower& borrower) { return borrower.told.has_value(); });
+}
+
+std::uint64_t RowLending::hits() const {
+  std::uint64_t hits = 0;
+  for (const Borrower& borrower : borrowers_) hits += borrower.hits;
+  return hits;
+}
+
+std::uint64_t RowLending::misses() const {
+  std::uint64_t misses = 0;
+  for (const Borrower& borrower : borrowers_) misses += borrower.misses;
+  return misses;
+}
+
+std::uint32_t RowLending::lent() const {
+  std::uint32_t pages = 0;
+  for (const Borrower& borrower : borrowers_) pages += borrower.pages;
+  return pages;
+}
+
+}  // namespace troupe::actors

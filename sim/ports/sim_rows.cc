@@ -1,0 +1,89 @@
+#include "sim/ports/sim_rows.h"
+
+#include <algorithm>
+
+#include "sim/base/random.h"
+
+namespace troupe::sim {
+
+std::uint32_t SimRows::number_of(const std::string& model_version) {
+  const auto [at, is_new] = numbers_.try_emplace(model_version, last_number_ + 1);
+  if (is_new) models_[++last_number_] = model_mark(model_version);
+  return at->second;
+}
+
+SimRows::Reading SimRows::begin(const std::string& model_version, std::span<const Token> tokens) {
+  const std::vector<std::uint32_t> rows(tokens.begin(), tokens.end());
+  Reading reading{slab_.look_up(number_of(model_version), rows), model_mark(model_version)};
+  for (const RowSlab::Row& row : reading.batch.rows) {
+    if (row.state == RowState::fill) write(row, reading.model);
+    if (row.state == RowState::ready) look(row, reading);
+  }
+  return reading;
+}
+
+// Rows of one page are written one by one: what the page holds is all of them together.
+void SimRows::write(const RowSlab::Row& row, std::uint32_t model) {
+  const std::uint64_t content = mix(model, row.row);
+  const std::uint32_t before = pages_.at(row.place.page).writing;
+  pages_.copy(row.place.page, Page{{{content, content}}, {0, 0, model}});
+  const std::uint32_t writing = pages_.at(row.place.page).writing;
+  for (std::uint32_t slot = 0; slot < slab_.page_rows(); ++slot) {
+    const auto other = rows_.find({row.place.page, slot});
+    if (other != rows_.end() && other->second.writing == before) other->second.writing = writing;
+  }
+  rows_[{row.place.page, row.place.slot}] = {model, row.row, writing};
+}
+
+void SimRows::look(const RowSlab::Row& row, Reading& reading) const {
+  const auto at = rows_.find({row.place.page, row.place.slot});
+  if (at == rows_.end()) {
+    reading.wrong ^= mix(row.row, 1);
+    return;
+  }
+  const Stored& stored = at->second;
+  const bool other_model = stored.model != reading.model;
+  const bool overwritten = stored.writing != pages_.at(row.place.page).writing;
+  if (other_model || overwritten || stored.token != row.row) reading.wrong ^= mix(row.row, stored.model, stored.token) | 1;
+  reading.other_model = reading.other_model || other_model;
+  reading.overwritten = reading.overwritten || overwritten;
+}
+
+bool SimRows::end(const Reading& reading, bool good) {
+  Reading again{{}, reading.model};
+  for (const RowSlab::Row& row : reading.batch.rows)
+    if (row.state != RowState::absent) look(row, again);
+  slab_.release(reading.batch, good);
+  return !again.overwritten || reading.overwritten;
+}
+
+void SimRows::drop(const std::string& model_version) {
+  const auto at = numbers_.find(model_version);
+  if (at == numbers_.end()) return;
+  slab_.drop(at->second);
+  models_.erase(at->second);
+  numbers_.erase(at);
+}
+
+RowPages SimRows::change(const ChangeRowPages& change) {
+  for (const std::uint32_t page : change.pages) slab_.grow(page);
+  return {slab_.shrink(change.give_back), totals()};
+}
+
+RowsRefilled SimRows::refill(const RefillRows& refill) {
+  const RowSlab::Batch batch = slab_.refill(refill.bytes / row_bytes);
+  const auto model = models_.find(batch.table);
+  for (const RowSlab::Row& row : batch.rows)
+    if (model != models_.end()) write(row, model->second);
+  slab_.release(batch, model != models_.end());
+  refilled_ += batch.rows.size() * row_bytes;
+  return {totals()};
+}
+
+RowTotals SimRows::totals() const {
+  const RowSlab::Counts& counts = slab_.counts();
+  return {counts.hits,    counts.misses,  counts.repeats,    counts.misses * row_bytes, refilled_,
+          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill()};
+}
+
+}  // namespace troupe::sim

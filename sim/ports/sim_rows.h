@@ -1,0 +1,59 @@
+#pragma once
+// Rows of embedding tables on a simulated device: the production slab over the process's pages, in which a row stands for the
+// model and the token that it is the row of. A pass holds what it reads until it ends. A row of another model or token, and one
+// in whose page somebody else has written, changes what is computed with it, and is told.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/actor/ports.h"
+#include "runtime/pages/row_slab.h"
+#include "sim/world/pages.h"
+
+namespace troupe::sim {
+
+class SimRows {
+ public:
+  // `pages` outlives it.
+  SimRows(Pages& pages, std::uint32_t page_rows) : pages_(pages), slab_(page_rows, evicted_max) {}
+
+  struct Reading {
+    RowSlab::Batch batch;
+    std::uint32_t model = 0;     // model_mark
+    std::uint64_t wrong = 0;     // 0: all rows are right; else what the pass computes differs by it
+    bool other_model = false;    // one is of another model
+    bool overwritten = false;    // somebody else wrote where one was
+  };
+  Reading begin(const std::string& model_version, std::span<const Token> tokens);
+  // False: somebody wrote in their pages meanwhile.
+  bool end(const Reading& reading, bool good);
+  void drop(const std::string& model_version);
+  RowPages change(const ChangeRowPages& change);
+  RowsRefilled refill(const RefillRows& refill);
+  const RowSlab& slab() const { return slab_; }
+  RowTotals totals() const;
+
+ private:
+  static constexpr std::size_t evicted_max = 4'096;
+  static constexpr std::uint64_t row_bytes = 64;
+  struct Stored {
+    std::uint32_t model = 0, token = 0;
+    std::uint32_t writing = 0;  // of its page
+  };
+  std::uint32_t number_of(const std::string& model_version);
+  void write(const RowSlab::Row& row, std::uint32_t model);
+  void look(const RowSlab::Row& row, Reading& reading) const;
+
+  Pages& pages_;
+  RowSlab slab_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Stored> rows_;  // by page and slot
+  std::map<std::string, std::uint32_t> numbers_;                    // of versions
+  std::map<std::uint32_t, std::uint32_t> models_;                   // of numbers
+  std::uint32_t last_number_ = 0;
+  std::uint64_t refilled_ = 0;
+};
+
+}  // namespace troupe::sim
