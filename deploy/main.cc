@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   add_sim(app);
   add_plan(app);
   add_trace(app);
+  add_train(app);
   add_prototypes(app);
   Action chosen;
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;

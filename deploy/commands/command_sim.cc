@@ -26,6 +26,7 @@ int run_sim(const SimCommandOptions& options) {
   check_together(options);
   if (options.replay) return run_sim_replay(options);
   if (!options.experiments.empty()) return run_sim_experiments(options);
+  if (!options.split.empty()) return run_sim_split(options);
   if (!options.trace.empty()) return run_sim_trace(options);
   if (options.refresh) return run_sim_refresh(options);
   if (options.requests > 0 || options.overload) return run_sim_load(options);
@@ -86,6 +87,8 @@ void add_sim(Command app) {
       .default_shown();
   command.add_option("--experiments", options->experiments,
                      "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
+  command.add_option("--split", options->split,
+                     "How a pool is split between rows and keys and values: each run of this JSON list (tests/papers/hlem)");
   command
       .add_option("--policy", options->policy,
                   "With --requests, --overload and --trace: " + router::policy_names())

@@ -30,7 +30,7 @@ struct SimCommandOptions {
   std::string policy = "bat";
   std::uint64_t seed = 1;           // of the simulated world
   std::string device = "A100-40G";  // a known one, or the file of a profile
-  std::string experiments;          // a file
+  std::string experiments, split;   // files
   std::string shape = "qwen2-1.5b", link = "100gbps";
 };
 
@@ -41,6 +41,7 @@ int run_sim_load(const SimCommandOptions& options);
 int run_sim_trace(const SimCommandOptions& options);
 int run_sim_refresh(const SimCommandOptions& options);
 int run_sim_experiments(const SimCommandOptions& options);
+int run_sim_split(const SimCommandOptions& options);
 
 inline constexpr double item_tokens_mean = 7;  // of the simulated world
 // What a load asks for.

@@ -27,6 +27,7 @@ void add_config(Command app);
 void add_sim(Command app);
 void add_plan(Command app);
 void add_trace(Command app);
+void add_train(Command app);
 void add_prototypes(Command app);
 
 // The options that every command which builds a box shares: a configuration file, and flags that override it.

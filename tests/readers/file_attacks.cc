@@ -6,7 +6,9 @@
 #include "deploy/box/prompt_file.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/device_option.h"
+#include "deploy/data/split_policies.h"
 #include "deploy/experiments/experiment.h"
+#include "deploy/experiments/split_experiment.h"
 #include "deploy/planning/plan_file.h"
 #include "deploy/planning/plan_input.h"
 #include "deploy/traces/arrivals.h"
@@ -113,6 +115,12 @@ void add_whole(std::vector<Attack>& all) {
   both({"device", "device.txt", mib, [](const Path& file) { deploy::device_of(file); }, "expected a device profile"});
   both({"experiments", "e.json", 4 * mib, [](const Path& file) { deploy::read_experiments(file); },
         "expected a file with a JSON list of experiments"});
+  both({"experiments", "s.json", 4 * mib, [](const Path& file) { deploy::read_split_experiments(file); },
+        "expected a file with a JSON list of experiments"});
+  const Reads policies{"policies", "split.txt", 4 * mib, [](const Path& file) { deploy::read_split_policies(file); }, "expected "};
+  both(policies);
+  add_text(all, policies, "half a million weights",
+           "troupe-split-policies 1\nmade by: x\nbase 7 64 128 7\n" + repeated("0 ", mib - 100), {"expected trees"});
   const Reads prompt{"prompt", "prompt.json", 4 * mib,
                      [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, kernels::PlanLimits{}, {}); }, "expected "};
   both(prompt);

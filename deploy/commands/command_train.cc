@@ -1,0 +1,57 @@
+// `troupe train`: the split policies that learn, in the simulator. Deterministic by its options, so that the file in the
+// repository can be made again.
+#include <iostream>
+#include <memory>
+
+#include "deploy/commands/commands.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
+#include "placement/split/trained_policies.h"
+#include "sim/split/split_game.h"
+
+namespace troupe::deploy {
+namespace {
+
+struct TrainOptions {
+  std::string out;
+  std::uint32_t episodes = 240, examples = 24;
+  std::uint64_t seed = 1;
+};
+
+int run_train(const TrainOptions& options) {
+  check_output(options.out);
+  placement::PpoOptions ppo;
+  ppo.episodes = options.episodes;
+  ppo.seed = options.seed;
+  ppo.told = [](std::uint32_t episode, double reward) {
+    std::cerr << "episode " << episode << ": mean reward " << fixed(reward, 4) << "\n";
+  };
+  sim::NodeGame game(ppo.windows);
+  placement::TrainedPolicies trained;
+  trained.made_by = "troupe train --episodes " + std::to_string(options.episodes) + " --examples " +
+                    std::to_string(options.examples) + " --seed " + std::to_string(options.seed);
+  trained.base = train_ppo(game, ppo);
+  const auto examples = sim::oracle_examples(options.examples, options.seed);
+  trained.trees = placement::BoostedTrees::fit(examples, {});
+  write_output(options.out, policies_text(trained));
+  std::cerr << examples.size() << " windows with their alpha* for the trees; written to " << options.out << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_train(Command app) {
+  auto options = std::make_shared<TrainOptions>();
+  Command command = app.add_command("train", "Train the policies of the pool's split that learn, in the simulator");
+  command.add_option("--out", options->out, "The file to write (deploy/policies/split.txt)").required();
+  command.add_option("--episodes", options->episodes, "Of HLEM's base policy: runs of a node, each drawn anew")
+      .between(1U, 100'000U)
+      .default_shown();
+  command.add_option("--examples", options->examples, "Of the boosted trees: runs whose best splits are searched")
+      .between(1U, 10'000U)
+      .default_shown();
+  command.add_option("--seed", options->seed, "The same seed, the same file").default_shown();
+  command.runs([options] { return run_train(*options); });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,16 @@
+#include "deploy/data/split_policies.h"
+
+#include "runtime/settings/whole_file.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::size_t file_bytes_max = 1 << 20;
+
+}  // namespace
+
+placement::TrainedPolicies read_split_policies(const std::string& path) {
+  return placement::parse_policies(read_whole_file(path, file_bytes_max, "policies that troupe train wrote"), path);
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,35 @@
+#include "placement/split/shadow_cache.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "placement/heat/spread.h"
+
+namespace troupe::placement {
+
+ShadowCache::ShadowCache(const ShadowOptions& options) : options_(options), stack_(options.samples_max) {
+  TROUPE_CHECK(options.pool > 0 && options.one_of > 0, "there is a pool, and a sample of the keys");
+}
+
+void ShadowCache::use(std::uint64_t key, std::uint32_t size, double spared_us) {
+  if (spread(key) % options_.one_of != 0) return;
+  const auto distance = stack_.use(key, size);
+  stack_.trim(options_.pool / options_.one_of + size);
+  if (!distance) return;
+  const std::uint64_t needed = *distance * options_.one_of;  // as large as the sample is small
+  const std::uint64_t cell = (needed * split_cells + options_.pool - 1) / options_.pool;
+  if (cell <= split_cells) found_[cell] += spared_us * options_.one_of;
+}
+
+const Savings& ShadowCache::savings() {
+  double sum = 0;
+  for (std::size_t cell = 0; cell <= split_cells; ++cell) savings_[cell] = (sum += found_[cell]) / windows_;
+  return savings_;
+}
+
+void ShadowCache::next_window() {
+  for (double& us : found_) us *= options_.kept;
+  windows_ = 1 + options_.kept * windows_;
+}
+
+}  // namespace troupe::placement

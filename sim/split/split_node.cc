@@ -1,0 +1,162 @@
+#include "sim/split/split_node.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "sim/base/quantile.h"
+
+namespace troupe::sim {
+namespace {
+
+PagePoolSizes sizes_of(const SplitSizes& sizes, double alpha) {
+  const auto rows = static_cast<std::uint32_t>(std::lround(alpha * sizes.pages));
+  return pool_sizes(sizes.pages, 1, {rows, sizes.pages - rows});
+}
+
+BlockName name_of(std::uint32_t user) {
+  BlockName name{};
+  const std::uint64_t number = user + 1;
+  std::memcpy(name.bytes.data(), &number, sizeof number);
+  return name;
+}
+
+placement::ShadowOptions shadow_options(const NodeOptions& options, std::uint64_t pool, std::uint32_t one_of) {
+  return {.pool = pool, .one_of = one_of, .samples_max = 8'192, .kept = options.shadow_kept};
+}
+
+}  // namespace
+
+SplitNode::SplitNode(const SplitTimes& times, const NodeOptions& options)
+    : times_(times),
+      options_(options),
+      pool_(sizes_of(times.sizes(), options.alpha)),
+      rows_(times.sizes().rows_per_page),
+      shards_(options.shards),
+      row_shadow_(shadow_options(options, std::uint64_t{times.sizes().pages} * times.sizes().rows_per_page, 8)),
+      kv_shadow_(shadow_options(options, times.sizes().pages, 1)),
+      alpha_(options.alpha),
+      p99_us_(options.slo_us) {
+  for (std::uint32_t page = times.sizes().pages; page > 0; --page) row_pages_.push_back(page - 1);
+  set_alpha(alpha_);
+}
+
+void SplitNode::set_alpha(double alpha) {
+  alpha_ = alpha;
+  const SplitSizes& sizes = times_.sizes();
+  const auto rows = static_cast<std::uint32_t>(std::lround(alpha * sizes.pages));
+  pool_.set_split(std::array<AreaSplit, 2>{{{rows, 0}, {sizes.pages - rows, 0}}});
+  for (; rows_.pages() < rows; row_pages_.pop_back()) rows_.grow(row_pages_.back());
+  if (rows_.pages() > rows)
+    for (const std::uint32_t page : rows_.shrink(rows_.pages() - rows)) row_pages_.push_back(page);
+}
+
+bool SplitNode::has_kv(std::uint32_t user) const { return pool_.find(name_of(user)) != nullptr; }
+
+double SplitNode::coverage(std::span<const std::uint32_t> shards) const {
+  double covered = 0;
+  for (const std::uint32_t shard : shards)
+    if (const ShardUse& use = shards_[shard]; use.rows > 0) covered += use.hits / use.rows;
+  return shards.empty() ? 0 : covered / static_cast<double>(shards.size());
+}
+
+// Answers how many were missing. Each has a place of its own, though two of a history's may be the same one.
+double SplitNode::use_rows(std::span<const std::uint32_t> rows) {
+  const RowSlab::Batch batch = rows_.look_up(0, rows);
+  for (const RowSlab::Row& row : batch.rows) {
+    ShardUse& use = shards_[row.row / options_.rows_per_shard];
+    ++use.rows;
+    use.hits += row.state == RowState::ready;
+  }
+  rows_.release(batch);
+  return static_cast<double>(std::ranges::count_if(batch.rows, [](const RowSlab::Row& row) { return row.state != RowState::ready; }));
+}
+
+bool SplitNode::use_kv(const SplitRequest& request) {
+  const BlockName name = name_of(request.user);
+  if (const PoolBlock* found = pool_.find(name)) {
+    pool_.pin(*found);
+    pool_.unpin(*found);
+    return true;
+  }
+  const PoolBlock* made = pool_.reserve(
+      {name, SegmentKind::user, std::to_string(request.user), times_.kv_pages(request.length)});
+  if (made) pool_.commit(name, made->generation, 0);
+  pool_.take_gone();
+  return false;
+}
+
+double SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
+  const bool hit = use_kv(request);
+  const double missing = use_rows(rows);
+  const double served =
+      (hit ? times_.reused_us(request.length) : times_.computed_us(request.length)) + missing * times_.row_us();
+  const double start = std::max(free_us_, request.at_us), latency = start + served - request.at_us;
+  free_us_ = start + served;
+  if (options_.shadows) shadow(request, rows, served);
+  latencies_.push_back(static_cast<float>(latency));
+  hot_ += request.hot;
+  kv_hits_ += hit;
+  rows_used_ += static_cast<double>(rows.size());
+  row_hits_ += static_cast<double>(rows.size()) - missing;
+  events_ += request.length;
+  late_ += latency > options_.slo_us;
+  served_us_ += served;
+  return latency;
+}
+
+// What a microsecond less is worth. The tail of a queue's waits falls as e^(-theta t), where theta is what makes lambda
+// (E[e^(theta S)] - 1) = theta of service times S (Cramer and Lundberg): a request counts by e^(theta S). That one in a
+// hundred is later than the P99 gives theta.
+void SplitNode::shadow(const SplitRequest& request, std::span<const std::uint32_t> rows, double served_us) {
+  const double worth = std::exp(std::log(100) * std::min(1.0, served_us / p99_us_));
+  const double spared = times_.computed_us(request.length) - times_.reused_us(request.length);
+  kv_shadow_.use(request.user, times_.kv_pages(request.length), spared * worth);
+  for (const std::uint32_t row : rows) row_shadow_.use(row, 1, times_.row_us() * worth);
+}
+
+placement::SplitState SplitNode::measure() const {
+  const double requests = std::max(1.0, static_cast<double>(latencies_.size()));
+  placement::SplitState state;
+  state.hot_share = hot_ / requests;
+  state.kv_hits = kv_hits_ / requests;
+  state.row_hits = row_hits_ / std::max(1.0, rows_used_);
+  state.length = events_ / requests / options_.length_max;
+  state.violations = late_ / requests;
+  state.alpha = alpha_;
+  state.p99 = latencies_.empty() ? 0 : std::min(1.0, quantile(latencies_, 0.99) / (2 * options_.slo_us));
+  return state;
+}
+
+void SplitNode::start_window() {
+  if (!latencies_.empty()) p99_us_ += 0.3 * (quantile(latencies_, 0.99) - p99_us_);
+  latencies_.clear();
+  hot_ = kv_hits_ = rows_used_ = row_hits_ = events_ = late_ = served_us_ = 0;
+  constexpr float lately = 0.7F;
+  for (ShardUse& use : shards_) use = {use.rows * lately, use.hits * lately};
+  row_shadow_.next_window();
+  kv_shadow_.next_window();
+}
+
+placement::SplitState SplitNode::end_window(placement::SplitPolicy* policy) {
+  const placement::SplitState state = measure();
+  if (policy) {
+    savings_ = {row_shadow_.savings(), kv_shadow_.savings()};
+    std::array<double, 2> shares{alpha_, 1 - alpha_};
+    policy->decide({state, options_.shadows ? std::span<const placement::Savings>(savings_)
+                                            : std::span<const placement::Savings>()},
+                   shares);
+    set_alpha(shares[0]);
+  }
+  start_window();
+  return state;
+}
+
+placement::SplitState SplitNode::end_window(double alpha) {
+  const placement::SplitState state = measure();
+  set_alpha(alpha);
+  start_window();
+  return state;
+}
+
+}  // namespace troupe::sim

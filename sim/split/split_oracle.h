@@ -1,0 +1,55 @@
+#pragma once
+// alpha*: of each window, the split that would have been best, found by trying all hundredths (HLEM §V-A). Caches that
+// drop what was used longest ago have, at every static alpha, what their recency stacks say (recency_stack.h), so all
+// hundred and one are tried in one pass; each has its own queue. "Mean P99" is the mean over the nodes and over several
+// draws of the window's arrival times, for a P99 of some hundred requests is mostly chance.
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "placement/split/recency_stack.h"
+#include "placement/split/split_policy.h"
+#include "sim/split/split_times.h"
+#include "sim/split/split_workload.h"
+
+namespace troupe::sim {
+
+inline constexpr std::size_t alphas = placement::split_cells + 1;
+
+class SplitOracle {
+ public:
+  SplitOracle(const SplitTimes& times, std::uint32_t nodes, double window_s, std::uint32_t draws, std::uint64_t seed);
+
+  void serve(std::uint32_t node, const SplitRequest& request, std::span<const std::uint32_t> rows);
+  struct Window {
+    double best = 0;                      // alpha*
+    double half_apart = 0;                // how far it is apart between the two halves of the draws
+    std::array<double, alphas> p99_us{};  // the mean, of each alpha
+    std::array<double, alphas> mean_us{};  // of serving alone
+  };
+  Window end_window();
+  // Of a whole run with a static alpha, and the first draw's arrivals: what a request waits and takes.
+  std::span<const float> latencies(std::size_t alpha) const { return all_[alpha]; }
+
+ private:
+  struct Served {
+    double at_us = 0;
+    std::array<float, alphas> us;
+  };
+  struct Node {
+    placement::RecencyStack kv, rows;
+    std::vector<Served> served;
+    std::vector<std::array<double, alphas>> free_us;  // of each draw
+  };
+  void play(Node& node, std::uint32_t draw, std::array<double, alphas>& sums);
+
+  const SplitTimes& times_;
+  double window_us_, begin_us_ = 0;
+  SimRandom random_;
+  std::vector<Node> nodes_;
+  std::vector<float> sorted_;
+  std::array<std::vector<float>, alphas> all_;
+};
+
+}  // namespace troupe::sim

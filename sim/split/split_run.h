@@ -1,0 +1,63 @@
+#pragma once
+// A run of an experiment about the split: a cluster of nodes under one of the workloads, each with a policy of its own,
+// beside alpha*. Deterministic by its options.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "placement/split/split_policy.h"
+#include "sim/split/split_node.h"
+#include "sim/split/split_oracle.h"
+#include "sim/split/split_routing.h"
+#include "sim/split/split_workload.h"
+
+namespace troupe::sim {
+
+struct SplitRunOptions {
+  SplitSizes sizes;
+  SplitWorkloadOptions workload;  // of one node: users and requests a second are for each
+  std::uint32_t nodes = 4;
+  SplitRouting routing = SplitRouting::home;
+  double alpha = 0.5;  // at first
+  double slo_us = 30'000;
+  std::uint32_t warm_up = 12;  // windows that do not count
+  double table_tb = 5;
+  double shadow_kept = 0.9;
+  bool shadows = false;
+  std::uint32_t oracle_draws = 0;  // of arrival times; 0: alpha* is not searched. With `home` alone
+  // A policy for node n; none: alpha stays.
+  std::function<std::unique_ptr<placement::SplitPolicy>(std::uint32_t n)> policy;
+  struct Told {
+    std::vector<placement::SplitState> states;  // of each node, as its policy sees them
+    double best = 0;                            // alpha*
+  };
+  std::function<void(const Told&)> told;  // of each window that counts
+};
+
+struct SplitWindow {
+  double hot_share = 0, alpha = 0, best = 0, p99_us = 0, kv_hits = 0, row_hits = 0, late = 0;
+  std::uint64_t requests = 0;
+};
+
+struct SplitRunResult {
+  std::vector<SplitWindow> windows;
+  // Over the windows that count.
+  double p99_us = 0, mean_us = 0, in_time = 0, kv_hits = 0, row_hits = 0, alpha = 0;
+  double served_us = 0;  // the mean of a request alone, which bounds the rate
+  std::uint64_t requests = 0;
+  // With an oracle: the mean distance from alpha*, that of alpha*'s two halves, and of each static alpha the run's P99 and
+  // its mean distance.
+  double gap = 0, oracle_apart = 0, best = 0;
+  std::array<double, alphas> static_p99_us{}, static_gap{};
+  placement::SplitState state;  // of the first node's last window
+};
+
+SplitRunResult run_split(const SplitRunOptions& options);
+
+// What a routing weighs, measured on the workload: means over its lengths.
+RoutingCosts routing_costs(const SplitTimes& times, const SplitWorkloadOptions& workload, double slo_us);
+// The workload of all nodes, whose rows are as many as the tables hold.
+SplitWorkloadOptions cluster_workload(const SplitRunOptions& options, const SplitTimes& times);
+
+}  // namespace troupe::sim

@@ -1,0 +1,148 @@
+#include "sim/split/split_run.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "placement/split/marginal.h"
+#include "sim/split/split_game.h"
+#include "sim/split/split_settings.h"
+
+namespace troupe::sim {
+namespace split_run_test {
+
+SplitRunOptions small(Regime regime = Regime::steady) {
+  SplitRunOptions options = split_setting(*find_split_data("games"), 6, regime);
+  options.nodes = 2;
+  options.workload.windows = 12;
+  options.warm_up = 6;
+  return options;
+}
+
+TEST_CASE("requests come in order, at the rate and with the hot users that were asked for") {
+  SplitWorkloadOptions options = small().workload;
+  options.windows = 40;
+  SplitWorkload workload(options);
+  double requests = 0, hot = 0, last = 0;
+  for (std::uint32_t w = 0; w < options.windows; ++w)
+    for (const SplitRequest& r : workload.next_window()) {
+      CHECK(r.at_us >= last);
+      last = r.at_us;
+      ++requests;
+      hot += r.hot;
+    }
+  CHECK(requests / (options.windows * options.window_s) == doctest::Approx(options.per_second).epsilon(0.05));
+  CHECK(hot / requests == doctest::Approx(0.24).epsilon(0.1));
+}
+
+TEST_CASE("a trend rises, and bursts come and go") {
+  for (const Regime regime : {Regime::trend, Regime::burst}) {
+    SplitWorkloadOptions options = small(regime).workload;
+    options.windows = 60;
+    SplitWorkload workload(options);
+    std::vector<double> shares, seen;
+    for (std::uint32_t w = 0; w < options.windows; ++w) {
+      const auto requests = workload.next_window();
+      seen.push_back(static_cast<double>(std::ranges::count_if(requests, &SplitRequest::hot)) /
+                     static_cast<double>(requests.size()));
+      shares.push_back(workload.hot_share());
+    }
+    if (regime == Regime::trend) {
+      CHECK(std::ranges::is_sorted(shares));
+      CHECK(shares.back() == doctest::Approx(options.trend_to));
+    } else {
+      CHECK(std::ranges::count(shares, options.burst_to) >= 3);
+      CHECK(std::ranges::count(shares, options.hot_share) > 20);
+    }
+    double apart = 0;
+    for (std::size_t w = 0; w < seen.size(); ++w) apart += std::abs(seen[w] - shares[w]);
+    CHECK(apart / static_cast<double>(seen.size()) < 0.06);
+  }
+}
+
+TEST_CASE("a user's rows are the same each time, most of them in his shards") {
+  const SplitRunOptions options = small();
+  const SplitTimes times(options.sizes);
+  SplitWorkload workload(cluster_workload(options, times));
+  const auto rows = workload.rows_of(7, 10'000);
+  const std::vector<std::uint32_t> first(rows.begin(), rows.end());
+  const auto shards = workload.shards_of(7);
+  const auto here = std::ranges::count_if(first, [&](std::uint32_t row) {
+    return std::ranges::find(shards, workload.shard_of(row)) != shards.end();
+  });
+  CHECK(static_cast<double>(here) / static_cast<double>(first.size()) > 0.85);
+  workload.rows_of(8, 5'000);
+  CHECK(std::ranges::equal(first, workload.rows_of(7, 10'000)));
+}
+
+TEST_CASE("a run is the same again, and another seed's is another") {
+  SplitRunOptions options = small();
+  options.shadows = true;
+  options.policy = [](std::uint32_t) { return std::make_unique<placement::MarginalSplit>(); };
+  const SplitRunResult one = run_split(options), again = run_split(options);
+  CHECK(one.p99_us == again.p99_us);
+  CHECK(one.alpha == again.alpha);
+  ++options.workload.seed;
+  CHECK(run_split(options).p99_us != one.p99_us);
+}
+
+TEST_CASE("the production pool and slab do at a static alpha what their recency stacks say") {
+  for (const std::size_t alpha : {20U, 50U, 80U}) {
+    SplitRunOptions options = small();
+    options.oracle_draws = 2;
+    options.alpha = static_cast<double>(alpha) / 100;
+    const SplitRunResult run = run_split(options);
+    CHECK(run.p99_us == doctest::Approx(run.static_p99_us[alpha]).epsilon(0.01));
+    CHECK(run.gap == doctest::Approx(run.static_gap[alpha]));
+  }
+}
+
+TEST_CASE("alpha* lies between the ends, where latency is worse") {
+  SplitRunOptions options = small();
+  options.oracle_draws = 4;
+  const SplitRunResult run = run_split(options);
+  CHECK(run.best > 0.2);
+  CHECK(run.best < 0.9);
+  CHECK(run.static_p99_us[0] > 1.2 * *std::ranges::min_element(run.static_p99_us));
+}
+
+TEST_CASE("marginal goes to where it is best from either end") {
+  for (const double from : {0.1, 0.9}) {
+    SplitRunOptions options = small();
+    options.oracle_draws = 4;
+    options.workload.windows = 20;
+    options.warm_up = 12;
+    options.alpha = from;
+    options.shadows = true;
+    options.policy = [](std::uint32_t) { return std::make_unique<placement::MarginalSplit>(); };
+    const SplitRunResult run = run_split(options);
+    CHECK(run.p99_us < 1.1 * *std::ranges::min_element(run.static_p99_us));
+  }
+}
+
+TEST_CASE("Algorithm 1 weighs all three, gives the last node a bonus, and flees a node that is too busy") {
+  const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
+  SplitRouter joint(SplitRouting::joint, costs);
+  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.9, 0}, {true, 0, 0}}) == 1);   // .27 + .1 against .6 + .1
+  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.9, 0}, {false, 0, 0}}) == 0);
+  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.1, 0}, {false, 0.2, 0}}) == 0);  // .05 for the last one
+  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0, 10}, {true, 1, 90}}) == 0);
+  SplitRouter kv(SplitRouting::kv, costs);
+  CHECK(kv.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 0);
+  SplitRouter emb(SplitRouting::emb, costs);
+  CHECK(emb.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 1);
+  SplitRouter cost(SplitRouting::cost, costs);
+  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 10}, {false, 1, 0}}) == 1);  // waiting 10 or computing 6
+  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5}, {false, 1, 0}}) == 0);
+}
+
+TEST_CASE("a game has the alpha that it was given, and begins again the same") {
+  NodeGame game(2);
+  const placement::SplitState begun = game.begin(5);
+  CHECK(game.play(0.25).alpha == 0.25);
+  CHECK(game.begin(5).p99 == begun.p99);
+}
+
+}  // namespace split_run_test
+}  // namespace troupe::sim

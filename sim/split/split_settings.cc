@@ -1,0 +1,39 @@
+#include "sim/split/split_settings.h"
+
+#include <array>
+
+namespace troupe::sim {
+namespace {
+
+constexpr double devices = 256;  // 32 nodes of eight
+
+constexpr std::array<SplitData, 3> all{{{"taobao", 0.98e6, 0.18}, {"games", 2.76e6, 0.24}, {"books", 10.3e6, 0.38}}};
+
+}  // namespace
+
+std::span<const SplitData> split_data() { return all; }
+
+const SplitData* find_split_data(std::string_view name) {
+  for (const SplitData& data : all)
+    if (data.name == name) return &data;
+  return nullptr;
+}
+
+SplitRunOptions split_setting(const SplitData& data, std::uint32_t layers, Regime regime) {
+  SplitRunOptions options;
+  options.sizes.layers = layers;
+  options.sizes.tables = 10;
+  options.sizes.efficiency = 0.45;
+  SplitWorkloadOptions& w = options.workload;
+  w.regime = regime;
+  w.users = static_cast<std::uint32_t>(data.users / devices);
+  w.hot_share = data.hot_share;
+  w.row_skew = 1.1;
+  w.visit_requests = 10;
+  w.return_s = 4;
+  w.return_sigma = 0.3;
+  w.per_second = layers <= 3 ? 92 : 62;
+  return options;
+}
+
+}  // namespace troupe::sim
