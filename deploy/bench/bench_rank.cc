@@ -36,20 +36,6 @@ constexpr std::uint64_t pool_bytes_min = 1 << 20;  // of the knob pool.memory
 
 bool keeps_items(const std::string& policy) { return policy != "recompute" && policy != "user"; }
 
-Config config_for(const Config& base, const BenchMemory& memory, const std::string& policy,
-                  const std::filesystem::path& folder) {
-  Config config = base;
-  config.set("node.data_dir", folder.string());
-  config.set("router.policy", policy);
-  for (const char* knob : {"router.deadline", "router.deadline_max"})
-    config.set(knob, "60s");  // a benchmark measures; it does not give up
-  config.set("pool.memory", std::to_string(memory.pool_bytes));
-  config.set("pool.store_item_blocks", "false");
-  config.set("pool.precompute_items", keeps_items(policy) ? "true" : "false");
-  config.set("pool.item_share", std::to_string(memory.item_share(policy)));
-  return config;
-}
-
 std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench, const kernels::Vocabulary& vocabulary) {
   if (bench.fresh == 0) return nullptr;
   std::vector<std::string> catalog;
@@ -147,10 +133,23 @@ BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
   return memory;
 }
 
+Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy) {
+  Config config = base;
+  config.set("router.policy", policy);
+  for (const char* knob : {"router.deadline", "router.deadline_max"})
+    config.set(knob, "60s");  // a benchmark measures; it does not give up
+  config.set("pool.memory", std::to_string(memory.pool_bytes));
+  config.set("pool.store_item_blocks", "false");
+  config.set("pool.precompute_items", keeps_items(policy) ? "true" : "false");
+  config.set("pool.item_share", std::to_string(memory.item_share(policy)));
+  return config;
+}
+
 BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchMemory& memory,
                         const std::string& policy) {
   const TemporaryFolder folder;
-  const Config config = config_for(base, memory, policy, folder.path);
+  Config config = bench_config(base, memory, policy);
+  config.set("node.data_dir", folder.path.string());
   Box box(config, {}, nullptr, bench.families);
   box.features().import_items(read_items(bench.data, box.vocabulary()));
   std::optional<TraceQuestions> trace;

@@ -40,6 +40,8 @@ struct BenchMemory {
   double item_share(const std::string& policy) const;
 };
 BenchMemory bench_memory(const BenchRank& bench, const Config& config);
+// What a policy's box is configured with, but for its folder.
+Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy);
 
 // Runs one policy on a fresh box in a temporary folder. Throws as Box does.
 BenchRankRun run_policy(const BenchRank& bench, const Config& config, const BenchMemory& memory,

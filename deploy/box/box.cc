@@ -4,11 +4,8 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "actors/allocator/allocator_core.h"
-#include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/compute_port.h"
-#include "actors/inference/inference_core.h"
-#include "actors/kv_worker/kv_worker_core.h"
+#include "deploy/box/core_configs.h"
 #include "deploy/families/cost_shape.h"
 #include "deploy/families/engine.h"
 #include "deploy/families/model_prototypes.h"
@@ -19,7 +16,6 @@
 #include "deploy/box/store_reports.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
-#include "router/core/router_core.h"
 #include "runtime/hard_state/etcd_coordination.h"
 #include "runtime/hard_state/incarnation.h"
 #include "runtime/store/store_cache.h"
@@ -47,16 +43,6 @@ Incarnation new_incarnation(Coordination& coordination, NodeId node) {
 std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
   return store_lanes + scrub_lanes +
          (config.pulls ? static_cast<std::uint32_t>(config.pulling.running_max) : 0);
-}
-
-std::size_t pages_of(const Config& config, std::size_t page_bytes) {
-  const auto memory = static_cast<std::size_t>(config.size_bytes("pool.memory"));
-  const std::size_t pages = std::min<std::size_t>(memory / page_bytes, 0xFFFF'FFFF);
-  if (pages == 0)
-    throw ConfigError("pool.memory is " + std::to_string(memory) +
-                      " bytes, less than one page; expected at least " + std::to_string(page_bytes) +
-                      " bytes for this model");
-  return pages;
 }
 
 std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages) {
@@ -120,6 +106,16 @@ placement::DeviceProfile serving_device(const std::string& device) {
 }
 
 }  // namespace
+
+std::size_t pages_of(const Config& config, std::size_t page_bytes) {
+  const auto memory = static_cast<std::size_t>(config.size_bytes("pool.memory"));
+  const std::size_t pages = std::min<std::size_t>(memory / page_bytes, 0xFFFF'FFFF);
+  if (pages == 0)
+    throw ConfigError("pool.memory is " + std::to_string(memory) +
+                      " bytes, less than one page; expected at least " + std::to_string(page_bytes) +
+                      " bytes for this model");
+  return pages;
+}
 
 void make_data_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -290,14 +286,19 @@ void Box::add_worker_to(Host& host) {
 }
 
 std::unique_ptr<Core> Box::make_router(const ServedModel& model) const {
+  router::RouterConfig c = router_config(model, place_);
+  c.incarnation = incarnation_;
+  return std::make_unique<router::RouterCore>(c);
+}
+
+router::RouterConfig router_config(const ServedModel& model, const Place& place) {
   const Config& config = model.config;
   router::RouterConfig c;
-  c.node = place_.node;
-  c.cache_metas = place_.cache_metas;
-  c.workers = place_.workers;
-  for (const NodeId router : place_.routers)
-    if (router != place_.node) c.routers.push_back(router);
-  c.incarnation = incarnation_;
+  c.node = place.node;
+  c.cache_metas = place.cache_metas;
+  c.workers = place.workers;
+  for (const NodeId router : place.routers)
+    if (router != place.node) c.routers.push_back(router);
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
   c.model_version = model.names.model_version;  // the one of this box, whatever it served before
   c.form = model.prompt;
@@ -327,13 +328,13 @@ std::unique_ptr<Core> Box::make_router(const ServedModel& model) const {
   c.routing = {*router::find_routing(config.text("router.routing")), config.real("router.affinity")};
   c.budget = {config.duration_us("router.deadline")};
   c.budget_max = {config.duration_us("router.deadline_max")};
-  c.coordinate = place_.routers.size() > 1 || !config.text("model.versions").empty();
+  c.coordinate = place.routers.size() > 1 || !config.text("model.versions").empty();
   c.features = {.every = features_asked_every, .needs_items = config.boolean("router.needs_items")};
   // A generator's prompts have no items' blocks, nor have those of models whose tokens are items.
   c.precompute.on =
       config.boolean("pool.precompute_items") && !model.prompt.generates() && model.prompt.history_plan.empty();
   c.precompute.refresh.hot_share = config.real("pool.hot_share");
-  c.places = item_places(config.text("pool.placement"), place_.workers);
+  c.places = item_places(config.text("pool.placement"), place.workers);
   const placement::ModelShape& shape = model.facts.shape;
   c.costs = placement::unit_costs(shape);
   c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
@@ -341,48 +342,66 @@ std::unique_ptr<Core> Box::make_router(const ServedModel& model) const {
   c.measures_pulls = config.boolean("router.measure_pulls");
   if (const std::string& device = config.text("router.device"); !device.empty())
     c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
-  return std::make_unique<router::RouterCore>(c);
+  return c;
 }
 
 std::unique_ptr<Core> Box::make_cache_meta() const {
-  actors::CacheMetaConfig c;
-  c.node = place_.node;
+  actors::CacheMetaConfig c = cache_meta_config(config_, place_);
   c.incarnation = incarnation_;
-  c.kv_nodes = place_.workers;
-  c.routers = has_names() ? numbers() : place_.routers;
-  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
-  c.leader_lease = {5 * c.heartbeat.us};
-  c.user_popularity.window_us = c.item_popularity.window_us = config_.duration_us("router.frequency_window");
+  if (has_names()) c.routers = numbers();
   return std::make_unique<actors::CacheMetaCore>(c);
 }
 
+actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& place) {
+  actors::CacheMetaConfig c;
+  c.node = place.node;
+  c.kv_nodes = place.workers;
+  c.routers = place.routers;
+  c.heartbeat = {config.duration_us("cluster.heartbeat")};
+  c.leader_lease = {5 * c.heartbeat.us};
+  c.user_popularity.window_us = c.item_popularity.window_us = config.duration_us("router.frequency_window");
+  return c;
+}
+
+// Of several models it hears pages instead of tokens.
 actors::KvWorkerConfig Box::kv_worker_config() const {
-  actors::KvWorkerConfig c;
-  c.node = place_.node;
-  c.incarnation = incarnation_;
-  c.cache_metas = place_.cache_metas;
-  c.heartbeat = {config_.duration_us("cluster.heartbeat")};
   const auto pages = static_cast<std::uint32_t>(arena_->pages());
-  // Of several models it hears pages instead of tokens.
-  const kernels::PageLayout& layout = first().facts.layout;
-  const std::uint32_t unit = has_names() ? 1 : layout.page_tokens;
-  if (has_names()) c.models = numbers();
-  c.pool = pool_sizes(pages, unit, split_pages(pages, shares_of(config_)));
-  c.check_reads = config_.real("pool.check_reads");
-  c.scrub.interval = {config_.duration_us("pool.scrub_interval")};
-  c.scrub.cost = config_.real("pool.scrub_cost");
-  c.store = config_.boolean("pool.store_item_blocks");
-  c.pulls = transport_ != nullptr;
-  c.token_bytes = static_cast<double>(has_names() ? arena_->page_bytes() : layout.token_bytes());
+  actors::KvWorkerConfig c = deploy::kv_worker_config(config_, place_, first().facts.layout, pages);
+  c.incarnation = incarnation_;
+  if (!has_names()) return c;
+  c.models = numbers();
+  c.pool = pool_sizes(pages, 1, split_pages(pages, shares_of(config_)));
+  c.token_bytes = static_cast<double>(arena_->page_bytes());
+  return c;
+}
+
+actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place, const kernels::PageLayout& layout,
+                                        std::uint32_t pages) {
+  actors::KvWorkerConfig c;
+  c.node = place.node;
+  c.cache_metas = place.cache_metas;
+  c.heartbeat = {config.duration_us("cluster.heartbeat")};
+  c.pool = pool_sizes(pages, layout.page_tokens, split_pages(pages, shares_of(config)));
+  c.check_reads = config.real("pool.check_reads");
+  c.scrub.interval = {config.duration_us("pool.scrub_interval")};
+  c.scrub.cost = config.real("pool.scrub_cost");
+  c.store = config.boolean("pool.store_item_blocks");
+  c.pulls = place.workers.size() > 1;
+  c.token_bytes = static_cast<double>(layout.token_bytes());
   return c;
 }
 
 std::unique_ptr<Core> Box::make_inference_worker(const ServedModel& model) const {
+  actors::InferenceConfig c = inference_config(model, place_);
+  c.incarnation = incarnation_;
+  return std::make_unique<actors::InferenceCore>(c);
+}
+
+actors::InferenceConfig inference_config(const ServedModel& model, const Place& place) {
   const Config& config = model.config;
   actors::InferenceConfig c;
-  c.node = place_.node;
-  c.incarnation = incarnation_;
-  c.routers = place_.routers;
+  c.node = place.node;
+  c.routers = place.routers;
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
   c.model_version = model.names.model_version;
   c.lanes = executors_of(config);
@@ -392,15 +411,20 @@ std::unique_ptr<Core> Box::make_inference_worker(const ServedModel& model) const
   const std::string& device = config.text("router.device");
   c.costs = placement::unit_costs(shape);
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
-  return std::make_unique<actors::InferenceCore>(c);
+  return c;
 }
 
 std::unique_ptr<Core> Box::make_allocator() const {
+  return std::make_unique<actors::AllocatorCore>(
+      allocator_config(config_, place_, static_cast<std::uint32_t>(arena_->pages())));
+}
+
+actors::AllocatorConfig allocator_config(const Config& config, const Place& place, std::uint32_t pages) {
   actors::AllocatorConfig c;
-  c.node = place_.node;
-  c.pages = static_cast<std::uint32_t>(arena_->pages());
-  c.shares = shares_of(config_);
-  return std::make_unique<actors::AllocatorCore>(c);
+  c.node = place.node;
+  c.pages = pages;
+  c.shares = shares_of(config);
+  return c;
 }
 
 }  // namespace troupe::deploy

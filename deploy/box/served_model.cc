@@ -15,14 +15,15 @@ constexpr std::size_t page_tokens_max = 256;  // as of pool.page_tokens
 // "model games: ", where there are several.
 std::string of(const std::string& name) { return name.empty() ? "" : "model " + name + ": "; }
 
-void read_model(ServedModel& model, const Families& families) {
+}  // namespace
+
+void describe_model(ServedModel& model, const Families& families) {
   const Config& config = model.config;
   if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
     throw ConfigError(of(model.name) + "router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config, "model.directory");
   const Family& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
-  model.opened = family.open(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   const std::string& prompt = config.text("model.prompt");
   model.prompt = read_prompt_form(directory,
@@ -30,6 +31,15 @@ void read_model(ServedModel& model, const Families& families) {
                                   model.facts, model.vocabulary);
   if (model.prompt.generates() || !model.prompt.history_plan.empty())
     model.prompt.history_part = static_cast<std::uint32_t>(config.integer("router.history_part"));
+}
+
+namespace {
+
+void read_model(ServedModel& model, const Families& families) {
+  describe_model(model, families);
+  const Config& config = model.config;
+  const std::string directory = required_text(config, "model.directory");
+  model.opened = family_of(families, directory).open(directory, config);
   model.names = {model.opened.version, layout_version(config)};
   model.prototypes = open_prototypes(config, directory, model.opened.version);
   if (model.prototypes) model.prompt.stand_ins = stand_ins_of(model.prototypes, model.opened.version);

@@ -44,6 +44,10 @@ struct ServedModel {
   std::unique_ptr<Core> seated(std::unique_ptr<Core> core, NodeId node);
 };
 
+// Reads what its configuration and its directory say of a model, without its weights: facts, vocabulary and prompt. Throws
+// as Box does.
+void describe_model(ServedModel& model, const Families& families);
+
 // Reads all that is to be known before a pool is mapped, in the order of `models`. Throws as Box does.
 std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models, const Families& families,
                                                       NodeId first_number);

@@ -6,6 +6,9 @@
 
 #include "deploy/bench/bench_calibrate.h"
 #include "deploy/bench/bench_engine.h"
+#include "deploy/bench/bench_result.h"
+#include "deploy/data/device_option.h"
+#include "deploy/foresight/host_fit.h"
 #include "deploy/families/cost_shape.h"
 #include "deploy/families/families.h"
 #include "deploy/commands/command_bench.h"
@@ -20,8 +23,9 @@ namespace {
 using nlohmann::json;
 
 struct CalibrateOptions {
-  std::string model, weights = "f32", kv = "f32", out, json, name;
-  std::uint32_t cores = 1, rounds = 3;
+  std::string model, weights = "f32", kv = "f32", out, json, name, device;
+  std::vector<std::string> profiles;
+  std::uint32_t cores = 1, rounds = 3, machine_cores = 1;
 };
 
 // Two random ones, of different layers and widths, tell launches from missing saturation.
@@ -119,7 +123,59 @@ void check_name(const std::string& name) {
   placement::device_text(device);
 }
 
+// ---- the host's work ----
+
+BenchedBoxes benched_boxes(const std::string& file) {
+  BenchedBoxes boxes{read_bench_result(file), {}};
+  boxes.config.set("model.directory", boxes.result.model);
+  apply_settings(boxes.config, boxes.result.settings);
+  return boxes;
+}
+
+double of_room(const BenchRankRun& run, std::string_view room) {
+  double seconds = 0;
+  for (const CpuShare& share : run.profile)
+    if (share.room == room) seconds += share.seconds;
+  return 1e6 * seconds / static_cast<double>(run.requests);
+}
+
+void print_host(std::ostream& out, const FittedHost& fitted) {
+  constexpr auto right = Table::Align::right;
+  Table table({{"policy"}, {"in the host, us a request", right}, {"fitted", right}, {"error", right},
+               {"passes", right}, {"predicted", right}, {"error", right}});
+  const auto error = [](double is, double of) { return (is < of ? "" : "+") + fixed(100 * (is / of - 1), 1) + " %"; };
+  for (const FittedRun& run : fitted.runs) {
+    const double passes = of_room(run.measured, "kernels"), said = of_room(run.predicted, "kernels");
+    const double requests = static_cast<double>(run.measured.requests);
+    const double host = 1e6 * run.measured.cpu_seconds / requests - passes;
+    const double host_said = 1e6 * run.predicted.cpu_seconds / requests - said;
+    table.row({run.measured.policy, fixed(host, 1), fixed(host_said, 1), error(host_said, host), fixed(passes, 1),
+               fixed(said, 1), error(said, passes)});
+  }
+  table.print(out);
+}
+
+// Of profiled runs, on top of a profile whose passes are calibrated.
+int run_host_fit(const CalibrateOptions& options) {
+  if (options.device.empty())
+    throw std::invalid_argument("--profiles is given without --device; expected the profile whose passes were timed");
+  check_output(options.out);
+  std::vector<BenchedBoxes> boxes;
+  for (const std::string& file : options.profiles) boxes.push_back(benched_boxes(file));
+  FittedHost fitted;
+  {
+    Progress progress("simulated runs", 100);
+    fitted = fit_host_work(boxes, device_of(options.device), options.machine_cores,
+                           [&](std::uint64_t done, std::uint64_t all) { progress.at(100 * done / all); });
+  }
+  if (!options.name.empty()) fitted.device.name = options.name;
+  print_host(options.out == "-" ? std::cerr : std::cout, fitted);
+  if (!options.out.empty()) write_output(options.out, placement::device_text(fitted.device));
+  return 0;
+}
+
 int run_bench_calibrate(const CalibrateOptions& options) {
+  if (!options.profiles.empty()) return run_host_fit(options);
   if (options.out == "-" && options.json == "-")
     throw std::invalid_argument("--out and --json are both -; expected a file for one of them");
   check_name(options.name);
@@ -154,6 +210,15 @@ void add_calibrate(Command bench) {
       .default_shown();
   command.add_option("--kv", options->kv, "Keys and values: f32, f16 or bf16")
       .one_of({"f32", "f16", "bf16"})
+      .default_shown();
+  command
+      .add_option("--profiles", options->profiles,
+                  "Results of bench rank --trace --profile --json, separated by commas: instead of timing passes, fit the "
+                  "host's work to them and add it to --device")
+      .comma_separated();
+  command.add_option("--device", options->device, "With --profiles: the profile of one core that this command wrote before");
+  command.add_option("--machine-cores", options->machine_cores, "With --profiles: that the runs had")
+      .between(1, 1024)
       .default_shown();
   command.add_option("--rounds", options->rounds, "Timed passes of each kind; the fastest counts")
       .between(1, 1000)

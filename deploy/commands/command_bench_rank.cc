@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "deploy/bench/bench_rank.h"
+#include "deploy/bench/bench_result.h"
 #include "deploy/box/box.h"
 #include "deploy/box/prompt_file.h"
 #include "deploy/commands/command_bench.h"
@@ -74,41 +75,6 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   }
   for (std::size_t i = users; i < bench.rows.size(); ++i) bench.rows[i].history.clear();  // never asked for
   return bench;
-}
-
-nlohmann::json to_json(const BenchRankRun& run) {
-  return {{"policy", run.policy},
-          {"requests", run.requests},
-          {"errors", run.errors},
-          {"users", run.users},
-          {"seconds", run.seconds},
-          {"qps", run.qps},
-          {"p50_ms", run.p50_ms},
-          {"p99_ms", run.p99_ms},
-          {"cpu_seconds", run.cpu_seconds},
-          {"prediction_p10", run.prediction_p10},
-          {"prediction_p50", run.prediction_p50},
-          {"prediction_p90", run.prediction_p90},
-          {"tokens_total", run.tokens_total},
-          {"tokens_computed", run.tokens_computed},
-          {"tokens_reused", run.tokens_reused},
-          {"plans_user", run.plans_user},
-          {"plans_item", run.plans_item},
-          {"judged", run.judged},
-          {"user_blocks_hit", run.user_blocks_hit},
-          {"user_blocks_computed", run.user_blocks_computed},
-          {"item_blocks_hit", run.item_blocks_hit},
-          {"item_blocks_computed", run.item_blocks_computed},
-          {"hit_rate", run.hit_rate},
-          {"hit_rate_by_tenth", run.tenths},
-          {"recall_at_10", run.recall_at_10},
-          {"ndcg_at_10", run.ndcg_at_10}};
-}
-
-nlohmann::json profile_json(const std::vector<CpuShare>& profile) {
-  nlohmann::json seconds = nlohmann::json::object();
-  for (const CpuShare& share : profile) seconds[share.room] = share.seconds;
-  return seconds;
 }
 
 std::string found_share(std::uint64_t hit, std::uint64_t computed) {
@@ -196,21 +162,20 @@ int run_bench_rank(const BenchRankOptions& options) {
          << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000
          << " MB\n";
   std::vector<BenchRankRun> runs;
-  nlohmann::json json{{"runs", nlohmann::json::array()},
-                      {"pool_bytes", memory.pool_bytes},
-                      {"item_bytes", memory.item_bytes},
-                      {"user_bytes", memory.user_bytes},
-                      {"seed", options.seed},
-                      {"in_flight", options.in_flight},
-                      {"trace", options.trace},
-                      {"speed", bench.speed},
-                      {"fresh", options.fresh},
-                      {"profile_tokens", options.profile_tokens}};
-  for (const std::string& policy : options.policies) {
-    runs.push_back(run_policy(bench, config, memory, policy));
-    json["runs"].push_back(to_json(runs.back()));
-    if (options.profile) json["runs"].back()["profile"] = profile_json(runs.back().profile);
-  }
+  BenchResult result{.model = options.box.model,
+                     .data = options.data,
+                     .trace = options.trace,
+                     .settings = options.box.settings,
+                     .requests_max = options.requests,
+                     .in_flight = options.in_flight,
+                     .speed = bench.speed,
+                     .pool_bytes = memory.pool_bytes,
+                     .item_bytes = memory.item_bytes,
+                     .user_bytes = memory.user_bytes};
+  for (const std::string& policy : options.policies) runs.push_back(run_policy(bench, config, memory, policy));
+  result.runs = runs;
+  nlohmann::json json = to_json(result);
+  json.update({{"seed", options.seed}, {"fresh", options.fresh}, {"profile_tokens", options.profile_tokens}});
   print_runs(people, runs, options.profile_tokens.empty() && options.fresh == 0);
   if (options.fresh > 0) print_tenths(people, runs);
   if (options.profile) print_profiles(people << "\n", runs);

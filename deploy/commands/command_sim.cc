@@ -22,8 +22,13 @@ void check_together(const SimCommandOptions& options) {
         "--trace has its own requests, users and items; expected it without --seeds, --overload and --items");
 }
 
+bool is_served(const SimCommandOptions& options) {
+  return !options.compare.empty() || !options.box.model.empty() || !options.box.config_file.empty();
+}
+
 int run_sim(const SimCommandOptions& options) {
   check_together(options);
+  if (is_served(options)) return run_sim_served(options);
   if (options.replay) return run_sim_replay(options);
   if (!options.experiments.empty()) return run_sim_experiments(options);
   if (!options.split.empty()) return run_sim_split(options);
@@ -89,6 +94,20 @@ void add_sim(Command app) {
                      "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
   command.add_option("--split", options->split,
                      "How a pool is split between rows and keys and values: each run of this JSON list (tests/papers/hlem)");
+  options->box.add_to(command);
+  command.add_option("--data", options->data,
+                     "With --model: catalog folder, as for import; default: the catalog in --data-dir");
+  command.add_option("--memory", options->memory, "With --model: key-value memory of each node (pool.memory)");
+  command
+      .add_option("--in-flight", options->in_flight,
+                  "With --model: requests under way at a time, in a closed loop; default: at the trace's times")
+      .between(1, 100'000);
+  command.add_option("--cores", options->cores, "With --model: of each node; default: as many as this machine has")
+      .between(1, 1'024);
+  command.add_option("--compare", options->compare,
+                     "A result of bench rank --trace --json: simulate its runs, and print each figure beside the measured one");
+  command.add_option("--bound", options->bounds,
+                     "With --compare: FIGURE=SHARE, the largest error; exit 1 where one is missed; may be repeated");
   command
       .add_option("--policy", options->policy,
                   "With --requests, --overload and --trace: " + router::policy_names())

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "placement/cost/host_work.h"
 #include "placement/cost/work.h"
 
 namespace troupe::placement {
@@ -43,6 +44,9 @@ struct DeviceProfile {
   double launches_per_layer = 1;
   double half_tokens = 0;         // arithmetic runs at half its speed in batches of so many new tokens
   bool trims_last_layer = false;  // of the last layer, only tokens with a readout go past keys and values
+  // Of a pass alone on a machine with idle cores, what they may take over; of one core. 0: passes are not split.
+  double split_share = 0;
+  HostWork host = {};  // of the machine that it is in
 };
 
 struct LinkProfile {

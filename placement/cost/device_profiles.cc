@@ -122,12 +122,35 @@ constexpr Field fields[] = {
     {"launches_per_layer", "", [](auto& d) -> double& { return d.launches_per_layer; }},
     {"half_tokens", "arithmetic runs at half its speed in batches of so many new tokens",
      [](auto& d) -> double& { return d.half_tokens; }}};
-constexpr std::string_view name_key = "name", trims_key = "trims_last_layer";
+// Of the machine, and of what it computes beside passes; a profile may be without them, and then has zeros.
+constexpr Field machine_fields[] = {
+    {"split_share", "of a pass that is alone, what idle cores may take over",
+     [](auto& d) -> double& { return d.split_share; }},
+    {"idle_share", "of a core, with or without requests", [](auto& d) -> double& { return d.host.idle_share; }},
+    {"wait_us", "of a request, while threads are woken", [](auto& d) -> double& { return d.host.wait_us; }}};
+constexpr std::string_view name_key = "name", trims_key = "trims_last_layer", room_prefix = "host_";
 
-std::string all_keys() {
+std::string required_keys() {
   std::string keys(name_key);
   for (const Field& field : fields) keys += ", " + std::string(field.key);
   return keys + ", " + std::string(trims_key);
+}
+
+// "host_kv_cache_worker"
+std::string room_key(HostRoom room) {
+  std::string key(room_prefix);
+  for (const char c : name_of(room)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    key += !letter ? '_' : c < 'a' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return key;
+}
+
+std::string all_keys() {
+  std::string keys = required_keys();
+  for (const Field& field : machine_fields) keys += ", " + std::string(field.key);
+  for (std::size_t room = 0; room < host_rooms; ++room) keys += ", " + room_key(static_cast<HostRoom>(room));
+  return keys;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -146,6 +169,28 @@ std::optional<double> number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// In the order in which a room's line has them.
+constexpr double HostUnits::*room_members[] = {&HostUnits::requests, &HostUnits::parts, &HostUnits::blocks,
+                                               &HostUnits::mebibytes};
+
+std::string machine_text(const DeviceProfile& device) {
+  std::string text;
+  DeviceProfile readable = device;
+  const auto add = [&](const Field& field) {
+    text += std::string(field.key) + ": " + shortest(field.of(readable)) + "  # " + std::string(field.meaning) + "\n";
+  };
+  if (device.split_share > 0) add(machine_fields[0]);
+  if (!device.host.charges()) return text;
+  for (const Field& field : std::span(machine_fields).subspan(1)) add(field);
+  text += "# Microseconds of CPU by room: a request, a part of its prompt, a block, a mebibyte.\n";
+  for (std::size_t room = 0; room < host_rooms; ++room) {
+    text += room_key(static_cast<HostRoom>(room)) + ':';
+    for (const auto member : room_members) (text += ' ') += shortest(device.host.costs[room].*member);
+    text += '\n';
+  }
+  return text;
 }
 
 // Reads line after line into a profile that is sound at every step, so that a fault is the last line's.
@@ -174,7 +219,7 @@ class DeviceReader {
     const auto need = [&](std::string_view key) {
       if (std::ranges::find(seen_, key) == seen_.end())
         throw std::invalid_argument(where_ + ": " + std::string(key) + " is missing; expected all of " +
-                                    all_keys());
+                                    required_keys());
     };
     need(name_key);
     for (const Field& field : fields) need(field.key);
@@ -201,14 +246,31 @@ class DeviceReader {
       device_.trims_last_layer = value == "true";
       return;
     }
-    for (const Field& field : fields) {
-      if (field.key != key) continue;
-      const std::optional<double> read = number(value);
-      if (!read) wrong("a number, such as 1.5e9");
-      field.of(device_) = *read;
-      return;
-    }
+    for (const std::span<const Field> table : {std::span<const Field>(fields), std::span<const Field>(machine_fields)})
+      for (const Field& field : table) {
+        if (field.key != key) continue;
+        const std::optional<double> read = number(value);
+        if (!read) wrong("a number, such as 1.5e9");
+        field.of(device_) = *read;
+        return;
+      }
+    for (std::size_t room = 0; room < host_rooms; ++room)
+      if (room_key(static_cast<HostRoom>(room)) == key) {
+        if (!set_room(device_.host.costs[room], value)) wrong("four numbers, such as 12.5 0.3 0.1 0");
+        return;
+      }
     fail(std::string(key.substr(0, 40)) + " is no key; expected one of " + all_keys());
+  }
+
+  static bool set_room(HostUnits& costs, std::string_view text) {
+    for (double HostUnits::*const member : room_members) {
+      const std::size_t end = std::min(text.find(' '), text.size());
+      const std::optional<double> read = number(text.substr(0, end));
+      if (!read) return false;
+      costs.*member = *read;
+      text = trimmed(text.substr(end));
+    }
+    return text.empty();
   }
 
   const std::string& where_;
@@ -248,7 +310,7 @@ std::string device_text(const DeviceProfile& device) {
     text += field.meaning.empty() ? "\n" : "  # " + std::string(field.meaning) + "\n";
   }
   return text + std::string(trims_key) + ": " + (device.trims_last_layer ? "true" : "false") +
-         "  # of the last layer, only tokens with a readout go past keys and values\n";
+         "  # of the last layer, only tokens with a readout go past keys and values\n" + machine_text(device);
 }
 
 DeviceProfile parse_device(std::string_view text, const std::string& where) {

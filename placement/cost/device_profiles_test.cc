@@ -100,6 +100,24 @@ TEST_CASE("a device written is read back exactly") {
   }
 }
 
+TEST_CASE("what the host costs is part of the text where there is any, and read back exactly") {
+  DeviceProfile device = find_device("cpu");
+  CHECK(device_text(device).find("host_") == std::string::npos);
+  device.split_share = 0.6;
+  device.host.idle_share = 0.01;
+  device.host.wait_us = 21.5;
+  for (std::size_t room = 0; room < host_rooms; ++room) device.host.costs[room] = {1.5 + double(room), 0.25, 1e-3, 0};
+  const DeviceProfile read = parse_device(device_text(device), "gpu.txt");
+  CHECK(read.host == device.host);
+  CHECK(read.split_share == 0.6);
+  const std::string text = device_text(device);
+  CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25", "host_door: 1.5 x")) ==
+        "gpu.txt:16: host_door is \"1.5 x 0.001 0\"; expected four numbers, such as 12.5 0.3 0.1 0");
+  CHECK(refusal_of(replaced(text, "host_router: 2.5", "host_router: -2.5")) ==
+        "gpu.txt:17: device cpu: host work of router is -2.500000; expected 0 us or more");
+  CHECK(refusal_of(replaced(text, "host_kv_cache_worker", "host_kv")).starts_with("gpu.txt:19: host_kv is no key"));
+}
+
 TEST_CASE("a text that is no device is refused with its line") {
   const std::string good = device_text(find_device("H20"));
   CHECK(refusal_of("# by hand\n\n" + replaced(good, "\n", "\r\n")) == "");

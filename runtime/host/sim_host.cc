@@ -34,13 +34,14 @@ SimHost::SimHost(MetricRegistry& metrics, LogSink log, SimOptions options)
                           std::pair(options_.local_min, options_.local_max)})
     TROUPE_CHECK(Duration{0} <= min && min <= max, "latencies are a range that starts at 0 or later");
   if (!options_.job_cost) options_.job_cost = [](auto&&...) { return Duration{100}; };
+  if (!options_.step_takes) options_.step_takes = [](auto&&...) { return Duration{0}; };
   network_.set_default({.latency_min = options_.latency_min, .latency_max = options_.latency_max});
 }
 
 // ---- what is put into the queue ----
 
 void SimHost::schedule(Instant at, Item item, Class order) {
-  const bool by_chance = order == Class::start || order == Class::event;
+  const bool by_chance = (order == Class::start || order == Class::event) && !options_.in_order;
   const std::uint64_t within = by_chance ? item.node->random.next() >> 2 : ordered_++;
   queue_.push(at, static_cast<std::uint64_t>(order) << 62 | within, std::move(item));
 }
@@ -124,9 +125,18 @@ bool SimHost::deliver_next() {
       node->held.push_back(std::move(item));
       return false;
     }
+    if (Actor* actor = actor_of(item); actor && actor->stepping && waits(item)) {
+      actor->mailbox.push_back(std::move(item));
+      return false;
+    }
   }
   std::visit([&](auto& what) { deliver(item, what); }, item.what);
   return true;
+}
+
+// For the end of a step: whatever makes the actor step.
+bool SimHost::waits(const Item& item) {
+  return !std::holds_alternative<std::unique_ptr<StepEnd>>(item.what) && !std::holds_alternative<JobLook>(item.what);
 }
 
 void SimHost::deliver(Item&, Action& action) { (*action)(); }
@@ -169,6 +179,29 @@ void SimHost::deliver(Item& item, std::unique_ptr<JobEnd>& end) {
   step(*item.node, actor, Done{end->job, std::move(result)});
 }
 
+// Then what came meanwhile, until one of it takes time again.
+void SimHost::deliver(Item& item, std::unique_ptr<StepEnd>& end) {
+  Actor& actor = *actor_of(item);
+  actor.stepping = false;
+  apply_all(*item.node, actor, end->effects);
+  while (!actor.stepping && !actor.mailbox.empty()) {
+    Item next = std::move(actor.mailbox.front());
+    actor.mailbox.pop_front();
+    std::visit([&](auto& what) { deliver(next, what); }, next.what);
+  }
+}
+
+void SimHost::deliver(Item& item, JobLook& look) {
+  Node& node = *item.node;
+  const auto at = node.computing.find(look.job);
+  if (at == node.computing.end() || at->second.number != look.number) return;
+  if (!node.processors->end(now_, look.job)) return look_at(node, look.job, at->second);
+  Computing ended = std::move(at->second);
+  node.computing.erase(at);
+  look_at_jobs(node);  // they have more processors now
+  schedule(now_, {&node, node.life, ended.role, std::move(ended.end)});
+}
+
 void SimHost::show(Address to, const Event& event) {
   if (!watch_ && !event_watch_) return;
   const Inside inside(in_core_);
@@ -191,8 +224,17 @@ void SimHost::step(Node& node, Actor& actor, const Event& event) {
   show(actor.spec.address, event);
   const Inside inside(in_core_);
   effects_.list.clear();
+  const Duration takes = node.processors ? options_.step_takes(actor.spec.address, event) : Duration{0};
   actor.spec.core->step(clock(node), event, effects_);
-  for (auto& effect : effects_.list) std::visit([&](auto& one) { apply(node, actor, one); }, effect);
+  if (takes.us <= 0) return apply_all(node, actor, effects_);
+  actor.stepping = true;
+  auto end = std::make_unique<StepEnd>();
+  std::swap(end->effects.list, effects_.list);
+  schedule(node.processors->step(now_, takes), {&node, node.life, actor.spec.address.role, std::move(end)});
+}
+
+void SimHost::apply_all(Node& node, Actor& actor, Effects& effects) {
+  for (auto& effect : effects.list) std::visit([&](auto& one) { apply(node, actor, one); }, effect);
 }
 
 void SimHost::apply(Node&, Actor& actor, Effects::Send& effect) {
@@ -236,13 +278,35 @@ void SimHost::start_waiting_jobs(Node& node, Actor& actor) {
 void SimHost::start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::Start start) {
   const Inside inside(in_core_);
   if (actor.sim_port) {
-    if (const auto takes = actor.sim_port->begin(now_, start.work, lane))
-      schedule_end(now_ + *takes, node, actor, {lane, start.job, std::move(start.work)});
-    return;
+    const auto takes = actor.sim_port->begin(now_, start.work, lane);
+    if (!takes) return;
+    const auto shared = node.processors ? actor.sim_port->computes(start.work) : std::nullopt;
+    JobEnd end{lane, start.job, std::move(start.work)};
+    if (shared) return compute(node, actor, std::move(end), *takes, *shared);
+    return schedule_end(now_ + *takes, node, actor, std::move(end));
   }
   JobResult result = actor.spec.port->run(start.work, lane);
   const Duration takes = options_.job_cost(actor.spec.address, start.work, result);
   schedule_end(now_ + takes, node, actor, {lane, start.job, std::move(result)});
+}
+
+void SimHost::compute(Node& node, Actor& actor, JobEnd end, Duration takes, double shared) {
+  const SimProcessors::Job job = node.processors->begin(now_, takes, shared);
+  Computing& computing = node.computing[job];
+  computing.role = actor.spec.address.role;
+  computing.end = std::make_unique<JobEnd>(std::move(end));
+  look_at(node, job, computing);
+}
+
+// Those that end sooner than they were to be looked at; of others that is found out then.
+void SimHost::look_at_jobs(Node& node) {
+  for (auto& [job, computing] : node.computing)
+    if (node.processors->end_of(job) < computing.looked_at) look_at(node, job, computing);
+}
+
+void SimHost::look_at(Node& node, SimProcessors::Job job, Computing& computing) {
+  computing.looked_at = std::max(now_, node.processors->end_of(job));
+  schedule(computing.looked_at, {&node, node.life, computing.role, JobLook{job, ++computing.number}});
 }
 
 }  // namespace troupe

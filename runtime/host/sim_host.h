@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 
 #include "runtime/host/host.h"
 #include "runtime/host/sim_network.h"
+#include "runtime/host/sim_processors.h"
 #include "runtime/host/sim_queue.h"
 #include "runtime/host/sim_random.h"
 
@@ -28,8 +30,14 @@ struct SimOptions {
   // Of messages from outside, of news of losses, and of the network's default link; both ends included.
   Duration latency_min{50}, latency_max{500};
   Duration local_min{1}, local_max{20};  // of messages between the cores of one node
+  bool in_order = false;  // events of one microsecond come as they were caused, and not in an order by chance
   // Virtual time from the start of a job to its end, for ports that are no SimPort; default 100 µs.
   std::function<Duration(const Address&, const Job&, const JobResult&)> job_cost;
+  // Of each node, shared by steps and by jobs that compute (sim_processors.h). 0: steps take no time, and each job has a
+  // processor of its own.
+  std::uint32_t processors = 0;
+  // What a step takes of a processor; called once for each, before it. What the core asked for happens at its end.
+  std::function<Duration(const Address& who, const Event& event)> step_takes;
 };
 
 // A port that knows how long its jobs take in virtual time and does them at their end. Any other Port runs
@@ -40,6 +48,9 @@ class SimPort : public Port {
   // duration, for its result; none: never (a device that hangs), and the lane is lost until the process is
   // killed.
   virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) = 0;
+  // Of a job that spends that duration on a processor: the part that idle ones may take over, 0..1. None: it waits, for a
+  // device, a disk or others.
+  virtual std::optional<double> computes(const Job&) const { return std::nullopt; }
 };
 
 // `kill`, `restart` and `stop` must not be called from a core's step, a port or a watch; by at(now(), …) they
@@ -121,12 +132,7 @@ class SimHost final : public Host {
   // Which events of one microsecond come first.
   enum class Class : std::uint64_t { action, start, held, event };
 
-  struct Actor {
-    ActorSpec spec;
-    SimPort* sim_port = nullptr;
-    std::vector<std::uint8_t> busy;  // per lane
-    std::deque<Effects::Start> waiting;
-  };
+  struct Actor;
   struct Timer {
     std::uint64_t id;
     Instant at;  // on the node's clock
@@ -137,12 +143,33 @@ class SimHost final : public Host {
     std::variant<Job, JobResult> what;  // a job that is done at its end, or what came of one
   };
   using Action = std::unique_ptr<std::function<void()>>;
+  struct StepEnd {  // of a step that takes time
+    Effects effects;
+  };
+  struct JobLook {  // whether a job that computes has ended
+    SimProcessors::Job job;
+    std::uint64_t number;
+  };
   struct Node;
   struct Item {
     Node* node = nullptr;  // none: an action
     std::uint32_t life = anybody;
     Role role = Role::door;
-    std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action> what;
+    std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobLook> what;
+  };
+  struct Actor {
+    ActorSpec spec;
+    SimPort* sim_port = nullptr;
+    std::vector<std::uint8_t> busy;  // per lane
+    std::deque<Effects::Start> waiting;
+    bool stepping = false;      // and what comes meanwhile waits
+    std::deque<Item> mailbox;
+  };
+  struct Computing {  // a job that is at a processor
+    Role role = Role::door;
+    std::unique_ptr<JobEnd> end;
+    Instant looked_at;         // next
+    std::uint64_t number = 0;  // of that look: others are stale
   };
   struct Node {
     NodeId id = 0;
@@ -156,6 +183,8 @@ class SimHost final : public Host {
     double clock_rate = 1;
     Instant clock_set_at, clock_set_to;  // its clock said `to` at the virtual time `at`
     SimRandom random;
+    std::unique_ptr<SimProcessors> processors;  // null: there are as many as it takes
+    std::map<SimProcessors::Job, Computing> computing;
   };
 
   static Address address_of(const Item& item) { return {item.node->id, item.role}; }
@@ -177,14 +206,18 @@ class SimHost final : public Host {
   void schedule(Instant at, Item item, Class order = Class::event);
   void schedule_end(Instant at, Node& node, Actor& actor, JobEnd end);
   bool deliver_next();
+  static bool waits(const Item& item);
   void deliver(Item& item, Bytes& envelope);
   void deliver(Item& item, Timer& timer);
   void deliver(Item& item, PeerLost& lost);
   void deliver(Item& item, std::unique_ptr<JobEnd>& end);
   void deliver(Item& item, Action& action);
+  void deliver(Item& item, std::unique_ptr<StepEnd>& end);
+  void deliver(Item& item, JobLook& look);
   void show(Address to, const Event& event);
   void digest(const Item& item, std::initializer_list<std::uint64_t> content);  // at most 4 numbers
   void step(Node& node, Actor& actor, const Event& event);
+  void apply_all(Node& node, Actor& actor, Effects& effects);
   void apply(Node& node, Actor& actor, Effects::Send& effect);
   void apply(Node& node, Actor& actor, Effects::SetTimer& effect);
   void apply(Node& node, Actor& actor, Effects::Start& effect);
@@ -192,6 +225,9 @@ class SimHost final : public Host {
   void apply(Node& node, Actor& actor, Effects::Log& effect);
   void start_waiting_jobs(Node& node, Actor& actor);
   void start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::Start start);
+  void compute(Node& node, Actor& actor, JobEnd end, Duration takes, double shared);
+  void look_at_jobs(Node& node);
+  void look_at(Node& node, SimProcessors::Job job, Computing& computing);
 
   Journal journal_;
   SimOptions options_;

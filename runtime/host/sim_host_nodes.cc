@@ -40,6 +40,7 @@ void SimHost::settle(Node& node, ActorSpec spec) {
   TROUPE_CHECK(spec.core && role < roles && !node.actors[role] && !node.doors[role],
                "one core for each address");
   TROUPE_CHECK(!spec.port || spec.lanes > 0, "a port needs at least one lane");
+  if (options_.processors > 0 && !node.processors) node.processors = std::make_unique<SimProcessors>(options_.processors);
   auto actor = std::make_unique<Actor>();
   actor->sim_port = dynamic_cast<SimPort*>(spec.port);
   actor->busy.assign(spec.port ? spec.lanes : 0, 0);
@@ -119,6 +120,8 @@ void SimHost::kill(NodeId id) {
   node.alive = node.paused = false;
   ++node.life;
   node.held.clear();
+  node.processors.reset();
+  node.computing.clear();
   for (auto& actor : node.actors) actor.reset();
 }
 

@@ -52,6 +52,77 @@ TEST_CASE("a seed replays to the last byte, and another seed is another order") 
   }
 }
 
+TEST_CASE("where order is asked for, events of the same microsecond come as they were caused") {
+  MetricRegistry metrics;
+  std::vector<std::uint64_t> seen;
+  SimHost host(metrics, nullptr, {.latency_min = {0}, .latency_max = {0}, .in_order = true});
+  host.set_door(door, [&](Address, Message message) { seen.push_back(std::get<StatusRequest>(message).id); });
+  host.start();
+  for (std::uint64_t id = 0; id < 10; ++id) host.post(door, router, StatusRequest{id});
+  host.run_until_idle(100);
+  CHECK(std::ranges::is_sorted(seen));
+}
+
+TEST_CASE("a step that takes time holds back its messages and what comes to its core meanwhile, in order") {
+  MetricRegistry metrics;
+  std::vector<std::pair<std::uint64_t, std::int64_t>> seen;
+  SimOptions options{.latency_min = {0}, .latency_max = {0}, .local_min = {0}, .local_max = {0}, .in_order = true};
+  options.processors = 1;
+  options.step_takes = [](const Address& who, const Event& event) {
+    return Duration{who.role == Role::router && std::holds_alternative<Received>(event) ? 100 : 0};
+  };
+  SimHost host(metrics, nullptr, options);
+  host.add({router, core_of([](Instant, const Event& event, Effects& effects) {
+              if (auto* received = std::get_if<Received>(&event)) effects.send(door, received->message);
+            })});
+  host.set_door(door, [&](Address, Message message) {
+    seen.emplace_back(std::get<StatusRequest>(message).id, host.now().us);
+  });
+  host.start();
+  for (std::uint64_t id = 1; id <= 3; ++id) host.post(router, door, StatusRequest{id});
+  host.run_until({1'000});
+  CHECK(seen == std::vector<std::pair<std::uint64_t, std::int64_t>>{{1, 100}, {2, 200}, {3, 300}});
+}
+
+struct ComputingPort final : SimPort {
+  std::optional<Duration> begin(Instant, const Job&, std::uint32_t) override { return Duration{1'000}; }
+  std::optional<double> computes(const Job&) const override { return 0.0; }
+  JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
+};
+
+TEST_CASE("jobs that compute share the processors of their node, and steps take theirs first") {
+  const auto ends = [](std::uint32_t processors, bool steps) {
+    MetricRegistry metrics;
+    std::vector<std::int64_t> at;
+    SimOptions options{.latency_min = {0}, .latency_max = {0}, .in_order = true};
+    options.processors = processors;
+    options.step_takes = [](const Address& who, const Event&) { return Duration{who.role == Role::cache_meta ? 50 : 0}; };
+    SimHost host(metrics, nullptr, options);
+    ComputingPort port;
+    host.add({router, core_of([&](Instant, const Event& event, Effects& effects) {
+                if (std::holds_alternative<Received>(event))
+                  for (std::uint64_t job = 1; job <= 2; ++job) effects.start(job, EraseBlocks{});
+                if (std::holds_alternative<Done>(event)) at.push_back(host.now().us);
+              }),
+              &port, 2});
+    host.add({{1, Role::cache_meta}, core_of([](Instant, const Event&, Effects&) {})});
+    host.start();
+    host.run_until({1'000});
+    host.post(router, door, StatusRequest{1});
+    host.run_until({1'500});
+    if (steps)
+      for (std::uint64_t id = 2; id < 4; ++id) host.post({1, Role::cache_meta}, door, StatusRequest{id});
+    host.run_until({10'000});
+    host.stop();
+    for (std::int64_t& end : at) end -= 1'000;
+    return at;
+  };
+  CHECK(ends(2, false) == std::vector<std::int64_t>{1'000, 1'000});
+  CHECK(ends(1, false) == std::vector<std::int64_t>{2'000, 2'000});
+  CHECK(ends(2, true) == std::vector<std::int64_t>{1'050, 1'050});
+  CHECK(ends(1, true).back() == 2'100);
+}
+
 TEST_CASE("events of the same microsecond come in an order drawn from the seed") {
   auto order = [](std::uint64_t seed) {
     MetricRegistry metrics;

@@ -78,6 +78,7 @@ void Clients::ask_next() {
 
 void Clients::ask_traced() {
   const TracedRequest& t = next_traced_;
+  if (cluster_.scenario().served) write_profile(t);
   if (t.generates)
     ask(GenerateRequest{.tenant = t.tenant, .user = t.user, .top_k = t.top_k, .width = t.width});
   else
@@ -94,8 +95,7 @@ void Clients::expect_next(Instant since) {
   const Instant at = std::max(since + (next_traced_.at - Instant{}), cluster_.now());
   cluster_.host().at(at, [this, since] {
     if (!traced_) return;
-    const TracedRequest& t = next_traced_;
-    ask(RankRequest{.tenant = t.tenant, .user = t.user, .candidates = t.candidates});
+    ask_traced();
     expect_next(since);
   });
 }
@@ -107,12 +107,15 @@ void Clients::expect_traced() {
 
 void Clients::arrive_traced() {
   if (!traced_) return;
-  const TracedRequest& t = next_traced_;
+  if (!cluster_.scenario().served) write_profile(next_traced_);
+  ask_traced();
+  expect_traced();
+}
+
+void Clients::write_profile(const TracedRequest& t) {
   WorldData& world = cluster_.world();
   const bool is_new = world.profile_version(t.tenant, t.user) == 1;  // still the profile that the seed made
   if (is_new || !t.events.empty()) world.append(t.tenant, t.user, t.events);
-  ask_traced();
-  expect_traced();
 }
 
 // ---- requests ----
@@ -277,7 +280,7 @@ void Clients::send(Asked asked) {
   ++tally_.requests;
   ++second(asked.sent).sent;
   post(asked.router, asked.request);
-  if (chance(random_, copied_share))
+  if (!cluster_.scenario().served && chance(random_, copied_share))
     post_again(asked.router, asked.request, random_.between({0}, asked.budget));
   open_.emplace(id, std::move(asked));
 }

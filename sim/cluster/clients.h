@@ -58,7 +58,7 @@ class Clients {
   // the profile as the request comes.
   void follow(TracedRequests requests);
   // The same in a closed loop: so many are under way at a time, the next one is asked when one has its
-  // outcome, and profiles are those that the world makes.
+  // outcome, and profiles are those that the world makes, or where that is a served catalog the trace's own.
   void keep_asking(TracedRequests requests, std::size_t in_flight);
   // The same at their times, counted from now on, whatever became of those before.
   void ask_in_time(TracedRequests requests);
@@ -101,6 +101,7 @@ class Clients {
   void expect_traced();
   void arrive_traced();
   void ask_traced();
+  void write_profile(const TracedRequest& request);
   void ask_next();
   void expect_next(Instant since);
   void send(Asked asked);

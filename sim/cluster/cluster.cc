@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/scenario/served.h"
+
 namespace troupe::sim {
 namespace {
 
@@ -31,12 +33,17 @@ WorldOptions world_options(const Scenario& s) {
   if (s.profiles.event_tokens > 0) options.event_tokens_max = s.profiles.event_tokens;
   options.known_events = s.profiles.known;
   options.known_share = s.profiles.known_share;
+  if (!s.served) return options;
+  options.catalog = {s.served, &s.served->items};
+  options.items = static_cast<std::uint32_t>(s.served->items.size());
+  options.history_events_max = s.served->history_events_max;
   return options;
 }
 
 constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
 router::PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
+  if (scenario.served) return scenario.served->router.form;
   router::PromptForm form;
   std::vector<Token> system;
   for (std::uint32_t i = 0; i < scenario.system_tokens; ++i) system.push_back(static_cast<Token>(i % 4 + 1));
@@ -73,8 +80,9 @@ std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const s
   return std::make_shared<const router::ItemPlaces>(workers, std::move(listed));
 }
 
-SimOptions sim_options(const Scenario& s) {
-  return {.seed = s.seed, .latency_min = s.link.latency_min, .latency_max = s.link.latency_max};
+NameContext name_context(const Scenario& s) {
+  if (s.served) return s.served->router.names;
+  return {Cluster::models[0], "toy pages of " + std::to_string(s.page_tokens)};
 }
 
 std::vector<NodeId> without(const std::vector<NodeId>& nodes, NodeId node) {
@@ -90,7 +98,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       violations_(violations),
       world_(world_options(scenario)),
       form_(prompt_form(world_, scenario)),
-      names_{models[0], "toy pages of " + std::to_string(scenario.page_tokens)},
+      names_(name_context(scenario)),
       catalogs_(
           world_,
           [this](const std::string& model_version, std::span<const Token> tokens) {
@@ -100,17 +108,34 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       coordination_(mix(scenario.seed, 7), {200}, {2'000}, {300'000}),
       random_(scenario.seed, 11),
       host_(
-          metrics_, [](auto&&...) {}, sim_options(scenario)) {
+          metrics_, [](auto&&...) {}, sim_options()) {
   if (scenario.hardware) cost_.emplace(scenario.hardware->device, scenario.hardware->shape);
+  if (scenario.processors > 0 && scenario.hardware)
+    charge_.emplace(scenario.hardware->device.host, scenario.hardware->shape.kv_token_bytes());
   host_.network().set_default(scenario.link);
   for (std::uint32_t i = 0; i < scenario.routers; ++i) routers_.push_back(scenario.router(i));
   for (std::uint32_t i = 0; i < scenario.cache_metas; ++i) cache_metas_.push_back(scenario.cache_meta(i));
   for (std::uint32_t i = 0; i < scenario.workers; ++i) workers_.push_back(scenario.worker(i));
-  places_ = item_places(scenario, workers_);
+  places_ = scenario.served ? scenario.served->router.places : item_places(scenario, workers_);
   for (NodeId id = 1; id <= scenario.nodes(); ++id) add_node(id);
 }
 
 Cluster::~Cluster() { host_.stop(); }
+
+// As it is served, actors of a node hand on what they have at once, and in order; clients are beside the box.
+SimOptions Cluster::sim_options() {
+  SimOptions options{.seed = scenario_.seed,
+                     .latency_min = scenario_.link.latency_min,
+                     .latency_max = scenario_.link.latency_max};
+  if (!scenario_.served) return options;
+  options.latency_min = options.latency_max = options.local_min = options.local_max = {0};
+  options.in_order = true;
+  options.processors = scenario_.processors;
+  options.step_takes = [this](const Address&, const Event& event) {
+    return charge_ ? charge_->step(event) : Duration{0};
+  };
+  return options;
+}
 
 void Cluster::add_node(NodeId id) {
   Node& node = nodes_[id];
@@ -140,18 +165,32 @@ std::vector<ActorSpec> Cluster::start_process(Node& node, Incarnation incarnatio
 }
 
 ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
-  node.feature = std::make_unique<FeaturePort>(FeatureOptions{.node = node.id,
-                                                              .seed = mix(scenario_.seed, node.id, 21),
-                                                              .model_version = names_.model_version,
-                                                              .expiry = scenario_.expiry,
-                                                              .now = [this] { return host_.now(); }},
-                                               world_, catalogs_, coordination_, node.features);
-  router::RouterConfig c;
+  FeatureOptions options{.node = node.id,
+                         .seed = mix(scenario_.seed, node.id, 21),
+                         .model_version = names_.model_version,
+                         .expiry = scenario_.expiry,
+                         .now = [this] { return host_.now(); }};
+  // As it is served, profiles are in memory, and what finding them costs is the host's work.
+  if (scenario_.served) {
+    const double wait_us = charge_ ? scenario_.hardware->device.host.wait_us : 0;
+    options.latency_min = options.latency_max = {static_cast<std::int64_t>(wait_us)};
+  }
+  node.feature =
+      std::make_unique<FeaturePort>(std::move(options), world_, catalogs_, coordination_, node.features);
+  router::RouterConfig c = scenario_.served ? scenario_.served->router : drawn_router(node);
   c.node = node.id;
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
   c.workers = workers_;
   c.routers = without(routers_, node.id);
+  c.places = places_;
+  auto core = std::make_unique<router::RouterCore>(c);
+  node.router = core.get();
+  return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};
+}
+
+router::RouterConfig Cluster::drawn_router(const Node& node) const {
+  router::RouterConfig c;
   c.coordinate = true;
   c.model_version = names_.model_version;
   c.catalog_version = world_.options().catalogs.front();
@@ -176,26 +215,28 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
   c.precompute.on = scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
-  c.places = places_;
-  auto core = std::make_unique<router::RouterCore>(c);
-  node.router = core.get();
-  return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};
+  return c;
 }
 
 ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
   node.coordination =
       std::make_unique<CoordinationPort>(node.id, coordination_, [this] { return host_.now(); });
-  actors::CacheMetaConfig c;
+  actors::CacheMetaConfig c = scenario_.served ? scenario_.served->cache_meta : drawn_cache_meta();
   c.node = node.id;
   c.incarnation = incarnation;
   c.kv_nodes = workers_;
   c.routers = routers_;
-  c.heartbeat = scenario_.heartbeat;
-  c.leader_lease = {5 * scenario_.heartbeat.us};
-  c.user_popularity.window_us = c.item_popularity.window_us = scenario_.frequency_window.us;
   auto core = std::make_unique<actors::CacheMetaCore>(c);
   node.cache_meta = core.get();
   return {{node.id, Role::cache_meta}, std::move(core), node.coordination.get(), coordination_lanes};
+}
+
+actors::CacheMetaConfig Cluster::drawn_cache_meta() const {
+  actors::CacheMetaConfig c;
+  c.heartbeat = scenario_.heartbeat;
+  c.leader_lease = {5 * scenario_.heartbeat.us};
+  c.user_popularity.window_us = c.item_popularity.window_us = scenario_.frequency_window.us;
+  return c;
 }
 
 ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
@@ -211,23 +252,28 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
                          if (on_struck) on_struck(id, kind);
                        }},
       *node.pages, *node.disk, host_.network(), registry_, node.transfer, violations_);
-  actors::KvWorkerConfig c;
+  actors::KvWorkerConfig c = scenario_.served ? scenario_.served->kv_worker : drawn_kv_worker();
   c.node = node.id;
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
-  c.pool = pool_sizes(scenario_.pages, scenario_.page_tokens, split_pages(scenario_.pages, shares()));
+  c.pulls = scenario_.workers > 1;
   if (scenario_.page_rows > 0) c.rows.borrowers = {node.id};
+  auto core = std::make_unique<actors::KvWorkerCore>(c);
+  node.kv_worker = core.get();
+  return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_lanes};
+}
+
+actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
+  actors::KvWorkerConfig c;
+  c.pool = pool_sizes(scenario_.pages, scenario_.page_tokens, split_pages(scenario_.pages, shares()));
   c.scrub.interval = scenario_.scrub_interval;
   c.check_reads = scenario_.check_reads;
   c.read_lease = scenario_.read_lease;
   c.heartbeat = scenario_.heartbeat;
   c.store = scenario_.store;
-  c.pulls = scenario_.workers > 1;
   c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
   c.tier.rest = {1'000'000};
-  auto core = std::make_unique<actors::KvWorkerCore>(c);
-  node.kv_worker = core.get();
-  return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_lanes};
+  return c;
 }
 
 ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
@@ -250,16 +296,27 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
   };
+  if (charge_) {
+    options.beside = [this](const RunBatch& batch) { return charge_->batch(batch); };
+    options.split_share = scenario_.hardware->device.split_share;
+  }
   options.now = [this] { return host_.now(); };
   options.on_poison = [this](NodeId id, std::uint64_t content) {
     if (on_poison) on_poison(id, content);
   };
   node.compute =
       std::make_unique<ComputePort>(std::move(options), *node.pages, node.device, poisons_, violations_);
-  actors::InferenceConfig c;
+  actors::InferenceConfig c = scenario_.served ? scenario_.served->inference : drawn_inference();
   c.node = node.id;
   c.incarnation = incarnation;
   c.routers = routers_;
+  auto core = std::make_unique<actors::InferenceCore>(c);
+  node.inference = core.get();
+  return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 1};
+}
+
+actors::InferenceConfig Cluster::drawn_inference() const {
+  actors::InferenceConfig c;
   c.heartbeat = scenario_.heartbeat;
   c.lanes = scenario_.lanes;
   c.queue_max = scenario_.queue_max;
@@ -269,9 +326,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
       scenario_.hardware ? placement::pace_of(scenario_.hardware->device, scenario_.hardware->shape) : pace();
   c.model_version = names_.model_version;
   if (scenario_.page_rows > 0) c.refill_bytes = refill_bytes;
-  auto core = std::make_unique<actors::InferenceCore>(c);
-  node.inference = core.get();
-  return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 1};
+  return c;
 }
 
 std::vector<double> Cluster::shares() const {
@@ -282,9 +337,10 @@ std::vector<double> Cluster::shares() const {
 
 ActorSpec Cluster::make_allocator(Node& node) {
   actors::AllocatorConfig c;
+  if (scenario_.served) c = scenario_.served->allocator;
   c.node = node.id;
   c.pages = scenario_.pages;
-  c.shares = shares();
+  if (!scenario_.served) c.shares = shares();
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 

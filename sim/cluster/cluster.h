@@ -17,6 +17,7 @@
 #include "runtime/actor/metrics.h"
 #include "runtime/host/sim_host.h"
 #include "sim/base/violations.h"
+#include "sim/cluster/host_charge.h"
 #include "sim/cluster/phases.h"
 #include "sim/ports/compute_port.h"
 #include "sim/ports/feature_port.h"
@@ -92,6 +93,7 @@ class Cluster {
   bool in_phase(Phase phase) const;
   std::uint64_t page_bytes() const;
   bool precomputing() const;  // blocks of the catalog, ahead of who asks for them
+  const HostCharge* host_charge() const { return charge_ ? &*charge_ : nullptr; }  // null: steps cost nothing
   // Empty, or which of the bounds of which actor does not hold (promise 10), or which invariant.
   std::string check_bounds() const;
   // Router lookups go somewhere: the cache-meta that leads, or null.
@@ -100,6 +102,11 @@ class Cluster {
  private:
   void add_node(NodeId id);
   std::vector<ActorSpec> start_process(Node& node, Incarnation incarnation);
+  SimOptions sim_options();
+  router::RouterConfig drawn_router(const Node& node) const;
+  actors::CacheMetaConfig drawn_cache_meta() const;
+  actors::KvWorkerConfig drawn_kv_worker() const;
+  actors::InferenceConfig drawn_inference() const;
   ActorSpec make_router(Node& node, Incarnation incarnation);
   ActorSpec make_cache_meta(Node& node, Incarnation incarnation);
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
@@ -125,6 +132,7 @@ class Cluster {
   std::shared_ptr<const router::ItemPlaces> places_;
   std::map<NodeId, Node> nodes_;
   std::optional<placement::CostModel> cost_;
+  std::optional<HostCharge> charge_;
   SimRandom random_;
   SimHost host_;  // last: its actors name everything above
 };

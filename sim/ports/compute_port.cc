@@ -82,14 +82,20 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
   return time;
 }
 
-Duration ComputePort::time_of(const RunBatch& batch) const {
+std::optional<double> ComputePort::computes(const Job& job) const {
+  return std::holds_alternative<RunBatch>(job) ? std::optional(options_.split_share) : std::nullopt;
+}
+
+Duration ComputePort::time_of(const RunBatch& batch) {
   placement::Pass pass;
   std::uint64_t pulled = 0;
   for (const BatchRequest& request : batch.requests) {
     pass += pass_of(request, options_.layers);
     pulled += pulled_tokens(request);
   }
-  return options_.batch_time(pass, pulled);
+  const Duration computed = options_.batch_time(pass, pulled);
+  computed_.us += computed.us;
+  return options_.beside ? Duration{computed.us + options_.beside(batch).us} : computed;
 }
 
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {

@@ -51,6 +51,8 @@ struct ComputeOptions {
   std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
+  std::function<Duration(const RunBatch& batch)> beside;  // what an executor does beside it; none: nothing
+  double split_share = 0;  // of a batch, what idle processors may take over
   std::function<Instant()> now;     // virtual time
   StruckAnswers* struck = nullptr;  // where they are noted
   // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
@@ -74,11 +76,13 @@ class ComputePort final : public SimPort {
               const std::set<std::uint64_t>& poisons, Violations& violations);
 
   std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
+  std::optional<double> computes(const Job& job) const override;
   JobResult run(const Job& job, std::uint32_t lane) override;
 
   const std::set<std::string>& models() const { return models_; }  // loaded
   const SimRows* rows() const { return rows_ ? &*rows_ : nullptr; }
   Duration busy() const { return busy_; }                          // with batches, all lanes together
+  Duration computed() const { return computed_; }                  // of that, the batches themselves
 
  private:
   // A segment's pages lay there like this when the batch began: those of Begun::pages from `first` on.
@@ -100,7 +104,7 @@ class ComputePort final : public SimPort {
     std::set<std::string> models;
   };
 
-  Duration time_of(const RunBatch& batch) const;
+  Duration time_of(const RunBatch& batch);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
   Begun begin_request(const BatchRequest& request);
   std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
@@ -129,7 +133,7 @@ class ComputePort final : public SimPort {
   std::optional<SimRows> rows_;
   std::set<std::string> models_;
   std::map<std::uint32_t, Running> running_;  // per lane
-  Duration busy_{};
+  Duration busy_{}, computed_{};
   std::vector<Fingerprint> prints_;  // of the block at hand; kept for its memory
 };
 

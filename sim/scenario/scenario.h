@@ -20,6 +20,7 @@
 namespace troupe::sim {
 
 class ToyFamily;
+struct Served;
 
 // A device and the model that it runs: their times come from the cost model.
 struct Hardware {
@@ -73,6 +74,11 @@ struct Scenario {
   std::uint32_t replicated = 0;  // of the hottest items, with hot_and_cold; 0: a twentieth of all
   std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
   std::shared_ptr<const router::ItemPlaces> places;  // with planned
+
+  // Null: data and configuration are drawn. Else what stands there is in force, whatever the knobs here say, but for pages,
+  // lanes, the deadline and the heartbeat, which are there as well.
+  std::shared_ptr<const Served> served;
+  std::uint32_t processors = 0;  // of each node, with hardware whose host work is known; 0: as many as it takes
 
   const ToyFamily* family = nullptr;  // of the models; null: the toy decoder
   // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few, so that

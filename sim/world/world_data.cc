@@ -11,8 +11,6 @@
 namespace troupe::sim {
 namespace {
 
-constexpr std::size_t grown_events_max = 1'000;  // of a profile; no prompt has room for more
-
 enum Purpose : std::uint64_t { of_item = 1, of_absence, of_change, of_user, of_twin };
 
 Refusal unknown_item(const std::string& id, std::size_t index) {
@@ -28,6 +26,9 @@ WorldData::WorldData(WorldOptions options)
       user_popularity_(options_.users, options_.user_exponent) {
   TROUPE_CHECK(!options_.catalogs.empty() && !options_.tenants.empty(), "a world has a catalog and a tenant");
   TROUPE_CHECK(options_.item_tokens_min > 0 && options_.event_tokens_min > 0, "items and events have tokens");
+  if (!options_.catalog) return;
+  TROUPE_CHECK(options_.catalog->size() == options_.items, "as many items as the catalog has");
+  for (std::uint32_t i = 0; i < options_.items; ++i) catalog_numbers_.emplace((*options_.catalog)[i].id, i);
 }
 
 Token WorldData::rows() const { return std::max(options_.vocabulary, static_cast<Token>(options_.items)); }
@@ -63,7 +64,14 @@ std::vector<Token> WorldData::made_tokens(std::uint64_t key, std::uint32_t min, 
   return tokens;
 }
 
+std::optional<std::uint32_t> WorldData::made_number(std::string_view item) const {
+  if (!options_.catalog) return number_of(item, 'i', options_.items);
+  const auto at = catalog_numbers_.find(item);
+  return at != catalog_numbers_.end() ? std::optional(at->second) : std::nullopt;
+}
+
 std::optional<Item> WorldData::made_item(std::uint32_t number, std::size_t catalog) const {
+  if (options_.catalog) return (*options_.catalog)[number];
   const std::uint64_t key = mix(options_.seed, of_item, number);
   if (to_unit(mix(key, of_absence, catalog)) < options_.absent) return {};
   std::size_t made = catalog;  // the last version that changed it
@@ -91,7 +99,7 @@ std::optional<Item> WorldData::item_at(std::string_view id, std::size_t catalog,
     if (!change->put) return {};
     return Item{change->put->item, change->put->title, change->put->tokens, change->put->identifier, {}};
   }
-  const auto number = number_of(id, 'i', options_.items);
+  const auto number = made_number(id);
   return number ? made_item(*number, catalog) : std::nullopt;
 }
 
@@ -106,7 +114,7 @@ std::optional<Item> WorldData::item(std::string_view id, std::string_view catalo
 
 bool WorldData::had_tokens(std::string_view id, std::string_view catalog, std::span<const Token> tokens) const {
   const auto at = find_catalog(catalog);
-  const auto number = number_of(id, 'i', options_.items);
+  const auto number = made_number(id);
   const std::optional<Item> made = at && number ? made_item(*number, *at) : std::nullopt;
   if (made && std::ranges::equal(made->tokens, tokens)) return true;
   const auto changes = item_changes_.find(id);
@@ -116,13 +124,14 @@ bool WorldData::had_tokens(std::string_view id, std::string_view catalog, std::s
 }
 
 std::optional<ItemNumber> WorldData::item_number(std::string_view id) const {
-  if (const auto number = number_of(id, 'i', options_.items)) return number;
+  if (const auto number = made_number(id)) return number;
   const auto at = added_.find(id);
   return at != added_.end() ? std::optional(at->second) : std::nullopt;
 }
 
 std::string WorldData::id_of(ItemNumber number) const {
-  return number < options_.items ? item_id(number) : added_ids_.at(number - options_.items);
+  if (number >= options_.items) return added_ids_.at(number - options_.items);
+  return options_.catalog ? (*options_.catalog)[number].id : item_id(number);
 }
 
 ItemNumber WorldData::item_numbers() const {
@@ -168,7 +177,7 @@ Profile WorldData::known_profile(std::uint64_t key, std::uint32_t length) const 
 
 std::optional<Profile> WorldData::made_profile(std::string_view tenant, std::string_view user) const {
   const auto number = number_of(user, 'u', options_.users);
-  if (!number ||
+  if (options_.catalog || !number ||
       std::find(options_.tenants.begin(), options_.tenants.end(), tenant) == options_.tenants.end())
     return {};
   const std::uint64_t key = mix(options_.seed, of_user, *number, is_twin(*number) ? 0 : hash_of(tenant));
@@ -232,7 +241,7 @@ Written WorldData::append(const std::string& tenant, const std::string& user,
                           const std::vector<std::string>& items) {
   std::vector<std::uint32_t>& history = grown_[{tenant, user}];
   for (const std::string& id : items) {
-    const auto number = number_of(id, 'i', options_.items);
+    const auto number = made_number(id);
     TROUPE_CHECK(number, "an item of the catalog");
     history.push_back(*number);
   }
@@ -247,7 +256,7 @@ std::optional<Profile> WorldData::profile_of(const UserKey& key, const ProfileCh
   if (change.grown == 0) return change.profile;
   const std::vector<std::uint32_t>& history = grown_.at(key);
   Profile profile{.version = change.version};
-  std::size_t from = change.grown - std::min<std::size_t>(change.grown, grown_events_max);
+  std::size_t from = change.grown - std::min<std::size_t>(change.grown, options_.history_events_max);
   for (; from < change.grown; ++from) {
     const auto item = made_item(history[from], 0);
     if (!item) continue;

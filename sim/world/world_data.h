@@ -9,9 +9,11 @@
 // somebody else in another tenant, and for some ids (`twins`) somebody with the very same history.
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -52,6 +54,9 @@ struct WorldOptions {
   // Then also: whole events, of which this share is drawn from so many that all histories have in common.
   std::uint32_t known_events = 0;
   double known_share = 0;
+  // Instead of made items and users: these, in every catalog version; a user has a profile once it is written.
+  std::shared_ptr<const std::vector<Item>> catalog;
+  std::size_t history_events_max = 1'000;  // of a profile that grows; the newest ones
   double absent = 0.02;  // share of the items that a catalog version lacks
   double changed = 0.1;  // share of the items that a catalog version changes
   double twins = 0.2;    // share of the user ids with the same history in all tenants
@@ -137,6 +142,7 @@ class WorldData {
 
   std::optional<std::size_t> find_catalog(std::string_view catalog) const;
   std::optional<std::uint32_t> number_of(std::string_view id, char letter, std::uint32_t count) const;
+  std::optional<std::uint32_t> made_number(std::string_view item) const;
   std::optional<Item> made_item(std::uint32_t number, std::size_t catalog) const;
   const ItemChange* change_of(std::string_view id, Edition edition) const;
   std::optional<Item> item_at(std::string_view id, std::size_t catalog, Edition edition) const;
@@ -157,6 +163,7 @@ class WorldData {
   std::size_t present_ = 0;
   Edition edition_ = 0;
   std::uint64_t profiles_written_ = 1;  // versions of changed profiles follow that of the derived ones
+  std::unordered_map<std::string_view, std::uint32_t> catalog_numbers_;  // of options_.catalog; looked up only
   std::map<std::string, std::vector<ItemChange>, std::less<>> item_changes_;
   std::map<std::string, ItemNumber, std::less<>> added_;  // ids of their own, by number in the order of their coming
   std::vector<std::string> added_ids_;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "deploy/bench/bench_result.h"
 #include "deploy/box/prompt_file.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/device_option.h"
@@ -113,6 +114,11 @@ void add_whole(std::vector<Attack>& all) {
         },
         "expected a PEM file"});
   both({"device", "device.txt", mib, [](const Path& file) { deploy::device_of(file); }, "expected a device profile"});
+  const Reads result{"result", "r.json", 32 * mib, [](const Path& file) { deploy::read_bench_result(file); },
+                     "a result of troupe bench rank --json"};
+  both(result);
+  add_text(all, result, "half a million numbers", "{\"runs\":[" + repeated("0,", mib - 40) + "0]}", {"values"});
+  add_text(all, result, "a million levels", repeated("[", mib - 40), {"levels"});
   both({"experiments", "e.json", 4 * mib, [](const Path& file) { deploy::read_experiments(file); },
         "expected a file with a JSON list of experiments"});
   both({"experiments", "s.json", 4 * mib, [](const Path& file) { deploy::read_split_experiments(file); },

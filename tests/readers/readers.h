@@ -17,6 +17,7 @@ inline constexpr std::string_view of_kernel = "the kernel's own files, which are
 inline constexpr ReaderFile reader_files[] = {
     {"deploy/bench/bench_engine.cc", "", of_kernel},
     {"deploy/bench/bench_peers.cc", "child"},
+    {"deploy/bench/bench_result.cc", "result"},
     {"deploy/bench/child_process.cc", "child"},
     {"deploy/bench/cpu_profile.cc", "", of_kernel},
     {"deploy/box/control_socket.cc", "control"},

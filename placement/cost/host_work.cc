@@ -1,0 +1,100 @@
+#include "placement/cost/host_work.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+namespace troupe::placement {
+namespace {
+
+constexpr std::size_t units_count = 4;
+constexpr double HostUnits::*members[units_count] = {&HostUnits::requests, &HostUnits::parts, &HostUnits::blocks,
+                                                     &HostUnits::mebibytes};
+constexpr int rounds = 20'000;
+constexpr double least_us = 0.05;  // a request; less is noise, and its relative error says nothing
+
+// One equation of a room: costs · x = 1, where x are a run's units over its time.
+using Equation = std::array<double, units_count>;
+
+std::vector<Equation> equations_of(std::span<const HostRun> runs, std::size_t room) {
+  std::vector<Equation> equations;
+  for (const HostRun& run : runs) {
+    const double us = std::max(run.us[room], least_us * run.units.requests);
+    Equation& equation = equations.emplace_back();
+    for (std::size_t u = 0; u < units_count; ++u) equation[u] = us > 0 ? run.units.*members[u] / us : 0;
+  }
+  return equations;
+}
+
+double residual(const Equation& equation, const std::array<double, units_count>& costs) {
+  double left = 1;
+  for (std::size_t u = 0; u < units_count; ++u) left -= equation[u] * costs[u];
+  return left;
+}
+
+// One cost after the other takes its best value beside the others, none below nothing: the sum is convex, and that ends
+// at its least.
+std::array<double, units_count> least_squares(const std::vector<Equation>& equations, std::span<const bool> used) {
+  std::array<double, units_count> costs{};
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t u = 0; u < units_count; ++u) {
+      double top = 0, bottom = 0;
+      for (const Equation& equation : equations) {
+        top += equation[u] * residual(equation, costs);
+        bottom += equation[u] * equation[u];
+      }
+      if (used[u] && bottom > 0) costs[u] = std::max(0.0, costs[u] + top / bottom);
+    }
+  return costs;
+}
+
+}  // namespace
+
+HostUnits& HostUnits::operator+=(const HostUnits& other) {
+  for (const auto member : members) this->*member += other.*member;
+  return *this;
+}
+
+double dot(const HostUnits& costs, const HostUnits& units) {
+  double sum = 0;
+  for (const auto member : members) sum += costs.*member * units.*member;
+  return sum;
+}
+
+std::string_view name_of(HostRoom room) {
+  static constexpr std::array<std::string_view, host_rooms> names{
+      "door",         "router",        "cache-meta", "KV-cache worker", "inference worker",
+      "feature port", "executor port", "checksums",  "host",            "rest"};
+  return names[static_cast<std::size_t>(room)];
+}
+
+std::string find_fault(const HostWork& work) {
+  const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
+  for (std::size_t room = 0; room < host_rooms; ++room)
+    for (const auto member : members)
+      if (!sound(work.costs[room].*member))
+        return "host work of " + std::string(name_of(static_cast<HostRoom>(room))) + " is " +
+               std::to_string(work.costs[room].*member) + "; expected 0 us or more";
+  if (!sound(work.idle_share) || work.idle_share > 1)
+    return "idle_share is " + std::to_string(work.idle_share) + "; expected a share of a processor";
+  if (!sound(work.wait_us)) return "wait_us is " + std::to_string(work.wait_us) + "; expected 0 us or more";
+  return "";
+}
+
+HostWork fit_host(std::span<const HostRun> runs) {
+  if (runs.empty()) throw std::invalid_argument("there are no profiled runs; expected at least one");
+  HostWork work;
+  for (std::size_t room = 0; room < host_rooms; ++room) {
+    // Only checksums, and what reads and writes blocks for the passes, go by bytes.
+    const bool by_bytes = room == static_cast<std::size_t>(HostRoom::checksums) ||
+                          room == static_cast<std::size_t>(HostRoom::executor_port) ||
+                          room == static_cast<std::size_t>(HostRoom::rest);
+    const std::array<bool, units_count> used{true, true, true, by_bytes};
+    const auto costs = least_squares(equations_of(runs, room), used);
+    for (std::size_t u = 0; u < units_count; ++u) work.costs[room].*members[u] = costs[u];
+  }
+  return work;
+}
+
+}  // namespace troupe::placement

@@ -1,0 +1,71 @@
+#include "placement/cost/host_work.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace troupe::placement {
+namespace {
+
+HostWork some_work(unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> request(1, 50), part(0.05, 1);
+  HostWork work;
+  for (std::size_t room = 0; room < host_rooms; ++room)
+    work.costs[room] = {request(random), part(random), part(random), 0};
+  work[HostRoom::checksums].mebibytes = 90;
+  return work;
+}
+
+HostRun run_of(const HostWork& work, const HostUnits& units) {
+  HostRun run{units, {}, 1};
+  for (std::size_t room = 0; room < host_rooms; ++room) run.us[room] = dot(work.costs[room], units);
+  return run;
+}
+
+const std::vector<HostUnits> workloads{{100, 1'300, 1'200, 3}, {100, 10'300, 10'200, 70}, {50, 650, 0, 0},
+                                       {200, 20'600, 400, 500}, {80, 3'200, 3'100, 40}};
+
+}  // namespace
+
+TEST_CASE("costs are found again from runs of different shape, and told apart by room") {
+  const unsigned seed = 7;
+  CAPTURE(seed);
+  const HostWork work = some_work(seed);
+  std::vector<HostRun> runs;
+  for (const HostUnits& units : workloads) runs.push_back(run_of(work, units));
+  const HostWork fitted = fit_host(runs);
+  for (std::size_t room = 0; room < host_rooms; ++room)
+    for (const HostRun& run : runs) CHECK(dot(fitted.costs[room], run.units) == doctest::Approx(run.us[room]).epsilon(0.01));
+  const HostUnits unseen{100, 5'000, 2'000, 20};
+  CHECK(dot(fitted[HostRoom::router], unseen) == doctest::Approx(dot(work[HostRoom::router], unseen)).epsilon(0.05));
+}
+
+TEST_CASE("no cost is below nothing, whatever the runs say, and what no run has costs nothing") {
+  HostRun small{{100, 1'000, 0, 0}, {}, 1}, large{{100, 10'000, 0, 0}, {}, 1};
+  small.us.fill(5'000);
+  large.us.fill(2'000);  // less for more
+  const HostWork fitted = fit_host(std::vector{small, large});
+  for (const HostUnits& costs : fitted.costs) {
+    CHECK(costs.requests >= 0);
+    CHECK(costs.parts == 0);
+    CHECK(costs.blocks == 0);
+    CHECK(costs.mebibytes == 0);
+  }
+  CHECK(find_fault(fitted) == "");
+  CHECK_THROWS_AS(fit_host({}), std::invalid_argument);
+}
+
+TEST_CASE("a profile charges something or nothing, and has no cost that makes no sense") {
+  HostWork work;
+  CHECK_FALSE(work.charges());
+  work[HostRoom::router].requests = 3;
+  CHECK(work.charges());
+  CHECK(find_fault(work) == "");
+  work[HostRoom::router].parts = -1;
+  CHECK(find_fault(work) == "host work of router is -1.000000; expected 0 us or more");
+}
+
+}  // namespace troupe::placement

@@ -1,0 +1,87 @@
+#include "sim/cluster/host_charge.h"
+
+#include <algorithm>
+
+namespace troupe::sim {
+namespace {
+
+using placement::HostRoom;
+using placement::HostUnits;
+
+constexpr double mebibyte = 1 << 20;
+
+std::size_t candidates_of(const Plan& plan) {
+  return static_cast<std::size_t>(std::ranges::count(plan.segments, SegmentKind::item, &Segment::kind));
+}
+
+std::size_t named(const std::vector<SegmentBlock>& blocks) {
+  return static_cast<std::size_t>(std::ranges::count_if(blocks, [](const SegmentBlock& block) { return block.name.has_value(); }));
+}
+
+}  // namespace
+
+double HostCharge::charge(HostRoom room, const HostUnits& units) {
+  const double us = dot(work_[room], units);
+  used_us_[static_cast<std::size_t>(room)] += us;
+  return us;
+}
+
+// Where a request comes in: door, features, the router's own part of it, and what no room counts.
+double HostCharge::of_request(const RankRequest& request) {
+  const HostUnits units{1, static_cast<double>(request.candidates.size()), 0, 0};
+  units_ += units;
+  double us = 0;
+  for (const HostRoom room : {HostRoom::door, HostRoom::feature_port, HostRoom::router, HostRoom::host, HostRoom::rest})
+    us += charge(room, units);
+  return us;
+}
+
+double HostCharge::of_blocks(HostRoom room, std::size_t blocks) {
+  return charge(room, {1, 0, static_cast<double>(blocks), 0});
+}
+
+double HostCharge::of_plan(const Execute& plan) {
+  const auto blocks = static_cast<double>(named(plan.blocks));
+  if (plan.priority == Priority::serving) units_.blocks += blocks;
+  double us = charge(HostRoom::inference_worker, {1, static_cast<double>(candidates_of(plan.plan)), blocks, 0});
+  for (const HostRoom room : {HostRoom::router, HostRoom::host, HostRoom::rest}) us += charge(room, {0, 0, blocks, 0});
+  return us;
+}
+
+Duration HostCharge::step(const Event& event) {
+  const auto* received = std::get_if<Received>(&event);
+  if (!received) return {0};
+  if (const auto* rank = std::get_if<RankRequest>(&received->message))
+    rest_us_ += of_request(*rank);
+  else if (const auto* lookup = std::get_if<LookupBlocks>(&received->message))
+    rest_us_ += of_blocks(HostRoom::cache_meta, lookup->blocks.size());
+  else if (const auto* acquire = std::get_if<AcquireBlocks>(&received->message))
+    rest_us_ += of_blocks(HostRoom::kv_worker, acquire->wants.size());
+  else if (const auto* plan = std::get_if<Execute>(&received->message))
+    rest_us_ += of_plan(*plan);
+  const auto whole = static_cast<std::int64_t>(rest_us_);
+  rest_us_ -= static_cast<double>(whole);
+  return {whole};
+}
+
+Duration HostCharge::batch(const RunBatch& batch) {
+  HostUnits units;
+  for (const BatchRequest& request : batch.requests) {
+    units.requests += 1;
+    units.parts += static_cast<double>(candidates_of(request.plan));
+    for (std::size_t s = 0; s < request.kv.size(); ++s) {
+      const BatchSegmentKv& kv = request.kv[s];
+      if (kv.grant == Grant::none) continue;
+      units.blocks += 1;
+      const bool summed = kv.grant == Grant::write || kv.check;
+      if (summed) units.mebibytes += static_cast<double>(request.plan.segments[s].tokens.size()) * token_bytes_ / mebibyte;
+    }
+  }
+  units_.mebibytes += units.mebibytes;
+  double us = 0;
+  for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums}) us += charge(room, units);
+  us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes});
+  return {static_cast<std::int64_t>(us + 0.5)};
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,49 @@
+#include "sim/cluster/host_charge.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::sim;
+using placement::HostRoom;
+
+namespace {
+
+Event from_outside(Message message) { return Received{{1, Role::door}, std::move(message)}; }
+
+}  // namespace
+
+TEST_SUITE("host charge") {
+  TEST_CASE("each room's cost is charged once a request, with what it depends on; parts of microseconds are kept") {
+    placement::HostWork work;
+    work[HostRoom::door] = {10.25, 0, 0, 0};
+    work[HostRoom::router] = {5, 1, 0.5, 0};
+    work[HostRoom::cache_meta] = {0, 0, 2, 0};
+    work[HostRoom::kv_worker] = {3, 0, 1, 0};
+    HostCharge charge(work, 1'024);
+    RankRequest rank;
+    rank.candidates = {"a", "b", "c"};
+    CHECK(charge.step(from_outside(rank)) == Duration{18});
+    CHECK(charge.step(from_outside(LookupBlocks{.blocks = std::vector<AskedBlock>(4)})) == Duration{8});
+    CHECK(charge.step(from_outside(AcquireBlocks{.wants = std::vector<BlockWant>(2)})) == Duration{5});
+    CHECK(charge.step(TimerFired{1}) == Duration{0});
+    for (int i = 0; i < 3; ++i) charge.step(from_outside(rank));
+    CHECK(charge.used_us()[0] == doctest::Approx(41));
+    CHECK(charge.units().requests == 4);
+    CHECK(charge.units().parts == 12);
+  }
+
+  TEST_CASE("a batch costs by its blocks, and by the bytes that are summed up: what is written, and what is checked") {
+    placement::HostWork work;
+    work[HostRoom::executor_port] = {0, 0, 2, 0};
+    work[HostRoom::checksums] = {0, 0, 0, 1'000};
+    HostCharge charge(work, 1 << 20);
+    BatchRequest request;
+    for (int s = 0; s < 4; ++s) request.plan.segments.push_back({SegmentKind::item, Tokens{1, 2, 3}, 0, {}});
+    request.kv.resize(4);
+    request.kv[0].grant = request.kv[1].grant = Grant::read;
+    request.kv[1].check = true;
+    request.kv[2].grant = Grant::write;
+    CHECK(charge.batch({{request}}) == Duration{3 * 2 + 6'000});
+    CHECK(charge.units().mebibytes == 6);
+  }
+}

@@ -1,0 +1,132 @@
+#include "sim/runs/served_run.h"
+
+#include <doctest/doctest.h>
+
+#include "placement/cost/device_profiles.h"
+#include "sim/scenario/served.h"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace served_run_test {
+
+constexpr std::uint32_t pages = 400, page_tokens = 4, catalog_items = 60;
+
+std::shared_ptr<Served> small_box(const char* policy) {
+  const auto served = std::make_shared<Served>();
+  for (std::uint32_t i = 0; i < catalog_items; ++i) {
+    Item item{"item " + std::to_string(i), "title", {}, static_cast<Token>(i), {}};
+    for (std::uint32_t t = 0; t < 3 + i % 4; ++t) item.tokens.push_back(static_cast<Token>(100 + i * 7 + t));
+    served->items.push_back(std::move(item));
+  }
+  router::RouterConfig& r = served->router;
+  r.form.system = {1, 2}, r.form.user = {3}, r.form.instruction = {4}, r.form.discriminant = {5};
+  r.form.positions_max = 1'000, r.form.vocabulary = 1'000;
+  r.names = {"a model", "a layout"};
+  r.model_version = "a model";
+  r.policy = router::policy(policy);
+  const placement::ModelShape& shape = placement::find_shape("qwen3-0.6b");
+  r.costs = served->inference.costs = placement::unit_costs(shape);
+  served->inference.nominal_pace = placement::pace_of(placement::find_device("cpu"), shape);
+  served->inference.model_version = "a model";
+  r.pace = {.us_per_operation = 20 / r.costs.token_operations};
+  r.budget = r.budget_max = {60'000'000};
+  const std::vector<double> shares{0.6, rest_of_pages};
+  served->kv_worker.pool = pool_sizes(pages, page_tokens, split_pages(pages, shares));
+  served->kv_worker.token_bytes = shape.kv_token_bytes();
+  served->allocator.pages = pages;
+  served->allocator.shares = shares;
+  return served;
+}
+
+ServedOptions small_run(std::shared_ptr<const Served> served, std::uint64_t total) {
+  ServedOptions options;
+  Scenario& s = options.scenario;
+  s.served = std::move(served);
+  s.together = true;
+  s.workers = s.routers = s.cache_metas = 1;
+  s.items = catalog_items;
+  s.pages = pages;
+  s.page_tokens = page_tokens;
+  s.deadline = s.served->router.budget;
+  s.hardware = {placement::find_device("cpu"), placement::find_shape("qwen3-0.6b")};
+  options.total = total;
+  options.requests = [n = 0U, total](TracedRequest& request) mutable {
+    if (n == total) return false;
+    request = {};
+    request.at = {n * 500'000};
+    request.user = "user " + std::to_string(n % 7);
+    if (n < 7) request.events = {"item " + std::to_string(n), "item 9"};
+    for (std::uint32_t c = 0; c < 5; ++c) request.candidates.push_back("item " + std::to_string((n * 11 + c * 5) % catalog_items));
+    ++n;
+    return true;
+  };
+  return options;
+}
+
+TEST_SUITE("served run") {
+  TEST_CASE("requests of users by their own names are answered from a catalog by its own names, and rightly") {
+    for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) {
+      CAPTURE(policy);
+      const ServedResult result = run_served(small_run(small_box(policy), 40));
+      CHECK(result.violations.empty());
+      CHECK(result.requests == 40);
+      CHECK(result.answered == 40);
+      CHECK(result.tokens_computed + result.tokens_reused == result.tokens_total);
+      CHECK((result.tokens_reused > 0) == (std::string(policy) != "recompute"));
+    }
+  }
+
+  TEST_CASE("a profile is the trace's: a user with more events has a longer prompt") {
+    ServedOptions options = small_run(small_box("recompute"), 7);
+    const std::uint64_t before = run_served(options).tokens_total;
+    const TracedRequests requests = small_run(small_box("recompute"), 7).requests;
+    options.requests = [requests](TracedRequest& request) {
+      if (!requests(request)) return false;
+      request.events.push_back("item 1");  // of four tokens
+      return true;
+    };
+    CHECK(run_served(options).tokens_total == before + 7 * 4);
+  }
+
+  TEST_CASE("the host's work takes time, is counted by room, and is off where nobody says what it costs") {
+    ServedOptions options = small_run(small_box("item"), 20);
+    const ServedResult free = run_served(options);
+    for (const double us : free.host_us) CHECK(us == 0);
+    placement::HostWork& host = options.scenario.hardware->device.host;
+    host[placement::HostRoom::router] = {1'000, 0, 0, 0};
+    host[placement::HostRoom::cache_meta] = {0, 0, 100, 0};
+    host[placement::HostRoom::executor_port] = {0, 10, 0, 0};
+    host.wait_us = 300;
+    options.scenario.processors = 1;
+    const ServedResult charged = run_served(options);
+    CHECK(charged.violations.empty());
+    CHECK(charged.tokens_computed == free.tokens_computed);
+    CHECK(charged.units.requests == 20);
+    CHECK(charged.units.parts == 100);
+    CHECK(charged.units.blocks == 20 * 6);  // the items and the system prompt
+    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::router)] == doctest::Approx(20'000));
+    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::executor_port)] == doctest::Approx(1'000));
+    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::cache_meta)] == doctest::Approx(100 * 20 * 5));
+    CHECK(1e3 * (charged.seconds - free.seconds) / 20 == doctest::Approx(1 + 0.5 + 0.05 + 0.3).epsilon(0.01));
+  }
+
+  TEST_CASE("in an open loop latencies grow with the rate, and all is answered") {
+    ServedOptions options = small_run(small_box("recompute"), 30);
+    options.in_flight = 0;
+    const ServedResult calm = run_served(options);
+    const TracedRequests requests = small_run(small_box("recompute"), 30).requests;
+    options.requests = [requests](TracedRequest& request) {
+      if (!requests(request)) return false;
+      request.at.us /= 500;
+      return true;
+    };
+    const ServedResult busy = run_served(options);
+    CHECK(calm.answered == 30);
+    CHECK(busy.answered == 30);
+    CHECK(busy.p99_ms > 2 * calm.p99_ms);
+    CHECK(calm.seconds > 14);
+  }
+}
+
+}  // namespace served_run_test
