@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <ranges>
+#include <utility>
 
 #include "runtime/actor/block_name.h"
 
@@ -178,7 +179,7 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const A
   const auto has_room = [&](const FollowedWorkers::Room& room) {
     return room.all().free_tokens >= block.tokens;
   };
-  if (std::ranges::any_of(rooms_for(lookup), has_room)) return uses;
+  if (std::ranges::any_of(rooms_for(lookup.prefer), has_room)) return uses;
   const std::int64_t counted_us =
       std::clamp<std::int64_t>((now - counting_since_).us, 1, config_.item_popularity.window_us);
   const std::int64_t life_us = std::min(returns_.oldest_us(now.us), counted_us);
@@ -186,11 +187,11 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const A
   return std::max(0.0, uses - items * windows);
 }
 
-// Of the nodes where the plan may run.
-std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(const LookupBlocks& lookup) const {
-  if (lookup.prefer.empty()) return workers_.rooms();
+// Of these nodes; of all, if there are none.
+std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(std::span<const NodeId> nodes) const {
+  if (nodes.empty()) return workers_.rooms();
   std::vector<FollowedWorkers::Room> rooms;
-  for (const NodeId node : lookup.prefer)
+  for (const NodeId node : nodes)
     if (const auto room = workers_.room(node)) rooms.push_back(*room);
   return rooms;
 }
@@ -201,7 +202,7 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   const auto has_room = [](const FollowedWorkers::Room& room) {
     return room.of(SegmentKind::item).free_tokens > 0;
   };
-  const bool room = std::ranges::any_of(rooms_for(lookup), has_room);
+  const bool room = std::ranges::any_of(rooms_for(lookup.prefer), has_room);
   double sum = 0, missing = 0;
   for (std::size_t i = 0; i < lookup.blocks.size(); ++i) {
     if (is_users(lookup.blocks[i]) || found.counts[i] > 0) continue;
@@ -213,46 +214,52 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   return missing > 0 ? sum / missing : 0;
 }
 
-// Who would have to go for a user's block of so many tokens? Nobody (0) if there is room: BAT compares with
-// min f_p only because a new block displaces another. If its block is larger than the whole area nobody's
-// leaving helps, which is told as the largest number, so that no frequency exceeds it. Room is that of the
-// roomiest node among those where the plan may run.
+// The bar of BAT's rule is the coldest user cached at this user's home, the first of the nodes where the plan may run,
+// for there his block will be: homes divide the users, so that they are one pool that is filled evenly. There is a bar
+// whether the home has a hole or not; named are only as many as have to go for a block of so many tokens. If the
+// block is larger than the whole area nobody's leaving helps, which is told as the largest number, so that no frequency
+// exceeds it.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens,
                                  BlocksFound& found) {
+  const auto home = std::span(lookup.prefer).first(std::min<std::size_t>(lookup.prefer.size(), 1));
   std::uint64_t free = 0, total = 0;
-  const std::vector<FollowedWorkers::Room> rooms = rooms_for(lookup);
+  const std::vector<FollowedWorkers::Room> rooms = rooms_for(home);
   for (const FollowedWorkers::Room& room : rooms) {
     const AreaRoom users = room.of(SegmentKind::user);
     free = std::max(free, users.free_tokens);
     total = std::max(total, users.total_tokens);
   }
-  if (rooms.empty() || free >= tokens) return;
+  if (rooms.empty()) return;
   if (total < tokens) {
     found.coldest_frequency = std::numeric_limits<double>::max();
     return;
   }
-  refresh_coldest(now);
-  name_coldest(lookup, tokens, free, found);
+  refresh_coldest(home, now);
+  name_coldest(home, tokens, free, found);
 }
 
-void CacheMetaCore::refresh_coldest(Instant now) {
+void CacheMetaCore::refresh_coldest(std::span<const NodeId> home, Instant now) {
   std::vector<std::string> stale;
+  std::size_t left = coldest_looked_at * config_.coldest_max;
   for (const auto& cold : index_.coldest()) {
-    if (stale.size() == config_.refresh_per_read) break;
-    stale.push_back(cold.block->second.owner->first);
+    if (stale.size() == config_.refresh_per_read || left-- == 0) break;
+    if (index_.held_by_any(cold.block->first, home)) stale.push_back(cold.block->second.owner->first);
   }
   for (const std::string& user : stale) refresh(user, now);
 }
 
-// Blocks on nodes where the plan may run, as far as they are among the coldest of all.
-void CacheMetaCore::name_coldest(const LookupBlocks& lookup, std::uint32_t tokens, std::uint64_t free_tokens,
+// As far as they are among the coldest of all; if none of those lies there, the bar is that of all.
+void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tokens, std::uint64_t free_tokens,
                                  BlocksFound& found) const {
   std::size_t left = coldest_looked_at * config_.coldest_max;
   if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->frequency;
+  bool barred = false;
   for (const auto& [frequency, ordinal, block] : index_.coldest()) {
-    if (free_tokens >= tokens || found.coldest.size() == config_.coldest_max || left-- == 0) break;
-    if (!index_.held_by_any(block->first, lookup.prefer)) continue;
-    if (found.coldest.empty()) found.coldest_frequency = frequency;
+    const bool enough = free_tokens >= tokens || found.coldest.size() == config_.coldest_max;
+    if ((barred && enough) || left-- == 0) break;
+    if (!index_.held_by_any(block->first, home)) continue;
+    if (!std::exchange(barred, true)) found.coldest_frequency = frequency;
+    if (enough) break;
     found.coldest.push_back(block->first);
     free_tokens += block->second.tokens;
   }

@@ -9,6 +9,7 @@
 // refreshed when it is used, when it is read as one of the coldest, and by a timer a few at a time, so that
 // an estimate decays without anyone waiting for it.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,12 +67,12 @@ class CacheMetaCore final : public Core {
   void find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found);
   double user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held, double items);
   void count_access(Instant now, const LookupBlocks& lookup);
-  std::vector<FollowedWorkers::Room> rooms_for(const LookupBlocks& lookup) const;
+  std::vector<FollowedWorkers::Room> rooms_for(std::span<const NodeId> nodes) const;
   double find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const;
   void find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens, BlocksFound& found);
-  void name_coldest(const LookupBlocks& lookup, std::uint32_t tokens, std::uint64_t free_tokens,
+  void name_coldest(std::span<const NodeId> home, std::uint32_t tokens, std::uint64_t free_tokens,
                     BlocksFound& found) const;
-  void refresh_coldest(Instant now);
+  void refresh_coldest(std::span<const NodeId> home, Instant now);
   void refresh(const std::string& user, Instant now);
   void count_sizes(Effects& effects) const;
   StatusReply status(RequestId id, Instant now) const;

@@ -172,18 +172,19 @@ TEST_CASE("a history in parts needs room for those that nobody has") {
   CHECK(ask(10).coldest == std::vector<BlockName>{name(3)});  // 50 < 60
   b.add_user(2, "new", 10);
   CHECK(ask(10).coldest.empty());
-  CHECK(ask(10).coldest_frequency == 0);
 }
 
-TEST_CASE("there is no bar while there is room, nor for a user who is cached") {
+TEST_CASE("the bar is there whether a hole is or not, but not for a user who is cached, nor while nobody is") {
   Bench b;
-  b.ask(0, "ann", 1);
+  b.area(100);
+  CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
   b.add_user(0, "ann", 1);
   b.area(40);
-  CHECK(b.ask(1, "new", 4, 40).coldest_frequency == 0);
-  CHECK(b.ask(1, "new", 4, 40).coldest.empty());
+  CHECK(b.ask(1, "new", 4, 40).coldest_frequency == 1);
+  CHECK(b.ask(1, "new", 4, 40).coldest.empty());  // nobody has to go
   b.area(39);
   CHECK(b.ask(2, "new", 4, 40).coldest_frequency == 1);
+  CHECK(b.ask(2, "new", 4, 40).coldest == std::vector<BlockName>{name(1)});
   CHECK(b.ask(3, "ann", 1, 40).coldest_frequency == 0);
 }
 
@@ -274,15 +275,20 @@ TEST_CASE("a user who stops coming becomes the coldest, without being asked for"
   CHECK(found.coldest_frequency == 0);
 }
 
-TEST_CASE("room is that of the nodes where the plan may run, and so are the users who would go") {
+TEST_CASE("room, bar and who would go are those of the user's home, the first of the nodes where the plan may run") {
   Bench b;
   b.area(0, 1);
   b.area(50, 2);
-  b.add_user(1, "here", 1, 1, 1);
-  b.add_user(1, "there", 2, 1, 2);
-  CHECK(b.ask(2, "new", 4, 40).coldest.empty());
-  CHECK(b.ask(2, "new", 4, 40, {1}).coldest == std::vector<BlockName>{name(1)});
-  CHECK(b.ask(2, "new", 4, 60, {2}).coldest == std::vector<BlockName>{name(2)});
+  for (int i = 0; i < 3; ++i) b.ask(i, "here", 1);
+  b.ask(2, "there", 2);
+  b.add_user(3, "here", 1, 1, 1);
+  b.add_user(3, "there", 2, 1, 2);
+  const Answer one = b.ask(4, "new", 4, 40, {1, 2}), other = b.ask(4, "new", 4, 60, {2, 1});
+  CHECK(one.coldest == std::vector<BlockName>{name(1)});
+  CHECK(one.coldest_frequency == 3);
+  CHECK(other.coldest == std::vector<BlockName>{name(2)});
+  CHECK(other.coldest_frequency == 1);
+  CHECK(b.ask(5, "new", 4, 40, {2, 1}).coldest.empty());
 }
 
 TEST_CASE("at its start it asks all workers for their inventories, and learns users as hot as they are") {

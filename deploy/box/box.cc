@@ -340,6 +340,7 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
   c.pace = {.us_per_operation = first_us_per_token / c.costs.token_operations};
   c.pull_share = config.real("router.pull_share");
   c.measures_pulls = config.boolean("router.measure_pulls");
+  c.undivided = config.boolean("router.undivided");
   if (const std::string& device = config.text("router.device"); !device.empty())
     c.block_pace = c.pace = placement::pace_of(serving_device(device), shape);
   return c;

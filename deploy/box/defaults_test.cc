@@ -72,6 +72,7 @@ std::vector<Default> defaults_of_actors() {
           {"router.deadline_max", router.budget_max.us},
           {"router.pull_share", router.pull_share},
           {"router.measure_pulls", router.measures_pulls},
+          {"router.undivided", router.undivided},
           {"router.frequency_window", cache_meta.user_popularity.window_us},
           {"router.frequency_window", cache_meta.item_popularity.window_us},
           {"router.needs_items", router.features.needs_items},

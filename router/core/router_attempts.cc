@@ -35,42 +35,80 @@ Refusal worker_too_late() {
   return {504, "deadline_exceeded", "the worker took too long", "inference worker", "a larger budget"};
 }
 
-bool contains(const std::vector<NodeId>& nodes, NodeId node) {
+bool contains(std::span<const NodeId> nodes, NodeId node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
 }  // namespace
 
-// Among the workers that were considered at admission and the one that holds most; when none of them is left,
-// among those that would be considered now.
+// Its user's home, where its policy has users' blocks at home; else among the workers that were considered at admission
+// and the one that holds most; when none of them is left, among those that would be considered now.
 std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Flight& flight) {
   if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> tried = flight.tried();
   if (planted(Bug::retry_poison)) tried.clear();
   if (is_suspect(step.now, flight))
     for (const NodeId node : nodes_with_suspects()) tried.push_back(node);
-  const std::string& model = flight.pinned.model_version;
-  const auto choose = [&](std::vector<NodeId> nodes) {
+  if (const auto option = choose_home(step, flight, tried)) return option;
+  std::vector<NodeId> nodes = flight.workers;
+  const auto add_holders = [&] {
     for (const Considered& considered : flight.plans) {
       if (!flight.held) break;
       const NodeId holder = flight.held->best_holder(considered.cost.first(), considered.cost.asked());
       if (holder != 0 && !contains(nodes, holder)) nodes.push_back(holder);
     }
-    std::vector<WorkerTable::Option> options;
-    for (const NodeId node : nodes) {
-      if (contains(tried, node)) continue;
-      const std::size_t plan = plan_at(node, flight);
-      const placement::Work work = work_at(node, flight, plan);
-      const PlanCost& cost = flight.plans[plan].cost;
-      if (work.operations < flight.too_many_operations)
-        options.push_back({node, work, plan, passes_us(node, flight.tenant), flight.held ? cost.hit(node, *flight.held) : 0,
-                           cost.nothing_held()});
-    }
-    return workers_.choose(step.now, options, model, flight.attempts.empty());
   };
-  if (const auto option = choose(flight.workers)) return option;
-  return choose(workers_.candidates(
-      step.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()), model, tried}));
+  add_holders();
+  if (const auto option = choose_among(step, flight, nodes, tried)) return option;
+  nodes = workers_.candidates(step.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()),
+                                         flight.pinned.model_version, tried});
+  add_holders();
+  return choose_among(step, flight, nodes, tried);
+}
+
+WorkerTable::Option RouterCore::option_at(NodeId node, const Flight& flight) const {
+  const std::size_t plan = plan_at(node, flight);
+  const PlanCost& cost = flight.plans[plan].cost;
+  return {node, work_at(node, flight, plan), plan, passes_us(node, flight.tenant),
+          flight.held ? cost.hit(node, *flight.held) : 0, cost.nothing_held()};
+}
+
+std::optional<WorkerTable::Option> RouterCore::choose_among(Step step, const Flight& flight,
+                                                            std::span<const NodeId> nodes,
+                                                            std::span<const NodeId> tried) {
+  std::vector<WorkerTable::Option> options;
+  for (const NodeId node : nodes) {
+    if (contains(tried, node)) continue;
+    const WorkerTable::Option option = option_at(node, flight);
+    if (option.work.operations < flight.too_many_operations) options.push_back(option);
+  }
+  return workers_.choose(step.now, options, flight.pinned.model_version, flight.attempts.empty());
+}
+
+// Unless it is slow, or another is done sooner by more than making the user's block takes, which is what going home is
+// for; or home would be too late.
+std::optional<WorkerTable::Option> RouterCore::choose_home(Step step, const Flight& flight,
+                                                           std::span<const NodeId> tried) const {
+  const Policy* policy = flight.request->policy();
+  if (!policy || !(*policy)->at_home || !flight.planned || flight.workers.empty()) return std::nullopt;
+  if (!keeps_user(flight.plans.front().candidate)) return std::nullopt;
+  const auto may_go = [&](NodeId node) {
+    return !contains(tried, node) && workers_.usable(step.now, node, flight.pinned.model_version) &&
+           !workers_.avoided(step.now, node);
+  };
+  const auto done_us = [&](const WorkerTable::Option& option) {
+    return workers_.predicted_us(step.now, option.node, option.work, option.passes_us);
+  };
+  const WorkerTable::Option home = option_at(flight.workers.front(), flight);
+  if (!may_go(home.node) || home.work.operations >= flight.too_many_operations) return std::nullopt;
+  const PlanCost& cost = flight.plans.front().cost;
+  const placement::Pace pace = workers_.pace(home.node);
+  double latest_us = static_cast<double>((flight.asked.deadline - step.now).us);
+  for (const NodeId node : flight.workers)
+    if (node != home.node && may_go(node))
+      latest_us = std::min(latest_us, done_us(option_at(node, flight)) + pace.us(cost.nothing_held()) - pace.us(cost.all_held()));
+  if (done_us(home) > latest_us) return std::nullopt;
+  return home;
 }
 
 bool RouterCore::is_suspect(Instant now, const Flight& flight) const {

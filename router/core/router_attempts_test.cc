@@ -396,7 +396,7 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   Cluster c;
   for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
   const auto ask = [&](std::int64_t us, RequestId id, std::vector<NodeId> holders) {
-    c.rank(us, id, "user", 10'000);
+    c.rank(us, id, "planner", 10'000);
     c.find(us);
     c.probe.receive(us, meta, answer_of(c.asked, {std::move(holders), {0, 0}, {}, 9, 0}));
     REQUIRE(c.plans() == 1);
@@ -415,6 +415,34 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   c.beat(5, 3, draining);
   c.beat(5, 1, beat_of(5));
   CHECK(ask(6, 3, {3}) == 1);
+}
+
+TEST_CASE("a user's block is made at the user's home, unless another is done sooner by more than that takes") {
+  Cluster c;
+  for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
+  const auto ask = [&](std::int64_t us, RequestId id, double coldest) {
+    c.rank(us, id, "bat", 100'000);
+    c.find(us);
+    c.index(us, 2, coldest);
+    REQUIRE(c.plans() == 1);
+    return c.node;
+  };
+  const auto beat = [&](std::int64_t us, NodeId node, double waiting, bool draining = false) {
+    Heartbeat heartbeat = beat_of(5);
+    heartbeat.operations_waiting = waiting;
+    heartbeat.draining = draining;
+    c.beat(us, node, heartbeat);
+  };
+  ask(1, 1, 1);
+  const NodeId home = c.asked.prefer.front();
+  beat(2, home, 10);
+  CHECK(ask(2, 2, 1) == home);
+  beat(3, home, 10);
+  CHECK(ask(3, 3, 2) != home);  // by the items
+  beat(4, home, 500);
+  CHECK(ask(4, 4, 1) != home);
+  beat(5, home, 0, true);
+  CHECK(ask(5, 5, 1) != home);
 }
 
 TEST_CASE("suspects never meet on a worker: the next one waits, and takes the worker when it is free") {

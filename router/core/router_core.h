@@ -47,6 +47,7 @@ struct RouterConfig {
   PromptForm form;
   NameContext names;
   Policy policy = router::policy("bat");  // of requests that name none
+  bool undivided = false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
   RequestLimits limits;
   std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
   std::uint32_t writes_in_flight_max = 256;
@@ -157,6 +158,10 @@ class RouterCore final : public Core {
 
   // router_attempts.cc
   std::optional<WorkerTable::Option> choose_worker(Step step, const Flight& flight);
+  std::optional<WorkerTable::Option> choose_among(Step step, const Flight& flight, std::span<const NodeId> nodes,
+                                                  std::span<const NodeId> tried);
+  std::optional<WorkerTable::Option> choose_home(Step step, const Flight& flight, std::span<const NodeId> tried) const;
+  WorkerTable::Option option_at(NodeId node, const Flight& flight) const;
   void execute(Step step, Flight& flight);
   void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);

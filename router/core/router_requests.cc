@@ -216,13 +216,9 @@ Execute RouterCore::make_plan(Instant now, Flight& flight, NodeId node) const {
   Execute execute{.plan = candidate.plan, .blocks = candidate.blocks};
   const Policy* policy = flight.request->policy();
   if (!policy) return execute;
-  const bool keeps_user = std::ranges::any_of(candidate.plan.segments, [&](const Segment& segment) {
-    return segment.kind == SegmentKind::user &&
-           candidate.blocks[&segment - candidate.plan.segments.data()].name;
-  });
-  if (flight.held && keeps_user && (*policy)->displacement == Displacement::coldest_users)
+  if (flight.held && keeps_user(candidate) && (*policy)->displacement == Displacement::coldest_users)
     execute.retention.evict_first = flight.held->found().coldest;
-  execute.retention.keep_hotter = (*policy)->displacement == Displacement::hotter;
+  execute.retention.keep_hotter = config_.undivided || (*policy)->displacement == Displacement::hotter;
   if (execute.retention.keep_hotter) execute.retention.copy_worth = pull_cost_.share();
   return execute;
 }

@@ -18,6 +18,13 @@ struct Candidate {
 // Whether the index is asked for it: what is everybody's is taken to be there.
 inline bool is_asked_for(const SegmentBlock& block) { return block.name && !block.owner.empty(); }
 
+// Whether a user's tokens, of which there is a name, are kept for requests to come.
+inline bool keeps_user(const Candidate& candidate) {
+  for (std::size_t i = 0; i < candidate.blocks.size(); ++i)
+    if (candidate.plan.segments[i].kind == SegmentKind::user && candidate.blocks[i].name) return true;
+  return false;
+}
+
 // Tokens of the prompt: blocks that have their places in it are no part of it.
 std::size_t prompt_tokens(const Plan& plan);
 // Those that are approximate, and their share.

@@ -21,10 +21,11 @@ std::string_view bat_rule(const Situation& s) {
 const std::vector<PolicyKind>& policies() {
   static const std::vector<PolicyKind> rows{
       {.name = "recompute", .plans = {"user"}, .reuses = false},
-      {.name = "user", .plans = {"user"}},
+      {.name = "user", .plans = {"user"}, .at_home = true},
       {.name = "item", .plans = {"item"}},
-      {.name = "larger", .plans = {"user", "item"}, .rule = larger_rule},
-      {.name = "bat", .plans = {"user", "item"}, .rule = bat_rule, .displacement = Displacement::coldest_users},
+      {.name = "larger", .plans = {"user", "item"}, .rule = larger_rule, .at_home = true},
+      {.name = "bat", .plans = {"user", "item"}, .rule = bat_rule, .at_home = true,
+       .displacement = Displacement::coldest_users},
       {.name = "causal", .plans = {"causal"}},
       {.name = "blocks", .plans = {"blocks"}},
       {.name = "all_blocks", .plans = {"all_blocks"}},

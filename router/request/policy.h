@@ -17,8 +17,7 @@ namespace troupe::router {
 
 struct Hotness {
   double user_frequency = 0;  // f_u: uses of this user in the sliding window, this one included
-  double coldest_frequency =
-      0;  // min f_p over the cached user blocks C_u; 0 while there is room for this user
+  double coldest_frequency = 0;  // min f_p over the cached user blocks C_u of the user's home; 0 while there are none
 };
 
 // What a rule goes by.
@@ -40,6 +39,7 @@ struct PolicyKind {
   std::string_view (*rule)(const Situation&) = nullptr;  // the name of one of those; null: the first
   bool reuses = true;                                    // false: nothing is reused, nothing kept
   bool weighs = false;  // chooses by what each node holds, once that is known
+  bool at_home = false;  // users' blocks are made and used at the user's home, so that the nodes are one even pool
   Displacement displacement = Displacement::lru;
 };
 

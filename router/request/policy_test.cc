@@ -29,7 +29,7 @@ TEST_CASE("BAT does not let a user in who is no hotter than the coldest one cach
   CHECK(chosen("bat", long_user, Hotness{1, 2}) == "item");
 }
 
-TEST_CASE("BAT lets any longer user in while there is room, and equal lengths count as longer") {
+TEST_CASE("BAT lets any longer user in while nobody is cached, and equal lengths count as longer") {
   CHECK(chosen("bat", long_user, Hotness{1, 0}) == "user");
   CHECK(chosen("bat", items, Hotness{1, 0}) == "user");
   CHECK(chosen("bat", items - 1, Hotness{1, 0}) == "item");

@@ -140,6 +140,9 @@ constexpr Knob knobs[] = {
     {"router.policy", text, "bat", "", "",
      "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "
      "planner; or, for models that rank so, causal, blocks or all_blocks with a repair."},
+    {"router.undivided", boolean, "false", "", "",
+     "Users' and items' memory is one under every policy, not only under planner, and an item's block displaces another only "
+     "if it was wanted more often: what that part of planner is good for by itself."},
     {"router.approximate", real, "0", "0..1", "",
      "Under planner, of a prompt's tokens the largest share that may be approximate where a request does not say. 0: only "
      "those who ask get an approximate answer."},

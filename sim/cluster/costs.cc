@@ -27,6 +27,12 @@ void keep_newest(Map& map) {
 
 std::uint32_t tokens_of(const Segment& segment) { return static_cast<std::uint32_t>(segment.tokens.size()); }
 
+bool keeps_user(const Execute& plan) {
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i)
+    if (plan.plan.segments[i].kind == SegmentKind::user && plan.blocks[i].name) return true;
+  return false;
+}
+
 }  // namespace
 
 // Blocks whose names collide stand in each other's way, rightly: what that costs is not judged.
@@ -433,7 +439,7 @@ void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std:
 }
 
 // First attempts only, whose plan does not depend on the place, and which did not wait for room: those had their place chosen
-// as things were then. Whoever is idle begins at once, so he is done first if he has less to compute at the same pace.
+// as things were then; nor those that keep a user's block, which may have to go to the user's home. Whoever is idle begins at once, so he is done first if he has less to compute at the same pace.
 void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
   const router::RouterCore* core = cluster_.node(node).router;
   router.lookups.erase(plan.id);  // an answer that comes now is too late
@@ -441,7 +447,7 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
   if (!core || found == router.found.end()) return;
   const auto& [told, holders] = found->second;
   const bool judged = told == cluster_.now() && !plan.alone && !plan.retention.keep_hotter &&
-                      plan.blocks.size() == plan.plan.segments.size();
+                      plan.blocks.size() == plan.plan.segments.size() && !keeps_user(plan);
   const router::WorkerTable& table = core->workers();
   const Instant now = cluster_.host().local_time(node);
   const double here = tokens_left(router, plan.id, to, plan, core->pull_share());
