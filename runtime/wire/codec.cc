@@ -47,7 +47,13 @@
   X(GenerateRequest, GENERATE_REQUEST)   \
   X(GenerateReply, GENERATE_REPLY)       \
   X(CompleteRequest, COMPLETE_REQUEST)   \
-  X(CompleteReply, COMPLETE_REPLY)
+  X(CompleteReply, COMPLETE_REPLY)       \
+  X(AppendEvents, APPEND_EVENTS)         \
+  X(Appended, APPENDED)                  \
+  X(GetUser, GET_USER)                   \
+  X(UserReply, USER_REPLY)               \
+  X(GetItem, GET_ITEM)                   \
+  X(ItemReply, ITEM_REPLY)
 
 namespace troupe {
 namespace {

@@ -18,7 +18,8 @@ constexpr const char* message_names[] = {
     "Executed",     "LookupBlocks",     "BlocksFound",   "AcquireBlocks", "BlocksAcquired", "ReleaseBlocks",
     "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",        "SetSplit",       "PoolReport",
     "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",    "Drain",          "StatusRequest",
-    "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply"};
+    "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply",
+    "AppendEvents", "Appended",         "GetUser",       "UserReply",     "GetItem",        "ItemReply"};
 static_assert(std::size(message_names) == std::variant_size_v<AnyMessage>);
 
 void write(std::string& out, const std::string& text) { out += '"' + text + '"'; }

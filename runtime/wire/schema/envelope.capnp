@@ -53,5 +53,11 @@ struct Envelope {
     generateReply @34 :Serving.GenerateReply;
     completeRequest @35 :Serving.CompleteRequest;
     completeReply @36 :Serving.CompleteReply;
+    appendEvents @37 :Serving.AppendEvents;
+    appended @38 :Serving.Appended;
+    getUser @39 :Serving.GetUser;
+    userReply @40 :Serving.UserReply;
+    getItem @41 :Serving.GetItem;
+    itemReply @42 :Serving.ItemReply;
   }
 }
