@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   add_serve(app);
   add_node(app);
   add_certs(app);
+  add_keys(app);
   add_rank(app);
   add_generate(app);
   add_status(app);

@@ -109,6 +109,8 @@ std::vector<Default> defaults_of_edges() {
           {"http.body_bytes_max", door.body_bytes_max},
           {"http.timeout", door.timeout_us},
           {"http.admin_routes", door.limits.admin_routes},
+          {"http.tenant_rate", door.tenant_limit.rate},
+          {"http.tenant_at_once", door.tenant_limit.at_once},
           {"features.when_away", redis.when_away == WhenAway::refuse ? "refuse" : "last_known"},
           {"features.time_limit", redis.time_limit.count()},
           {"features.wait_replicas", redis.wait_replicas},
@@ -154,7 +156,7 @@ const std::set<std::string_view> of_the_box{
     "model.prompt",      "model.prototypes",     "model.versions",       "model.device",         "model.device_format",       "pool.memory",
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
-    "features.store",    "router.device",        "inference.executors",
+    "features.store",    "http.tls_certificate", "http.tls_key",        "http.api_keys",        "router.device",        "inference.executors",
     "inference.cores", "router.history_part",
     "inference.memory_max"};
 

@@ -18,6 +18,8 @@ FeatureLimits feature_limits(const Config& config, const ModelFacts& model) {
   if (!model.history_plan.empty()) limits.item_tokens_max = 1;  // an item is a token
   limits.event_features = model.event_features;
   limits.history_events_max = static_cast<std::uint32_t>(config.integer("router.history_events_max"));
+  // What no prompt has room for; of a tower's events nobody knows how many it reads.
+  if (model.towers.empty()) limits.history_tokens_max = model.limits.positions_max;
   return limits;
 }
 

@@ -17,9 +17,12 @@
 #include "deploy/box/own_rows.h"
 #include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
+#include "deploy/data/version.h"
 #include "router/door/front_door.h"
 #include "runtime/process/caf_host.h"
+#include "runtime/process/certificates.h"
 #include "runtime/settings/log.h"
+#include "runtime/settings/whole_file.h"
 
 namespace troupe::deploy {
 namespace {
@@ -75,6 +78,26 @@ std::string address_of(const std::string& name) {
   return text;
 }
 
+// Throws ConfigError, FileError or KeysError.
+router::DoorCertificate door_certificate(const Config& config) {
+  const std::string &chain = config.text("http.tls_certificate"), &key = config.text("http.tls_key");
+  if (chain.empty() != key.empty())
+    throw ConfigError("of http.tls_certificate and http.tls_key only one is set; expected both, or none: in the clear");
+  if (chain.empty()) return {};
+  return {read_pem(chain), read_pem(key)};
+}
+
+std::shared_ptr<const router::ApiKeys> door_keys(const Config& config) {
+  const std::string& file = config.text("http.api_keys");
+  if (file.empty()) return nullptr;
+  try {
+    return std::make_shared<const router::ApiKeys>(
+        router::ApiKeys::parse(read_whole_file(file, router::ApiKeys::file_bytes_max, "a file of troupe keys")));
+  } catch (const router::KeysError& error) {
+    throw ConfigError(file + ":" + error.what());
+  }
+}
+
 std::vector<router::DoorModel> door_models(const Box& box) {
   std::vector<router::DoorModel> models;
   for (const auto& model : box.models())
@@ -99,6 +122,9 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.timeout_us = config.duration_us("http.timeout");
   door.answer_us_max =
       config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
+  door.certificate = door_certificate(config);
+  door.keys = door_keys(config);
+  door.tenant_limit = {config.real("http.tenant_rate"), static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
   door.limits = door_limits(config, box.model());
   door.words = &box.vocabulary();
   door.actors = box.actors();
@@ -106,6 +132,7 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
                        [&](Address actor) { return box.has_names() || actor.node == place.node; });
   door.models = door_models(box);
   door.router = {router_of(place), Role::router};
+  door.version = version();
   door.last_id = box.incarnation();
   return door;
 }
@@ -314,10 +341,10 @@ class Running {
     } catch (const std::exception& error) {
       fault = error.what();
     }
-    const std::string bad_certificates = host_.renew_certificates();
+    const std::string bad_certificates = host_.renew_certificates(), bad_door = renew_door();
     serving_.config.set("node.log_level", level);
     log_.set_least(log_level(level));
-    for (const std::string& why : {fault, bad_certificates})
+    for (const std::string& why : {fault, bad_certificates, bad_door})
       if (!why.empty()) log_(LogLevel::error, "main", "reload_failed", std::vector<LogField>{{"why", why}});
     const bool has_certificates = serving_.cluster && serving_.cluster->tls;
     log_(LogLevel::warning, "main", "reloaded",
@@ -325,11 +352,23 @@ class Running {
                                {"certificates", !has_certificates          ? "none"
                                                 : bad_certificates.empty() ? "read again, for new connections"
                                                                            : "as before"},
+                               {"door", bad_door.empty() ? "certificate and keys read again" : "as before"},
                                {"other_knobs", "with the next start"}});
   }
 
+  // The files that were named at the start. "": done; else why all stays as it was.
+  std::string renew_door() {
+    try {
+      door_.renew(door_certificate(serving_.config), door_keys(serving_.config));
+      return "";
+    } catch (const std::exception& error) {
+      return std::string("door: ") + error.what();
+    }
+  }
+
   void say_hello() const {
-    std::cout << "troupe serves on http://" << serving_.config.text("http.address") << ":" << door_.port();
+    const bool tls = !serving_.config.text("http.tls_certificate").empty();
+    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.text("http.address") << ":" << door_.port();
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
                 << host_.port();

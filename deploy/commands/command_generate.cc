@@ -14,7 +14,8 @@ namespace {
 using nlohmann::json;
 
 struct GenerateOptions {
-  std::string server = "127.0.0.1:8080", tenant, user, json_file;
+  ServerOptions server;
+  std::string user, json_file;
   std::vector<std::string> allow, deny;
   std::uint32_t top = 10, width = 0;
   bool exclude_seen = false, among_allowed = false, logprobs = false;
@@ -47,7 +48,7 @@ void print(const json& reply) {
 
 int run_generate(const GenerateOptions& options) {
   if (options.user.empty()) throw std::invalid_argument("generate needs --user");
-  const json reply = call(options.server, "POST", "/v1/generate", options.tenant, body_of(options));
+  const json reply = call(options.server, "POST", "/v1/generate", body_of(options));
   if (options.json_file.empty()) {
     print(reply);
   } else {
@@ -61,8 +62,7 @@ int run_generate(const GenerateOptions& options) {
 void add_generate(Command app) {
   auto options = std::make_shared<GenerateOptions>();
   Command command = app.add_command("generate", "Ask a running server for items that a user may want next");
-  command.add_option("--server", options->server, "host:port").default_shown();
-  command.add_option("--tenant", options->tenant, "Tenant");
+  options->server.add_to(command);
   command.add_option("--user", options->user, "User id");
   command.add_option("--top", options->top, "How many items").default_shown();
   command.add_option("--width", options->width, "Paths that the search keeps at each step; 0: the server's choice")

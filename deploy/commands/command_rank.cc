@@ -17,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 struct RankOptions {
-  std::string server = "127.0.0.1:8080", tenant, user, policy, task, json_file, requests, data;
+  ServerOptions server;
+  std::string user, policy, task, json_file, requests, data;
   std::vector<std::string> candidates;
   std::uint32_t top = 5, users = 3, rounds = 2, scenario = 0;
   bool costs_only = false;
@@ -28,7 +29,7 @@ json rank(const RankOptions& options, const std::string& user, const std::vector
   if (!options.policy.empty()) body["policy"] = options.policy;
   if (options.scenario > 0) body["scenario"] = options.scenario;
   if (!options.task.empty()) body["task"] = options.task;
-  return call(options.server, "POST", "/v1/rank", options.tenant, body);
+  return call(options.server, "POST", "/v1/rank", body);
 }
 
 std::string milliseconds(const json& reply) {
@@ -136,8 +137,8 @@ int run_rank(const RankOptions& options) {
   return 0;
 }
 
-int run_status(const std::string& server, const std::string& json_file) {
-  const json cluster = call(server, "GET", "/v1/cluster", "", nullptr);
+int run_status(const ServerOptions& server, const std::string& json_file) {
+  const json cluster = call(server, "GET", "/v1/cluster", nullptr);
   if (!json_file.empty()) {
     write_output(json_file, cluster.dump() + "\n");
     return 0;
@@ -162,8 +163,7 @@ int run_status(const std::string& server, const std::string& json_file) {
 void add_rank(Command app) {
   auto options = std::make_shared<RankOptions>();
   Command command = app.add_command("rank", "Ask a running server to rank items for a user");
-  command.add_option("--server", options->server, "host:port").default_shown();
-  command.add_option("--tenant", options->tenant, "Tenant");
+  options->server.add_to(command);
   command.add_option("--user", options->user, "User id");
   command.add_option("--candidates", options->candidates, "Item ids, separated by commas").comma_separated();
   Option requests = command.add_option("--requests", options->requests,
@@ -186,11 +186,12 @@ void add_rank(Command app) {
 
 void add_status(Command app) {
   struct StatusOptions {
-    std::string server = "127.0.0.1:8080", json_file;
+    ServerOptions server;
+    std::string json_file;
   };
   auto options = std::make_shared<StatusOptions>();
   Command command = app.add_command("status", "Show the actors of a running server");
-  command.add_option("--server", options->server, "host:port").default_shown();
+  options->server.add_to(command);
   command.add_option("--json", options->json_file, "Write JSON to this file, or - for standard output");
   command.runs([options] { return run_status(options->server, options->json_file); });
 }

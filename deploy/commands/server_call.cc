@@ -4,25 +4,48 @@
 #include <stdexcept>
 
 #include "router/door/front_door_client.h"
+#include "runtime/process/certificates.h"
+#include "runtime/settings/whole_file.h"
 
 namespace troupe::deploy {
 
 using nlohmann::json;
 
-json call(const std::string& server, const std::string& method, const std::string& target,
-          const std::string& tenant, const json& body) {
+namespace {
+
+constexpr std::size_t key_bytes_max = 4096;
+
+std::string key_in(const std::string& file) {
+  std::string key = read_whole_file(file, key_bytes_max, "a file with one API key");
+  key.erase(key.find_last_not_of(" \t\r\n") + 1);
+  return key;
+}
+
+}  // namespace
+
+void ServerOptions::add_to(Command command) {
+  command.add_option("--server", server, "host:port, with https:// before it over TLS").default_shown();
+  command.add_option("--tenant", tenant, "Tenant");
+  command.add_option("--key-file", key_file, "A file with the API key (troupe keys)");
+  command.add_option("--authority", authority_file,
+                     "Over TLS, a PEM file of who signs the server's certificate; else those that the system trusts");
+}
+
+json call(const ServerOptions& server, const std::string& method, const std::string& target, const json& body) {
   router::HttpCall request;
-  request.server = server;
+  request.server = server.server;
   request.method = method;
   request.target = target;
-  request.tenant = tenant;
+  request.tenant = server.tenant;
+  if (!server.key_file.empty()) request.key = key_in(server.key_file);
+  if (!server.authority_file.empty()) request.authority = read_pem(server.authority_file);
   if (!body.is_null()) request.body = body.dump();
   const router::HttpReply reply = router::http_call(request);
   json parsed = json::parse(reply.body, nullptr, false);
   if (reply.status == 200 && parsed.is_object()) return parsed;
   const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
   if (!error.contains("message"))
-    throw std::runtime_error("http://" + server + ": answered " + target + " with status " +
+    throw std::runtime_error((server.server.starts_with("http") ? "" : "http://") + server.server + ": answered " + target + " with status " +
                              std::to_string(reply.status) + " and \"" +
                              reply.body.substr(0, std::min<std::size_t>(60, reply.body.find('\n'))) +
                              "\"; expected a troupe server");

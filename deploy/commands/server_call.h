@@ -3,11 +3,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "deploy/commands/command_line.h"
+
 namespace troupe::deploy {
+
+struct ServerOptions {
+  std::string server = "127.0.0.1:8080", tenant, key_file, authority_file;
+
+  void add_to(Command command);
+};
 
 // The answer's body; no body is sent if `body` is null. Throws std::runtime_error with what the server refused, or that
 // it is none of ours.
-nlohmann::json call(const std::string& server, const std::string& method, const std::string& target,
-                    const std::string& tenant, const nlohmann::json& body);
+nlohmann::json call(const ServerOptions& server, const std::string& method, const std::string& target,
+                    const nlohmann::json& body);
 
 }  // namespace troupe::deploy

@@ -195,13 +195,14 @@ StatusReply RouterCore::status(RequestId id) const {
                         std::to_string(static_cast<std::int64_t>(tenant->work_us / 1000)) + " ms of work, weight " +
                         weight_text(tenant->weight));
   field("writes_in_flight", std::to_string(writings_.size()));
+  field("reads_in_flight", std::to_string(readings_.size()));
   field("requests_answered", std::to_string(answered_));
   field("requests_refused", std::to_string(refused_));
   field("plans_sent", std::to_string(attempts_));
   field("retries", std::to_string(retries_));
   field("pull_share", std::to_string(pull_cost_.share()));
   field("suspects", std::to_string(suspects_.size()));
-  if (draining_) field("drained", flights_.empty() && writings_.empty() && !reloading_ ? "yes" : "no");
+  if (draining_) field("drained", flights_.empty() && writings_.empty() && readings_.empty() && !reloading_ ? "yes" : "no");
   field("precompute", std::string(precompute_.state()));
   field("precompute_at_rest", precompute_.at_rest() ? "yes" : "no");
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
@@ -220,9 +221,9 @@ std::string RouterCore::check_bounds() const {
     return over("early requests", early_.size(), config_.in_flight_max);
   if (feature_jobs_.size() > 2 * std::size_t{config_.in_flight_max})
     return over("feature jobs", feature_jobs_.size(), 2 * std::size_t{config_.in_flight_max});
-  if (writings_.size() > config_.writes_in_flight_max)
-    return over("writes", writings_.size(), config_.writes_in_flight_max);
-  const std::size_t open_max = flights_.size() + writings_.size() + reloading_.has_value();
+  const std::size_t jobs = writings_.size() + readings_.size();
+  if (jobs > config_.writes_in_flight_max) return over("writes", jobs, config_.writes_in_flight_max);
+  const std::size_t open_max = flights_.size() + jobs + reloading_.has_value();
   if (open_.size() > open_max) return over("open ids", open_.size(), open_max);
   if (recent_.size() > config_.recent_max) return over("remembered ids", recent_.size(), config_.recent_max);
   if (waiting_ > flights_.size()) return over("waiting requests", waiting_, flights_.size());

@@ -113,6 +113,12 @@ void RouterCore::on_message(Step step, const Received& received) {
     on_write(step, from, *put_item);
   } else if (const auto* delete_item = std::get_if<DeleteItem>(&message)) {
     on_write(step, from, *delete_item);
+  } else if (const auto* events = std::get_if<AppendEvents>(&message)) {
+    on_write(step, from, *events);
+  } else if (const auto* get_user = std::get_if<GetUser>(&message)) {
+    on_read(step, from, *get_user);
+  } else if (const auto* get_item = std::get_if<GetItem>(&message)) {
+    on_read(step, from, *get_item);
   } else if (const auto* reload = std::get_if<Reload>(&message)) {
     on_reload(step, from, *reload);
   } else if (const auto* drain = std::get_if<Drain>(&message)) {
@@ -168,6 +174,7 @@ void RouterCore::on_done(Step step, const Done& done) {
     return;
   }
   if (writings_.count(done.job) > 0) return on_written(step, done.job, done.result);
+  if (readings_.count(done.job) > 0) return on_was_read(step, done.job, done.result);
   TROUPE_CHECK(precompute_.on_listed(step, done.job, done.result), "a job that ends was started");
 }
 
@@ -198,6 +205,9 @@ void RouterCore::on_timer(Step step, std::uint64_t timer) {
   const auto writing = writings_.find(serial);
   if (writing != writings_.end() && !std::exchange(writing->second.answered, true))
     refuse(step, writing->second.asked, too_late());
+  const auto reading = readings_.find(serial);
+  if (reading != readings_.end() && !std::exchange(reading->second.answered, true))
+    refuse(step, reading->second.asked, too_late());
 }
 
 // ---- admission and ends ----

@@ -50,7 +50,7 @@ struct RouterConfig {
   bool undivided = false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
   RequestLimits limits;
   std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
-  std::uint32_t writes_in_flight_max = 256;
+  std::uint32_t writes_in_flight_max = 256;  // and questions for what is stored
   TenantsConfig tenants;
   Duration window{2'000};    // of work that a worker has and has not answered, for each lane: WorkerTableConfig
   Routing routing;           // by what workers are chosen
@@ -113,6 +113,10 @@ class RouterCore final : public Core {
   struct Writing {  // kept until its job ends, even when the client was told that it is late
     Asked asked;
     Write write;
+    bool answered = false;
+  };
+  struct Reading {  // of what is stored; kept as a Writing is
+    Asked asked;
     bool answered = false;
   };
   struct Early {  // came before the served versions were known
@@ -215,6 +219,10 @@ class RouterCore final : public Core {
   void on_write(Step step, Address from, const Request& request);
   void on_written(Step step, Serial serial, const JobResult& result);
   void spread_news(Step step, const Write& write);
+  template <class Request>
+  void on_read(Step step, Address from, const Request& request);
+  void on_was_read(Step step, Serial serial, const JobResult& result);
+  std::optional<Refusal> find_no_job(Instant now) const;
 
   // router_core.cc: admission and ends
   std::optional<Refusal> find_obstacle(Instant now) const;
@@ -257,6 +265,7 @@ class RouterCore final : public Core {
   std::deque<Parked> parked_;  // each flight once at most
   bool may_unpark_ = false;    // something has changed for those
   std::map<Serial, Writing> writings_;
+  std::map<Serial, Reading> readings_;
   std::optional<Reloading> reloading_;
   std::set<std::pair<Address, RequestId>> open_;  // requests that have no outcome yet
   RecentIds recent_;                              // requests that have it

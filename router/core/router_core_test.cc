@@ -322,6 +322,41 @@ TEST_CASE("of a generator's history that was put anew, whole parts stay: the new
   CHECK(b.probe.sent<Forget>().at(0).below == 0);
 }
 
+TEST_CASE("events that are appended are answered with what became of them, and whole parts of the history stay") {
+  RouterConfig config = small_config();
+  config.form.discriminant = {};
+  config.form.history_part = 16;
+  RouterBench b(config);
+  b.probe.receive(0, door, AppendEvents{.id = 3, .tenant = "t", .user = "ann", .history = {"a", "b"}});
+  b.probe.done(1, b.probe.started<Write>().at(0).first, Written{8, 1, 1, 0, 5});
+  CHECK(b.probe.sent<Appended>().at(0) == Appended{3, 8, 1, 1, 0, 5});
+  CHECK(b.probe.sent<Forget>().at(0).below == 16);
+  b.probe.receive(2, door, AppendEvents{.id = 4, .tenant = "t", .user = "ann", .history = {"a"}});
+  b.probe.done(3, b.probe.started<Write>().at(0).first, Written{8, 0, 1, 0, 5});
+  CHECK(b.probe.sent<Appended>().at(0).repeated == 1);
+  CHECK(b.probe.sent<Forget>().empty());  // nothing has changed
+  b.probe.receive(4, door, AppendEvents{.id = 5, .tenant = "t", .user = "ann"});
+  CHECK(b.refused() == "400 no_events");
+}
+
+TEST_CASE("what is stored is told as the port has it, once, and by the deadline") {
+  RouterBench b;
+  b.probe.receive(0, door, GetUser{3, "t", "ann"});
+  b.probe.receive(0, door, GetUser{3, "t", "ann"});
+  const auto jobs = b.probe.started<Read>();
+  REQUIRE(jobs.size() == 1);
+  b.probe.done(1, jobs[0].first, UserReply{.user = "ann", .version = 7});
+  CHECK(b.probe.sent<UserReply>().at(0) == UserReply{.id = 3, .user = "ann", .version = 7});
+  b.probe.receive(2, door, GetItem{4, "none"});
+  b.probe.done(3, b.probe.started<Read>().at(0).first, Refusal{404, "unknown_item"});
+  CHECK(b.refused() == "404 unknown_item");
+  b.probe.receive(4, door, GetItem{5, "a"});
+  b.run_until(1'500);
+  CHECK(b.refused() == "504 deadline_exceeded");
+  b.probe.receive(5, door, GetUser{6, "t", ""});
+  CHECK(b.refused() == "400 empty_user");
+}
+
 TEST_CASE(
     "a write that comes through after its deadline is still told to the cache, but not answered twice") {
   RouterBench b;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "router/door/quoted.h"
+#include "router/forms/quoted.h"
 
 namespace troupe::router {
 namespace {

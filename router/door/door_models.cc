@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "router/door/quoted.h"
+#include "router/forms/quoted.h"
 
 namespace troupe::router {
 namespace {
@@ -170,6 +170,7 @@ std::variant<AskedModel, Refusal> choose_model(const DoorRequest& request, std::
     if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
     named = std::get<Named>(std::move(read));
   }
+  if (!named.name) named.name = model_in_path(request.target);
   if (!named.name) named.name = name_in_query(request.target);
   const auto chosen = choose(named.name, *kind, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen)) return *refusal;

@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "router/door/completions.h"
+#include "router/forms/door_conditions.h"
+#include "router/forms/inference_protocol.h"
 #include "router/door/front_door_server.h"
+#include "router/forms/word_tokens.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
@@ -74,11 +77,22 @@ FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
           refusal.status == 405 ? refusal.expected : "", refusal.retry_after_s};
 }
 
-FrontDoor::Answer FrontDoor::Answer::of(const Message& message) {
+// `words`: of the model; null: it names none.
+FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const kernels::Vocabulary* words) {
   if (const auto* m = std::get_if<RankReply>(&message)) return {200, to_json(*m)};
   if (const auto* m = std::get_if<ScoreReply>(&message)) return {200, to_json(*m)};
   if (const auto* m = std::get_if<GenerateReply>(&message)) return {200, to_json(*m)};
-  if (const auto* m = std::get_if<Stored>(&message)) return {200, to_json(*m)};
+  const auto versioned = [](std::string body, std::uint64_t version) {
+    Answer answer{200, std::move(body)};
+    answer.etag = etag_of(version);
+    return answer;
+  };
+  if (const auto* m = std::get_if<Stored>(&message)) return versioned(to_json(*m), m->version);
+  if (const auto* m = std::get_if<Appended>(&message)) return versioned(to_json(*m), m->version);
+  if (const auto* m = std::get_if<UserReply>(&message))
+    return versioned(with_words(to_json(*m), m->tokens, words), m->version);
+  if (const auto* m = std::get_if<ItemReply>(&message))
+    return versioned(with_words(to_json(*m), m->tokens, words), m->version);
   if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
   return of(
       Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
@@ -106,6 +120,8 @@ FrontDoor::Server::Server(DoorConfig c, Post p, MetricRegistry& m, LogSink l)
       metrics(m),
       log(std::move(l)),
       places(place_limits(config)),
+      security(make_door_security(config.certificate)),
+      keys(config.keys),
       lane(lane_limits),
       last_id(config.last_id),
       acceptor(io),
@@ -170,7 +186,7 @@ void FrontDoor::Server::take(Tcp::socket socket) {
   if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1);  // the socket closes
   const DoorPlaces::Guest guest = ++last_guest;
   among.enter(guest, from);
-  std::make_shared<Session>(*this, std::move(socket), among, guest)->read();
+  std::make_shared<Session>(*this, std::move(socket), among, guest)->begin();
 }
 
 bool FrontDoor::Server::make_room(DoorPlaces& among, Origin from) {
@@ -223,10 +239,12 @@ std::int64_t FrontDoor::Server::now_us() {
       .count();
 }
 
-void FrontDoor::Server::ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then) {
+void FrontDoor::Server::ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then,
+                                   decltype(Shaped::body) shape) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
+  waits.shape = std::move(shape);
   pauses.asks(tenant);
   waits.tenant = std::move(tenant);
   waits.model = model;
@@ -262,13 +280,20 @@ void FrontDoor::Server::deliver(const Message& answer) {
   else
     pauses.answered(found->second.tenant);
   const DoorModel* const model = found->second.model;
+  const kernels::Vocabulary* const words = model ? model->words : config.words;
+  const auto shape = std::move(found->second.shape);
   waiting.erase(found);
+  if (shape && !std::holds_alternative<Refused>(answer)) {
+    auto body = shape(answer, model ? model->name : "");
+    if (const auto* refusal = std::get_if<Refusal>(&body)) return then(Answer::of(*refusal));
+    return then({200, std::get<std::string>(std::move(body))});
+  }
   if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
     CompleteReply reply = *completed;
     if (model) reply.model_version = model->name;  // as the client knows it
-    return then({200, completion_body(reply, model ? model->words : config.words, since_1970_s())});
+    return then({200, completion_body(reply, words, since_1970_s())});
   }
-  then(Answer::of(answer));
+  then(Answer::of(answer, words));
 }
 
 void FrontDoor::Server::expire(RequestId id) {
@@ -294,6 +319,7 @@ void FrontDoor::Server::finish_status(RequestId id) {
 
 void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
   if (question == DoorQuestion::live) return then({200, "{\"live\":true}"});
+  if (question == DoorQuestion::server) return then({200, server_metadata(config.version)});
   if (question == DoorQuestion::metrics)
     return then({200, config.metrics ? config.metrics() : metrics.render(), "text/plain; version=0.0.4"});
   if (question == DoorQuestion::models)
@@ -318,6 +344,25 @@ void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
              });
 }
 
+void FrontDoor::Server::answer_model_question(const ModelQuestion& question, const DoorModel* model, OnAnswer then) {
+  ask_status({model ? model->router : config.router},
+             [question, then = std::move(then)](const std::vector<StatusReply>& replies) {
+               if (replies.empty())
+                 return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+               const StatusReply& router = replies.front();
+               const std::string version = field_of(router, "model_version"), name = field_of(router, "model");
+               const bool named = question.model == name || (name.empty() && (question.model == version || question.model == "troupe"));
+               if (!named)
+                 return then(Answer::of(Refusal{404, "unknown_model", "the model that is asked is not served", "model",
+                                                name.empty() ? version + ", or troupe" : name}));
+               if (!question.ready) return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
+               if (!router.ready) return then(Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
+               std::string body = "{\"name\":";
+               append_json_string(body, question.model);
+               then({200, body + ",\"ready\":true}"});
+             });
+}
+
 FrontDoor::FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log)
     : server_(std::make_unique<Server>(std::move(config), std::move(post), metrics, std::move(log))) {
   server_->bind();
@@ -328,6 +373,14 @@ FrontDoor::~FrontDoor() { close(); }
 void FrontDoor::open() {
   server_->accept();
   server_->thread = std::thread([server = server_.get()] { server->io.run(); });
+}
+
+void FrontDoor::renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys) {
+  auto security = make_door_security(certificate);
+  asio::post(server_->io, [server = server_.get(), security = std::move(security), keys = std::move(keys)]() mutable {
+    server->security = std::move(security);
+    server->keys = std::move(keys);
+  });
 }
 
 void FrontDoor::retire() {

@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "kernels/checkpoint/vocabulary.h"
+#include "router/guard/api_keys.h"
 #include "router/door/door_models.h"
 #include "router/door/front_door_routes.h"
+#include "router/guard/rate_limits.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/host/host.h"
@@ -28,6 +30,12 @@ namespace troupe::router {
 // The door cannot open: "http: 127.0.0.1:8080 is in use; expected a free port".
 struct DoorError : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+// What the door shows its clients over TLS.
+struct DoorCertificate {
+  std::string chain, key;  // PEM; empty: the door speaks in the clear
+  bool empty() const { return chain.empty(); }
 };
 
 struct DoorConfig {
@@ -41,6 +49,9 @@ struct DoorConfig {
   std::int64_t timeout_us = 10'000'000;      // for a client to send a request or take a response
   std::int64_t answer_us_max = 10'400'000;   // from the request's last byte to its response
   std::int64_t reload_us_max = 120'400'000;  // the same, for a reload: the router's own bound, and a little
+  DoorCertificate certificate;
+  std::shared_ptr<const ApiKeys> keys;  // whoever asks needs one, but for his health; null: nobody does
+  RateLimit tenant_limit;               // of each tenant, unless its key says another
   DoorLimits limits;
   const kernels::Vocabulary* words = nullptr;  // of the model; outlives the door. Null: it names none
   std::vector<Address> actors;         // whom /v1/cluster asks
@@ -51,6 +62,7 @@ struct DoorConfig {
   // Several models, each with its router; none: there is one, and all above is said of it.
   std::vector<DoorModel> models;
   std::function<std::string()> metrics;  // what /metrics answers; none: what the door's registry has
+  std::string version;    // of the program, as /v2 tells it
   RequestId last_id = 0;  // its own are larger than this; never used before towards that router
 };
 
@@ -64,6 +76,8 @@ class FrontDoor {
 
   void open();    // serves from a thread of its own
   void retire();  // from now on it says that it is not ready, and serves on
+  // Another certificate for new connections, other keys for new requests. Throws std::runtime_error, and then all stays as it was.
+  void renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys);
   // Answers who waits with 503, ends every connection and the thread; nothing is posted any more. A second
   // call does nothing.
   void close();

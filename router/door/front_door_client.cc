@@ -1,8 +1,10 @@
 #include "router/door/front_door_client.h"
 
 #include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
+#include <string_view>
 
 namespace troupe::router {
 
@@ -15,61 +17,100 @@ namespace {
 constexpr std::uint64_t body_bytes_max = 32 << 20;   // that of a reply of 100,000 items has some 10 MiB
 constexpr std::size_t buffer_bytes_max = 128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
 
-// Runs the loop until the step that was just begun has ended.
-void finish(asio::io_context& io, const beast::error_code& error, const std::string& where) {
-  io.restart();
-  io.run();
-  if (error)
-    throw ClientError("http://" + where + ": " + error.message() + "; expected a running troupe server");
-}
+struct Server {
+  std::string host, port;
+  bool tls = false;
+  std::string url() const { return (tls ? "https://" : "http://") + host + ":" + port; }
+};
 
-}  // namespace
-
-std::string host_and_port(std::string server) {
-  if (server.starts_with("https://"))
-    throw ClientError("server " + server +
-                      ": the door speaks no TLS; expected http://host:port or host:port");
+Server parse_server(std::string server) {
+  Server parsed{.tls = server.starts_with("https://")};
+  if (parsed.tls) server.erase(0, 8);
   if (server.starts_with("http://")) server.erase(0, 7);
   while (server.ends_with('/')) server.pop_back();
   const std::size_t colon = server.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == server.size())
     throw ClientError("server " + server +
                       " has no host or no port; expected host:port, such as 127.0.0.1:8080");
-  return server;
+  parsed.host = server.substr(0, colon), parsed.port = server.substr(colon + 1);
+  return parsed;
 }
 
-HttpReply http_call(const HttpCall& asked) {
-  HttpCall call = asked;
-  call.server = host_and_port(call.server);
-  const std::size_t colon = call.server.rfind(':');
-  asio::io_context io;
-  beast::tcp_stream stream(io);
-  beast::error_code error;
-  const auto targets =
-      asio::ip::tcp::resolver(io).resolve(call.server.substr(0, colon), call.server.substr(colon + 1), error);
+// Runs the loop until the step that was just begun has ended.
+void finish(asio::io_context& io, const beast::error_code& error, const Server& server) {
+  io.restart();
+  io.run();
   if (error)
-    throw ClientError("server " + call.server + ": " + error.message() +
-                      "; expected host:port of a running troupe server, such as 127.0.0.1:8080");
-  auto note = [&error](beast::error_code e, auto&&...) { error = e; };
+    throw ClientError(server.url() + ": " + error.message() + "; expected a running troupe server" +
+                      (server.tls ? ", and a certificate for that name of an authority that is trusted (--authority)" : ""));
+}
 
-  stream.expires_after(std::chrono::microseconds(call.timeout_us));
-  stream.async_connect(targets, note);
-  finish(io, error, call.server);
-
+http::request<http::string_body> request_of(const HttpCall& call, const Server& server) {
   http::request<http::string_body> request(http::string_to_verb(call.method), call.target, 11, call.body);
-  request.set(http::field::host, call.server);
+  request.set(http::field::host, server.host + ":" + server.port);
   request.set(http::field::content_type, "application/json");
   if (!call.tenant.empty()) request.set("x-troupe-tenant", call.tenant);
+  if (!call.key.empty()) request.set(http::field::authorization, "Bearer " + call.key);
+  for (std::string_view rest = call.headers; !rest.empty();) {
+    const std::size_t end = rest.find("\r\n"), colon = rest.find(": ");
+    request.set(beast::string_view(rest.data(), colon), beast::string_view(rest.data() + colon + 2, end - colon - 2));
+    rest.remove_prefix(end + 2);
+  }
   request.prepare_payload();
-  http::async_write(stream, request, note);
-  finish(io, error, call.server);
+  return request;
+}
 
+template <class Stream>
+HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server) {
+  beast::error_code error;
+  auto note = [&error](beast::error_code e, auto&&...) { error = e; };
+  const auto request = request_of(call, server);
+  http::async_write(stream, request, note);
+  finish(io, error, server);
   beast::flat_buffer buffer{buffer_bytes_max};
   http::response_parser<http::string_body> parser;
   parser.body_limit(body_bytes_max);
   http::async_read(stream, buffer, parser, note);
-  finish(io, error, call.server);
-  return {parser.get().result_int(), parser.get().body()};
+  finish(io, error, server);
+  const auto etag = parser.get()[http::field::etag];
+  return {parser.get().result_int(), parser.get().body(), {etag.data(), etag.size()}};
+}
+
+asio::ssl::context client_security(const HttpCall& call) {
+  asio::ssl::context security(asio::ssl::context::tls_client);
+  security.set_verify_mode(asio::ssl::verify_peer);
+  beast::error_code error;
+  if (call.authority.empty())
+    security.set_default_verify_paths(error);
+  else
+    security.add_certificate_authority(asio::buffer(call.authority), error);
+  if (error) throw ClientError("the authority's certificate: " + error.message() + "; expected PEM");
+  return security;
+}
+
+}  // namespace
+
+HttpReply http_call(const HttpCall& call) {
+  const Server server = parse_server(call.server);
+  asio::io_context io;
+  beast::tcp_stream stream(io);
+  beast::error_code error;
+  const auto targets = asio::ip::tcp::resolver(io).resolve(server.host, server.port, error);
+  if (error)
+    throw ClientError("server " + call.server + ": " + error.message() +
+                      "; expected host:port of a running troupe server, such as 127.0.0.1:8080");
+  auto note = [&error](beast::error_code e, auto&&...) { error = e; };
+  stream.expires_after(std::chrono::microseconds(call.timeout_us));
+  stream.async_connect(targets, note);
+  finish(io, error, server);
+  if (!server.tls) return exchange(io, stream, call, server);
+  asio::ssl::context security = client_security(call);
+  asio::ssl::stream<beast::tcp_stream&> secure(stream, security);
+  secure.set_verify_callback(asio::ssl::host_name_verification(server.host));
+  SSL_set_tlsext_host_name(secure.native_handle(), server.host.c_str());
+  secure.async_handshake(asio::ssl::stream_base::client, note);
+  finish(io, error, server);
+  return exchange(io, secure, call, server);
 }
 
 }  // namespace troupe::router

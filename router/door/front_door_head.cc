@@ -23,9 +23,6 @@ Refusal header_too_long(const HeadLimits& limits) {
 
 Refusal refusal_of(const beast::error_code& error, const HeadLimits& limits) {
   if (error == http::error::header_limit) return header_too_long(limits);
-  if (error == http::error::body_limit)
-    return {413, "body_too_long", "the body is too long", "body",
-            "at most " + std::to_string(limits.body.body_bytes_max) + " bytes (http.body_bytes_max)"};
   return {400, "bad_http", error.message(), "request", "HTTP/1.1"};
 }
 
@@ -52,6 +49,8 @@ std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>
                    "transfer-encoding", "chunked in HTTP/1.1, or content-length"};
   if (header.count(tenant_header) > 1)
     return Refusal{400, "repeated_tenant", "the request names several tenants", tenant_header, "one at most"};
+  if (header.count(http::field::authorization) > 1)
+    return Refusal{400, "repeated_key", "the request has several keys", "authorization", "one at most"};
   return host_fault(header);
 }
 
@@ -63,7 +62,7 @@ struct RequestHead::Parser {
 
 RequestHead::RequestHead(const HeadLimits& limits) : limits_(limits), parser_(std::make_unique<Parser>()) {
   parser_->http.header_limit(limits.header_bytes_max);
-  parser_->http.body_limit(limits.body.body_bytes_max);
+  parser_->http.body_limit(boost::none);  // the body has its own
 }
 
 RequestHead::~RequestHead() = default;
@@ -104,14 +103,20 @@ void RequestHead::finish() {
   if (fault_) return;
   asked_.target = view(header.target());
   asked_.tenant = view(header[tenant_header]);
+  asked_.if_match = view(header[http::field::if_match]);
+  asked_.if_none_match = view(header[http::field::if_none_match]);
+  asked_.authorization = view(header[http::field::authorization]);
+  asked_.content_type = view(header[http::field::content_type]);
   asked_.keep_alive = header.keep_alive();
   asked_.waits = header.version() == 11 && beast::iequals(header[http::field::expect], "100-continue");
   done_ = true;
 }
 
-RequestBody RequestHead::body() const {
-  if (parser_->http.chunked()) return RequestBody::chunked(limits_.body);
-  return RequestBody(parser_->http.content_length().value_or(0), limits_.body);
+RequestBody RequestHead::body(bool by_lines) const {
+  BodyLimits limits = limits_.body;
+  limits.by_lines = by_lines;
+  if (parser_->http.chunked()) return RequestBody::chunked(limits);
+  return RequestBody(parser_->http.content_length().value_or(0), limits);
 }
 
 }  // namespace troupe::router

@@ -33,11 +33,12 @@ class RequestHead {
   // Once it is done; with a fault as far as it was understood.
   struct Asked {
     std::string method, target, tenant;
+    std::string if_match, if_none_match, authorization, content_type;
     unsigned version = 11;
     bool keep_alive = false, waits = false;  // for "go on", before it sends its body
   };
   const Asked& asked() const { return asked_; }
-  RequestBody body() const;  // once it is done
+  RequestBody body(bool by_lines = false) const;  // once it is done
 
  private:
   struct Parser;

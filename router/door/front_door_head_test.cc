@@ -15,6 +15,7 @@ const std::string get = "GET /x HTTP/1.1\r\n", host = "Host: a\r\n";
 std::string fault_of(const std::string& bytes) {
   RequestHead head(limits);
   head.take(bytes);
+  if (!head.fault() && head.done() && head.body().fault()) return head.body().fault()->code;
   return head.fault() ? head.fault()->code : "";
 }
 
@@ -78,6 +79,7 @@ TEST_SUITE("the head of a request") {
     CHECK(fault_of(get + host + host + "\r\n") == "bad_host");
     CHECK(fault_of(get + host + "x-troupe-tenant: a\r\nx-troupe-tenant: b\r\n\r\n") == "repeated_tenant");
     CHECK(fault_of(get + host + "content-length: 101\r\n\r\n") == "body_too_long");
+    CHECK(fault_of(get + host + "authorization: a\r\nauthorization: b\r\n\r\n") == "repeated_key");
     CHECK(fault_of(get + host + "transfer-encoding: gzip\r\n\r\n") == "transfer_encoding");
     CHECK(fault_of("GET /x HTTP/2.0\r\n\r\n") == "bad_http");
   }

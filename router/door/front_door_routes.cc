@@ -4,26 +4,35 @@
 #include <array>
 #include <cctype>
 #include <concepts>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "router/door/completions.h"
+#include "router/forms/door_conditions.h"
+#include "router/forms/door_events.h"
 #include "router/door/request_body.h"
+#include "router/forms/inference_protocol.h"
+#include "router/forms/rerank.h"
+#include "router/forms/word_tokens.h"
 #include "runtime/wire/json.h"
+#include "runtime/wire/json_bounds.h"
 #include "runtime/wire/json_text.h"
 
 namespace troupe::router {
 
 namespace {
 
-constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/";
+constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/", events_end = "/events",
+                           models_path = "/v2/models/";
 
 Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
-          "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/users/{id}, /v1/items/{id}, /v1/models, "
+          "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/rerank, /v1/users/{id}, /v1/users/{id}/events, "
+          "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
-          "/v1/cluster, /v2/health/live, /v2/health/ready or /metrics"};
+          "/v1/cluster, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -69,12 +78,22 @@ std::variant<std::string, Refusal> id_in_path(std::string_view text, const DoorL
   return *std::move(id);
 }
 
+// The id of the path may be repeated in the body.
+std::optional<Refusal> take_id(std::string& in_body, const std::string& in_path) {
+  if (!in_body.empty() && in_body != in_path)
+    return Refusal{400, "id_mismatch", "the body names another id than the path", "body",
+                   "the id in the path, or none"};
+  in_body = in_path;
+  return std::nullopt;
+}
+
 // The lists of each body. Of a message that is not named here, none is too long.
 template <class M>
 std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   const ListLimit of_prompt{"tokens", limits.prompt_tokens_max, "the model's positions", "tokens"};
   if constexpr (std::same_as<M, RankRequest>)
-    return {{"candidates", limits.candidates_max, "router.candidates_max", "candidates"}};
+    return {{"candidates", limits.candidates_max, "router.candidates_max", "candidates"},
+            {"history", limits.history_events_max, "router.history_events_max", "events"}};
   if constexpr (std::same_as<M, GenerateRequest>)
     return {{"allow", limits.candidates_max, "router.candidates_max", "items"},
             {"deny", limits.candidates_max, "router.candidates_max", "items"}};
@@ -90,10 +109,15 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   if constexpr (std::same_as<M, PutUser>)
     return {{"history", limits.history_events_max, "router.history_events_max", "events"},
             {"tokens", limits.history_events_max, "router.history_events_max", "events"},
+            {"event_ids", limits.history_events_max, "router.history_events_max", "events"},
             {"features", 16, "as many as any model has", "features"},
             {"values", 16 * limits.history_events_max, "16 times router.history_events_max", "events"}};
   if constexpr (std::same_as<M, PutItem>) return {of_prompt};
   return {};
+}
+
+bool names_token(const Refusal& refusal) {
+  return refusal.where.starts_with("tokens[") || refusal.where == "identifier";
 }
 
 // Mistakes that are made again and again get an answer of their own.
@@ -103,10 +127,8 @@ Refusal explained(Refusal refusal) {
     if (refusal.code == "unknown_field" && refusal.where == "tenant")
       return {400, "tenant_in_body", "the body names a tenant", "tenant", "the header x-troupe-tenant"};
   if constexpr (std::is_same_v<M, PutItem>) {
-    const bool of_tokens = refusal.where.starts_with("tokens[") || refusal.where == "identifier";
-    if (refusal.code == "wrong_type" && of_tokens)
-      refusal.expected +=
-          "; names of tokens are read by troupe import alone, here they are numbers of vocab.json";
+    if (refusal.code == "wrong_type" && names_token(refusal))
+      refusal.expected += "; words are for models with a vocab.json";
     if (refusal.code == "unknown_field" && refusal.where == "id")
       refusal.expected += "; the id stands in the path, /v1/items/{id}";
   }
@@ -114,10 +136,15 @@ Refusal explained(Refusal refusal) {
 }
 
 template <class M>
-DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits) {
+DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words = nullptr) {
   M message;
-  if (std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits)))
-    return explained<M>(*refusal);
+  std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits));
+  if (refusal && refusal->code == "wrong_type" && words && names_token(*refusal)) {
+    const auto numbers = with_numbers(request.body, *words);
+    if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
+    refusal = from_json(std::get<std::string>(numbers), message, list_limits<M>(limits));
+  }
+  if (refusal) return explained<M>(*refusal);
   if constexpr (requires { message.tenant; }) message.tenant = request.tenant;
   return Message{std::move(message)};
 }
@@ -133,29 +160,128 @@ DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits,
   return Message{std::move(message)};
 }
 
-// PUT and DELETE of one user or item. `put_id` and `delete_id` are the members that the path's id goes to.
-template <class Put, class Delete>
+// PUT, GET and DELETE of one user or item. The members are those that the path's id goes to.
+template <class Put, class Get, class Delete>
 DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, const DoorLimits& limits,
-                      std::string Put::*put_id, std::string Delete::*delete_id) {
+                      const kernels::Vocabulary* words, std::string Put::*put_id, std::string Get::*get_id,
+                      std::string Delete::*delete_id) {
   const auto decoded = id_in_path(path_id, limits);
   if (const auto* refusal = std::get_if<Refusal>(&decoded)) return *refusal;
   const std::string& id = std::get<std::string>(decoded);
+  if (request.method == "GET" || request.method == "HEAD") {
+    Get wanted;
+    wanted.*get_id = id;
+    if constexpr (requires { wanted.tenant; }) wanted.tenant = request.tenant;
+    return Message{std::move(wanted)};
+  }
+  const auto condition = condition_of(request.if_match, request.if_none_match);
+  if (const auto* refusal = std::get_if<Refusal>(&condition)) return *refusal;
   if (request.method == "DELETE") {
     Delete gone;
     gone.*delete_id = id;
+    gone.condition = std::get<Condition>(condition);
     if constexpr (requires { gone.tenant; }) gone.tenant = request.tenant;
     return Message{std::move(gone)};
   }
-  if (request.method != "PUT") return wrong_method(request.method, "PUT, DELETE");
-  DoorRoute routed = parsed<Put>(request, limits);
+  if (request.method != "PUT") return wrong_method(request.method, "PUT, GET, HEAD, DELETE");
+  DoorRoute routed = parsed<Put>(request, limits, words);
   if (auto* message = std::get_if<Message>(&routed)) {
-    std::string& in_body = std::get<Put>(*message).*put_id;
-    if (!in_body.empty() && in_body != id)
-      return Refusal{400, "id_mismatch", "the body names another id than the path", "body",
-                     "the id in the path, or none"};
-    in_body = id;
+    auto& put = std::get<Put>(*message);
+    if (auto fault = take_id(put.*put_id, id)) return *fault;
+    put.condition = std::get<Condition>(condition);
   }
   return routed;
+}
+
+DoorRoute route_events(const DoorRequest& request, std::string_view path_id, const DoorLimits& limits,
+                       const kernels::Vocabulary* words) {
+  const auto decoded = id_in_path(path_id, limits);
+  if (const auto* refusal = std::get_if<Refusal>(&decoded)) return *refusal;
+  if (request.method != "POST") return wrong_method(request.method, "POST");
+  const auto condition = condition_of(request.if_match, request.if_none_match);
+  if (const auto* refusal = std::get_if<Refusal>(&condition)) return *refusal;
+  auto read = read_events(request.body, limits.history_events_max, words);
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& events = std::get<AppendEvents>(read);
+  if (auto fault = take_id(events.user, std::get<std::string>(decoded))) return *fault;
+  events.tenant = request.tenant;
+  events.condition = std::get<Condition>(condition);
+  return Message{std::move(events)};
+}
+
+DoorRoute route_user(const DoorRequest& request, std::string_view rest, const DoorLimits& limits,
+                     const kernels::Vocabulary* words) {
+  if (rest.ends_with(events_end))
+    return route_events(request, rest.substr(0, rest.size() - events_end.size()), limits, words);
+  return route_entry(request, rest, limits, words, &PutUser::user, &GetUser::user, &DeleteUser::user);
+}
+
+// Who is asked must be the model that was named, where the box's one model has no name but its version.
+std::optional<Refusal> find_other_model(const std::string& asked, const std::string& known, const std::string& version) {
+  if (asked.empty() || asked == known || (known.empty() && (asked == version || asked == "troupe"))) return std::nullopt;
+  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
+                 (known.empty() ? version + ", or troupe" : known) + ", or none"};
+}
+
+DoorRoute route_rerank(const DoorRequest& request, const DoorLimits& limits) {
+  auto read = read_rerank(request.body, limits.candidates_max, limits.history_events_max);
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& asked = std::get<Rerank>(read);
+  RankRequest rank = std::move(asked.request);
+  rank.tenant = request.tenant;
+  return Shaped{Message{std::move(rank)},
+                [asked = std::move(asked)](const Message& reply, const std::string& model) -> std::variant<std::string, Refusal> {
+                  const auto* ranked = std::get_if<RankReply>(&reply);
+                  if (!ranked) return Refusal{500, "wrong_answer", "the router answered with another kind", "router", "a ranking"};
+                  if (auto other = find_other_model(asked.model, model, ranked->model_version)) return *other;
+                  return rerank_body(asked, *ranked, model);
+                }};
+}
+
+DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorLimits& limits) {
+  auto read = read_infer(request.body, limits.candidates_max, limits.history_events_max);
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& asked = std::get<Infer>(read);
+  const auto with_tenant = [&](auto message) {
+    message.tenant = request.tenant;
+    return Message{std::move(message)};
+  };
+  Message message = std::visit(with_tenant, asked.request);
+  return Shaped{std::move(message),
+                [asked = std::move(asked), named = std::move(named)](const Message& reply,
+                                                                     const std::string& model) -> std::variant<std::string, Refusal> {
+                  std::string version;
+                  if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
+                  if (const auto* generate = std::get_if<GenerateReply>(&reply)) version = generate->model_version;
+                  if (auto other = find_other_model(named, model, version)) return *other;
+                  return infer_body(asked, reply, named);
+                }};
+}
+
+// /v2/models/{model}[/versions/{version}][/ready|/infer]
+struct ModelPath {
+  std::string model, what;
+};
+std::optional<ModelPath> model_path(std::string_view path) {
+  if (!path.starts_with(models_path)) return std::nullopt;
+  path.remove_prefix(models_path.size());
+  const std::size_t end = std::min(path.find('/'), path.size());
+  const auto model = percent_decoded(path.substr(0, end));
+  if (!model || model->empty() || !is_utf8(*model)) return std::nullopt;
+  path.remove_prefix(end);
+  constexpr std::string_view versions = "/versions/";
+  if (path.starts_with(versions)) path.remove_prefix(std::min(path.find('/', versions.size()), path.size()));
+  return ModelPath{*model, std::string(path)};
+}
+
+DoorRoute route_model(const DoorRequest& request, ModelPath path, const DoorLimits& limits) {
+  const bool infers = path.what == "/infer";
+  if (!infers && !path.what.empty() && path.what != "/ready") return not_found(request.target);
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (infers && request.method != "POST") return wrong_method(request.method, "POST");
+  if (infers) return route_infer(request, std::move(path.model), limits);
+  if (!reads) return wrong_method(request.method, "GET, HEAD");
+  return ModelQuestion{std::move(path.model), path.what == "/ready"};
 }
 
 // Either body may name the other version too: then both change in one step.
@@ -174,7 +300,7 @@ DoorRoute route_reload(const DoorRequest& request, const DoorLimits& limits, std
 }
 
 bool may_change_items(const DoorRequest& request, const DoorLimits& limits) {
-  const bool changes = request.method == "PUT" || request.method == "DELETE";
+  const bool changes = request.method != "GET" && request.method != "HEAD";
   return !changes || limits.admin_routes || request.tenant == limits.catalog_tenant;
 }
 
@@ -186,34 +312,108 @@ struct ComputedPath {
   std::string_view path, kind;
 };
 constexpr std::array computed_paths{ComputedPath{"/v1/rank", "rank"}, ComputedPath{"/v1/score", "score"},
-                                    ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"}};
+                                    ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
+                                    ComputedPath{"/v1/rerank", "rank"}, ComputedPath{"/v2/rerank", "rank"}};
 const ComputedPath* find_computed(std::string_view path) {
   const auto at = std::ranges::find(computed_paths, path, &ComputedPath::path);
   return at == computed_paths.end() ? nullptr : &*at;
 }
 bool is_computed(std::string_view path) { return find_computed(path) != nullptr; }
 
+struct BulkPath {
+  std::string_view path;
+  BulkKind kind;
+};
+constexpr std::array bulk_paths{BulkPath{"/v1/users", BulkKind::users}, BulkPath{"/v1/items", BulkKind::items},
+                                BulkPath{"/v1/events", BulkKind::events}};
+const BulkPath* find_bulk(std::string_view path) {
+  const auto at = std::ranges::find(bulk_paths, path, &BulkPath::path);
+  return at == bulk_paths.end() ? nullptr : &*at;
+}
+
+Refusal not_your_catalog() {
+  return {403, "not_your_catalog", "this tenant may not change items, which all tenants share", "tenant",
+          "the tenant of http.catalog_tenant, or http.admin_routes: true"};
+}
+
+// {"user":"ana","delete":true}: none if it is something else.
+template <class Delete>
+std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id, const char* member) {
+  if (line.find("\"delete\"") == line.npos || !find_excess(line, {.values_max = 16, .depth_max = 2}).empty()) return std::nullopt;
+  const auto object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object() || object.size() != 2 || object.value("delete", nlohmann::json()) != true) return std::nullopt;
+  const auto named = object.find(member);
+  if (named == object.end() || !named->is_string()) return std::nullopt;
+  Delete gone;
+  gone.*id = named->template get<std::string>();
+  return gone;
+}
+
+template <class Put, class Delete>
+DoorRoute route_change(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words,
+                       std::string Delete::*delete_id, const char* member) {
+  auto gone = deletion_in(request.body, delete_id, member);
+  if (!gone) return parsed<Put>(request, limits, words);
+  if constexpr (requires { gone->tenant; }) gone->tenant = request.tenant;
+  return Message{*std::move(gone)};
+}
+
 constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion::live},
                                     QuestionPath{"/v2/health/ready", DoorQuestion::ready},
                                     QuestionPath{"/metrics", DoorQuestion::metrics},
                                     QuestionPath{"/v1/cluster", DoorQuestion::cluster},
-                                    QuestionPath{"/v1/models", DoorQuestion::models}};
+                                    QuestionPath{"/v1/models", DoorQuestion::models},
+                                    QuestionPath{"/v2", DoorQuestion::server}};
 
 }  // namespace
 
+bool asks_health(std::string_view target) {
+  const std::string_view whole = origin_form(target);
+  return whole.substr(0, whole.find('?')).starts_with("/v2/health/");
+}
+
 bool is_ranking(std::string_view method, std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
-  return method == "POST" && is_computed(path);
+  return method == "POST" && (is_computed(path) || path.starts_with(models_path));
+}
+
+std::optional<std::string> model_in_path(std::string_view target) {
+  const std::string_view whole = origin_form(target);
+  const auto named = model_path(whole.substr(0, whole.find('?')));
+  return named ? std::optional(named->model) : std::nullopt;
 }
 
 std::optional<std::string_view> asked_of_model(std::string_view method, std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
-  const bool changes = method == "PUT" || method == "DELETE";
-  if (changes && (path.starts_with(users_path) || path.starts_with(items_path))) return "";
+  if (path.starts_with(users_path) || path.starts_with(items_path) || path.starts_with(models_path) || find_bulk(path)) return "";
   if (method != "POST") return std::nullopt;
   if (path == "/v1/models/reload" || path == "/v1/catalog/reload") return "";
   const ComputedPath* computed = find_computed(path);
   return computed ? std::optional(computed->kind) : std::nullopt;
+}
+
+std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target, std::string_view content_type) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  if (method != "POST") return std::nullopt;
+  if (const BulkPath* bulk = find_bulk(path)) return bulk->kind;
+  const bool by_lines = content_type.substr(0, content_type.find(';')) == "application/x-ndjson";
+  return path == "/v1/rank" && by_lines ? std::optional(BulkKind::rankings) : std::nullopt;
+}
+
+std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request, const DoorLimits& limits) {
+  if (kind == BulkKind::items && !may_change_items(request, limits)) return not_your_catalog();
+  return std::nullopt;
+}
+
+DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words) {
+  if (kind == BulkKind::users) return route_change<PutUser>(request, limits, words, &DeleteUser::user, "user");
+  if (kind == BulkKind::items) return route_change<PutItem>(request, limits, words, &DeleteItem::item, "item");
+  if (kind == BulkKind::rankings) return parsed<RankRequest>(request, limits);
+  auto read = read_events(request.body, limits.history_events_max, words);
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& events = std::get<AppendEvents>(read);
+  events.tenant = request.tenant;
+  return Message{std::move(events)};
 }
 
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words) {
@@ -229,17 +429,20 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kern
     if (path == "/v1/score") return parsed<ScoreRequest>(request, limits);
     if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits);
     if (path == "/v1/completions") return route_completion(request, limits, words);
+    if (path.ends_with("/rerank")) return route_rerank(request, limits);
     return parsed<RankRequest>(request, limits);
   }
+  if (path == "/v2/") return DoorQuestion::server;
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
   if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
   if (path.starts_with(users_path))
-    return route_entry(request, path.substr(users_path.size()), limits, &PutUser::user, &DeleteUser::user);
-  if (path.starts_with(items_path) && !may_change_items(request, limits))
-    return Refusal{403, "not_your_catalog", "this tenant may not change items, which all tenants share",
-                   "tenant", "the tenant of http.catalog_tenant, or http.admin_routes: true"};
+    return route_user(request, path.substr(users_path.size()), limits, words);
+  if (path.starts_with(items_path) && !may_change_items(request, limits)) return not_your_catalog();
+  if (find_bulk(path)) return wrong_method(request.method, "POST");
+  if (auto named = model_path(path)) return route_model(request, *std::move(named), limits);
   if (path.starts_with(items_path))
-    return route_entry(request, path.substr(items_path.size()), limits, &PutItem::item, &DeleteItem::item);
+    return route_entry(request, path.substr(items_path.size()), limits, words, &PutItem::item, &GetItem::item,
+                       &DeleteItem::item);
   return not_found(path);
 }
 

@@ -2,6 +2,7 @@
 // What an HTTP request asks for: method, target and body → a message for the router, a question that the door
 // answers itself, or a refusal. Pure, so that hostile input is tested without sockets.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,11 +13,25 @@
 
 namespace troupe::router {
 
-enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models };
+enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, server };
+
+// What a model is (the Open Inference Protocol's metadata), or whether it is ready.
+struct ModelQuestion {
+  std::string model;
+  bool ready = false;
+};
+
+// A message whose answer has another form than its own: what that is, or why there is none. `model`: the name by which a client
+// knows the one that was asked, "" of a box whose one model has none.
+struct Shaped {
+  Message message;
+  std::function<std::variant<std::string, Refusal>(const Message& reply, const std::string& model)> body;
+};
 
 struct DoorRequest {
   std::string_view method, target, body;
   std::string_view tenant;  // header x-troupe-tenant
+  std::string_view if_match = {}, if_none_match = {};  // headers; "": absent
 };
 
 struct DoorLimits {
@@ -32,14 +47,29 @@ struct DoorLimits {
   std::string catalog_tenant;  // who may change items even without; "": the default tenant
 };
 
-using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;
+using DoorRoute = std::variant<Message, DoorQuestion, Refusal, ModelQuestion, Shaped>;
 
+bool asks_health(std::string_view target);  // for everybody, also without a key
 bool is_ranking(std::string_view method, std::string_view target);  // POST of what is computed
 
 // What a model has to serve that this is asked of, in the words of /v1/models; "": any model has it; none: no model is asked.
 std::optional<std::string_view> asked_of_model(std::string_view method, std::string_view target);
 
+// The model that a path of the Open Inference Protocol names (/v2/models/{model}/infer); none: it is no such path.
+std::optional<std::string> model_in_path(std::string_view target);
+
 // The message's id is 0; the door gives it one. `words`: of the model; null: it names none.
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words = nullptr);
+
+// Requests of many lines, each a JSON object of its own, with a line for each in the answer: users and items to put or delete,
+// events to append, rankings.
+enum class BulkKind : std::uint8_t { users, items, events, rankings };
+
+// None: it has one body. Rankings come by lines where the content type says so (application/x-ndjson).
+std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target, std::string_view content_type);
+// Why not one of its lines may be served.
+std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request, const DoorLimits& limits);
+// As route(), of a line in the place of the body.
+DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words);
 
 }  // namespace troupe::router

@@ -13,6 +13,8 @@
 #include "router/door/door_places.h"
 #include "router/door/front_door.h"
 #include "router/door/front_door_head.h"
+#include "router/door/front_door_stream.h"
+#include "router/door/front_door_tls.h"
 #include "router/door/request_body.h"
 #include "router/door/tenant_pauses.h"
 
@@ -29,9 +31,10 @@ struct FrontDoor::Answer {
   std::string type = "application/json";
   std::string allow;  // with 405: the methods that are served
   unsigned retry_after_s = 0;  // 0: nobody said
+  std::string etag = {};       // of what is stored: its version; "": of nothing that is
 
   static Answer of(const Refusal& refusal);
-  static Answer of(const Message& message);
+  static Answer of(const Message& message, const kernels::Vocabulary* words = nullptr);
   // In the form of OpenAI's list of models, with what may be asked of each; no list if no router answered.
   static Answer of_models(std::span<const StatusReply> routers);
 };
@@ -43,6 +46,7 @@ struct FrontDoor::Server {
   // A question to the actors that is not answered yet.
   struct Waiting {
     OnAnswer on_answer;  // of the router
+    decltype(Shaped::body) shape;  // of its answer; none: its own
     std::string tenant;  // who asked it
     const DoorModel* model = nullptr;  // of several, the one that was asked
     OnStatus on_status;  // of all actors
@@ -62,13 +66,14 @@ struct FrontDoor::Server {
   void send_away(DoorPlaces::Guest guest);
   void stop();
   Waiting& wait(std::int64_t us);
-  void ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then);
+  void ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then, decltype(Shaped::body) shape = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
   void expire(RequestId id);
   void finish_status(RequestId id);
   void answer_question(DoorQuestion question, OnAnswer then);
+  void answer_model_question(const ModelQuestion& question, const DoorModel* model, OnAnswer then);
 
   static constexpr std::int64_t pause_us = 20'000;
 
@@ -78,6 +83,9 @@ struct FrontDoor::Server {
   LogSink log;
   DoorPlaces places;  // for whatever is asked
   TenantPauses pauses{pause_us};
+  std::shared_ptr<asio::ssl::context> security;  // of new connections; null: in the clear
+  std::shared_ptr<const ApiKeys> keys;
+  RateLimits rates;
   DoorPlaces lane;    // for health and metrics, when nobody can leave the others
   std::map<DoorPlaces::Guest, Session*> sessions;
   DoorPlaces::Guest last_guest = 0;
@@ -98,6 +106,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   Session(Server& server, Tcp::socket socket, DoorPlaces& among, DoorPlaces::Guest guest);
   ~Session();
 
+  void begin();
   void read();
   void read_head();
   void head_is_read();
@@ -106,10 +115,27 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   bool fits();
   bool keep();
   bool is_for_health() const;
+  bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
   void handle();
+  std::optional<Refusal> find_asker();  // whose the request is: its key's
+  std::variant<std::string, Refusal> count();  // by the limits of rates; what ends it, or why it may not be
+  std::optional<Refusal> begin_count();
+  void end_count();
+  DoorLimits limits_of(const DoorModel* model) const;
   DoorRoute route_to(const DoorModel*& model) const;
   const TenantPauses::Told* find_pause();  // what its tenant is told without being heard; null: it is heard
   void refuse_and_close(const Refusal& refusal);
+
+  // front_door_bulk.cc: requests of many lines
+  struct Bulk;
+  void begin_bulk();
+  void next_lines();
+  DoorRoute route_line(const std::string& line, const DoorModel*& model) const;
+  void ask_line(std::string line);
+  void line_is_answered(std::size_t index, const Answer& answer, const std::string& row);
+  void read_lines();
+  void write_results();
+
   void write_later(Answer answer, std::int64_t us);
   void write(Answer answer, bool keep_alive);
   void close();
@@ -119,15 +145,18 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   Server& server;  // outlives every session: it owns the loop that holds them
   DoorPlaces& places;
   const DoorPlaces::Guest guest;
-  beast::tcp_stream stream;
+  DoorStream stream;
   beast::flat_buffer buffer;
   std::optional<RequestHead> head;  // while it is read
   std::optional<RequestBody> body;
   RequestHead::Asked asked;
+  std::optional<ApiKey> key;          // with which it is asked
+  std::vector<std::string> counted;   // where the limits of rates count it
   http::response<http::string_body> response;
   asio::steady_timer turn;  // of a refusal that is not told at once
   bool awaits_turn = false;  // until that is told: the timer may be over, and its handler not yet begun
   bool writing = false;
+  std::unique_ptr<Bulk> bulk;  // while a request of many lines is served
 };
 
 }  // namespace troupe::router

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "router/forms/door_conditions.h"
+#include "router/door/front_door_bulk.h"
 #include "router/door/front_door_server.h"
 
 namespace troupe::router {
@@ -26,6 +28,10 @@ Refusal cut_short() {
   return {400, "bad_http", "the connection ended before the request did", "request", "a whole request"};
 }
 
+Refusal needs_tls() {
+  return {400, "needs_tls", "this door speaks TLS, and the request came in the clear", "connection", "https://"};
+}
+
 Refusal full(const DoorConfig& config) {
   return {503, "too_many_connections", "every connection is being served", "connection",
           "at most " + std::to_string(config.connections_max) + " connections (http.connections_max), " +
@@ -44,7 +50,7 @@ FrontDoor::Session::Session(Server& s, Tcp::socket socket, DoorPlaces& among, Do
     : server(s),
       places(among),
       guest(number),
-      stream(std::move(socket)),
+      stream(std::move(socket), s.security),
       buffer(std::max<std::size_t>(s.config.header_bytes_max, read_bytes) + 2),
       turn(s.io) {
   server.sessions[guest] = this;
@@ -52,14 +58,27 @@ FrontDoor::Session::Session(Server& s, Tcp::socket socket, DoorPlaces& among, Do
 }
 
 FrontDoor::Session::~Session() {
+  end_count();
   places.leave(guest);
   server.sessions.erase(guest);
   server.metrics.record(Metric::http_connections, static_cast<double>(server.sessions.size()));
   if (server.closing && server.sessions.empty()) server.pause.cancel();
 }
 
+void FrontDoor::Session::begin() {
+  if (!stream.over_tls()) return read();
+  stream.expires_after(microseconds(server.config.timeout_us));
+  stream.shake_hands([self = shared_from_this()](beast::error_code error) {
+    if (!error) return self->read();
+    if (!self->stream.spoke_plainly()) return self->stream.close();
+    self->stream.stay_plain();
+    self->refuse_and_close(needs_tls());
+  });
+}
+
 void FrontDoor::Session::read() {
   asked = {};
+  key.reset();
   body.reset();
   response = {};
   head.emplace(head_limits(server.config));
@@ -85,15 +104,53 @@ void FrontDoor::Session::read_head() {
 void FrontDoor::Session::head_is_read() {
   asked = head->asked();
   if (head->fault()) return refuse_and_close(Refusal(*head->fault()));
-  body = head->body();
+  const auto by_lines = bulk_kind(asked.method, asked.target, asked.content_type);
+  body = head->body(by_lines.has_value());
   head.reset();
   if (&places == &server.lane && !is_for_health()) return refuse_and_close(full(server.config));
-  if (!asked.waits || body->done()) return read_body();
+  if (auto refusal = find_asker()) return refuse_and_close(*refusal);
+  if (by_lines) {
+    const DoorRequest request{asked.method, asked.target, "", asked.tenant};
+    if (auto fault = find_bulk_fault(*by_lines, request, limits_of(nullptr))) return refuse_and_close(*fault);
+    bulk = std::make_unique<Bulk>();
+    bulk->kind = *by_lines;
+  }
+  if (!asked.waits || body->done() || body->fault()) return read_body();
   asio::async_write(stream, asio::buffer(go_on),
                     [self = shared_from_this()](beast::error_code error, std::size_t) {
                       if (error) return self->close();
                       self->read_body();
                     });
+}
+
+std::optional<Refusal> FrontDoor::Session::find_asker() {
+  if (!server.keys || asks_health(asked.target)) return std::nullopt;
+  auto found = server.keys->find(asked.authorization, asked.tenant);
+  if (auto* refusal = std::get_if<Refusal>(&found)) return std::move(*refusal);
+  auto& asker = std::get<ApiKeys::Asker>(found);
+  key = *asker.key;
+  asked.tenant = std::move(asker.tenant);
+  return std::nullopt;
+}
+
+// By its key where that has limits of its own, else by its tenant.
+std::variant<std::string, Refusal> FrontDoor::Session::count() {
+  const bool of_key = key && (key->rate > 0 || key->at_once > 0);
+  const RateLimit limit = of_key ? RateLimit{key->rate, key->at_once} : server.config.tenant_limit;
+  if (asks_health(asked.target)) return "";
+  return server.rates.begin(of_key ? "key " + key->id : "tenant " + asked.tenant, limit, Server::now_us());
+}
+
+std::optional<Refusal> FrontDoor::Session::begin_count() {
+  auto begun = count();
+  if (auto* refusal = std::get_if<Refusal>(&begun)) return std::move(*refusal);
+  counted.push_back(std::get<std::string>(std::move(begun)));
+  return std::nullopt;
+}
+
+void FrontDoor::Session::end_count() {
+  for (const std::string& row : counted) server.rates.end(row);
+  counted.clear();
 }
 
 // A question without a body that needs no work of the actors but a word.
@@ -105,6 +162,7 @@ bool FrontDoor::Session::is_for_health() const {
 }
 
 void FrontDoor::Session::read_body() {
+  if (bulk) return begin_bulk();
   const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
   buffer.consume(body->take(bytes));
   if (body->fault()) return refuse_and_close(*body->fault());
@@ -145,6 +203,7 @@ const TenantPauses::Told* FrontDoor::Session::find_pause() {
 
 void FrontDoor::Session::handle() {
   server.metrics.record(Metric::http_requests, 1);
+  if (auto refusal = begin_count()) return write(Answer::of(*refusal), asked.keep_alive);
   if (const TenantPauses::Told* told = find_pause()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
     return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s},
@@ -158,24 +217,36 @@ void FrontDoor::Session::handle() {
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();  // it may take a while
   places.keeps(guest, buffer.capacity());
   auto then = [self = shared_from_this()](Answer answer) {
+    if (answer.status == 200 && self->reads() && has_already(self->asked.if_none_match, answer.etag))
+      answer = {304, "", std::move(answer.type), "", 0, std::move(answer.etag)};
     self->write(std::move(answer), self->asked.keep_alive);
   };
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<DoorQuestion>(&routed))
     return server.answer_question(*question, then);
+  if (const auto* question = std::get_if<ModelQuestion>(&routed)) return server.answer_model_question(*question, model, then);
+  if (auto* shaped = std::get_if<Shaped>(&routed))
+    return server.ask_router(std::move(shaped->message), asked.tenant, model, then, std::move(shaped->body));
   server.ask_router(std::get<Message>(std::move(routed)), asked.tenant, model, then);
 }
 
 // What is asked for, and of several models by whom: then by that one's limits and words.
 DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
   const DoorConfig& config = server.config;
-  DoorRequest request{asked.method, asked.target, body->text(), asked.tenant};
+  DoorRequest request{asked.method, asked.target, body->text(), asked.tenant, asked.if_match, asked.if_none_match};
   auto chosen = choose_model(request, config.models);
   if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
   const AskedModel& of = std::get<AskedModel>(chosen);
   model = of.model;
   if (of.in_body) request.body = of.body;
-  return model ? route(request, model->limits, model->words) : route(request, config.limits, config.words);
+  return route(request, limits_of(model), model ? model->words : config.words);
+}
+
+// With keys, who may change versions is theirs to say.
+DoorLimits FrontDoor::Session::limits_of(const DoorModel* model) const {
+  DoorLimits limits = model ? model->limits : server.config.limits;
+  if (key) limits.admin_routes = key->admin;
+  return limits;
 }
 
 void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }
@@ -191,11 +262,12 @@ void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
   turn.expires_after(microseconds(us));
   turn.async_wait([self = shared_from_this(), answer = std::move(answer)](beast::error_code) mutable {
     self->awaits_turn = false;
-    if (self->stream.socket().is_open()) self->write(std::move(answer), self->asked.keep_alive);
+    if (self->stream.is_open()) self->write(std::move(answer), self->asked.keep_alive);
   });
 }
 
 void FrontDoor::Session::write(Answer answer, bool keep_alive) {
+  end_count();
   head.reset();
   body.reset();
   response = {};
@@ -215,11 +287,13 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   response.set(http::field::server, "troupe");
   response.set(http::field::content_type, answer.type);
   if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
+  if (!answer.etag.empty() && asked.method != "DELETE") response.set(http::field::etag, answer.etag);
+  if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
   if (answer.status == 503 || answer.status == 429)
     response.set(http::field::retry_after, std::to_string(std::max(answer.retry_after_s, retry_after_s)));
   keep_alive = keep_alive && !server.closing;
   response.keep_alive(keep_alive);
-  response.content_length(length);
+  if (answer.status != 304) response.content_length(length);
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;
   http::async_write(stream, response,
@@ -233,19 +307,20 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
 // What the client still sends is read and dropped for a moment: closing on unread bytes would reset the
 // connection, and the response that explains why would be lost.
 void FrontDoor::Session::close() {
-  if (server.closing || !stream.socket().is_open()) return stream.close();
-  beast::error_code ignored;
-  stream.socket().shutdown(Tcp::socket::shutdown_send, ignored);
+  if (server.closing || !stream.is_open()) return stream.close();
   stream.expires_after(microseconds(drain_us_max));
-  drain();
+  stream.say_farewell([self = shared_from_this()] {
+    self->stream.send_no_more();
+    self->drain();
+  });
 }
 
 void FrontDoor::Session::drain() {
   buffer.clear();
-  stream.async_read_some(buffer.prepare(read_bytes),
-                         [self = shared_from_this()](beast::error_code error, std::size_t) {
-                           if (!error) self->drain();
-                         });
+  stream.below().async_read_some(buffer.prepare(read_bytes),
+                                 [self = shared_from_this()](beast::error_code error, std::size_t) {
+                                   if (!error) self->drain();
+                                 });
 }
 
 void FrontDoor::Session::end() {

@@ -81,6 +81,7 @@ struct Fixture {
   std::mutex logging;
   std::vector<std::string> logged;
   std::string why_not;  // no actor is ready
+  std::vector<std::string> written;  // users and items, in order
   std::unique_ptr<FrontDoor> door;
 
   explicit Fixture(DoorConfig config = {}) {
@@ -109,6 +110,20 @@ struct Fixture {
       reply.user = m->user;
       reply.policy = m->tenant;  // so that tests see it
       door->deliver(reply);
+    } else if (auto* p = std::get_if<PutUser>(&message)) {
+      note_written(p->tenant + "/" + p->user);
+      door->deliver(Stored{p->id, 7});
+    } else if (auto* e = std::get_if<AppendEvents>(&message)) {
+      note_written("events of " + e->user);
+      door->deliver(Appended{e->id, 8, static_cast<std::uint32_t>(e->history.size())});
+    } else if (auto* d = std::get_if<DeleteUser>(&message)) {
+      note_written("not " + d->user);
+      door->deliver(Stored{d->id, 9});
+    } else if (auto* i = std::get_if<PutItem>(&message)) {
+      note_written("item " + i->item);
+      door->deliver(Stored{i->id, 3});
+    } else if (auto* g = std::get_if<GetUser>(&message)) {
+      door->deliver(UserReply{.id = g->id, .user = g->user, .version = 7, .history = {"a"}});
     } else if (auto* r = std::get_if<Reload>(&message)) {
       door->deliver(Stored{r->id, 9});
     } else if (auto* s = std::get_if<StatusRequest>(&message)) {
@@ -116,6 +131,10 @@ struct Fixture {
       if (!why_not.empty()) status.fields.push_back({"not_ready", why_not});
       door->deliver(status);
     }
+  }
+  void note_written(const std::string& what) {
+    const std::lock_guard lock(logging);
+    written.push_back(what);
   }
   HttpReply call(std::string method, std::string target, std::string body = "") {
     HttpCall c;

@@ -21,7 +21,7 @@ int hex_digit(char c) {
 
 RequestBody::RequestBody(std::uint64_t length, const BodyLimits& limits)
     : limits_(limits), at_(length == 0 ? At::done : At::length), left_(length) {
-  if (length > limits.body_bytes_max) refuse_size();
+  if (length > limits.body_bytes_max && !limits.by_lines) refuse_size();
 }
 
 RequestBody RequestBody::chunked(const BodyLimits& limits) {
@@ -56,7 +56,8 @@ void RequestBody::make_room(std::size_t bytes) {
   constexpr std::size_t small = 16 << 10, large = 128 << 10;
   const std::size_t wanted = text_.size() + bytes;
   if (wanted <= text_.capacity()) return;
-  const std::uint64_t most = at_ == At::length ? text_.size() + left_ : limits_.body_bytes_max;
+  const std::uint64_t most = limits_.by_lines ? std::uint64_t{limits_.body_bytes_max} + bytes
+                             : at_ == At::length ? text_.size() + left_ : limits_.body_bytes_max;
   const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
   std::string larger;  // a string that holds something may take twice of that for what it is asked to reserve
   larger.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
@@ -96,7 +97,7 @@ void RequestBody::take_size(char c) {
   if (digit < 0 || ++digits_ > size_digits_max)
     return refuse(400, "bad_http", "a chunk's size is no number", "hexadecimal digits, 16 at most");
   left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
-  if (left_ > limits_.body_bytes_max - text_.size()) refuse_size();
+  if (!limits_.by_lines && left_ > limits_.body_bytes_max - text_.size()) refuse_size();
 }
 
 void RequestBody::take_extension(char c) {
@@ -143,6 +144,29 @@ void RequestBody::refuse(unsigned status, std::string code, std::string what, st
   fault_ = Refusal{static_cast<std::uint16_t>(status), std::move(code), std::move(what), where,
                    std::move(expected)};
   text_ = {};
+}
+
+// What is behind a line moves to the front once for all lines that came together, at most.
+std::optional<std::string> RequestBody::next_line() {
+  while (!fault_) {
+    const std::size_t end = text_.find('\n', looked_at_);
+    const bool whole = end != text_.npos || (done() && !text_.empty());
+    if (!whole) {
+      looked_at_ = text_.size();
+      if (text_.size() > limits_.body_bytes_max) refuse_line();
+      return std::nullopt;
+    }
+    std::string line = text_.substr(0, end);
+    text_.erase(0, std::min(line.size() + 1, text_.size()));
+    looked_at_ = 0;
+    if (line.size() > limits_.body_bytes_max) return refuse_line(), std::nullopt;
+    if (line.find_first_not_of(" \t\r") != line.npos) return line;
+  }
+  return std::nullopt;
+}
+
+void RequestBody::refuse_line() {
+  refuse(413, "line_too_long", "the line is too long", "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
 }
 
 void RequestBody::refuse_size() {

@@ -16,6 +16,7 @@ int hex_digit(char c);  // -1: it is none
 
 struct BodyLimits {
   std::uint32_t body_bytes_max = 1 << 20;
+  bool by_lines = false;  // it is read line by line: the bound is of a line, and the body has none
   std::uint32_t extension_bytes_max = 256;     // of one chunk
   std::uint32_t extensions_bytes_max = 4096;   // of all chunks
   std::uint32_t trailers_bytes_max = 8 << 10;  // of all lines
@@ -34,6 +35,9 @@ class RequestBody {
   bool done() const { return at_ == At::done; }
   const std::optional<Refusal>& fault() const { return fault_; }
   const std::string& text() const { return text_; }
+  // Of one that is read by lines: the next that is not empty, without its end; none: more has to come, or there is none. One
+  // that is too long is a fault.
+  std::optional<std::string> next_line();
   std::size_t held_bytes() const { return text_.capacity(); }
 
  private:
@@ -63,6 +67,7 @@ class RequestBody {
   void make_room(std::size_t bytes);
   void refuse(unsigned status, std::string code, std::string what, std::string expected);
   void refuse_size();
+  void refuse_line();
 
   BodyLimits limits_;
   At at_ = At::length;
@@ -70,6 +75,7 @@ class RequestBody {
   std::uint32_t digits_ = 0, extension_ = 0, extensions_ = 0, trailer_bytes_ = 0, trailers_ = 0;
   bool has_colon_ = false;  // the trailer
   std::string text_;
+  std::size_t looked_at_ = 0;  // of the text: no line ends there
   std::optional<Refusal> fault_;
 };
 

@@ -41,6 +41,7 @@ std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_vers
   if (request.scenario > 0) print.add(std::uint64_t{request.scenario});
   print.add(std::uint64_t{request.candidates.size()});
   for (const std::string& candidate : request.candidates) print.add(candidate);
+  for (const std::string& item : request.history) print.add(item);
   return print.value();
 }
 

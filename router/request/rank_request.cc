@@ -28,12 +28,18 @@ class Ranking final : public Request {
   std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
     return router::find_fault(request_, form, limits);
   }
-  std::uint64_t home() const override { return user_hash(request_.tenant, request_.user); }
+  std::uint64_t home() const override {
+    std::string asker = request_.user;
+    for (const std::string& item : request_.history) asker += "\n" + item;
+    return user_hash(request_.tenant, asker);
+  }
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
   std::optional<FindFeatures> features() const override {
-    return FindFeatures{.tenant = request_.tenant, .user = request_.user, .items = request_.candidates,
+    FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .items = request_.candidates,
                         .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
+    wanted.items.insert(wanted.items.end(), request_.history.begin(), request_.history.end());
+    return wanted;
   }
   std::optional<Refusal> take(const PromptForm& form, const RequestLimits& limits,
                               const Features& features) override;
@@ -41,7 +47,7 @@ class Ranking final : public Request {
   std::span<const ItemView> items() const override { return items_; }
 
   const Policy* policy() const override { return &policy_; }
-  std::string user() const override { return user_key(request_.tenant, request_.user); }
+  std::string user() const override { return request_.history.empty() ? user_key(request_.tenant, request_.user) : ""; }
   Situation situation() const override {
     return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
   }
@@ -50,6 +56,7 @@ class Ranking final : public Request {
   Message reply(const Outcome& outcome) override;
 
  private:
+  void take_items(const Features& features);
   // The histories that fit beside the items, one for each plan that the policy considers; those that have no
   // room even without one are left out.
   std::vector<std::string_view> considered(const PromptForm& form) const;
@@ -62,6 +69,7 @@ class Ranking final : public Request {
   Policy policy_;
   CatalogPointer catalog_;  // where the items lie
   std::vector<ItemView> items_;
+  std::vector<std::string> skipped_;  // candidates that the catalog does not have
   std::vector<Fit> fits_;
   std::uint64_t user_tokens_ = 0;
   std::uint64_t profile_version_ = 0;
@@ -78,28 +86,57 @@ std::vector<double> scores_behind(const std::vector<ScoreRow>& rows) {
   return scores;
 }
 
+// Candidates come first of what was found, then the history.
 std::optional<Refusal> find_unknown(const RankRequest& request, const Features& features) {
   const std::vector<std::string>& candidates = request.candidates;
-  TROUPE_CHECK(features.items.size() == candidates.size(), "the feature port answers for each item");
-  if (!features.user)
+  TROUPE_CHECK(features.items.size() == candidates.size() + request.history.size(),
+               "the feature port answers for each item");
+  if (!features.user && request.history.empty())
     return Refusal{404, "unknown_user", "user \"" + request.user + "\" has no profile", "user",
                    "a user that was put or imported"};
+  for (std::size_t i = 0; i < request.history.size(); ++i)
+    if (features.items[candidates.size() + i] == no_item)
+      return Refusal{422, "unknown_item", "item \"" + request.history[i] + "\" is not in the catalog",
+                     "history[" + std::to_string(i) + "]", "items of the catalog"};
   std::size_t unknown = 0, first = 0;
   for (std::size_t i = candidates.size(); i-- > 0;)
     if (features.items[i] == no_item) ++unknown, first = i;
-  if (unknown == 0) return std::nullopt;
+  if (unknown == 0 || (request.unknown == "skip" && unknown < candidates.size())) return std::nullopt;
   return Refusal{404, "unknown_item",
                  "item \"" + candidates[first] + "\" is not in the catalog (unknown items: " +
                      std::to_string(unknown) + " of " + std::to_string(candidates.size()) + ")",
-                 "candidates[" + std::to_string(first) + "]", "items of the catalog"};
+                 "candidates[" + std::to_string(first) + "]",
+                 request.unknown == "skip" ? "at least one item of the catalog"
+                                           : "items of the catalog, or unknown: skip, to rank the others"};
+}
+
+// Of somebody who is no user.
+Profile profile_of(std::span<const ItemNumber> history, const Catalog& catalog) {
+  Profile profile;
+  for (const ItemNumber number : history) {
+    const std::span<const Token> tokens = catalog.item(number).tokens;
+    profile.tokens.insert(profile.tokens.end(), tokens.begin(), tokens.end());
+    profile.events.push_back(static_cast<std::uint32_t>(tokens.size()));
+  }
+  return profile;
+}
+
+void Ranking::take_items(const Features& features) {
+  catalog_ = features.catalog;
+  items_.reserve(request_.candidates.size());
+  for (std::size_t i = 0; i < request_.candidates.size(); ++i)
+    if (features.items[i] != no_item)
+      items_.push_back(catalog_->item(features.items[i]));
+    else
+      skipped_.push_back(request_.candidates[i]);
 }
 
 std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits& limits,
                                      const Features& features) {
   if (auto unknown = find_unknown(request_, features)) return unknown;
-  items_.reserve(features.items.size());
-  catalog_ = features.catalog;
-  for (const ItemNumber item : features.items) items_.push_back(catalog_->item(item));
+  take_items(features);
+  const Profile anonymous = profile_of(std::span(features.items).subspan(request_.candidates.size()), *catalog_);
+  const Profile& profile = request_.history.empty() ? *features.user : anonymous;
   scores_each_ = form.scores_each();
   approximate_max_ = request_.approximate >= 0 ? request_.approximate : policy_->weighs ? limits.approximate : 1;
   if (policy_->weighs && planted(Bug::approximate_unasked)) approximate_max_ = 1;
@@ -113,7 +150,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
     const std::size_t positions = positions_without_history(form, item_positions(*plan, form, items_));
     least = std::min(least, positions);
     if (positions > form.positions_max) continue;
-    FittedHistory history = fit_history(form, *features.user, item_positions(*plan, form, items_));
+    FittedHistory history = fit_history(form, profile, item_positions(*plan, form, items_));
     // Approximate is what was allowed, not a shorter history than others have.
     if (policy_->weighs && plan->approximate && (fits_.empty() || history.cut > fits_.front().history.cut)) continue;
     fits_.push_back({plan, std::move(history)});
@@ -128,7 +165,7 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
     return Refusal{413, "too_many_tokens", "user and candidates have " + std::to_string(total) + " tokens",
                    "candidates",
                    "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
-  profile_version_ = features.user->version;
+  profile_version_ = profile.version;
   of_ = features.of;
   return std::nullopt;
 }
@@ -184,6 +221,7 @@ Message Ranking::reply(const Outcome& outcome) {
   reply.approximate = outcome.approximate;
   reply.features_stale = of_ == Features::Of::stale;
   reply.features_missing = of_ == Features::Of::missing;
+  reply.skipped = skipped_;
   return reply;
 }
 

@@ -106,6 +106,18 @@ std::string names_of_tasks(const PromptForm& form) {
   return names + "or none: " + (form.tasks.empty() ? "the model's tasks have no names" : "the first of them");
 }
 
+// A user, or the history of somebody who is none.
+Fault bad_asker(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
+  if (request.history.empty()) return bad_user(request.tenant, request.user, limits);
+  if (Fault fault = bad_id(request.tenant, "tenant", limits, true)) return fault;
+  if (!request.user.empty())
+    return Refusal{400, "ambiguous_history", "both user and history are given", "history", "one of the two"};
+  if (form.token_features > 0)
+    return Refusal{422, "missing_feature", "a history in the request has no features, and the model reads them", "history",
+                   "a user whose profile has them"};
+  return bad_count(request.history.size(), limits.history_max, "router.history_events_max", "events", "history");
+}
+
 Fault repeated(const std::vector<std::string>& candidates) {
   boost::unordered_flat_set<std::string_view> seen(candidates.size());
   for (const std::string& id : candidates)
@@ -126,7 +138,7 @@ std::optional<Freshness> find_freshness(std::string_view name) {
 
 Fault find_fault(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = other_model(form, false)) return fault;
-  if (Fault fault = bad_user(request.tenant, request.user, limits)) return fault;
+  if (Fault fault = bad_asker(request, form, limits)) return fault;
   if (Fault fault = bad_count(request.candidates.size(), limits.candidates_max, "router.candidates_max",
                               "candidates", "candidates"))
     return fault;
@@ -143,6 +155,9 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
     return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate), "approximate",
                    "0 to 1, the largest share of the prompt's tokens that may be approximate, or -1: any"};
   if (Fault fault = bad_freshness(request.features)) return fault;
+  if (request.unknown != "" && request.unknown != "refuse" && request.unknown != "skip")
+    return Refusal{400, "bad_unknown", "unknown is \"" + request.unknown + "\"", "unknown",
+                   "refuse or skip: what becomes of candidates that the catalog does not have"};
   if (request.scenario >= form.scenarios)
     return Refusal{400, "bad_scenario", "scenario is " + std::to_string(request.scenario), "scenario",
                    "below " + std::to_string(form.scenarios) + ", as many as the model knows"};
@@ -221,16 +236,41 @@ Fault find_fault(const ScoreRequest& request, const PromptForm& form, const Requ
   return too_much_memory(total, limits);
 }
 
-Fault find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits) {
-  if (Fault fault = bad_user(put.tenant, put.user, limits)) return fault;
-  if (!put.history.empty() && !put.tokens.empty())
+namespace {
+
+// Of PutUser and AppendEvents, whose members are the same.
+template <class Write>
+Fault bad_events(const Write& write, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = bad_user(write.tenant, write.user, limits)) return fault;
+  if (!write.history.empty() && !write.tokens.empty())
     return Refusal{400, "ambiguous_history", "both history and tokens are given", "history",
                    "one of the two"};
-  const std::size_t events = std::max(put.history.size(), put.tokens.size());
+  const std::size_t events = std::max(write.history.size(), write.tokens.size());
   if (events > limits.history_max)
     return bad_count(events, limits.history_max, "router.history_events_max", "events",
-                     put.tokens.empty() ? "history" : "tokens");
-  return bad_tokens(put.tokens, form.vocabulary, "tokens");
+                     write.tokens.empty() ? "history" : "tokens");
+  return bad_tokens(write.tokens, form.vocabulary, "tokens");
+}
+
+}  // namespace
+
+Fault find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits) {
+  return bad_events(put, form, limits);
+}
+
+Fault find_fault(const AppendEvents& events, const PromptForm& form, const RequestLimits& limits) {
+  if (Fault fault = bad_events(events, form, limits)) return fault;
+  if (events.history.empty() && events.tokens.empty())
+    return Refusal{400, "no_events", "the list is empty", "events", "1 event or more"};
+  return std::nullopt;
+}
+
+Fault find_fault(const GetUser& wanted, const PromptForm&, const RequestLimits& limits) {
+  return bad_user(wanted.tenant, wanted.user, limits);
+}
+
+Fault find_fault(const GetItem& wanted, const PromptForm&, const RequestLimits& limits) {
+  return bad_id(wanted.item, "item", limits, false);
 }
 
 Fault find_fault(const DeleteUser& remove, const PromptForm&, const RequestLimits& limits) {

@@ -41,6 +41,9 @@ std::optional<Refusal> find_fault(const CompleteRequest& request, const PromptFo
 std::optional<Refusal> find_fault(const ScoreRequest& request, const PromptForm& form,
                                   const RequestLimits& limits);
 std::optional<Refusal> find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const AppendEvents& events, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const GetUser& wanted, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const GetItem& wanted, const PromptForm& form, const RequestLimits& limits);
 std::optional<Refusal> find_fault(const DeleteUser& remove, const PromptForm& form,
                                   const RequestLimits& limits);
 std::optional<Refusal> find_fault(const PutItem& put, const PromptForm& form, const RequestLimits& limits);

@@ -48,6 +48,8 @@ struct RankRequest {
   std::uint32_t scenario = 0;           // where it was asked, for models that know scenarios
   std::string task;                     // of the model's tasks, the one that orders the candidates; "": the first
   std::string features;                 // how new they have to be: exact | wait | behind; "": as configured
+  std::string unknown;                  // candidates that the catalog does not have: refuse | skip; "": refuse
+  std::vector<std::string> history;     // instead of a user: of somebody without a profile, item ids, oldest first
   bool operator==(const RankRequest&) const = default;
 };
 
@@ -84,6 +86,7 @@ struct RankReply {
   double approximate = 0;  // share of the prompt's tokens that have keys and values of blocks made elsewhere
   std::vector<std::string> tasks;  // names of the model's tasks; none: it has one without a name
   std::uint32_t features_stale = 0, features_missing = 0;  // that it was answered with, or without
+  std::vector<std::string> skipped;  // candidates that the catalog does not have
   bool operator==(const RankReply&) const = default;
 };
 
@@ -190,17 +193,49 @@ struct Feature {
   bool operator==(const Feature&) const = default;
 };
 
+// What a write expects to find; else it changes nothing and is refused (412 `changed_meanwhile`).
+struct Condition {
+  bool absent = false;        // nothing
+  bool present = false;       // anything
+  std::uint64_t version = 0;  // this version; 0: whichever
+  bool operator==(const Condition&) const = default;
+};
+
 struct PutUser {
   RequestId id = 0;
   std::string tenant, user;
   std::vector<std::string> history;  // oldest first
   std::vector<Token> tokens;
   std::vector<Feature> features;     // of the events, or of the tokens where these are given
+  std::vector<std::string> event_ids;  // of the events, or none: by which one that is appended again is known
+  Condition condition;
   bool operator==(const PutUser&) const = default;
+};
+// Events behind those that the user has, which need not be there; the newest that fit are kept. One whose id is among those
+// that are kept is known already, and passed over. Answered by Appended.
+struct AppendEvents {
+  RequestId id = 0;
+  std::string tenant, user;
+  std::vector<std::string> history;  // oldest first
+  std::vector<Token> tokens;         // instead
+  std::vector<Feature> features;
+  std::vector<std::string> event_ids;  // of all, or none
+  Condition condition;
+  bool operator==(const AppendEvents&) const = default;
+};
+struct Appended {
+  RequestId id = 0;
+  std::uint64_t version = 0;           // of the profile
+  std::uint32_t appended = 0;          // of those that came
+  std::uint32_t repeated = 0;          // that were known already
+  std::uint32_t dropped = 0;           // the oldest, so that the others fit
+  std::uint32_t events = 0;            // that the profile has now
+  bool operator==(const Appended&) const = default;
 };
 struct DeleteUser {
   RequestId id = 0;
   std::string tenant, user;
+  Condition condition;
   bool operator==(const DeleteUser&) const = default;
 };
 struct PutItem {
@@ -208,12 +243,44 @@ struct PutItem {
   std::string item, title;
   std::vector<Token> tokens;
   Token identifier = -1;  // vocabulary row whose logit is the item's score
+  Condition condition;
   bool operator==(const PutItem&) const = default;
 };
 struct DeleteItem {
   RequestId id = 0;
   std::string item;
+  Condition condition;
   bool operator==(const DeleteItem&) const = default;
+};
+// What is stored, as it was put. Answered by UserReply and ItemReply.
+struct GetUser {
+  RequestId id = 0;
+  std::string tenant, user;
+  bool operator==(const GetUser&) const = default;
+};
+struct UserReply {
+  RequestId id = 0;
+  std::string user;
+  std::uint64_t version = 0;
+  std::vector<std::string> history;         // of each event its item; "": it was put as tokens. None: all were
+  std::vector<Token> tokens;                // of all events, unless each has its item
+  std::vector<std::uint32_t> event_tokens;  // how many each event has, unless it is one
+  std::vector<Feature> features;
+  std::vector<std::string> event_ids;       // "": it has none. None: none has
+  bool operator==(const UserReply&) const = default;
+};
+struct GetItem {
+  RequestId id = 0;
+  std::string item;
+  bool operator==(const GetItem&) const = default;
+};
+struct ItemReply {
+  RequestId id = 0;
+  std::string item, title;
+  std::vector<Token> tokens;
+  Token identifier = -1;
+  std::uint64_t version = 0;  // of the catalog, that wrote it
+  bool operator==(const ItemReply&) const = default;
 };
 // An operator's wish: serve another model or catalog from now on; "" keeps the present one. Answered when
 // every worker that is alive has it and no request of this router runs on the old one any more (promise 4).
@@ -222,7 +289,7 @@ struct Reload {
   std::string model_version, catalog_version;
   bool operator==(const Reload&) const = default;
 };
-struct Stored {  // answer to the five above
+struct Stored {  // answer to writes and reloads
   RequestId id = 0;
   std::uint64_t version = 0;  // of the profile, of the catalog, or (Reload) the epoch of the versions
   bool operator==(const Stored&) const = default;
@@ -565,7 +632,8 @@ using AnyMessage = std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply
                                 BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks, CacheChanges,
                                 InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
                                 Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply,
-                                GenerateRequest, GenerateReply, CompleteRequest, CompleteReply, LendPages, PagesLent>;
+                                GenerateRequest, GenerateReply, CompleteRequest, CompleteReply, LendPages, PagesLent,
+                                AppendEvents, Appended, GetUser, UserReply, GetItem, ItemReply>;
 
 // A type of its own and not another name of the variant: what copies, moves, compares and destroys so many
 // kinds is compiled once, in messages.cc, and not in every file that hands a message on.

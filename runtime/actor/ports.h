@@ -56,12 +56,18 @@ struct Features {
   enum class Of : std::uint8_t { store, cache, stale, missing };
   Of of = Of::store;
 };
-// Answered by Written or Refusal. PutUser fails with `unknown_item` if its history names one.
+// Answered by Written or Refusal. PutUser and AppendEvents fail with `unknown_item` if their history names one; all with
+// `changed_meanwhile` if their condition is not met.
 struct Write {
-  std::variant<PutUser, DeleteUser, PutItem, DeleteItem> what;
+  std::variant<PutUser, DeleteUser, PutItem, DeleteItem, AppendEvents> what;
 };
 struct Written {
   std::uint64_t version = 0;
+  std::uint32_t appended = 0, repeated = 0, dropped = 0, events = 0;  // as of Appended
+};
+// What is stored, as it was put. Answered by UserReply, ItemReply or Refusal.
+struct Read {
+  std::variant<GetUser, GetItem> what;
 };
 // The present catalog in order of number, a page at a time: what the background precomputation walks over.
 struct ListItems {
@@ -232,12 +238,12 @@ struct EraseBlocks {
 };
 struct Erased {};
 
-using AnyJob = std::variant<FindFeatures, Write, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
+using AnyJob = std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
                             CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate, ChangeRowPages,
                             RefillRows>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using AnyJobResult = std::variant<Features, Written, ItemList, BatchDone, ModelChanged, Pulled, StoredList,
-                                  Checked, Saved, Loaded, Erased, Coordinated, RowPages, RowsRefilled, Refusal>;
+using AnyJobResult = std::variant<Features, Written, UserReply, ItemReply, ItemList, BatchDone, ModelChanged, Pulled,
+                                  StoredList, Checked, Saved, Loaded, Erased, Coordinated, RowPages, RowsRefilled, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>

@@ -21,6 +21,7 @@ const ProfilePointer& nobody() {
 std::string key_of(const Write& write) {
   if (const auto* put = std::get_if<PutUser>(&write.what)) return user_key(put->tenant, put->user);
   if (const auto* gone = std::get_if<DeleteUser>(&write.what)) return user_key(gone->tenant, gone->user);
+  if (const auto* events = std::get_if<AppendEvents>(&write.what)) return user_key(events->tenant, events->user);
   return "";
 }
 

@@ -15,7 +15,7 @@ Refusal wrong_version(const char* code, const char* where, const std::string& as
 
 Refusal wrong_feature_job() {
   return {500, "wrong_port", "this job is not about features", "feature port",
-          "FindFeatures, Write, ListItems"};
+          "FindFeatures, Write, Read, ListItems"};
 }
 
 Refusal unknown_user() {
@@ -56,17 +56,20 @@ ItemList list_items(const ListItems& wanted, CatalogPointer catalog) {
 }
 
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
-                               Profile& profile) {
-  if (auto fault = find_fault(put, limits)) return fault;
+                               StoredProfile& stored, std::span<const std::size_t> indices) {
+  if (indices.empty())
+    if (auto fault = find_fault(put, limits)) return fault;
+  Profile& profile = stored.profile;
   profile.tokens = put.tokens;
   profile.events.assign(put.tokens.size(), 1);
   profile.features = put.features;
+  stored.names = {put.history, put.event_ids};
   for (std::size_t i = 0; i < put.history.size(); ++i) {
     const ItemNumber number = catalog.find(put.history[i]);
     if (number == no_item) {
       Refusal refusal = unknown_item(put.history[i]);
       refusal.status = 422;
-      refusal.where = "history[" + std::to_string(i) + "]";
+      refusal.where = "history[" + std::to_string(indices.empty() ? i : indices[i]) + "]";
       return refusal;
     }
     const std::span<const Token> tokens = catalog.item(number).tokens;

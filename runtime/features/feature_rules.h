@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,10 @@ Refusal catalog_full(const FeatureLimits& limits);
 // Absent if it may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
 std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model);
 
-// Fills tokens and events of `profile`, those of its history as `catalog` has them.
+// Fills all of `stored` but its version, tokens of its history as `catalog` has them. A refusal names the history's index, or
+// what `indices` has there.
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
-                               Profile& profile);
+                               StoredProfile& stored, std::span<const std::size_t> indices = {});
 
 // What a snapshot answers.
 JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);

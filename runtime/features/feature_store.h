@@ -33,7 +33,7 @@ struct Import {
   std::function<std::string(std::string_view kind, std::size_t row)> where;
 };
 
-// Runs FindFeatures, Write and ListItems. A refusal of a write names the field as the HTTP body does;
+// Runs FindFeatures, Write, Read and ListItems. A refusal of a write names the field as the HTTP body does;
 // features of another model or catalog version than the present one are refused (503 `wrong_model`,
 // `wrong_catalog`). Thread-safe: several lanes may run it.
 class FeatureStore : public Port {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/features/append_events.h"
 #include "runtime/features/feature_rules.h"
 #include "runtime/features/store_keys.h"
 #include "runtime/store/store_record.h"
@@ -44,6 +45,8 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
     if (const auto* wanted = std::get_if<ListItems>(&job)) return list_items(*wanted, catalog());
     if (const auto* wanted = std::get_if<Write>(&job))
       return std::visit([this](const auto& what) { return write(what); }, wanted->what);
+    if (const auto* wanted = std::get_if<Read>(&job))
+      return std::visit([this](const auto& what) { return read(what); }, wanted->what);
     return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
     return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
@@ -175,6 +178,35 @@ std::vector<FoundUser> FeaturePort::find_users(std::span<const std::string> keys
   return users;
 }
 
+// Names, which no request needs, are in no cache.
+std::optional<Refusal> FeaturePort::read_stored(const std::string& key, std::optional<StoredProfile>& stored) {
+  bool sound = true;
+  const Store::Read read = store_.read(Column::users, key, [&](std::string_view value) {
+    stored = decode_stored_profile(key, value, limits_);
+    sound = stored || RecordReader::open(RecordType::profile, key, value).has_value();
+  });
+  if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
+  if (read == Store::Read::corrupt || (read == Store::Read::found && !stored)) ++bad_records_;
+  if (read == Store::Read::found && !sound) store_.report_damage(Column::users, key);
+  if (read == Store::Read::corrupt || !sound) return data_damaged("user");
+  return std::nullopt;
+}
+
+JobResult FeaturePort::read(const GetUser& wanted) {
+  std::optional<StoredProfile> stored;
+  if (auto refusal = read_stored(user_key(wanted.tenant, wanted.user), stored)) return *refusal;
+  return stored ? JobResult(reply_of(wanted.user, *std::move(stored))) : JobResult(unknown_user());
+}
+
+JobResult FeaturePort::read(const GetItem& wanted) const {
+  const UnreadableRanges::Snapshot unreadable = unreadable_items_.now();
+  const StoredCatalogPointer present = catalog();
+  const ItemNumber number = present->find(wanted.item);
+  if (number != no_item) return reply_of(present->item(number), present->written(number));
+  if (unreadable && UnreadableRanges::contains(unreadable, wanted.item)) return data_damaged("item");
+  return unknown_item(wanted.item);
+}
+
 StoredCatalogPointer FeaturePort::catalog() const {
   const std::lock_guard lock(catalog_mutex_);
   return catalog_;
@@ -193,13 +225,21 @@ void FeaturePort::publish(std::uint64_t version) {
   catalog_.swap(next);
 }
 
-std::optional<Refusal> FeaturePort::resolve(const PutUser& put, Profile& profile) const {
-  return troupe::resolve(put, limits_, *writer_.last(), profile);
+Change FeaturePort::change_of(const PutUser& put, const StoredProfile& stored) const {
+  const std::string key = user_key(put.tenant, put.user);
+  return {Column::users, key, encode_profile(stored.profile, key, stored.names)};
 }
 
-Change FeaturePort::change_of(const PutUser& put, const Profile& profile) const {
-  const std::string key = user_key(put.tenant, put.user);
-  return {Column::users, key, encode_profile(profile, key)};
+std::optional<Refusal> FeaturePort::find_unmet(const Condition& condition, const std::string& user) {
+  if (condition == Condition{}) return std::nullopt;
+  std::optional<StoredProfile> stored;
+  if (auto refusal = read_stored(user, stored)) return refusal;
+  return troupe::find_unmet(condition, stored ? stored->profile.version : 0);
+}
+
+std::optional<Refusal> FeaturePort::find_unmet_item(const Condition& condition, const std::string& item) const {
+  const ItemNumber number = writer_.last()->find(item);
+  return troupe::find_unmet(condition, number == no_item ? 0 : writer_.last()->written(number));
 }
 
 // Durable before it is answered, and known to be: whatever becomes of the log, the mark says that it was.
@@ -211,16 +251,39 @@ std::optional<StoreFailure> FeaturePort::store(Numbered what, std::uint64_t vers
   return {};
 }
 
+JobResult FeaturePort::write_profile(const std::string& key, StoredProfile stored, Written written) {
+  stored.profile.version = written.version = profiles_written_ + 1;
+  const Change changes[] = {{Column::users, key, encode_profile(stored.profile, key, stored.names)},
+                            counter_change(profiles_key, written.version)};
+  const auto failure = store(Numbered::profiles, written.version, changes);
+  profiles_.erase(key);
+  if (failure) return storage_failed(failure->fault);
+  profiles_written_ = written.version;
+  return written;
+}
+
 JobResult FeaturePort::write(const PutUser& put) {
   const std::lock_guard lock(writing_);
-  Profile profile{profiles_written_ + 1};
-  if (auto refusal = resolve(put, profile)) return *refusal;
-  const Change changes[] = {change_of(put, profile), counter_change(profiles_key, profile.version)};
-  const auto failure = store(Numbered::profiles, profile.version, changes);
-  profiles_.erase(changes[0].key);
-  if (failure) return storage_failed(failure->fault);
-  profiles_written_ = profile.version;
-  return Written{profile.version};
+  const std::string key = user_key(put.tenant, put.user);
+  StoredProfile stored;
+  if (auto refusal = resolve(put, limits_, *writer_.last(), stored)) return *refusal;
+  if (auto refusal = find_unmet(put.condition, key)) return *refusal;
+  return write_profile(key, std::move(stored), {});
+}
+
+// Who repeats an append that was done gets its answer, whatever has become of the version that it was made for.
+JobResult FeaturePort::write(const AppendEvents& events) {
+  const std::lock_guard lock(writing_);
+  const std::string key = user_key(events.tenant, events.user);
+  std::optional<StoredProfile> before;
+  if (auto refusal = read_stored(key, before)) return *refusal;
+  auto grown = append(before ? &*before : nullptr, events, limits_, *writer_.last());
+  if (auto* refusal = std::get_if<Refusal>(&grown)) return std::move(*refusal);
+  auto& [stored, counts] = std::get<Grown>(grown);
+  const std::uint64_t version = before ? before->profile.version : 0;
+  if (before && counts.appended == 0) return Written{version, 0, counts.repeated, 0, counts.events};
+  if (auto refusal = troupe::find_unmet(events.condition, version)) return *refusal;
+  return write_profile(key, std::move(stored), counts);
 }
 
 JobResult FeaturePort::write(const DeleteUser& gone) {
@@ -229,6 +292,7 @@ JobResult FeaturePort::write(const DeleteUser& gone) {
   const Store::Read read = store_.read(Column::users, key, [](std::string_view) {});
   if (read == Store::Read::failed) return storage_failed(StoreFault::failed);
   if (read == Store::Read::missing) return unknown_user();
+  if (auto refusal = find_unmet(gone.condition, key)) return *refusal;
   const std::uint64_t version = profiles_written_ + 1;
   const Change changes[] = {{Column::users, key}, counter_change(profiles_key, version)};
   const auto failure = store(Numbered::profiles, version, changes);
@@ -241,6 +305,7 @@ JobResult FeaturePort::write(const DeleteUser& gone) {
 JobResult FeaturePort::write(const PutItem& put) {
   const std::lock_guard lock(writing_);
   if (auto refusal = find_fault(put, limits_)) return *refusal;
+  if (auto refusal = find_unmet_item(put.condition, put.item)) return *refusal;
   if (writer_.size() >= limits_.items_max && !writer_.contains(put.item)) return catalog_full(limits_);
   Item item{put.item, put.title, put.tokens, put.identifier, name_item_(put.tokens)};
   const std::uint64_t version = writer_.last()->version_number() + 1;
@@ -256,6 +321,7 @@ JobResult FeaturePort::write(const PutItem& put) {
 JobResult FeaturePort::write(const DeleteItem& gone) {
   const std::lock_guard lock(writing_);
   if (!writer_.contains(gone.item) && !unreadable_items_.contains(gone.item)) return unknown_item(gone.item);
+  if (auto refusal = find_unmet_item(gone.condition, gone.item)) return *refusal;
   const std::uint64_t version = writer_.last()->version_number() + 1;
   const Change changes[] = {{Column::items, gone.item}, counter_change(catalog_key, version)};
   if (const auto failure = store(Numbered::catalog, version, changes)) return storage_failed(failure->fault);

@@ -56,6 +56,9 @@ class FeaturePort final : public FeatureStore {
   JobResult write(const DeleteUser& gone);
   JobResult write(const PutItem& put);
   JobResult write(const DeleteItem& gone);
+  JobResult write(const AppendEvents& events);
+  JobResult read(const GetUser& wanted);
+  JobResult read(const GetItem& wanted) const;
 
   std::uint64_t load_catalog();  // the newest version that an item of it names
   struct NewestRow {
@@ -67,16 +70,20 @@ class FeaturePort final : public FeatureStore {
   // Not `corrupt` if the row is sound, but does not fit the model: then there is no such user.
   Store::Read find_profile(const std::string& key, ProfilePointer& profile);
   Store::Read read_profile(const std::string& key, ProfilePointer& profile);
+  // What is wrong with a read that found nothing it can tell of; none: it found it, or there is no such user.
+  std::optional<Refusal> read_stored(const std::string& key, std::optional<StoredProfile>& stored);
+  std::optional<Refusal> find_unmet(const Condition& condition, const std::string& user);
+  std::optional<Refusal> find_unmet_item(const Condition& condition, const std::string& item) const;
+  JobResult write_profile(const std::string& key, StoredProfile stored, Written written);
   std::optional<StoreFailure> store(Numbered what, std::uint64_t version, std::span<const Change> changes);
   StoredCatalogPointer catalog() const;
   void publish(std::uint64_t version);
-  std::optional<Refusal> resolve(const PutUser& put, Profile& profile) const;
-  Change change_of(const PutUser& put, const Profile& profile) const;
+  Change change_of(const PutUser& put, const StoredProfile& stored) const;
 
   // store_import.cc
   void put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const;
-  std::vector<Profile> resolve_users(const Import& rows, const Catalog& catalog) const;
-  void store_import(const Import& rows, const StoredCatalog& catalog, std::span<const Profile> profiles);
+  std::vector<StoredProfile> resolve_users(const Import& rows, const Catalog& catalog) const;
+  void store_import(const Import& rows, const StoredCatalog& catalog, std::span<const StoredProfile> profiles);
   void erase_others(Column column, const std::function<bool(std::string_view)>& stays,
                     const std::function<void(Change)>& write) const;
 

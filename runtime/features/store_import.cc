@@ -62,7 +62,7 @@ void FeaturePort::import(const Import& rows) {
   CatalogWriter next(rows.replace ? std::make_shared<const StoredCatalog>() : writer_.last());
   put_items(rows, version, next);
   const StoredCatalogPointer catalog = changes_items ? next.publish(version) : writer_.last();
-  const std::vector<Profile> profiles = resolve_users(rows, *catalog);
+  const std::vector<StoredProfile> profiles = resolve_users(rows, *catalog);
   store_import(rows, *catalog, profiles);
   for (const PutUser& row : rows.users) profiles_.erase(user_key(row.tenant, row.user));
   if (rows.forget_users) profiles_.clear();
@@ -88,12 +88,13 @@ void FeaturePort::put_items(const Import& rows, std::uint64_t version, CatalogWr
   }
 }
 
-std::vector<Profile> FeaturePort::resolve_users(const Import& rows, const Catalog& catalog) const {
-  std::vector<Profile> profiles;
+std::vector<StoredProfile> FeaturePort::resolve_users(const Import& rows, const Catalog& catalog) const {
+  std::vector<StoredProfile> profiles;
   std::uint64_t version = profiles_written_;
   for (std::size_t i = 0; i < rows.users.size(); ++i) {
-    Profile& profile = profiles.emplace_back(Profile{++version});
-    if (const auto refusal = troupe::resolve(rows.users[i], limits_, catalog, profile))
+    StoredProfile& stored = profiles.emplace_back();
+    stored.profile.version = ++version;
+    if (const auto refusal = resolve(rows.users[i], limits_, catalog, stored))
       refuse_row(rows, "user", i, *refusal);
   }
   return profiles;
@@ -114,7 +115,7 @@ void FeaturePort::erase_others(Column column, const std::function<bool(std::stri
 }
 
 void FeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
-                               std::span<const Profile> profiles) {
+                               std::span<const StoredProfile> profiles) {
   const std::uint64_t users_version = profiles_written_ + profiles.size();
   AcknowledgedMark& mark = store_.mark();
   for (const auto& [what, version] : {std::pair{Numbered::catalog, catalog.version_number()}, {Numbered::profiles, users_version}})

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
+#include <thread>
 
 #include "runtime/actor/block_name.h"
 #include "runtime/features/store_features.h"
@@ -332,6 +334,125 @@ TEST_CASE_FIXTURE(Shop, "several users are found at once, and the present catalo
   CHECK(*users[2].user == Profile{1, {1, 2}, {2}, {}});
   CHECK(port->present_catalog()->version() == port->catalog_version());
   CHECK(port->present_catalog()->find("a") != no_item);
+}
+
+AppendEvents append_of(const std::string& user, std::vector<std::string> items, std::vector<std::string> ids = {}) {
+  return {0, "t", user, std::move(items), {}, {}, std::move(ids)};
+}
+
+TEST_CASE_FIXTURE(Shop, "events are appended behind those that are there, of somebody new, too, and the newest that fit stay") {
+  version(item("a", {1, 2})), version(item("b", {3}));
+  const auto counts = [&](AppendEvents events) {
+    const auto w = std::get<Written>(write(std::move(events)));
+    return std::vector<std::uint64_t>{w.version, w.appended, w.repeated, w.dropped, w.events};
+  };
+  CHECK(counts(append_of("ann", {"b", "a"})) == std::vector<std::uint64_t>{1, 2, 0, 0, 2});
+  CHECK(counts(append_of("ann", {"b"})) == std::vector<std::uint64_t>{2, 1, 0, 0, 3});
+  CHECK(*find("t", "ann").user == Profile{2, {3, 1, 2, 3}, {1, 2, 1}});
+  CHECK(counts(append_of("ann", {"b", "b", "a"})) == std::vector<std::uint64_t>{3, 3, 0, 1, 5});
+  CHECK(*find("t", "ann").user == Profile{3, {1, 2, 3, 3, 3, 1, 2}, {2, 1, 1, 1, 2}});
+  FeatureLimits short_ones = limits;
+  short_ones.history_tokens_max = 4;
+  open(short_ones);
+  CHECK(counts(append_of("ann", {"b"})) == std::vector<std::uint64_t>{4, 1, 0, 3, 3});
+  CHECK(*find("t", "ann").user == Profile{4, {3, 1, 2, 3}, {1, 2, 1}});
+  CHECK(refused(append_of("ann", {"b", "none"})) == "422 unknown_item history[1]");
+}
+
+TEST_CASE_FIXTURE(Shop, "an event that is appended again is passed over, whatever became of its item") {
+  version(item("a", {1})), version(item("b", {2}));
+  version(append_of("ann", {"a", "b"}, {"e1", "e2"}));
+  version(DeleteItem{0, "a"});
+  const auto again = std::get<Written>(write(append_of("ann", {"a", "b"}, {"e1", "e2"})));
+  CHECK(again.version == 1);
+  CHECK(again.repeated == 2);
+  CHECK(again.events == 2);
+  const auto some = std::get<Written>(write(append_of("ann", {"a", "b", "b"}, {"e1", "e3", "e3"})));
+  CHECK(some.appended == 1);
+  CHECK(some.repeated == 2);
+  CHECK(refused(append_of("ann", {"a"}, {"e4"})) == "422 unknown_item history[0]");
+  CHECK(refused(append_of("ann", {"b"}, {"e4", "e5"})) == "422 bad_event_ids event_ids");
+  version(PutUser{0, "t", "ann"});  // forgets them
+  CHECK(std::get<Written>(write(append_of("ann", {"b"}, {"e2"}))).appended == 1);
+}
+
+TEST_CASE_FIXTURE(Shop, "a late event stands where its time is") {
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps", .ascending = true}, {.name = "actions"}};
+  open(timed);
+  version(item("a", {1})), version(item("b", {2})), version(item("c", {3}));
+  const auto at = [](std::vector<std::string> items, std::vector<std::int64_t> times, std::vector<std::int64_t> actions) {
+    return AppendEvents{0, "t", "ann", std::move(items), {}, {{"timestamps", std::move(times)}, {"actions", std::move(actions)}}};
+  };
+  version(at({"a", "c"}, {10, 30}, {1, 3}));
+  version(at({"c", "b"}, {30, 20}, {4, 2}));
+  const Profile profile = *find("t", "ann").user;
+  CHECK(profile.tokens == std::vector<Token>{1, 2, 3, 3});
+  CHECK(profile.features == std::vector<Feature>{{"timestamps", {10, 20, 30, 30}}, {"actions", {1, 2, 3, 4}}});
+  CHECK(refused(append_of("ann", {"a"})) == "422 missing_feature features");
+}
+
+TEST_CASE_FIXTURE(Shop, "users and items are read as they were put, with their versions") {
+  const auto user = [&](const std::string& id) { return std::get<UserReply>(port->run(Read{GetUser{0, "t", id}}, 1)); };
+  const std::uint64_t wrote = version(item("a", {1, 2}));
+  version(item("b", {3}));
+  CHECK(std::get<ItemReply>(port->run(Read{GetItem{0, "a"}}, 0)) == ItemReply{0, "a", "title of a", {1, 2}, 9, wrote});
+  version(PutUser{.tenant = "t", .user = "ann", .history = {"b", "a"}, .event_ids = {"e1", ""}});
+  CHECK(user("ann") == UserReply{.user = "ann", .version = 1, .history = {"b", "a"}, .event_ids = {"e1", ""}});
+  version(PutUser{0, "t", "bob", {}, {5, 6}});
+  CHECK(user("bob") == UserReply{.user = "bob", .version = 2, .tokens = {5, 6}});
+  version(append_of("bob", {"a"}, {"e9"}));
+  CHECK(user("bob") == UserReply{.user = "bob", .version = 3, .history = {"", "", "a"}, .tokens = {5, 6, 1, 2},
+                                 .event_tokens = {1, 1, 2}, .event_ids = {"", "", "e9"}});
+  for (const Read& none : {Read{GetUser{0, "t", "none"}}, Read{GetUser{0, "", "ann"}}, Read{GetItem{0, "none"}}})
+    CHECK(std::get<Refusal>(port->run(none, 0)).status == 404);
+  open(limits);
+  CHECK(user("ann").history == std::vector<std::string>{"b", "a"});
+}
+
+TEST_CASE_FIXTURE(Shop, "a write whose condition is not met changes nothing") {
+  const auto when = [](auto what, Condition condition) {
+    what.condition = condition;
+    return what;
+  };
+  const Condition absent{.absent = true}, present{.present = true};
+  version(item("a", {1}));
+  const std::uint64_t ann = version(when(history("ann", {"a"}), absent));
+  CHECK(refused(when(history("ann", {}), absent)) == "412 changed_meanwhile if-none-match");
+  CHECK(refused(when(history("bob", {}), present)) == "412 changed_meanwhile if-match");
+  CHECK(refused(when(history("ann", {}), {.version = ann + 7})) == "412 changed_meanwhile if-match");
+  CHECK(refused(when(append_of("ann", {"a"}), {.version = ann + 7})) == "412 changed_meanwhile if-match");
+  CHECK(refused(when(DeleteUser{0, "t", "ann"}, {.version = ann + 7})) == "412 changed_meanwhile if-match");
+  CHECK(find("t", "ann").user->version == ann);
+  const std::uint64_t next = version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann}));
+  CHECK(version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann})) == next);  // was done: said again
+  CHECK(version(when(history("ann", {"a"}), {.version = next})) > next);
+  const std::uint64_t made = std::get<ItemReply>(port->run(Read{GetItem{0, "a"}}, 0)).version;
+  CHECK(refused(when(item("a", {2}), absent)) == "412 changed_meanwhile if-none-match");
+  CHECK(refused(when(DeleteItem{0, "a"}, {.version = made + 1})) == "412 changed_meanwhile if-match");
+  const std::uint64_t changed = version(when(item("a", {2}), {.version = made}));
+  version(when(DeleteItem{0, "a"}, {.version = changed}));
+  CHECK(refused(when(item("a", {2}), present)) == "412 changed_meanwhile if-match");
+  version(when(DeleteUser{0, "t", "ann"}, present));
+}
+
+TEST_CASE_FIXTURE(Shop, "of appends at the same time none is lost, and none is done twice") {
+  FeatureLimits long_ones = limits;
+  long_ones.history_events_max = 1000;
+  open(long_ones);
+  version(item("a", {1}));
+  constexpr int writers = 4, each = 20;
+  std::vector<std::thread> threads;
+  for (int w = 0; w < writers; ++w)
+    threads.emplace_back([&, w] {
+      for (int i = 0; i < each; ++i)
+        for (int again = 0; again < 2; ++again)
+          port->run(Write{append_of("ann", {"a"}, {std::to_string(w) + "-" + std::to_string(i)})}, static_cast<std::uint32_t>(w % 2));
+    });
+  for (std::thread& thread : threads) thread.join();
+  const auto user = std::get<UserReply>(port->run(Read{GetUser{0, "t", "ann"}}, 0));
+  CHECK(user.event_ids.size() == writers * each);
+  CHECK(std::set<std::string>(user.event_ids.begin(), user.event_ids.end()).size() == writers * each);
 }
 
 }  // namespace features_contract_test

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "runtime/features/append_events.h"
 #include "runtime/features/feature_rules.h"
 
 namespace troupe {
@@ -46,6 +47,11 @@ bool wrote_nothing(const std::string& code) {
   return false;
 }
 
+// What is there has changed again since, or the condition is met by it after all: a race that is the client's to repeat.
+Refusal unmet(const Condition& condition, const WriteOutcome& outcome) {
+  return find_unmet(condition, outcome.version).value_or(unavailable("it refuses a condition that is met"));
+}
+
 std::variant<WriteOutcome, Refusal> outcome_of(const RedisReply& reply) {
   if (reply.is(RedisReply::Kind::error)) {
     const std::string code = error_code(reply), why = "it answers with " + code;
@@ -77,6 +83,8 @@ JobResult RedisFeaturePort::run(const Job& job, std::uint32_t lane) {
     if (const auto* wanted = std::get_if<ListItems>(&job)) return list(*wanted, lane);
     if (const auto* wanted = std::get_if<Write>(&job))
       return std::visit([&](const auto& what) { return write(what, lane); }, wanted->what);
+    if (const auto* wanted = std::get_if<Read>(&job))
+      return std::visit([&](const auto& what) { return read(what, lane); }, wanted->what);
     return wrong_feature_job();
   } catch (const std::exception& error) {  // out of memory
     return Refusal{500, "port_failed", error.what(), "feature port", "to finish the job"};
@@ -195,6 +203,37 @@ JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const st
   return find_items(wanted, std::move(user), std::move(catalog));
 }
 
+std::optional<StoredProfile> RedisFeaturePort::stored_of(const StorePoint& point, const std::string& key) {
+  if (!point.user) return std::nullopt;
+  const auto row = split_user_row(*point.user);
+  auto stored = row ? decode_stored_profile(key, row->second, limits_) : std::nullopt;
+  if (stored) stored->profile.version = row->first;
+  if (!stored) catalog_.count_bad_record();
+  return stored;
+}
+
+// What is stored, and nothing that was known once.
+JobResult RedisFeaturePort::read(const GetUser& wanted, std::uint32_t lane) {
+  const std::string key = user_key(wanted.tenant, wanted.user);
+  const auto asked = ask(lane, key);
+  if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
+  auto stored = stored_of(std::get<StorePoint>(asked), key);
+  return stored ? JobResult(reply_of(wanted.user, *std::move(stored))) : JobResult(unknown_user());
+}
+
+JobResult RedisFeaturePort::read(const GetItem& wanted, std::uint32_t lane) {
+  for (int tries = 0; tries < tries_max; ++tries) {
+    const auto asked = ask(lane, "");
+    if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
+    const StoredCatalogPointer catalog = catalog_.at(std::get<StorePoint>(asked));
+    if (!catalog) continue;
+    const ItemNumber number = catalog->find(wanted.item);
+    return number == no_item ? JobResult(unknown_item(wanted.item))
+                             : JobResult(reply_of(catalog->item(number), catalog->written(number)));
+  }
+  return unavailable("its catalog changes faster than it can be read");
+}
+
 JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
   const auto asked = ask(lane, "");
   if (const auto* away = std::get_if<RedisFailure>(&asked)) {
@@ -244,21 +283,22 @@ std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command,
 
 std::optional<Refusal> RedisFeaturePort::draft(const PutUser& put, const StoredCatalog& catalog,
                                                UserDraft& made) const {
-  Profile profile;
-  if (auto refusal = resolve(put, limits_, catalog, profile)) return refusal;
+  StoredProfile stored;
+  if (auto refusal = resolve(put, limits_, catalog, stored)) return refusal;
   for (const std::string& id : put.history) made.seen.push_back({id, catalog.written(catalog.find(id))});
-  made.record = encode_profile(profile, user_key(put.tenant, put.user));
+  made.record = encode_profile(stored.profile, user_key(put.tenant, put.user), stored.names);
+  made.condition = put.condition;
   return {};
 }
 
-RedisCommand RedisFeaturePort::command_of(const PutUser& put, const UserDraft& made) const {
-  return ask_put_user(keys_, nonce_, user_key(put.tenant, put.user), made, memory_.profiles());
+RedisCommand RedisFeaturePort::command_of(const std::string& user, const UserDraft& made) const {
+  return ask_put_user(keys_, nonce_, user, made, memory_.profiles());
 }
 
 RedisCommand RedisFeaturePort::command_of(const PutItem& put) const {
   const Item item{put.item, put.title, put.tokens, put.identifier, {}};
   return ask_put_item(keys_, nonce_, put.item, encode_item(item, 0, put.item), limits_.items_max,
-                      memory_.catalog());
+                      memory_.catalog(), put.condition);
 }
 
 // A history is resolved from memory; the script checks that its items are still those. If not, or if one is
@@ -275,11 +315,13 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
     const auto refusal = catalog ? draft(put, *catalog, made) : std::nullopt;
     if (refusal && tries > 0) return *refusal;
     if (catalog && !refusal && (made.seen.empty() || at.run == session.run_id())) {
-      const auto outcome = send(command_of(put, made), session);
-      note_written(user_key(put.tenant, put.user), outcome);
+      const std::string key = user_key(put.tenant, put.user);
+      const auto outcome = send(command_of(key, made), session);
+      note_written(key, outcome);
       if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
       const auto& done = std::get<WriteOutcome>(outcome);
       if (done.what == What::written) return Written{done.version};
+      if (done.what == What::unmet) return unmet(put.condition, done);
     }
     const auto asked = ask(session, "");
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
@@ -289,12 +331,57 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
   return unavailable("the items of the history change faster than they can be read");
 }
 
-JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
-  const std::string key = user_key(gone.tenant, gone.user);
-  const auto outcome = send(ask_delete_user(keys_, key, memory_.profiles()), lane);
+// The row is written only over that which it was made of, so appends of several routers come one after the other.
+JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t lane) {
+  if (auto fault = find_fault(events, limits_)) return *fault;
+  auto taken = lanes_.take(lane);
+  if (const auto* away = std::get_if<RedisFailure>(&taken)) return unavailable(away->why);
+  auto& session = std::get<RedisLanes::Session>(taken);
+  const std::string key = user_key(events.tenant, events.user);
+  for (int tries = 0; tries < tries_max; ++tries) {
+    const auto asked = ask(session, key);
+    if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
+    if (auto result = try_append(events, key, std::get<StorePoint>(asked), session)) return std::move(*result);
+  }
+  return unavailable("the user, or the items of the history, change faster than they can be read");
+}
+
+std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events, const std::string& key,
+                                                      const StorePoint& point, RedisLanes::Session& session) {
+  const StoredCatalogPointer catalog = catalog_.at(point);
+  if (!catalog) return std::nullopt;
+  const auto before = stored_of(point, key);
+  // A row that is none of ours is written over, as by a PutUser.
+  const auto row = point.user ? split_user_row(*point.user) : std::nullopt;
+  const std::uint64_t there = row ? row->first : 0, version = before ? there : 0;
+  auto grown = append(before ? &*before : nullptr, events, limits_, *catalog);
+  if (auto* refusal = std::get_if<Refusal>(&grown)) return std::move(*refusal);
+  auto& [stored, counts] = std::get<Grown>(grown);
+  if (before && counts.appended == 0) return Written{version, 0, counts.repeated, 0, counts.events};
+  if (auto refusal = find_unmet(events.condition, version)) return *refusal;
+  stored.profile.version = 0;
+  UserDraft made{.record = encode_profile(stored.profile, key, stored.names),
+                 .origin = point.at.origin,
+                 .catalog = point.at.version,
+                 .condition = {.absent = there == 0, .version = there}};
+  for (const std::string& id : events.history)
+    if (const ItemNumber number = catalog->find(id); number != no_item) made.seen.push_back({id, catalog->written(number)});
+  const auto outcome = send(command_of(key, made), session);
   note_written(key, outcome);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
+  if (done.what != What::written) return std::nullopt;
+  counts.version = done.version;
+  return counts;
+}
+
+JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
+  const std::string key = user_key(gone.tenant, gone.user);
+  const auto outcome = send(ask_delete_user(keys_, key, memory_.profiles(), gone.condition), lane);
+  note_written(key, outcome);
+  if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
+  const auto& done = std::get<WriteOutcome>(outcome);
+  if (done.what == What::unmet) return unmet(gone.condition, done);
   return done.what == What::written ? JobResult(Written{done.version}) : JobResult(unknown_user());
 }
 
@@ -315,6 +402,7 @@ JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
   const auto outcome = send(command_of(put), lane);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
+  if (done.what == What::unmet) return unmet(put.condition, done);
   if (done.what != What::written) return catalog_full(limits_);
   ask(lane, "");  // so that the last known catalog has it
   return Written{done.version};
@@ -322,9 +410,10 @@ JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
 
 JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t lane) {
   const auto outcome =
-      send(ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog()), lane);
+      send(ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog(), gone.condition), lane);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
+  if (done.what == What::unmet) return unmet(gone.condition, done);
   if (done.what != What::written) return unknown_item(gone.item);
   ask(lane, "");
   return Written{done.version};

@@ -105,13 +105,20 @@ class RedisFeaturePort final : public FeatureStore {
   JobResult list(const ListItems& wanted, std::uint32_t lane);
 
   std::optional<Refusal> draft(const PutUser& put, const StoredCatalog& catalog, UserDraft& made) const;
-  RedisCommand command_of(const PutUser& put, const UserDraft& made) const;
+  RedisCommand command_of(const std::string& user, const UserDraft& made) const;
   RedisCommand command_of(const PutItem& put) const;
 
   JobResult write(const PutUser& put, std::uint32_t lane);
   JobResult write(const DeleteUser& gone, std::uint32_t lane);
   JobResult write(const PutItem& put, std::uint32_t lane);
   JobResult write(const DeleteItem& gone, std::uint32_t lane);
+  JobResult write(const AppendEvents& events, std::uint32_t lane);
+  // Absent: it was made of what is there no more.
+  std::optional<JobResult> try_append(const AppendEvents& events, const std::string& key, const StorePoint& point,
+                                      RedisLanes::Session& session);
+  JobResult read(const GetUser& wanted, std::uint32_t lane);
+  JobResult read(const GetItem& wanted, std::uint32_t lane);
+  std::optional<StoredProfile> stored_of(const StorePoint& point, const std::string& key);
   std::variant<WriteOutcome, Refusal> send(RedisCommand command, std::uint32_t lane);
   std::variant<WriteOutcome, Refusal> send(RedisCommand command, RedisLanes::Session& session);
   void add_wait(std::vector<RedisCommand>& commands) const;

@@ -81,8 +81,8 @@ void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& bef
   }
   const StoredCatalogPointer catalog = after.publish(0);
   for (std::size_t i = 0; i < rows.users.size(); ++i) {
-    Profile profile;
-    if (const auto refusal = resolve(rows.users[i], limits_, *catalog, profile))
+    StoredProfile stored;
+    if (const auto refusal = resolve(rows.users[i], limits_, *catalog, stored))
       refuse_row(rows, "user", i, *refusal);
   }
 }
@@ -147,7 +147,7 @@ void RedisFeaturePort::send_users(std::span<const PutUser> rows) {
       UserDraft made;
       if (const auto refusal = draft_of(row, made))  // an item has gone since it was checked
         stop("user", done, row.user + ": " + refusal->where + ": " + refusal->what);
-      commands.push_back(command_of(row, made));
+      commands.push_back(command_of(user_key(row.tenant, row.user), made));
     }
     const Outcomes outcomes = import_batch("user", std::move(commands), done, at.run);
     for (std::size_t i = 0; i < batch.size(); ++i)

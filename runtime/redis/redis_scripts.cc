@@ -26,6 +26,22 @@ constexpr std::uint64_t version_max = std::uint64_t{1} << 53;
   "  return redis.call('HINCRBY', meta, field, 1)\n"                                \
   "end\n"
 
+// What a write expects to find: "" whichever, "+" anything, else that version, 0 of none.
+#define TROUPE_CONDITION                                                           \
+  "local function unmet(there, wanted)\n"                                          \
+  "  if wanted == '' or (wanted == '+' and there > 0) then return false end\n"     \
+  "  return wanted == '+' or tonumber(wanted) ~= there\n"                          \
+  "end\n"
+#define TROUPE_USER_VERSION                                                                      \
+  "local function user_version()\n"                                                              \
+  "  return tonumber(string.match(redis.call('GETRANGE', user, 0, 20), '^(%d+) ') or 0)\n"        \
+  "end\n"
+#define TROUPE_ITEM_VERSION                                                          \
+  "local function item_version(item)\n"                                              \
+  "  if redis.call('HEXISTS', items, item) == 0 then return 0 end\n"                 \
+  "  return tonumber(redis.call('ZSCORE', log, item) or 0)\n"                        \
+  "end\n"
+
 constexpr const char* page_text = TROUPE_KEYS R"lua(
 local state = redis.call('HMGET', meta, 'origin', 'catalog', 'trimmed', 'profiles', 'made_for')
 local origin, version, trimmed = state[1] or '', tonumber(state[2] or 0), tonumber(state[3] or 0)
@@ -44,12 +60,16 @@ return {origin, after, version, changed, rows, row, tonumber(state[4] or 0), sta
 )lua";
 
 // Checks come before the first write: what has begun is done to its end.
-constexpr const char* put_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
-if #ARGV > 5 then
+constexpr const char* put_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
+if ARGV[6] ~= '' then
+  local there = user_version()
+  if unmet(there, ARGV[6]) then return {'unmet', there} end
+end
+if #ARGV > 6 then
   local state = redis.call('HMGET', meta, 'origin', 'catalog')
   if state[1] ~= ARGV[3] then return {'changed'} end
   if state[2] ~= ARGV[4] then
-    for i = 6, #ARGV, 2 do
+    for i = 7, #ARGV, 2 do
       if tonumber(redis.call('ZSCORE', log, ARGV[i]) or -1) ~= tonumber(ARGV[i + 1]) then return {'changed'} end
     end
   end
@@ -60,12 +80,20 @@ redis.call('SET', user, string.format('%.0f ', version) .. ARGV[2])
 return {'written', version}
 )lua";
 
-constexpr const char* delete_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
+constexpr const char* delete_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
+if ARGV[2] ~= '' then
+  local there = user_version()
+  if there > 0 and unmet(there, ARGV[2]) then return {'unmet', there} end
+end
 if redis.call('DEL', user) == 0 then return {'missing'} end
 return {'written', next_version('profiles', ARGV[1])}
 )lua";
 
-constexpr const char* put_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
+constexpr const char* put_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_ITEM_VERSION R"lua(
+if ARGV[6] ~= '' then
+  local there = item_version(ARGV[2])
+  if unmet(there, ARGV[6]) then return {'unmet', there} end
+end
 if redis.call('HLEN', items) >= tonumber(ARGV[4]) and redis.call('HEXISTS', items, ARGV[2]) == 0 then
   return {'full'}
 end
@@ -77,7 +105,11 @@ redis.call('ZREM', gone, ARGV[2])
 return {'written', version}
 )lua";
 
-constexpr const char* delete_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION R"lua(
+constexpr const char* delete_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_ITEM_VERSION R"lua(
+if ARGV[4] ~= '' then
+  local there = item_version(ARGV[1])
+  if there > 0 and unmet(there, ARGV[4]) then return {'unmet', there} end
+end
 if redis.call('HDEL', items, ARGV[1]) == 0 then return {'missing'} end
 local version = next_version('catalog', ARGV[3])
 redis.call('ZADD', log, version, ARGV[1])
@@ -94,6 +126,9 @@ return {'written', version}
 #undef TROUPE_KEYS
 #undef TROUPE_MARK_ORIGIN
 #undef TROUPE_NEXT_VERSION
+#undef TROUPE_CONDITION
+#undef TROUPE_USER_VERSION
+#undef TROUPE_ITEM_VERSION
 
 struct Script {
   const char* text;
@@ -117,6 +152,12 @@ Script script(const char* text) { return {text, sha1_hex(text)}; }
 const Script page_script = script(page_text), put_user_script = script(put_user_text),
              delete_user_script = script(delete_user_text), put_item_script = script(put_item_text),
              delete_item_script = script(delete_item_text);
+
+std::string text_of(const Condition& condition) {
+  if (condition.absent) return "0";
+  if (condition.version > 0) return std::to_string(condition.version);
+  return condition.present ? "+" : "";
+}
 
 std::optional<std::uint64_t> version_in(const RedisReply& reply) {
   if (!reply.is(Kind::integer) || reply.integer < 0) return {};
@@ -205,7 +246,8 @@ RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const
                           const UserDraft& draft, std::uint64_t floor) {
   RedisCommand command = keys.call(put_user_script.sha, user);
   command.insert(command.end(),
-                 {nonce, draft.record, draft.origin, std::to_string(draft.catalog), std::to_string(floor)});
+                 {nonce, draft.record, draft.origin, std::to_string(draft.catalog), std::to_string(floor),
+                  text_of(draft.condition)});
   for (const SeenItem& item : draft.seen) {
     command.push_back(item.id);
     command.push_back(std::to_string(item.version));
@@ -213,23 +255,26 @@ RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const
   return command;
 }
 
-RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor) {
+RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor,
+                             const Condition& condition) {
   RedisCommand command = keys.call(delete_user_script.sha, user);
-  command.push_back(std::to_string(floor));
+  command.insert(command.end(), {std::to_string(floor), text_of(condition)});
   return command;
 }
 
 RedisCommand ask_put_item(const RedisKeys& keys, const std::string& nonce, const std::string& item,
-                          const std::string& record, std::uint64_t items_max, std::uint64_t floor) {
+                          const std::string& record, std::uint64_t items_max, std::uint64_t floor,
+                          const Condition& condition) {
   RedisCommand command = keys.call(put_item_script.sha, "");
-  command.insert(command.end(), {nonce, item, record, std::to_string(items_max), std::to_string(floor)});
+  command.insert(command.end(),
+                 {nonce, item, record, std::to_string(items_max), std::to_string(floor), text_of(condition)});
   return command;
 }
 
 RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std::uint64_t gone_max,
-                             std::uint64_t floor) {
+                             std::uint64_t floor, const Condition& condition) {
   RedisCommand command = keys.call(delete_item_script.sha, "");
-  command.insert(command.end(), {item, std::to_string(gone_max), std::to_string(floor)});
+  command.insert(command.end(), {item, std::to_string(gone_max), std::to_string(floor), text_of(condition)});
   return command;
 }
 
@@ -238,6 +283,8 @@ std::optional<WriteOutcome> read_outcome(const RedisReply& reply) {
   const std::string& word = reply.list[0].text;
   if (word == "written" && reply.list.size() == 2)
     if (const auto version = version_in(reply.list[1])) return WriteOutcome{What::written, *version};
+  if (word == "unmet" && reply.list.size() == 2)
+    if (const auto version = version_in(reply.list[1])) return WriteOutcome{What::unmet, *version};
   if (reply.list.size() != 1) return {};
   if (word == "missing") return WriteOutcome{What::missing};
   if (word == "full") return WriteOutcome{What::full};

@@ -74,20 +74,24 @@ struct UserDraft {
   std::string record, origin;
   std::uint64_t catalog = 0;
   std::vector<SeenItem> seen;
+  Condition condition;
 };
 // `nonce` becomes the origin if there is none yet. If an item of the draft has another version now, nothing
 // is written. What is written has a version above `floor`, whatever the store has forgotten.
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
                           const UserDraft& draft, std::uint64_t floor);
-RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor);
+RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor,
+                             const Condition& condition = {});
 RedisCommand ask_put_item(const RedisKeys& keys, const std::string& nonce, const std::string& item,
-                          const std::string& record, std::uint64_t items_max, std::uint64_t floor);
+                          const std::string& record, std::uint64_t items_max, std::uint64_t floor,
+                          const Condition& condition = {});
 RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std::uint64_t gone_max,
-                             std::uint64_t floor);
+                             std::uint64_t floor, const Condition& condition = {});
 
 struct WriteOutcome {
-  enum class What : std::uint8_t { written, missing, full, changed } what = What::written;
-  std::uint64_t version = 0;  // when written
+  // `changed`: items of the history have; `unmet`: the condition is not met by what is there.
+  enum class What : std::uint8_t { written, missing, full, changed, unmet } what = What::written;
+  std::uint64_t version = 0;  // when written; of what is there when unmet, 0: nothing
 };
 std::optional<WriteOutcome> read_outcome(const RedisReply& reply);
 

@@ -232,9 +232,19 @@ constexpr Knob knobs[] = {
     {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
     {"http.timeout", duration, "10s", "10ms..10min", "",
      "For a client to send a request or to take its response."},
+    {"http.tls_certificate", text, "", "", "",
+     "PEM file of the door's certificate and those that sign it: clients speak TLS. Empty: in the clear. Read again at SIGHUP."},
+    {"http.tls_key", text, "", "", "", "PEM file of that certificate's key."},
+    {"http.api_keys", text, "", "", "",
+     "File of API keys (troupe keys): who asks needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody "
+     "needs one, and a header names the tenant. Read again at SIGHUP."},
+    {"http.tenant_rate", real, "0", "0..1000000", "requests/s",
+     "Most requests a second of one tenant through this door, unless its key says another; 0: any."},
+    {"http.tenant_at_once", integer, "0", "0..1000000", "requests",
+     "Most requests of one tenant at this door that have no answer yet, unless its key says another; 0: any."},
     {"http.admin_routes", boolean, "false", "", "",
      "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: whoever reaches "
-     "the door may change what is served."},
+     "the door may change what is served. With http.api_keys each key says it for itself."},
     {"http.catalog_tenant", text, "", "", "",
      "The tenant that may put and delete items, which all tenants share; empty: requests without a tenant."},
 };

@@ -54,22 +54,24 @@ std::string names_of(const std::vector<EventFeature>& features) {
   return names.empty() ? "none, as the model takes none" : names;
 }
 
-Fault check_values(const Feature& feature, const EventFeature& wanted, std::size_t events, const std::string& where) {
+Fault check_values(const Feature& feature, const EventFeature& wanted, std::size_t events, bool in_order,
+                   const std::string& where) {
   if (feature.values.size() != events)
     return refuse("bad_feature", std::to_string(feature.values.size()) + " values", where,
                   std::to_string(events) + ", one for each event");
   for (std::size_t i = 0; i < events; ++i) {
-    const std::int64_t value = feature.values[i], least = wanted.ascending && i > 0 ? feature.values[i - 1] : wanted.least;
+    const bool follows = wanted.ascending && in_order && i > 0;
+    const std::int64_t value = feature.values[i], least = follows ? feature.values[i - 1] : wanted.least;
     if (value >= std::max(least, wanted.least) && value <= wanted.most) continue;
     return refuse("bad_feature", feature.name + " is " + std::to_string(value), at(where.c_str(), i),
                   "a number from " + std::to_string(std::max(least, wanted.least)) + " to " + std::to_string(wanted.most) +
-                      (wanted.ascending && i > 0 ? ", not below the one before" : ""));
+                      (follows ? ", not below the one before" : ""));
   }
   return {};
 }
 
 // Every feature that the model wants, once, with a value for each event.
-Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits) {
+Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits, bool in_order = true) {
   for (std::size_t i = 0; i < features.size(); ++i) {
     const std::string where = at("features", i);
     const auto wanted = std::ranges::find(limits.event_features, features[i].name, &EventFeature::name);
@@ -79,7 +81,7 @@ Fault check_features(std::span<const Feature> features, std::size_t events, cons
     for (std::size_t j = 0; j < i; ++j)
       if (features[j].name == features[i].name)
         return refuse("bad_feature", features[i].name + " is given twice", where + ".name", "each feature once");
-    if (Fault fault = check_values(features[i], *wanted, events, where + ".values")) return fault;
+    if (Fault fault = check_values(features[i], *wanted, events, in_order, where + ".values")) return fault;
   }
   if (events > 0 && features.size() < limits.event_features.size())
     return refuse("missing_feature", std::to_string(features.size()) + " of the model's features", "features",
@@ -93,22 +95,68 @@ bool sums_to_tokens(const Profile& profile) {
   return sum == profile.tokens.size();
 }
 
-}  // namespace
+Fault check_event_ids(std::span<const std::string> ids, std::size_t events, const FeatureLimits& limits) {
+  if (ids.empty()) return {};
+  if (ids.size() != events)
+    return refuse("bad_event_ids", std::to_string(ids.size()) + " ids", "event_ids",
+                  std::to_string(events) + ", one for each event, or none");
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (ids[i].size() > limits.id_bytes_max)
+      return refuse("bad_event_ids", "the id has " + std::to_string(ids[i].size()) + " bytes", at("event_ids", i),
+                    up_to(limits.id_bytes_max, "bytes"));
+  return {};
+}
 
-Fault find_fault(const PutUser& put, const FeatureLimits& limits) {
-  if (!put.tenant.empty())
-    if (Fault fault = check_id(put.tenant, "tenant", limits)) return fault;
-  if (Fault fault = check_id(put.user, "user", limits)) return fault;
-  if (!put.history.empty() && !put.tokens.empty())
+// Of PutUser and AppendEvents, whose members are the same.
+template <class Write>
+Fault check_events(const Write& write, const FeatureLimits& limits, bool in_order) {
+  if (!write.tenant.empty())
+    if (Fault fault = check_id(write.tenant, "tenant", limits)) return fault;
+  if (Fault fault = check_id(write.user, "user", limits)) return fault;
+  if (!write.history.empty() && !write.tokens.empty())
     return refuse("bad_history", "the history is given twice", "history, tokens",
                   "item ids or tokens, not both");
-  if (put.history.size() > limits.history_events_max)
-    return too_many(put.history.size(), "history", limits.history_events_max, "events");
+  if (write.history.size() > limits.history_events_max)
+    return too_many(write.history.size(), "history", limits.history_events_max, "events");
   const std::uint64_t tokens_max = std::uint64_t{limits.history_events_max} * limits.item_tokens_max;
-  if (put.tokens.size() > tokens_max) return too_many(put.tokens.size(), "tokens", tokens_max, "tokens");
-  if (Fault fault = check_tokens(put.tokens, limits)) return fault;
-  return check_features(put.features, put.history.size() + put.tokens.size(), limits);
+  if (write.tokens.size() > tokens_max) return too_many(write.tokens.size(), "tokens", tokens_max, "tokens");
+  if (Fault fault = check_tokens(write.tokens, limits)) return fault;
+  const std::size_t events = write.history.size() + write.tokens.size();
+  if (Fault fault = check_event_ids(write.event_ids, events, limits)) return fault;
+  return check_features(write.features, events, limits, in_order);
 }
+
+// Lengths, and then all of them in one text.
+void write_names(RecordWriter& writer, const std::vector<std::string>& names) {
+  std::vector<std::uint32_t> lengths;
+  std::string text;
+  for (const std::string& name : names) {
+    lengths.push_back(static_cast<std::uint32_t>(name.size()));
+    text += name;
+  }
+  writer.list(lengths).text(text);
+}
+
+// None, or one for each event.
+std::optional<std::vector<std::string>> read_names(RecordReader& reader, std::size_t events) {
+  const std::vector<std::uint32_t> lengths = reader.list_u32();
+  if (!lengths.empty() && lengths.size() != events) return {};
+  const std::string text = reader.text();
+  std::vector<std::string> names;
+  std::size_t from = 0;
+  for (const std::uint32_t length : lengths) {
+    if (length > text.size() - from) return {};
+    names.push_back(text.substr(from, length));
+    from += length;
+  }
+  return from == text.size() ? std::optional(std::move(names)) : std::nullopt;
+}
+
+}  // namespace
+
+Fault find_fault(const PutUser& put, const FeatureLimits& limits) { return check_events(put, limits, true); }
+
+Fault find_fault(const AppendEvents& events, const FeatureLimits& limits) { return check_events(events, limits, false); }
 
 Fault find_fault(const PutItem& put, const FeatureLimits& limits) {
   if (Fault fault = check_id(put.item, "item", limits)) return fault;
@@ -130,10 +178,16 @@ std::string user_key(std::string_view tenant, std::string_view user) {
   return key.append(tenant).append(user);
 }
 
-std::string encode_profile(const Profile& profile, std::string_view key) {
+// Names stand behind the features, behind a feature without a name.
+std::string encode_profile(const Profile& profile, std::string_view key, const EventNames& names) {
   RecordWriter writer(RecordType::profile);
   writer.u64(profile.version).list(profile.tokens).list(profile.events);
   for (const Feature& feature : profile.features) writer.text(feature.name).list(feature.values);
+  if (!names.items.empty() || !names.ids.empty()) {
+    writer.text("");
+    write_names(writer, names.items);
+    write_names(writer, names.ids);
+  }
   return writer.seal(key);
 }
 
@@ -151,18 +205,48 @@ std::string encode_note(std::string_view text, std::string_view key) {
   return RecordWriter(RecordType::note).text(text).seal(key);
 }
 
+namespace {
+
+// Up to the names. Absent if that is not sound.
+std::optional<Profile> read_profile(RecordReader& reader, const FeatureLimits& limits, bool& has_names) {
+  Profile profile{reader.u64(), reader.list_i32(), reader.list_u32()};
+  has_names = false;
+  while (reader.more() && !has_names) {
+    std::string name = reader.text();
+    has_names = name.empty();
+    if (!has_names) profile.features.push_back({std::move(name), reader.list_i64()});
+  }
+  if (!sums_to_tokens(profile) || check_tokens(profile.tokens, limits)) return {};
+  if (check_features(profile.features, profile.events.size(), limits)) return {};
+  return profile;
+}
+
+}  // namespace
+
+std::optional<StoredProfile> decode_stored_profile(std::string_view key, std::string_view value,
+                                                   const FeatureLimits& limits) {
+  auto reader = RecordReader::open(RecordType::profile, key, value);
+  if (!reader) return {};
+  bool has_names = false;
+  auto profile = read_profile(*reader, limits, has_names);
+  if (!profile) return {};
+  StoredProfile stored{*std::move(profile), {}};
+  if (has_names) {
+    const std::size_t events = stored.profile.events.size();
+    auto items = read_names(*reader, events), ids = items ? read_names(*reader, events) : std::nullopt;
+    if (!ids || (items->empty() && ids->empty())) return {};
+    stored.names = {*std::move(items), *std::move(ids)};
+  }
+  return reader->complete() ? std::optional(std::move(stored)) : std::nullopt;
+}
+
 std::optional<Profile> decode_profile(std::string_view key, std::string_view value,
                                       const FeatureLimits& limits) {
   auto reader = RecordReader::open(RecordType::profile, key, value);
   if (!reader) return {};
-  Profile profile{reader->u64(), reader->list_i32(), reader->list_u32()};
-  while (reader->more()) {
-    std::string name = reader->text();
-    profile.features.push_back({std::move(name), reader->list_i64()});
-  }
-  if (!reader->complete() || !sums_to_tokens(profile) || check_tokens(profile.tokens, limits)) return {};
-  if (check_features(profile.features, profile.events.size(), limits)) return {};
-  return profile;
+  bool has_names = false;
+  auto profile = read_profile(*reader, limits, has_names);
+  return has_names || reader->complete() ? std::move(profile) : std::nullopt;
 }
 
 std::optional<StoredItem> decode_item(std::string_view key, std::string_view value,

@@ -97,6 +97,18 @@ TEST_CASE("a profile's features come back, and one without those of the model is
   CHECK(decode_profile("k", encode_profile(bare, "k"), limits) == bare);
 }
 
+TEST_CASE("what events were put as comes back behind a profile, and requests read over it") {
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps"}};
+  const Profile profile{7, {1, 2, 3}, {2, 1}, {{"timestamps", {-5, 4}}}};
+  const EventNames names{{"film", ""}, {"e1", "e2"}};
+  const std::string record = encode_profile(profile, "k", names);
+  CHECK(decode_profile("k", record, timed) == profile);
+  CHECK(decode_stored_profile("k", record, timed) == StoredProfile{profile, names});
+  CHECK(decode_stored_profile("k", encode_profile(profile, "k"), timed) == StoredProfile{profile, {}});
+  CHECK_FALSE(decode_stored_profile("k", encode_profile(profile, "k", {{"film"}, {}}), timed));
+}
+
 TEST_CASE("a bad token is refused with its value and the range") {
   PutItem item = good_item();
   item.tokens = {7, 123};

@@ -49,7 +49,13 @@
   X(CompleteRequest, COMPLETE_REQUEST)   \
   X(CompleteReply, COMPLETE_REPLY)       \
   X(LendPages, LEND_PAGES)               \
-  X(PagesLent, PAGES_LENT)
+  X(PagesLent, PAGES_LENT)               \
+  X(AppendEvents, APPEND_EVENTS)         \
+  X(Appended, APPENDED)                  \
+  X(GetUser, GET_USER)                   \
+  X(UserReply, USER_REPLY)               \
+  X(GetItem, GET_ITEM)                   \
+  X(ItemReply, ITEM_REPLY)
 
 namespace troupe {
 namespace {

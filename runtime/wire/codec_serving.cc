@@ -63,6 +63,8 @@ void put(const RankRequest& m, schema::RankRequest::Builder to) {
   to.setScenario(m.scenario);
   to.setTask(wire(m.task));
   to.setFeatures(wire(m.features));
+  to.setUnknown(wire(m.unknown));
+  put_list(m.history, to.initHistory(m.history.size()));
 }
 void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.id = from.getId();
@@ -77,6 +79,8 @@ void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.scenario = from.getScenario();
   get(from.getTask(), m.task);
   get(from.getFeatures(), m.features);
+  get(from.getUnknown(), m.unknown);
+  get_list(from.getHistory(), m.history);
 }
 
 void put(const RankedItem& m, schema::RankedItem::Builder to) {
@@ -136,6 +140,7 @@ void put(const RankReply& m, schema::RankReply::Builder to) {
   if (!m.tasks.empty()) put_list(m.tasks, to.initTasks(m.tasks.size()));
   to.setFeaturesStale(m.features_stale);
   to.setFeaturesMissing(m.features_missing);
+  if (!m.skipped.empty()) put_list(m.skipped, to.initSkipped(m.skipped.size()));
 }
 void get(schema::RankReply::Reader from, RankReply& m) {
   m.id = from.getId();
@@ -158,6 +163,7 @@ void get(schema::RankReply::Reader from, RankReply& m) {
   get_list(from.getTasks(), m.tasks);
   m.features_stale = from.getFeaturesStale();
   m.features_missing = from.getFeaturesMissing();
+  get_list(from.getSkipped(), m.skipped);
 }
 
 void put(const TokenList& m, schema::TokenList::Builder to) {

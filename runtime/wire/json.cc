@@ -73,6 +73,7 @@ std::string body_of(const M& message) {
 
 // As OpenAI's clients know errors: by whose they are.
 std::string_view type_of(std::uint16_t status) {
+  if (status == 401) return "authentication_error";
   if (status == 403) return "permission_error";
   if (status == 429) return "rate_limit_error";
   return status < 500 ? "invalid_request_error" : "server_error";
@@ -103,6 +104,9 @@ std::string to_json(const RankReply& reply) { return body_of<schema::RankReply>(
 std::string to_json(const ScoreReply& reply) { return body_of<schema::ScoreReply>(reply); }
 std::string to_json(const GenerateReply& reply) { return body_of<schema::GenerateReply>(reply); }
 std::string to_json(const Stored& reply) { return body_of<schema::Stored>(reply); }
+std::string to_json(const Appended& reply) { return body_of<schema::Appended>(reply); }
+std::string to_json(const UserReply& reply) { return body_of<schema::UserReply>(reply); }
+std::string to_json(const ItemReply& reply) { return body_of<schema::ItemReply>(reply); }
 
 std::string to_json(std::span<const StatusReply> actors) {
   std::string out = "{\"actors\":[";

@@ -45,6 +45,9 @@ std::string to_json(const RankReply& reply);
 std::string to_json(const ScoreReply& reply);
 std::string to_json(const GenerateReply& reply);
 std::string to_json(const Stored& reply);
+std::string to_json(const Appended& reply);
+std::string to_json(const UserReply& reply);
+std::string to_json(const ItemReply& reply);
 std::string to_json(std::span<const StatusReply> actors);  // {"actors":[…]}
 std::string to_json(const Refusal& refusal);  // {"error":{"status":404,"code":…,…}}; with OpenAI's members
 

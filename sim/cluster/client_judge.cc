@@ -128,6 +128,7 @@ void Clients::judge(const Asked& asked, const Message& answer) {
     if (asks_for_scores(asked.request)) return report(1, asked, "gets the answer of a write");
     return learn_stored(asked, *stored);
   }
+  if (const auto* appended = std::get_if<Appended>(&answer)) return judge_appended(asked, *appended);
   if (const auto* rank = std::get_if<RankReply>(&answer)) return judge_rank(asked, *rank);
   if (const auto* generated = std::get_if<GenerateReply>(&answer)) return judge_generated(asked, *generated);
   const auto* score = std::get_if<ScoreReply>(&answer);
@@ -290,6 +291,20 @@ void Clients::add_contents(
   for (const auto& [rows, positions] : states) add(router::fit_history(cluster_.form(), Profile{}, positions).tokens, rows);
 }
 
+// What was appended once is not appended again, and all of it is there.
+void Clients::judge_appended(const Asked& asked, const Appended& appended) {
+  const auto* events = std::get_if<AppendEvents>(&asked.request);
+  if (!events) return report(1, asked, "gets the answer of an append");
+  learn_stored(asked, Stored{appended.id, appended.version});
+  if (appended.appended + appended.repeated != events->tokens.size())
+    report(4, asked, "says that " + std::to_string(appended.appended + appended.repeated) + " events were appended, of " +
+                         std::to_string(events->tokens.size()));
+  const std::pair user{events->tenant, events->user};
+  if (events->event_ids.empty() || put_.contains(user)) return;
+  if (!appended_[user].insert(events->event_ids.front()).second && appended.appended > 0)
+    report(4, asked, "appends again what was appended");
+}
+
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
   const auto learn = [&](const std::string& tenant, const std::string& user) {
     std::uint64_t& known = stored_[{tenant, user}];
@@ -302,6 +317,8 @@ void Clients::learn_stored(const Asked& asked, const Stored& stored) {
     learn(put->tenant, put->user);
   } else if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) {
     learn(gone->tenant, gone->user);
+  } else if (const auto* events = std::get_if<AppendEvents>(&asked.request)) {
+    learn(events->tenant, events->user);
   } else if (std::holds_alternative<Reload>(asked.request)) {
     ++tally_.swaps;
   }

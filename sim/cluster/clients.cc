@@ -205,18 +205,29 @@ Message Clients::draw_write() {
   for (std::uint64_t i = 2 + random_.below(12); i > 0; --i)
     tokens.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
   if (cluster_.scenario().generates) return grow_or_put(user, std::move(tokens));
+  if (chance(random_, 0.3)) return draw_append(draw_tenant(), user, std::move(tokens));
   if (!chance(random_, 0.3)) return PutUser{0, draw_tenant(), user, {}, tokens};
   return PutItem{0, item, "new " + item, tokens, static_cast<Token>(10 + random_.below(500))};
 }
 
 // What was kept of a history serves it with new events at its end, too.
-PutUser Clients::grow_or_put(const std::string& user, std::vector<Token> tokens) {
+Message Clients::grow_or_put(const std::string& user, std::vector<Token> tokens) {
   constexpr std::size_t grown_max = 200;
   const std::string tenant = draw_tenant();
-  if (const auto profile = cluster_.world().profile(tenant, user);
-      profile && profile->tokens.size() < grown_max && chance(random_, 0.7))
-    tokens.insert(tokens.begin(), profile->tokens.begin(), profile->tokens.end());
-  return {0, tenant, user, {}, std::move(tokens)};
+  const auto profile = cluster_.world().profile(tenant, user);
+  const bool grows = profile && profile->tokens.size() < grown_max && chance(random_, 0.7);
+  if (grows && chance(random_, 0.5)) return draw_append(tenant, user, std::move(tokens));
+  if (grows) tokens.insert(tokens.begin(), profile->tokens.begin(), profile->tokens.end());
+  return PutUser{0, tenant, user, {}, std::move(tokens)};
+}
+
+// One in five does not know whether the last one was done, and appends it again.
+AppendEvents Clients::draw_append(const std::string& tenant, const std::string& user, std::vector<Token> tokens) {
+  if (last_append_ && chance(random_, 0.2)) return *last_append_;
+  AppendEvents events{.tenant = tenant, .user = user, .tokens = std::move(tokens)};
+  for (std::size_t i = 0; i < events.tokens.size(); ++i) events.event_ids.push_back("e" + std::to_string(++events_drawn_));
+  last_append_ = events;
+  return events;
 }
 
 Message Clients::malformed(RankRequest request) {
@@ -277,6 +288,8 @@ void Clients::send(Asked asked) {
     asked.profile_stale = asked.profile_known;
   }
   if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) note_profile(*generate);
+  if (const auto* put = std::get_if<PutUser>(&asked.request)) put_.emplace(put->tenant, put->user);
+  if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) put_.emplace(gone->tenant, gone->user);
   ++tally_.requests;
   ++second(asked.sent).sent;
   post(asked.router, asked.request);

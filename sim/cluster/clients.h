@@ -115,7 +115,8 @@ class Clients {
   std::uint64_t stored_by(NodeId router, const RankRequest& request) const;
   void note_lenience(const RankRequest& request, Asked& asked) const;
   Message draw_write();
-  PutUser grow_or_put(const std::string& user, std::vector<Token> tokens);
+  Message grow_or_put(const std::string& user, std::vector<Token> tokens);
+  AppendEvents draw_append(const std::string& tenant, const std::string& user, std::vector<Token> tokens);
   Message malformed(RankRequest request);
   std::string draw_tenant();
   NodeId draw_router();
@@ -141,6 +142,7 @@ class Clients {
       const RankRequest& request, std::uint64_t profile_since,
       const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const;
   void learn_stored(const Asked& asked, const Stored& stored);
+  void judge_appended(const Asked& asked, const Appended& appended);
   void report(int promise, const Asked& asked, const std::string& what);
   Second& second(Instant at);
 
@@ -164,6 +166,11 @@ class Clients {
   std::map<std::pair<std::string, std::string>, std::vector<std::pair<Instant, std::uint64_t>>>
       stored_when_;  // the same, since when
   std::map<std::tuple<std::string, std::string, NodeId>, std::uint64_t> stored_by_;  // the same, of a router
+  // Of users that nobody has put since: the first event of each append that was answered, and the last one that was sent.
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> appended_;
+  std::set<std::pair<std::string, std::string>> put_;  // or deleted: what was appended may be gone
+  std::optional<AppendEvents> last_append_;
+  std::uint64_t events_drawn_ = 0;
   struct Served {
     Versions versions;
     Instant from;

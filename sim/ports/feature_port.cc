@@ -81,9 +81,12 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
       profiles_.written(user_key(put->tenant, put->user), options_.now());
     if (const auto* gone = std::get_if<DeleteUser>(&what->what))
       profiles_.written(user_key(gone->tenant, gone->user), options_.now());
+    if (const auto* events = std::get_if<AppendEvents>(&what->what))
+      profiles_.written(user_key(events->tenant, events->user), options_.now());
     return std::visit([](auto& one) -> JobResult { return std::move(one); }, written);
   }
-  return wrong_port("FindFeatures, Write, ListItems or Coordinate");
+  if (const auto* question = std::get_if<Read>(&job)) return world_.read(*question);
+  return wrong_port("FindFeatures, Write, Read, ListItems or Coordinate");
 }
 
 // What was asked for behind answers, and has come by now. It counts from now, as it is read now.

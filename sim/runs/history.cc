@@ -19,7 +19,8 @@ constexpr const char* message_names[] = {
     "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",        "SetSplit",       "PoolReport",
     "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",    "Drain",          "StatusRequest",
     "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply",
-    "LendPages",    "PagesLent"};
+    "LendPages",    "PagesLent",        "AppendEvents",  "Appended",      "GetUser",        "UserReply",
+    "GetItem",      "ItemReply"};
 static_assert(std::size(message_names) == std::variant_size_v<AnyMessage>);
 
 void write(std::string& out, const std::string& text) { out += '"' + text + '"'; }

@@ -278,7 +278,52 @@ std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {
     profile.tokens = put.tokens;
     profile.events.assign(put.tokens.size(), 1);
   }
+  event_ids_.erase({put.tenant, put.user});
   return change(put.tenant, put.user, std::move(profile));
+}
+
+// The same rules as those of the real stores (runtime/features/append_events.h), of worlds that know no features of events.
+std::variant<Written, Refusal> WorldData::apply(const AppendEvents& events) {
+  const UserKey key{events.tenant, events.user};
+  std::optional<Profile> before = profile(events.tenant, events.user);
+  Profile grown = before.value_or(Profile{});
+  std::set<std::string> known = before ? event_ids_[key] : std::set<std::string>();
+  Written counts;
+  for (std::size_t i = 0; i < std::max(events.history.size(), events.tokens.size()); ++i) {
+    if (!events.event_ids.empty() && !events.event_ids[i].empty() && !known.insert(events.event_ids[i]).second) {
+      ++counts.repeated;
+      continue;
+    }
+    ++counts.appended;
+    if (!events.history.empty()) {
+      const auto item = item_at(events.history[i], present_, edition_);
+      if (!item) return unknown_item(events.history[i], i);
+      grown.tokens.insert(grown.tokens.end(), item->tokens.begin(), item->tokens.end());
+      grown.events.push_back(static_cast<std::uint32_t>(item->tokens.size()));
+    } else {
+      grown.tokens.push_back(events.tokens[i]);
+      grown.events.push_back(1);
+    }
+  }
+  counts.events = static_cast<std::uint32_t>(grown.events.size());
+  event_ids_[key] = std::move(known);
+  counts.version = before && counts.appended == 0 ? profile_version(events.tenant, events.user)
+                                                  : change(events.tenant, events.user, std::move(grown)).version;
+  return counts;
+}
+
+JobResult WorldData::read(const Read& what) const {
+  if (const auto* wanted = std::get_if<GetUser>(&what.what)) {
+    auto found = profile(wanted->tenant, wanted->user);
+    if (!found) return Refusal{404, "unknown_user", "no such user", "user", "a user of the world"};
+    return UserReply{.user = wanted->user, .version = found->version, .tokens = std::move(found->tokens),
+                     .event_tokens = std::move(found->events)};
+  }
+  const auto& wanted = std::get<GetItem>(what.what);
+  auto found = item(wanted.item, present());
+  if (!found) return Refusal{404, "unknown_item", "no such item", "item", "an item of the world"};
+  return ItemReply{.item = wanted.item, .title = std::move(found->title), .tokens = std::move(found->tokens),
+                   .identifier = found->identifier, .version = edition_};
 }
 
 std::variant<Written, Refusal> WorldData::apply(const DeleteUser& gone) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -113,6 +114,7 @@ class WorldData {
   // ---- changes: profiles at once; items in every catalog version from now on ----
 
   std::variant<Written, Refusal> write(const Write& what);
+  JobResult read(const Read& what) const;  // as it is now; profiles as tokens
   // The user's profile gets these items, which must be in the first catalog version as it was made; the first
   // time they take the place of the profile that the seed made. Long histories grow cheaply: no version is
   // kept as tokens.
@@ -155,6 +157,7 @@ class WorldData {
   std::variant<Written, Refusal> apply(const DeleteUser& gone);
   std::variant<Written, Refusal> apply(const PutItem& put);
   std::variant<Written, Refusal> apply(const DeleteItem& gone);
+  std::variant<Written, Refusal> apply(const AppendEvents& events);
   Written change(const std::string& tenant, const std::string& user, std::optional<Profile> profile);
   std::optional<Profile> profile_of(const UserKey& key, const ProfileChange& change) const;
 
@@ -168,6 +171,7 @@ class WorldData {
   std::map<std::string, ItemNumber, std::less<>> added_;  // ids of their own, by number in the order of their coming
   std::vector<std::string> added_ids_;
   std::map<UserKey, std::vector<ProfileChange>> profile_changes_;
+  std::map<UserKey, std::set<std::string>> event_ids_;  // that were appended
   std::map<UserKey, std::vector<std::uint32_t>> grown_;  // items that were appended, oldest first
 };
 

@@ -189,7 +189,7 @@ refused unknown-command 'no command "serv"' troupe 'expected one of serve, node.
 refused unknown-subcommand 'no command "rnk"' troupe 'expected one of .*rank' "$troupe" bench rnk
 answer=$("$troupe" rank --server "http://127.0.0.1:$port/" --user ana --candidates camp-0001 2>&1)
 judge server-with-http "$answer" 'camp-0001' 'tokens'
-refused server-with-https 'speaks no TLS' 'https://127' 'expected http://host:port' \
+refused server-with-https 'https://127' 'version number|packet|handshake|protocol|stream' 'expected a running troupe server' \
   "$troupe" rank --server "https://127.0.0.1:$port" --user ana --candidates camp-0001
 refused server-nowhere 'not found|refused|no such|resolution' 'nosuch.invalid' 'expected host:port' \
   "$troupe" rank --server nosuch.invalid:80 --user ana --candidates camp-0001
@@ -219,8 +219,24 @@ answered item-without-identifier 400 'missing_field' '"where":"identifier"' 'row
   -X PUT -d '{"tokens":[1]}' "$at/v1/items/new"
 answered line-of-items-jsonl 400 'there is no such field' '"where":"id"' '/v1/items/\{id\}' \
   -X PUT -d "$(head -1 "$world/items.jsonl")" "$at/v1/items/new"
-answered item-with-names 400 'is string' 'identifier' 'troupe import alone' \
-  -X PUT -d '{"tokens":[1],"identifier":"<item_1>"}' "$at/v1/items/new"
+answered item-with-names 422 'no word of the model' 'identifier' 'a word of vocab.json' \
+  -X PUT -d '{"tokens":["<a_8>"],"identifier":"item_1"}' "$at/v1/items/new"
+answered event-without-item 400 'missing_field' 'events\[0\].item' 'an item' -d '{"events":[{"id":"e1"}]}' "$at/v1/users/ana/events"
+answered events-as-history 400 'unknown_field' '"where":"history"' 'one of events' -d '{"history":["camp-0001"]}' "$at/v1/users/ana/events"
+answered event-of-nothing 422 'item \\"nosuch\\" is not in the catalog' 'history\[0\]' 'put before' \
+  -d '{"events":[{"item":"nosuch"}]}' "$at/v1/users/ana/events"
+answered event-with-time 422 'takes no feature' 'features\[0\]' 'none, as the model takes none' \
+  -d '{"events":[{"item":"camp-0001","timestamp":5}]}' "$at/v1/users/ana/events"
+answered get-nobody 404 'no such user' '"where":"user"' 'put before' "$at/v1/users/nobody"
+answered version-without-quotes 400 'bad_condition' 'if-match' 'in quotes' -X PUT -H 'if-match: 7' -d '{"history":[]}' "$at/v1/users/ana"
+answered version-of-before 412 'version [0-9]+ is there' 'if-match' 'read it again' \
+  -X PUT -H 'if-match: "999999"' -d '{"history":[]}' "$at/v1/users/ana"
+answered all-candidates-unknown 404 'unknown items: 1 of 1' 'candidates\[0\]' 'at least one item' \
+  -d '{"user":"ana","candidates":["nosuch"],"unknown":"skip"}' "$at/v1/rank"
+answered unknown-as-number 400 'bad_unknown' '"where":"unknown"' 'refuse or skip' \
+  -d '{"user":"ana","candidates":["camp-0001"],"unknown":"drop"}' "$at/v1/rank"
+answered lines-as-list 200 '"line":1,"status":400' 'wrong_type|malformed' '"failed":1' -d '[{"user":"ana"}]' "$at/v1/users"
+answered lines-without-user 200 'empty_user' '"where":"user"' 'an id' -d '{"history":[]}' "$at/v1/users"
 answered unknown-item-in-history 422 'item \\"nosuch\\" is not in the catalog' 'history\[1\]' 'put before' \
   -X PUT -d '{"history":["camp-0001","nosuch"]}' "$at/v1/users/ana"
 many=$(printf '"camp-%04d",' $(seq 0 1000))
@@ -239,6 +255,7 @@ answered unknown-user 404 'user \\"nobody\\" has no profile' '"where":"user"' 'p
   -d '{"user":"nobody","candidates":["camp-0001"]}' "$at/v1/rank"
 answered items-of-a-ranker 422 'ranks candidates' '"where":"model"' '/v1/rank, or a model whose prompt form' \
   -d '{"user":"ana"}' "$at/v1/generate"
+
 # More at once than are let in: one of those who are not.
 crowd() {
   local pids=() i
@@ -250,6 +267,34 @@ crowd() {
   grep -lE '^HTTP/1.1 503' "$work"/crowd.* | head -1 | xargs -r cat
 }
 judge retry-after "$(crowd)" '[Rr]etry-[Aa]fter: [0-9]' '"overloaded"' 'in flight' 'a retry after'
+stop
+
+echo "== a door with TLS and keys"
+"$troupe" certs "$work/certs" --node localhost >/dev/null
+"$troupe" keys add "$work/keys" --tenant acme --rate 1 >"$work/key" 2>/dev/null
+refused keys-revoke-nobody 'no key 0123' "$work/keys" 'an id of troupe keys list' "$troupe" keys revoke "$work/keys" 0123
+refused one-of-certificate-and-key 'only one is set' 'http.tls_key' 'both, or none' \
+  "$troupe" serve --model "$model" --data-dir "$data" --port 0 --set http.tls_key="$work/certs/localhost.key"
+refused key-of-another 'not the certificate' 'certificate' 'one pair|PEM' "$troupe" serve --model "$model" --data-dir "$data" --port 0 \
+  --set http.tls_certificate="$work/certs/localhost.pem" --set http.tls_key="$work/certs/ca.key"
+echo '{"id":1}' >"$work/bad-keys"
+refused keys-damaged 'id is not known' "$work/bad-keys:1" 'troupe keys add' \
+  "$troupe" serve --model "$model" --data-dir "$data" --port 0 --set http.api_keys="$work/bad-keys"
+start "$data" --set http.tls_certificate="$work/certs/localhost.pem" --set http.tls_key="$work/certs/localhost.key" \
+  --set http.api_keys="$work/keys" || exit 1
+at=https://localhost:$port
+answered plain-to-tls 400 'in the clear' '"where":"connection"' 'https://' "http://localhost:$port/v1/models"
+tls=(--cacert "$work/certs/ca.pem")
+answered no-key 401 'no_key' '"where":"authorization"' 'troupe keys add' "${tls[@]}" "$at/v1/models"
+answered tenant-without-key 401 'no_key' '"where":"authorization"' 'troupe keys add' "${tls[@]}" -H 'x-troupe-tenant: acme' "$at/v1/models"
+answered wrong-key 401 'bad_key' '"where":"authorization"' 'troupe keys add' "${tls[@]}" -H 'authorization: Bearer tk-x' "$at/v1/models"
+answered tenant-of-another 403 'not_your_tenant' 'x-troupe-tenant' 'own tenant, or no header' "${tls[@]}" \
+  -H "authorization: Bearer $(cat "$work/key")" -H 'x-troupe-tenant: b' "$at/v1/models"
+answered too-often 429 'rate_limited' '"where":"tenant"' 'at most 1 a second' "${tls[@]}" \
+  -H "authorization: Bearer $(cat "$work/key")" "$at/v1/models" -o /dev/null --next -s -w '\n(HTTP %{http_code})' "${tls[@]}" \
+  -H "authorization: Bearer $(cat "$work/key")" "$at/v1/models"
+refused tls-stranger 'certificate verify failed' 'https://localhost' 'an authority that is trusted' \
+  "$troupe" status --server "$at" --key-file "$work/key"
 stop
 
 echo "== what the documents say"

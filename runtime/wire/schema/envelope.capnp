@@ -55,5 +55,11 @@ struct Envelope {
     completeReply @36 :Serving.CompleteReply;
     lendPages @37 :Cluster.LendPages;
     pagesLent @38 :Cluster.PagesLent;
+    appendEvents @39 :Serving.AppendEvents;
+    appended @40 :Serving.Appended;
+    getUser @41 :Serving.GetUser;
+    userReply @42 :Serving.UserReply;
+    getItem @43 :Serving.GetItem;
+    itemReply @44 :Serving.ItemReply;
   }
 }

@@ -2,8 +2,10 @@
 # Serving: what the front door asks of the router, what the router asks of an inference worker, and the answers.
 #
 # Who talks to whom
-#   door → router             RankRequest, ScoreRequest, GenerateRequest, CompleteRequest, PutUser, DeleteUser, PutItem, DeleteItem, Reload
-#   router → door             RankReply, ScoreReply, GenerateReply, CompleteReply, Stored, or Refused instead of any of them
+#   door → router             RankRequest, ScoreRequest, GenerateRequest, CompleteRequest, PutUser, AppendEvents, GetUser, DeleteUser, PutItem,
+#                             GetItem, DeleteItem, Reload
+#   router → door             RankReply, ScoreReply, GenerateReply, CompleteReply, Stored, Appended, UserReply, ItemReply, or Refused
+#                             instead of any of them
 #   router → inference worker Execute, answered by Executed or Refused
 #
 # Order: none is assumed. An answer is matched to its question by `id`, which the asker chose; a question may arrive
@@ -71,6 +73,8 @@ struct RankRequest {
   scenario @9 :UInt32;                            # for models that know scenarios: below as many as they have
   task @10 :Text;                                 # of the model's tasks, the one that orders; "": the first
   features @11 :Text;                             # how new they have to be: exact | wait | behind; "": as configured
+  unknown @12 :Text;                              # candidates that the catalog does not have: refuse | skip; "": refuse
+  history @13 :List(Text);                        # instead of a user: item ids, oldest first
 }
 
 struct RankedItem {
@@ -103,6 +107,7 @@ struct RankReply {
   tasks @17 :List(Text) $ifAny;                   # names of the model's tasks; none: it has one without a name
   featuresStale @18 :UInt32 $Json.name("features_stale");      # that it was answered with
   featuresMissing @19 :UInt32 $Json.name("features_missing");  # that it was answered without
+  skipped @20 :List(Text) $ifAny;                 # candidates that the catalog does not have
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -224,6 +229,13 @@ struct Feature {
   values @1 :List(Int64);
 }
 
+struct Condition {
+  # What a write expects to find. Over HTTP: If-Match and If-None-Match.
+  absent @0 :Bool;
+  present @1 :Bool;
+  version @2 :UInt64;                             # 0: whichever
+}
+
 struct PutUser {
   # door → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
   id @0 :UInt64 $internal;
@@ -232,6 +244,50 @@ struct PutUser {
   history @3 :List(Text);                         # item ids, oldest first
   tokens @4 :List(Int32);
   features @5 :List(Feature);                     # of the events
+  eventIds @6 :List(Text) $Json.name("event_ids");  # of the events, or none
+  condition @7 :Condition $internal;
+}
+
+struct AppendEvents {
+  # door → router. Answered by Appended or Refused. Members are those of PutUser; over HTTP it has another form
+  # (router/door/door_events.h).
+  id @0 :UInt64 $internal;
+  tenant @1 :Text $internal;
+  user @2 :Text;
+  history @3 :List(Text);
+  tokens @4 :List(Int32);
+  features @5 :List(Feature);
+  eventIds @6 :List(Text) $Json.name("event_ids");
+  condition @7 :Condition $internal;
+}
+
+struct Appended {
+  # router → door.
+  id @0 :UInt64 $internal;
+  version @1 :UInt64;                             # of the profile
+  appended @2 :UInt32;
+  repeated @3 :UInt32;                            # events that were known already
+  dropped @4 :UInt32;                             # the oldest
+  events @5 :UInt32;                              # that the profile has now
+}
+
+struct GetUser {
+  # door → router. Answered by UserReply or Refused.
+  id @0 :UInt64 $internal;
+  tenant @1 :Text $internal;
+  user @2 :Text;
+}
+
+struct UserReply {
+  # router → door. As it was put.
+  id @0 :UInt64 $internal;
+  user @1 :Text;
+  version @2 :UInt64;
+  history @3 :List(Text);                         # "": an event that was put as tokens
+  tokens @4 :List(Int32) $ifAny;                  # of all events, unless each has its item
+  eventTokens @5 :List(UInt32) $Json.name("event_tokens") $ifAny;
+  features @6 :List(Feature) $ifAny;
+  eventIds @7 :List(Text) $Json.name("event_ids") $ifAny;
 }
 
 struct DeleteUser {
@@ -239,6 +295,7 @@ struct DeleteUser {
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
+  condition @3 :Condition $internal;
 }
 
 struct PutItem {
@@ -248,12 +305,30 @@ struct PutItem {
   title @2 :Text;
   tokens @3 :List(Int32);
   identifier @4 :Int32 = -1;                      # vocabulary row whose logit is the item's score
+  condition @5 :Condition $internal;
 }
 
 struct DeleteItem {
   # door → router. Answered by Stored or Refused.
   id @0 :UInt64 $internal;
   item @1 :Text;
+  condition @2 :Condition $internal;
+}
+
+struct GetItem {
+  # door → router. Answered by ItemReply or Refused.
+  id @0 :UInt64 $internal;
+  item @1 :Text;
+}
+
+struct ItemReply {
+  # router → door. As it was put.
+  id @0 :UInt64 $internal;
+  item @1 :Text;
+  title @2 :Text;
+  tokens @3 :List(Int32);
+  identifier @4 :Int32;
+  version @5 :UInt64;                             # of the catalog, that wrote it
 }
 
 struct Reload {

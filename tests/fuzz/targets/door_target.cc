@@ -65,6 +65,8 @@ void check_route(const Outcome& asked) {
   DoorLimits door;
   door.admin_routes = true;
   const DoorRoute routed = route({asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, door);
+  if (const auto kind = bulk_kind(asked.asked.method, asked.asked.target, asked.asked.content_type))
+    route_line(*kind, {asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, door, nullptr);
   if (const auto* refusal = std::get_if<Refusal>(&routed))
     TROUPE_CHECK(refusal->status >= 400 && !refusal->code.empty() && !refusal->what.empty(), "a refusal that is none");
 }

@@ -21,7 +21,10 @@ void check_profile(const std::string& value) {
   const auto profile = decode_profile(key, value, limits);
   if (!profile) return;
   for (const Token token : profile->tokens) TROUPE_CHECK(token >= 0 && token < limits.vocabulary, "no token");
-  TROUPE_CHECK(encode_profile(*profile, key) == value, "a profile has two forms");
+  const auto stored = decode_stored_profile(key, value, limits);
+  if (!stored) return;  // what its events were put as is damaged, which no request looks at
+  TROUPE_CHECK(stored->profile == *profile, "a profile is read in two ways");
+  TROUPE_CHECK(encode_profile(*profile, key, stored->names) == value, "a profile has two forms");
 }
 
 void check_item(const std::string& value) {
@@ -41,12 +44,13 @@ void run(Input input) {
     TROUPE_CHECK(encode_counter(*count, key) == value, "a counter has two forms");
   if (const auto note = decode_note(key, value))
     TROUPE_CHECK(encode_note(*note, key) == value, "a note has two forms");
-  TROUPE_CHECK(memory.most() <= 4 * value.size() + 1'024, "a record takes more than it brings");
+  TROUPE_CHECK(memory.most() <= 8 * value.size() + 1'024, "a record takes more than it brings");
 }
 
 std::vector<std::string> seeds() {
   const Item item{"item-1", "A tent", {5, 6, 7}, 41};
-  const std::vector<std::string> values{encode_profile({9, {1, 2, 3}, {2, 1}}, key), encode_item(item, 7, key),
+  const std::vector<std::string> values{encode_profile({9, {1, 2, 3}, {2, 1}}, key),
+                                        encode_profile({9, {1, 2, 3}, {2, 1}}, key, {{"a", "bc"}, {"", "e1"}}), encode_item(item, 7, key),
                                         encode_counter(12, key), encode_note("troupe rows", key)};
   std::vector<std::string> all;
   for (const std::string& value : values) {

@@ -1,0 +1,130 @@
+// `troupe keys`: API keys of the door, in a file that has no secret. A key is told once, when it is made.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <stdexcept>
+
+#include "deploy/commands/commands.h"
+#include "deploy/reports/table.h"
+#include "router/guard/api_keys.h"
+#include "runtime/settings/whole_file.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KeysOptions {
+  std::string file, id;
+  router::ApiKey key;
+};
+
+router::ApiKeys keys_in(const fs::path& file) {
+  if (!fs::exists(file)) return {};
+  try {
+    return router::ApiKeys::parse(read_whole_file(file, router::ApiKeys::file_bytes_max, "a file of troupe keys"));
+  } catch (const router::KeysError& error) {
+    throw std::runtime_error(file.string() + ":" + error.what());
+  }
+}
+
+// While it is held nobody else changes the file.
+class Turn {
+ public:
+  explicit Turn(const fs::path& file) : lock_(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0)
+      throw std::runtime_error(file.string() + ".lock: " + std::strerror(errno) + "; expected a folder that can be written");
+  }
+  ~Turn() { ::close(lock_); }
+  Turn(const Turn&) = delete;
+
+ private:
+  const int lock_;
+};
+
+// As a whole, or not: a server may read it meanwhile.
+void replace(const fs::path& file, const std::string& text) {
+  const fs::path next = file.string() + ".next";
+  const int to = ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool written = to >= 0 && ::write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(to) == 0;
+  const int error = errno;
+  if (to >= 0) ::close(to);
+  if (!written || ::rename(next.c_str(), file.c_str()) != 0)
+    throw std::runtime_error(file.string() + ": " + std::strerror(written ? errno : error) + "; expected a folder that can be written");
+}
+
+std::string today() {
+  const auto days = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  const std::chrono::year_month_day day(days);
+  char text[32];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02u", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
+                static_cast<unsigned>(day.day()));
+  return text;
+}
+
+int run_add(const KeysOptions& options) {
+  const Turn turn(options.file);
+  router::ApiKeys keys = keys_in(options.file);
+  router::ApiKey wanted = options.key;
+  wanted.made = today();
+  const router::MadeKey made = router::make_key(wanted);
+  keys.add(made.key);
+  replace(options.file, keys.text());
+  std::cerr << "troupe: key " << made.key.id << " is in " << options.file
+            << "; servers take it at SIGHUP. Nobody can tell it again:\n";
+  std::cout << made.text << "\n";
+  return 0;
+}
+
+int run_list(const KeysOptions& options) {
+  Table table({{"id"}, {"tenant"}, {"may"}, {"requests/s", Table::Align::right}, {"at once", Table::Align::right}, {"made"}});
+  for (const auto& [id, key] : keys_in(options.file).all())
+    table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
+               std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),
+               key.rate > 0 ? std::to_string(key.rate) : "", key.at_once > 0 ? std::to_string(key.at_once) : "", key.made});
+  table.print(std::cout);
+  return 0;
+}
+
+int run_revoke(const KeysOptions& options) {
+  const Turn turn(options.file);
+  router::ApiKeys keys = keys_in(options.file);
+  if (!keys.revoke(options.id))
+    throw std::runtime_error(options.file + ": there is no key " + options.id + "; expected an id of troupe keys list");
+  replace(options.file, keys.text());
+  std::cerr << "troupe: key " << options.id << " is no more; servers forget it at SIGHUP\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_keys(Command app) {
+  auto options = std::make_shared<KeysOptions>();
+  Command keys = app.add_command("keys", "Make, list and revoke API keys of the door (http.api_keys)");
+  keys.needs_command();
+  const auto of_file = [&](Command command) {
+    command.add_option("file", options->file, "The file of http.api_keys; add makes it").required();
+    return command;
+  };
+  Command add = of_file(keys.add_command("add", "Make a key, and print it once"));
+  add.add_option("--tenant", options->key.tenant, "Who asks with it; else the default tenant");
+  add.add_flag("--any-tenant", options->key.any_tenant, "It speaks for whichever tenant a request's header names, as a gateway");
+  add.add_flag("--admin", options->key.admin, "It may change versions and the catalog");
+  add.add_option("--rate", options->key.rate, "Most requests a second; 0: http.tenant_rate").between(0.0, 1e6);
+  add.add_option("--at-once", options->key.at_once, "Most requests without an answer; 0: http.tenant_at_once");
+  add.runs([options] { return run_add(*options); });
+  of_file(keys.add_command("list", "Show the keys, without what is secret")).runs([options] { return run_list(*options); });
+  Command revoke = of_file(keys.add_command("revoke", "End a key"));
+  revoke.add_option("id", options->id, "Its id").required();
+  revoke.runs([options] { return run_revoke(*options); });
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Do Cohere's own client and the Open Inference Protocol's requests get the demo's rankings from a box with keys?
+
+  tests/dialects/clients.py --troupe build/deploy/troupe --install
+  TROUPE_COHERE=FOLDER tests/dialects/clients.py --troupe build/deploy/troupe
+
+Asks by the npm package `cohere-ai` (clients.mjs), versions 1 and 2 of its rerank; then, without any package, /v2, a model's metadata,
+readiness and infer. --install gets the package from the registry into a temporary folder; without it, the package is where TROUPE_COHERE
+says. Exit status 1 on any difference; 77 where node or the package is missing, and then what needs neither was tried all the same.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEMO = os.path.join(ROOT, "deploy", "demo")
+PACKAGE, SKIPPED = "cohere-ai@8.1.0", 77
+
+
+class Box:
+    def __init__(self, troupe):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-dialects-")
+        at = lambda name: os.path.join(self.folder.name, name)
+        common = ["--model", os.path.join(DEMO, "model"), "--data-dir", at("data")]
+        subprocess.run([troupe, "import", *common, "--data", os.path.join(DEMO, "world")], check=True, stdout=subprocess.DEVNULL)
+        self.key = subprocess.run([troupe, "keys", "add", at("keys")], check=True, capture_output=True, text=True).stdout.strip()
+        self.process = subprocess.Popen([troupe, "serve", *common, "--port", "0", "--port-file", at("port"),
+                                         "--set", f"http.api_keys={at('keys')}", "--set", "router.policy=item"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not os.path.exists(at("port")) or not open(at("port")).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
+            time.sleep(0.05)
+        self.url = "http://127.0.0.1:" + open(at("port")).read().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+        self.folder.cleanup()
+
+    def ask(self, path, body=None, key=True):
+        request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
+                                         {"authorization": "Bearer " + self.key} if key else {})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+
+def texts(name, values):
+    return {"name": name, "shape": [len(values)], "datatype": "BYTES", "data": values}
+
+
+def try_protocol(box):
+    """Names of what does not hold."""
+    wrong = []
+
+    def check(holds, what):
+        print(("ok      " if holds else "FAILED  ") + what)
+        wrong.extend([] if holds else [what])
+
+    check(box.ask("/v2/health/ready", key=False) == (200, {"ready": True}), "health is for everybody")
+    check(box.ask("/v2", key=False)[0] == 401, "the rest needs a key")
+    status, server = box.ask("/v2")
+    check(status == 200 and server["name"] == "troupe" and server["extensions"] == [], "GET /v2: the server")
+    version = box.ask("/v1/models")[1]["data"][0]["id"]
+    for name in (version, "troupe"):
+        status, model = box.ask("/v2/models/" + name)
+        check(status == 200 and model["versions"] == [version] and {"name": "candidates", "datatype": "BYTES", "shape": [-1]} in
+              model["inputs"], f"GET /v2/models/{name[:9]}: what it takes and gives")
+    check(box.ask("/v2/models/troupe/ready") == (200, {"name": "troupe", "ready": True}), "GET /v2/models/troupe/ready")
+    check(box.ask("/v2/models/other")[0] == 404, "a model that is not served is 404")
+    candidates = ["camp-0001", "camp-0002", "camp-0003"]
+    ranked = {item["id"]: item["score"] for item in box.ask("/v1/rank", {"user": "ana", "candidates": candidates})[1]["items"]}
+    asked = {"id": "17", "inputs": [texts("user", ["ana"]), texts("candidates", candidates)]}
+    for path in ("/v2/models/troupe/infer", f"/v2/models/troupe/versions/{version}/infer"):
+        status, reply = box.ask(path, asked)
+        outputs = {output["name"]: output for output in reply.get("outputs", [])}
+        check(status == 200 and reply["id"] == "17" and reply["model_name"] == "troupe" and reply["model_version"] == version and
+              outputs["items"]["data"] == candidates and outputs["scores"]["shape"] == [3] and
+              all(abs(score - ranked[item]) < 1e-4 for item, score in zip(candidates, outputs["scores"]["data"])),
+              f"POST {path[:23]}…: the scores of /v1/rank, in the order of the candidates")
+    check(box.ask("/v2/models/other/infer", asked)[0] == 404, "an infer of a model that is not served is 404")
+    status, reply = box.ask("/v2/models/troupe/infer", {"inputs": [texts("user", ["ana"]), {**texts("candidates", ["a"]), "shape": [2]}]})
+    check(status == 400 and reply["error"]["where"] == "inputs[1].shape", "a shape that is not the data's is 400, by its place")
+    return wrong
+
+
+def install(folder):
+    open(os.path.join(folder, "package.json"), "w").write('{"private": true}')
+    run = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE], cwd=folder,
+                         capture_output=True, text=True)
+    return "" if run.returncode == 0 else "npm cannot install " + PACKAGE + ": " + run.stderr.strip()[-200:]
+
+
+def why_no_client(args, folder):
+    for program in ("node", "npm") if args.install else ("node",):
+        if not shutil.which(program):
+            return program + " is not installed"
+    if args.install and (why := install(folder)):
+        return why
+    there = os.path.isdir(os.path.join(folder, "node_modules", "cohere-ai"))
+    return "" if there else "no package cohere-ai; --install gets it, or TROUPE_COHERE=FOLDER says where it is"
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--install", action="store_true")
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="troupe-cohere-") as temporary, Box(args.troupe) as box:
+        if try_protocol(box):
+            return 1
+        folder = temporary if args.install else os.path.abspath(os.environ.get("TROUPE_COHERE", temporary))
+        if why := why_no_client(args, folder):
+            print("skipped: " + why)
+            return SKIPPED
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients.mjs")
+        return 1 if subprocess.run(["node", script, folder, box.url, box.key]).returncode else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
