@@ -33,6 +33,7 @@ class RequestHead {
   // Once it is done; with a fault as far as it was understood.
   struct Asked {
     std::string method, target, tenant;
+    std::string request_id, traceparent, accept;  // as they came; empty where they were not, or are too long
     unsigned version = 11;
     bool keep_alive = false, waits = false;  // for "go on", before it sends its body
   };

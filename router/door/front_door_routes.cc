@@ -23,7 +23,7 @@ Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
           "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/users/{id}, /v1/items/{id}, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
-          "/v1/cluster, /v2/health/live, /v2/health/ready or /metrics"};
+          "/v1/cluster, /v1/slowest, /, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -197,9 +197,23 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
                                     QuestionPath{"/v2/health/ready", DoorQuestion::ready},
                                     QuestionPath{"/metrics", DoorQuestion::metrics},
                                     QuestionPath{"/v1/cluster", DoorQuestion::cluster},
-                                    QuestionPath{"/v1/models", DoorQuestion::models}};
+                                    QuestionPath{"/v1/models", DoorQuestion::models},
+                                    QuestionPath{"/", DoorQuestion::page},
+                                    QuestionPath{"/v1/slowest", DoorQuestion::slowest}};
 
 }  // namespace
+
+std::string_view route_name(std::string_view target) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  if (path.starts_with(users_path)) return "/v1/users/{id}";
+  if (path.starts_with(items_path)) return "/v1/items/{id}";
+  for (const QuestionPath& q : question_paths)
+    if (path == q.path) return q.path;
+  for (const std::string_view reload : {"/v1/models/reload", "/v1/catalog/reload"})
+    if (path == reload) return reload;
+  const ComputedPath* computed = find_computed(path);
+  return computed ? computed->path : "other";
+}
 
 bool is_ranking(std::string_view method, std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));

@@ -12,7 +12,7 @@
 
 namespace troupe::router {
 
-enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models };
+enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, page, slowest };
 
 struct DoorRequest {
   std::string_view method, target, body;
@@ -33,6 +33,9 @@ struct DoorLimits {
 };
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal>;
+
+// What is asked for, without what its client chose: "/v1/users/{id}"; "other": nothing is served there.
+std::string_view route_name(std::string_view target);
 
 bool is_ranking(std::string_view method, std::string_view target);  // POST of what is computed
 

@@ -60,6 +60,7 @@ FrontDoor::Session::~Session() {
 
 void FrontDoor::Session::read() {
   asked = {};
+  seen = {};
   body.reset();
   response = {};
   head.emplace(head_limits(server.config));
@@ -82,8 +83,18 @@ void FrontDoor::Session::read_head() {
                          });
 }
 
+// From here on it is a request, with a name of its own.
+void FrontDoor::Session::begin() {
+  began = std::chrono::steady_clock::now();
+  seen = {.method = asked.method, .route = std::string(route_name(asked.target)), .tenant = asked.tenant};
+  seen.began_us = std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  seen.trace = server.new_trace(asked.traceparent, seen.parent);
+  seen.request_id = asked.request_id.empty() ? trace_id(seen.trace) : asked.request_id;
+}
+
 void FrontDoor::Session::head_is_read() {
   asked = head->asked();
+  begin();
   if (head->fault()) return refuse_and_close(Refusal(*head->fault()));
   body = head->body();
   head.reset();
@@ -100,7 +111,7 @@ void FrontDoor::Session::head_is_read() {
 bool FrontDoor::Session::is_for_health() const {
   const DoorRoute routed = route({asked.method, asked.target, "", ""}, server.config.limits);
   const auto* question = std::get_if<DoorQuestion>(&routed);
-  const bool shows = question && (*question == DoorQuestion::cluster || *question == DoorQuestion::models);
+  const bool shows = question && *question != DoorQuestion::live && *question != DoorQuestion::ready && *question != DoorQuestion::metrics;
   return question && !shows && body->done();
 }
 
@@ -147,9 +158,10 @@ void FrontDoor::Session::handle() {
   server.metrics.record(Metric::http_requests, 1);
   if (const TenantPauses::Told* told = find_pause()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s},
+    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s, .code = "tenant_overloaded"},
                        server.pauses.take_turn(asked.tenant, server.now_us()));
   }
+  seen.bytes_in = body->text().size();
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer
   const DoorModel* model = nullptr;
@@ -162,8 +174,9 @@ void FrontDoor::Session::handle() {
   };
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<DoorQuestion>(&routed))
-    return server.answer_question(*question, then);
-  server.ask_router(std::get<Message>(std::move(routed)), asked.tenant, model, then);
+    return server.answer_question(*question, asked.accept, then);
+  if (model) seen.model = model->name;
+  server.ask_router(std::get<Message>(std::move(routed)), seen.trace, asked.tenant, model, then);
 }
 
 // What is asked for, and of several models by whom: then by that one's limits and words.
@@ -195,6 +208,15 @@ void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
   });
 }
 
+void FrontDoor::Session::note(const Answer& answer, std::size_t bytes) {
+  seen.status = answer.status;
+  seen.code = answer.code;
+  seen.run = answer.run;
+  seen.bytes_out = bytes;
+  seen.took_us = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began).count();
+  server.note(seen);
+}
+
 void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   head.reset();
   body.reset();
@@ -210,10 +232,20 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
     fits();
   }
   if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
+  if (seen.request_id.empty()) begin();  // it ended before its head did
+  note(answer, length);
   response.version(asked.version);
   response.result(answer.status);
   response.set(http::field::server, "troupe");
   response.set(http::field::content_type, answer.type);
+  response.set("x-request-id", seen.request_id);
+  response.set("traceparent", write_traceparent(seen.trace));
+  if (!answer.security.empty()) {
+    response.set("content-security-policy", answer.security);
+    response.set("x-content-type-options", "nosniff");
+    response.set("referrer-policy", "no-referrer");
+    response.set(http::field::cache_control, "no-store");
+  }
   if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
   if (answer.status == 503 || answer.status == 429)
     response.set(http::field::retry_after, std::to_string(std::max(answer.retry_after_s, retry_after_s)));

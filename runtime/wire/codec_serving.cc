@@ -33,6 +33,19 @@ void get(capnp::Data::Reader name, std::optional<BlockName>& out) {
     get(name, out.emplace());
 }
 
+void put(const TraceContext& m, schema::TraceContext::Builder to) {
+  to.setHigh(m.high);
+  to.setLow(m.low);
+  to.setSpan(m.span);
+  to.setSampled(m.sampled);
+}
+void get(schema::TraceContext::Reader from, TraceContext& m) {
+  m.high = from.getHigh();
+  m.low = from.getLow();
+  m.span = from.getSpan();
+  m.sampled = from.getSampled();
+}
+
 void put(const Refusal& m, schema::Refusal::Builder to) {
   to.setStatus(m.status);
   to.setCode(wire(m.code));
@@ -63,6 +76,7 @@ void put(const RankRequest& m, schema::RankRequest::Builder to) {
   to.setScenario(m.scenario);
   to.setTask(wire(m.task));
   to.setFeatures(wire(m.features));
+  put_trace(m, to);
 }
 void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.id = from.getId();
@@ -77,6 +91,7 @@ void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.scenario = from.getScenario();
   get(from.getTask(), m.task);
   get(from.getFeatures(), m.features);
+  get_trace(from, m);
 }
 
 void put(const RankedItem& m, schema::RankedItem::Builder to) {
@@ -103,6 +118,7 @@ void put(const Timings& m, schema::Timings::Builder to) {
   to.setTotal(m.total);
   to.setPull(m.pull);
   to.setPredicted(m.predicted);
+  to.setTurn(m.turn);
 }
 void get(schema::Timings::Reader from, Timings& m) {
   m.features = from.getFeatures();
@@ -113,6 +129,7 @@ void get(schema::Timings::Reader from, Timings& m) {
   m.total = from.getTotal();
   m.pull = from.getPull();
   m.predicted = from.getPredicted();
+  m.turn = from.getTurn();
 }
 
 void put(const RankReply& m, schema::RankReply::Builder to) {
@@ -173,6 +190,7 @@ void put(const ScoreRequest& m, schema::ScoreRequest::Builder to) {
   put_list(m.label_tokens, to.initLabelTokens(m.label_tokens.size()));
   to.setApplySoftmax(m.apply_softmax);
   to.setBudgetUs(m.budget_us);
+  put_trace(m, to);
 }
 void get(schema::ScoreRequest::Reader from, ScoreRequest& m) {
   m.id = from.getId();
@@ -182,6 +200,7 @@ void get(schema::ScoreRequest::Reader from, ScoreRequest& m) {
   get_list(from.getLabelTokens(), m.label_tokens);
   m.apply_softmax = from.getApplySoftmax();
   m.budget_us = from.getBudgetUs();
+  get_trace(from, m);
 }
 
 void put(const ScoreRow& m, schema::ScoreRow::Builder to) {
@@ -221,6 +240,7 @@ void put(const GenerateRequest& m, schema::GenerateRequest::Builder to) {
   to.setBudgetUs(m.budget_us);
   to.setLogprobs(m.logprobs);
   to.setFeatures(wire(m.features));
+  put_trace(m, to);
 }
 void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.id = from.getId();
@@ -235,6 +255,7 @@ void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.budget_us = from.getBudgetUs();
   m.logprobs = from.getLogprobs();
   get(from.getFeatures(), m.features);
+  get_trace(from, m);
 }
 
 void put(const GeneratedItem& m, schema::GeneratedItem::Builder to) {
@@ -304,6 +325,7 @@ void put(const CompleteRequest& m, schema::CompleteRequest::Builder to) {
   to.setItems(m.items);
   to.setLogprobs(m.logprobs);
   to.setBudgetUs(m.budget_us);
+  put_trace(m, to);
 }
 void get(schema::CompleteRequest::Reader from, CompleteRequest& m) {
   m.id = from.getId();
@@ -316,6 +338,7 @@ void get(schema::CompleteRequest::Reader from, CompleteRequest& m) {
   m.items = from.getItems();
   m.logprobs = from.getLogprobs();
   m.budget_us = from.getBudgetUs();
+  get_trace(from, m);
 }
 
 void put(const CompleteReply& m, schema::CompleteReply::Builder to) {
@@ -543,6 +566,7 @@ void put(const Execute& m, schema::Execute::Builder to) {
   to.setModelVersion(wire(m.model_version));
   to.setCatalogVersion(wire(m.catalog_version));
   to.setAlone(m.alone);
+  put_trace(m, to);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -554,6 +578,7 @@ void get(schema::Execute::Reader from, Execute& m) {
   get(from.getModelVersion(), m.model_version);
   get(from.getCatalogVersion(), m.catalog_version);
   m.alone = from.getAlone();
+  get_trace(from, m);
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {
