@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   add_plan(app);
   add_trace(app);
   add_prototypes(app);
+  add_manual(app, [&line] { return line.describe(); });
   Action chosen;
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;
   try {
