@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   add_trace(app);
   add_train(app);
   add_prototypes(app);
+  add_manual(app, [&line] { return line.describe(); });
   Action chosen;
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;
   try {

@@ -64,5 +64,5 @@ cat <<END
 To go on by hand:
   $troupe serve --model $demo/model --data-dir $data &
   $troupe rank --user ana --candidates $(head -c 400 $demo/world/requests.jsonl | grep -oE '[a-z]+-[0-9]{4}' | head -4 | paste -sd,)
-  $troupe status
+  $troupe status            # or open http://127.0.0.1:8080 in a browser
 END

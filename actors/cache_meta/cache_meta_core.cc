@@ -133,6 +133,10 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   index_.find_holders(lookup.blocks, lookup.prefer, lookup.id, most, found.counts, found.holders);
   if (!lookup.user.empty()) found.user_frequency = users_.frequency(lookup.user, now.us);
   find_uses(now, lookup, found);
+  if (lookup.trace.sampled)
+    effects.log(LogLevel::debug, "blocks_looked_up",
+                {{"request", lookup.id}, {"trace_id", trace_id(lookup.trace)}, {"from", from.node}, {"blocks", lookup.blocks.size()},
+                 {"holders", found.holders.size()}});
   effects.send(from, std::move(found));
 }
 

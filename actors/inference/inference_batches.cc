@@ -211,6 +211,8 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   executed.pull_us = task.pull_us;
   executed.model_version = model_of(task.plan);
   executed.beams = reply.beams;
+  log_hop(serial, task, "plan_executed", {{"blocks_us", executed.blocks_us}, {"pull_us", executed.pull_us},
+                                          {"queue_us", executed.queue_us}, {"compute_us", compute_us}}, effects);
   effects.send(task.from, std::move(executed));
   ++executed_;
   ++answered_;

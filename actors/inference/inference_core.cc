@@ -210,8 +210,9 @@ void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& eff
   task.state = State::acquiring;
   const Duration patience{std::min(task.plan.budget_us / 2, config_.block_wait.us)};
   const bool may_evict = !is_background(task.plan) || task.plan.retention.belongs;
-  effects.send(kv_worker(),
-               AcquireBlocks{serial, patience.us, task.wants, std::move(task.plan.retention), may_evict});
+  AcquireBlocks ask{serial, patience.us, task.wants, std::move(task.plan.retention), may_evict};
+  ask.trace = task.plan.trace;
+  effects.send(kv_worker(), std::move(ask));
   effects.set_timer(acquire_timer(serial), now + patience + config_.acquire_grace);
 }
 
@@ -244,8 +245,17 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
 
 // ---- and ends ----
 
+// What was done for a request whose client records its way.
+void InferenceCore::log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields,
+                            Effects& effects) {
+  if (!task.plan.trace.sampled) return;
+  fields.insert(fields.begin(), {{"plan", serial}, {"request", task.plan.id}, {"trace_id", trace_id(task.plan.trace)}});
+  effects.log(LogLevel::debug, event, std::move(fields));
+}
+
 void InferenceCore::refuse(Serial serial, Refusal refusal, Effects& effects) {
   Task& task = tasks_.at(serial);
+  log_hop(serial, task, "plan_refused", {{"code", refusal.code}, {"why", refusal.what}}, effects);
   effects.send(task.from, Refused{task.plan.id, std::move(refusal)});
   ++answered_;
   if (!planted(Bug::keep_grants)) release(serial, task, {}, effects);

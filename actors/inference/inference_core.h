@@ -127,6 +127,7 @@ class InferenceCore final : public Core {
   void make_ready(Instant now, Serial serial, Task& task);
   static bool is_reused(const Task& task, std::size_t segment);
   void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
+  static void log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields, Effects& effects);
   void release(Serial serial, Task& task, std::vector<BlockOutcome> outcomes, Effects& effects);
   void end(Serial serial);
   std::size_t drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects);

@@ -10,6 +10,11 @@ namespace {
 // store_timer (2) and scrub_timer (4) only wake the core: see tell_rest and scrub.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
+constexpr std::pair<SegmentKind, std::string_view> kind_names[] = {
+    {SegmentKind::system, "system"},           {SegmentKind::user, "user"},
+    {SegmentKind::item, "item"},               {SegmentKind::instruction, "instruction"},
+    {SegmentKind::discriminant, "discriminant"}, {SegmentKind::beam, "beam"}};
+
 Scrub::Config scrub_config(const KvWorkerConfig& config) {
   Scrub::Config scrub = config.scrub;
   scrub.page_bytes = static_cast<std::uint64_t>(config.token_bytes * config.pool.page_tokens);
@@ -92,7 +97,7 @@ void KvWorkerCore::on_request_timer(Instant now, Serial serial, Effects& effects
   if (request.remote() && planted(Bug::keep_remote_pins)) return;
   if (request.remote() && now >= request.lease_ends) {
     effects.log(LogLevel::warning, "lease_ended",
-                {{"request", std::to_string(request.ask.id)}, {"node", std::to_string(request.from.node)}});
+                {{"request", request.ask.id}, {"node", request.from.node}});
     end_request(serial, {}, effects);
   } else if (now >= request.patience_ends && !request.answered) {
     end_patience(serial, effects);
@@ -195,6 +200,11 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   field("blocks_in_the_making", making_.size());
   field("pulls", pulls_.size());
   field("blocks_pulled", blocks_pulled_);
+  field("blocks_corrupt", blocks_corrupt_);
+  for (const auto& [kind, name] : kind_names)
+    if (const PagePool::Held held = pool_.held(kind); held.blocks > 0)
+      reply.fields.push_back(
+          {"kind", std::string(name) + ": " + std::to_string(held.blocks) + " blocks, " + std::to_string(held.pages) + " pages"});
   field("leader_token", leader_token_);
   if (!config_.store) {
     reply.fields.push_back({"store", "off"});

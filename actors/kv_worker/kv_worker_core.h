@@ -150,7 +150,7 @@ class KvWorkerCore final : public Core {
   void end_request(Serial serial, const ReleaseBlocks& release, Effects& effects);
   void end_read(const Request& request, const Hold& hold, const BlockOutcome* outcome, Effects& effects);
   void quarantine(const PoolBlock& block, std::string where, Effects& effects);
-  void count_corrupt(const BlockName& name, std::string where, Effects& effects) const;
+  void count_corrupt(const BlockName& name, std::string where, Effects& effects);
   void end_write(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
   void made(const BlockName& name, std::uint64_t generation, Effects& effects);
   void not_made(const BlockName& name, std::uint64_t generation, Effects& effects);
@@ -224,7 +224,7 @@ class KvWorkerCore final : public Core {
   std::uint64_t samples_ = 0;  // the state of what chooses reads to be checked
   std::map<BlockName, Making> making_;
   Pulls pulls_;
-  std::uint64_t blocks_pulled_ = 0;
+  std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
   std::uint64_t leader_token_ = 0;  // the highest heard of

@@ -67,6 +67,10 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   // Those that are there first, so that no reservation evicts what is wanted too.
   const std::vector<std::size_t> absent = decide_present(now, serial, request, ask, effects);
   if (request.undecided > 0 || (!absent.empty() && !ask.read_only)) request.ask = ask;
+  if (ask.trace.sampled)
+    effects.log(LogLevel::debug, "blocks_wanted",
+                {{"request", ask.id}, {"trace_id", trace_id(ask.trace)}, {"from", from.node}, {"wants", ask.wants.size()},
+                 {"absent", absent.size()}});
   if (!ask.read_only) decide_absent(now, serial, request, absent, effects);
   if (remote) effects.set_timer(serial, request.lease_ends);
   if (request.undecided == 0) return answer(serial, effects);
@@ -379,7 +383,8 @@ void KvWorkerCore::quarantine(const PoolBlock& block, std::string where, Effects
   if (tier_.stored().find(name)) erase_stored({name}, effects);
 }
 
-void KvWorkerCore::count_corrupt(const BlockName& name, std::string where, Effects& effects) const {
+void KvWorkerCore::count_corrupt(const BlockName& name, std::string where, Effects& effects) {
+  ++blocks_corrupt_;
   effects.count(Metric::blocks_corrupt);
   effects.log(LogLevel::error, "block_corrupt", {{"block", to_hex(name)}, {"where", std::move(where)}});
 }

@@ -45,9 +45,9 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
   if (forget.token == 0 || is_stale) {  // 0 is a router's, who asks a cache-meta instead
     effects.count(Metric::protocol_errors);
     return effects.log(LogLevel::warning, "stale_leader",
-                       {{"node", std::to_string(from.node)},
-                        {"token", std::to_string(forget.token)},
-                        {"expected", std::to_string(leader_token_)}});
+                       {{"node", from.node},
+                        {"token", forget.token},
+                        {"expected", leader_token_}});
   }
   leader_token_ = std::max(leader_token_, forget.token);
   if (!leader_heard_ && !planted(Bug::ignore_fencing_token)) return;

@@ -28,6 +28,7 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
   AcquireBlocks ask{serial, (pull.patience_ends - now).us};
   ask.may_evict = false;
   ask.read_only = true;
+  ask.trace = pull.trace = request.ask.trace;
   for (const PoolBlock* block : blocks) {
     ask.wants.push_back({block->name, block->kind, block->owner, block->tokens});
     pull.blocks.push_back({block->name, block->tokens, block->generation, {}});
@@ -112,9 +113,11 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
   const bool in_time = now < pull.lease_ends || planted(Bug::ignore_read_lease);
   const auto* pulled = std::get_if<Pulled>(&result);
   TROUPE_CHECK(!pulled || pulled->ok.size() == pull.blocks.size(), "the port answers for each block");
-  if (const auto* refusal = std::get_if<Refusal>(&result))
-    effects.log(LogLevel::warning, "pull_failed",
-                {{"node", std::to_string(pull.node)}, {"why", refusal->what}});
+  if (const auto* refusal = std::get_if<Refusal>(&result)) {
+    std::vector<LogField> fields{{"node", pull.node}, {"why", refusal->what}};
+    if (pull.trace.is_there()) fields.push_back({"trace_id", trace_id(pull.trace)});
+    effects.log(LogLevel::warning, "pull_failed", std::move(fields));
+  }
   const bool brought =
       pulled && std::any_of(pulled->ok.begin(), pulled->ok.end(), [](auto ok) { return ok; });
   if (!brought || !in_time || now >= pull.late_from) pulls_.rest(now, pull.node);
@@ -126,9 +129,7 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
       release.outcomes.push_back(
           {coming.name, coming.there.generation, arrived ? Outcome::done : Outcome::corrupt});
     if (pulled && in_time && !arrived) {
-      effects.count(Metric::blocks_corrupt);
-      effects.log(LogLevel::error, "block_corrupt",
-                  {{"block", to_hex(coming.name)}, {"where", "pull from node " + std::to_string(pull.node)}});
+      count_corrupt(coming.name, "pull from node " + std::to_string(pull.node), effects);
     }
     if (arrived) note_pulled(now, coming.name);
     if (arrived && pull.ahead) effects.count(Metric::item_bytes_moved, coming.tokens * config_.token_bytes);

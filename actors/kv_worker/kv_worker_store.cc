@@ -62,8 +62,8 @@ void KvWorkerCore::load_warm(Effects& effects) {
   if (!tier_.is_warm()) return;
   ready_ = true;
   effects.log(LogLevel::info, "warm_start_done",
-              {{"blocks_stored", std::to_string(tier_.stored().blocks())},
-               {"item_pages_used", std::to_string(pool_.used(PoolArea::item))}});
+              {{"blocks_stored", tier_.stored().blocks()},
+               {"item_pages_used", pool_.used(PoolArea::item)}});
 }
 
 std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
@@ -118,9 +118,10 @@ void KvWorkerCore::on_loaded(Instant now, const std::vector<Moving>& loads, cons
     if (pool_.abandon(name, loads[i].generation)) not_made(name, loads[i].generation, effects);
   }
   if (bad.empty()) return;
+  blocks_corrupt_ += bad.size();
   effects.count(Metric::blocks_corrupt, static_cast<double>(bad.size()));
   effects.log(LogLevel::error, "block_corrupt",
-              {{"where", "store"}, {"blocks", std::to_string(bad.size())}, {"first", to_hex(bad.front())}});
+              {{"where", "store"}, {"blocks", bad.size()}, {"first", to_hex(bad.front())}});
   erase_stored(bad, effects);
 }
 
@@ -159,8 +160,7 @@ void KvWorkerCore::on_not_saved(Instant now, const Moving& save, const Saved& sa
   effects.count(Metric::item_blocks_save_failed);
   if (saved.corrupt) {  // the memory's fault, not the disk's
     pool_.remove(name, save.generation);
-    effects.count(Metric::blocks_corrupt);
-    return effects.log(LogLevel::error, "block_corrupt", {{"block", to_hex(name)}, {"where", "memory"}});
+    return count_corrupt(name, "memory", effects);
   }
   if (find(name)) tier_.want_save(name);
   if (saved.full && !tier_.saves_rest(now)) make_room(effects);
@@ -198,7 +198,7 @@ void KvWorkerCore::rest_store(Instant now, const std::string& why, Effects& effe
 // The timer wakes the core so that waiting saves go on.
 void KvWorkerCore::tell_rest(Instant till, const std::string& why, Effects& effects) {
   effects.log(LogLevel::warning, "store_failed",
-              {{"why", why}, {"rests_us", std::to_string(tier_.rest_time().us)}});
+              {{"why", why}, {"rests_us", tier_.rest_time().us}});
   effects.set_timer(store_timer, till);
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/hard_state/etcd_coordination.h"
 #include "runtime/hard_state/incarnation.h"
 #include "runtime/store/store_cache.h"
+#include "runtime/store/store_rows.h"
 #include "runtime/transfer/ucx_transport.h"
 
 namespace troupe::deploy {
@@ -214,7 +215,7 @@ void Box::open_router(ServedModel& model) {
   cached.lane = router_lanes;  // one more than the router has
   auto store = open_features(
       model.config, model.store ? model.store.get() : store_.get(), feature_limits(model.config, model.facts),
-      router_lanes + 1,
+      router_lanes + 2,  // and one for find_profile
       [names = router::BlockNames(model.prompt, model.names)](std::span<const Token> tokens) {
         return names.item(tokens);
       },
@@ -234,6 +235,11 @@ void Box::tell_loss(const std::string& what) const {
   const std::vector<LogField> fields{{"why", what},
                                      {"expected", "a Redis that keeps what it acknowledged; import again"}};
   if (log_) log_(LogLevel::error, "main", "features_lost", fields);
+}
+
+ProfilePointer Box::find_profile(const ServedModel& model, const std::string& tenant, const std::string& user) {
+  const std::string key = user_key(tenant, user);
+  return model.features->find_users({&key, 1}, router_lanes + 1).at(0).user;
 }
 
 Box::~Box() = default;
@@ -256,11 +262,11 @@ std::vector<Address> Box::actors() const {
   return list;
 }
 
-std::string Box::render_metrics(const MetricRegistry& own) const {
+std::string Box::render_metrics(const MetricRegistry& own, MetricForm form) const {
   std::vector<ModelMetrics> models;
   for (const auto& model : models_)
     if (has_names()) models.push_back({model->name, &model->metrics});
-  return render(own, models);
+  return render(own, models, form);
 }
 
 void Box::add_to(Host& host) {

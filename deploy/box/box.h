@@ -74,10 +74,12 @@ class Box {
   bool has_names() const { return !first().name.empty(); }  // its models have
   const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
   // What it has counted, and what its models' actors have.
-  std::string render_metrics(const MetricRegistry& own) const;
+  std::string render_metrics(const MetricRegistry& own, MetricForm form) const;
   // Of the first model.
   std::uint64_t items() const { return first().features->items(); }
   FeatureStore& features() { return *first().features; }  // of a node with a router
+  // Of a node with a router, as the store has it now; null: there is no such user. From one thread at a time.
+  ProfilePointer find_profile(const ServedModel& model, const std::string& tenant, const std::string& user);
   const kernels::Vocabulary& vocabulary() const { return first().vocabulary; }
   const router::PromptForm& prompt() const { return first().prompt; }
   const ModelFacts& model() const { return first().facts; }

@@ -1,11 +1,11 @@
 #pragma once
-// What a command on this machine may ask a running process, through a socket in its data folder: the folder is its
-// owner's alone, and so nobody else asks. One question so far: "copy", answered by "ok FOLDER" with a consistent
-// copy of the store in it, which is there until the asker hangs up, or by "error WHY".
+// What a command on this machine may ask the process that serves a data folder (folder_socket.h): "copy", answered by
+// "ok FOLDER" with a consistent copy of the store in it, which is there until the asker hangs up, or by "error WHY".
 #include <filesystem>
+#include <memory>
 #include <string>
-#include <thread>
 
+#include "deploy/box/folder_socket.h"
 #include "runtime/store/store.h"
 
 namespace troupe::deploy {
@@ -19,15 +19,12 @@ class ControlSocket {
   ControlSocket& operator=(const ControlSocket&) = delete;
 
  private:
-  void serve();
-  bool wait_for(int descriptor) const;  // false: it is to end
-  void answer(int connection) const;
+  void answer(int connection, const std::string& question) const;
   std::string make_copy() const;
 
-  const std::filesystem::path data_dir_, copy_;
+  const std::filesystem::path copy_;
   Store& store_;
-  int listener_ = -1, ends_[2] = {-1, -1};  // a pipe, which is closed at the end
-  std::thread thread_;
+  FolderSocket socket_;
 };
 
 // A copy that a running process made; it is removed at the end.
@@ -35,14 +32,13 @@ class AskedCopy {
  public:
   // Nobody listens: `is_there` is false. Throws std::runtime_error if the process could not make one.
   explicit AskedCopy(const std::filesystem::path& data_dir);
-  ~AskedCopy();
   AskedCopy(const AskedCopy&) = delete;
   AskedCopy& operator=(const AskedCopy&) = delete;
   bool is_there() const { return !folder_.empty(); }
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
-  int connection_ = -1;
+  FolderQuestion question_;
   std::filesystem::path folder_;
 };
 

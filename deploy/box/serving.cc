@@ -13,12 +13,15 @@
 #include <mutex>
 #include <set>
 
+#include "deploy/box/capture_socket.h"
 #include "deploy/box/control_socket.h"
 #include "deploy/box/own_rows.h"
+#include "deploy/box/span_exporter.h"
 #include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
 #include "router/door/front_door.h"
+#include "runtime/meter/process_figures.h"
 #include "runtime/process/caf_host.h"
 #include "runtime/process/certificates.h"
 #include "runtime/settings/log.h"
@@ -134,6 +137,8 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.router = {router_of(place), Role::router};
   door.version = version();
   door.last_id = box.incarnation();
+  door.access_log = router::access_log(config.text("http.access_log"));
+  door.sampled_share = config.real("telemetry.sampled");
   return door;
 }
 
@@ -222,7 +227,7 @@ class DrainReports {
 
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
   if (rows == 0) return;
-  const std::vector<LogField> fields{{"rows", std::to_string(rows)},
+  const std::vector<LogField> fields{{"rows", rows},
                                      {"why", "damaged, or imported with another model"},
                                      {"expected", "a data folder that was imported with this model"}};
   log(LogLevel::warning, "main", "rows_left_out", fields);
@@ -234,6 +239,26 @@ void tell_of_damage(const Log& log, MetricRegistry& metrics, const std::string& 
   log(LogLevel::warning, "main", "store_set_aside", std::vector<LogField>{{"why", damage}});
 }
 
+void record_process(MetricRegistry& metrics) {
+  const ProcessFigures process = process_figures();
+  metrics.follow(Metric::process_cpu_seconds, process.cpu_seconds);
+  for (const auto& [metric, amount] : {std::pair{Metric::process_resident_bytes, process.resident_bytes},
+                                       {Metric::process_virtual_bytes, process.virtual_bytes},
+                                       {Metric::process_open_files, process.open_files},
+                                       {Metric::process_files_max, process.files_max},
+                                       {Metric::process_threads, process.threads}})
+    metrics.record(metric, static_cast<double>(amount));
+  metrics.record(Metric::process_start_seconds, process.start_seconds);
+}
+
+LogOptions log_options(const Config& config, const std::string& name) {
+  return {.least = log_level(config.text("node.log_level")),
+          .node = name,
+          .file = config.text("node.log_file"),
+          .file_bytes_max = static_cast<std::uint64_t>(config.size_bytes("node.log_file_max")),
+          .files_max = static_cast<std::size_t>(config.integer("node.log_files"))};
+}
+
 void log_no_items(const Log& log, const ServedModel& model) {
   std::vector<LogField> fields{
       {"where", features_place(model.config)},
@@ -242,19 +267,26 @@ void log_no_items(const Log& log, const ServedModel& model) {
   log(LogLevel::warning, "main", "catalog_empty", fields);
 }
 
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 class Running {
  public:
   Running(Serving serving, const Signals& signals)
       : serving_(std::move(serving)),
         signals_(signals),
         peers_(serving_.place),
-        log_({log_level(serving_.config.text("node.log_level")), serving_.name,
-              serving_.config.text("node.log_file")}),
+        log_(log_options(serving_.config, serving_.name)),
+        exporter_(make_exporter()),
         box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
         host_(metrics_, log_),
         door_(
             own_door(),
-            [this](Address to, Message message) { host_.post(to, door_address(), std::move(message)); },
+            [this](Address to, Message message) {
+              if (const auto of = captures_.find(to.node); of != captures_.end()) of->second.asked(message, now_us());
+              host_.post(to, door_address(), std::move(message));
+            },
             metrics_, log_) {
     tell_of_damage(log_, metrics_, box_.store_damage());
     if (!box_.coordination_damage().empty())
@@ -266,16 +298,19 @@ class Running {
       if (serving_.place.router) log_rows_left_out(log_, model->features->bad_records());
       if (serving_.place.router && model->features->items() == 0) log_no_items(log_, *model);
     }
+    if (serving_.place.router) open_capture();
     if (serving_.cluster) join();
     box_.add_to(host_);
     host_.set_door(door_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
       if (status && status->role == Role::router && status->node == serving_.place.node) add_store_health(*status);
+      for (auto& [node, capture] : captures_) capture.answered(answer);
       if (!reports_.take(answer)) door_.deliver(std::move(answer));
     });
   }
   // No more requests, then no more answers to a door that is going, on every way out.
   ~Running() {
+    capture_socket_.reset();  // it reads profiles
     door_.close();
     if (box_.transport()) box_.transport()->stop();  // its callers are threads of the host
     host_.stop();
@@ -287,7 +322,7 @@ class Running {
     say_hello();
     int signal = signals_.wait();
     for (; signal == SIGHUP; signal = signals_.wait()) read_again();
-    log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", std::to_string(signal)}});
+    log_(LogLevel::info, "main", "stopping", std::vector<LogField>{{"signal", signal}});
     end_in_order();
   }
 
@@ -297,8 +332,19 @@ class Running {
   router::DoorConfig own_door() {
     router::DoorConfig door =
         door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
-    if (box_.has_names()) door.metrics = [this] { return box_.render_metrics(metrics_); };
+    door.metrics = [this](MetricForm form) {
+      record_process(metrics_);
+      return box_.render_metrics(metrics_, form);
+    };
+    door.names = serving_.names;
+    if (exporter_) door.on_sampled = [this](const router::SeenRequest& request) { exporter_->take(request); };
+    metrics_.record(Metric::build_info, 1, std::string(version()) + "\t" + std::string(commit()));
     return door;
+  }
+
+  std::unique_ptr<SpanExporter> make_exporter() {
+    const std::string& url = serving_.config.text("telemetry.collector");
+    return url.empty() ? nullptr : std::make_unique<SpanExporter>(parse_collector(url), serving_.name, metrics_, log_);
   }
 
   void add_store_health(StatusReply& router) {
@@ -312,6 +358,19 @@ class Running {
   void open_control(const std::string& data_dir, Store& store) {
     try {
       controls_.push_back(std::make_unique<ControlSocket>(data_dir, store));
+    } catch (const std::runtime_error& error) {
+      log_(LogLevel::warning, "main", "no_control_socket", LogFields{{"why", error.what()}});
+    }
+  }
+
+  // Of requests that come through this door to this node's own routers.
+  void open_capture() {
+    std::vector<Captured> models;
+    for (const auto& model : box_.models())
+      models.push_back({model->name, &captures_[model->number], [&model] { return model->features->present_catalog(); },
+                        [this, &model](const std::string& tenant, const std::string& user) { return box_.find_profile(*model, tenant, user); }});
+    try {
+      capture_socket_ = std::make_unique<CaptureSocket>(required_text(serving_.config, "node.data_dir"), std::move(models));
     } catch (const std::runtime_error& error) {
       log_(LogLevel::warning, "main", "no_control_socket", LogFields{{"why", error.what()}});
     }
@@ -412,12 +471,15 @@ class Running {
   Peers peers_;
   Log log_;
   MetricRegistry metrics_;
+  std::unique_ptr<SpanExporter> exporter_;  // null: no spans are sent
   Box box_;
   DrainReports reports_;
   RequestId next_drain_ = own_ids;
+  std::map<NodeId, TraceCapture> captures_;  // by the number of the model's router
   CafHost host_;
   router::FrontDoor door_;
   std::vector<std::unique_ptr<ControlSocket>> controls_;
+  std::unique_ptr<CaptureSocket> capture_socket_;
 };
 
 }  // namespace

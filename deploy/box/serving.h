@@ -6,6 +6,7 @@
 // load balancers to have; then its actors take nothing new and end what they have, within a limit. A second
 // signal ends it at once. SIGHUP ends nothing: log level and certificates are read again.
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,7 @@ struct Serving {
   Place place;
   std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
   std::string name = "1";               // in log lines
+  std::map<NodeId, std::string> names;  // of all nodes, for the page
   std::function<Config()> read_again;   // of the same files and flags, for SIGHUP; throws ConfigError
   std::string port_file;                // the HTTP port goes here once the door is open; "": nowhere
 };

@@ -13,7 +13,7 @@ constexpr std::size_t losses_in_status = 10;
 
 Fields fields_of(const StoreDamage& damage) {
   Fields fields{{"file", damage.file}, {"why", damage.what}};
-  if (damage.offset) fields.push_back({"offset", std::to_string(*damage.offset)});
+  if (damage.offset) fields.push_back({"offset", *damage.offset});
   if (damage.column) fields.push_back({"of", std::string(name_of(*damage.column))});
   return fields;
 }
@@ -21,12 +21,12 @@ Fields fields_of(const StoreDamage& damage) {
 Fields fields_of(const StoreLoss& loss) {
   Fields fields{{"of", std::string(name_of(loss.column))}, {"file", loss.file}, {"what", describe(loss)}};
   if (loss.is_versions()) {
-    fields.push_back({"first_version", std::to_string(loss.first_version)});
-    fields.push_back({"last_version", std::to_string(loss.last_version)});
+    fields.push_back({"first_version", loss.first_version});
+    fields.push_back({"last_version", loss.last_version});
   } else {
     fields.push_back({"from", bytes_shown(loss.from)});
     fields.push_back({"to", bytes_shown(loss.to)});
-    fields.push_back({"rows_max", std::to_string(loss.rows_max)});
+    fields.push_back({"rows_max", loss.rows_max});
   }
   return fields;
 }
@@ -46,8 +46,8 @@ void tell_of_store(const LogSink& log, MetricRegistry* metrics, Store& store) {
   for (const StoreDamage& damage : health.found) tell(damage);
   for (const StoreLoss& loss : health.lost) say("store_lost", fields_of(loss));
   if (health.losses > health.lost.size())
-    say("store_lost_more", {{"losses", std::to_string(health.losses)},
-                            {"listed", std::to_string(health.lost.size())},
+    say("store_lost_more", {{"losses", health.losses},
+                            {"listed", health.lost.size()},
                             {"all", health.aside + "/lost.txt"}});
   if (metrics) metrics->record(Metric::store_losses, static_cast<double>(health.losses));
   if (!health.aside.empty()) say("store_set_aside", {{"to", health.aside}});

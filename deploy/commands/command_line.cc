@@ -44,6 +44,35 @@ std::string unknown_command(const CLI::App& app) {
          (nearest.empty() ? "" : ". Did you mean " + nearest + "?");
 }
 
+// "TEXT:{a,b}" is a kind of value, and words.
+OptionHelp help_of(const CLI::Option& option) {
+  OptionHelp help;
+  for (const std::string& name : option.get_snames()) help.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) help.names.push_back("--" + name);
+  if (help.names.empty()) help.names.push_back(option.get_name());
+  help.flag = option.get_expected_max() == 0;
+  const std::string type = help.flag ? "" : option.get_type_name();
+  const std::size_t open = type.find(":{"), close = type.find('}');
+  help.value = type.substr(0, type.find(':'));
+  if (open != type.npos && close != type.npos)
+    for (std::string words = type.substr(open + 2, close - open - 2) + ","; !words.empty();) {
+      const std::size_t comma = words.find(',');
+      help.words.push_back(words.substr(0, comma));
+      words.erase(0, comma + 1);
+    }
+  help.help = option.get_description();
+  help.initial = option.get_default_str();
+  help.required = option.get_required();
+  return help;
+}
+
+CommandHelp help_of(const CLI::App& app) {
+  CommandHelp help{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) help.options.push_back(help_of(*option));
+  for (const CLI::App* command : app.get_subcommands(nullptr)) help.commands.push_back(help_of(*command));
+  return help;
+}
+
 }  // namespace
 
 Option Option::required() { return option_->required(), *this; }
@@ -99,6 +128,8 @@ CommandLine::CommandLine(const std::string& name, const std::string& version, co
   app_->require_subcommand(1);
 }
 CommandLine::~CommandLine() = default;
+
+CommandHelp CommandLine::describe() const { return help_of(*app_); }
 
 Command CommandLine::program() { return {app_.get(), &chosen_}; }
 

@@ -41,6 +41,19 @@ class Option {
   CLI::Option* option_;
 };
 
+// What was declared, for manual pages and completion.
+struct OptionHelp {
+  std::vector<std::string> names;  // with their dashes; without: an argument
+  std::string value, help, initial;  // what kind of value it takes; as it is without the option, where that is shown
+  bool required = false, flag = false;
+  std::vector<std::string> words;  // that it takes, if there are few
+};
+struct CommandHelp {
+  std::string name, help;
+  std::vector<OptionHelp> options;
+  std::vector<CommandHelp> commands;
+};
+
 using Action = std::function<int()>;  // returns the exit status
 
 // A command that was declared, or the program itself. It is a view of the CommandLine, which outlives it.
@@ -69,6 +82,7 @@ class CommandLine {
   // The exit status, if there is nothing to run: a fault that was told, or help that was asked for. Else
   // `chosen` is what to run.
   std::optional<int> parse(int argc, char** argv, Action& chosen);
+  CommandHelp describe() const;
 
  private:
   std::unique_ptr<CLI::App> app_;

@@ -19,6 +19,12 @@ ClusterNode own_node(const NodeOptions& options) {
   return own;
 }
 
+std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
+  std::map<NodeId, std::string> names;
+  for (const ClusterNode& node : nodes) names[node.node] = node.name;
+  return names;
+}
+
 int run_node(const NodeOptions& options) {
   const std::vector<ClusterNode> nodes = load_cluster(options.config_file);
   const ClusterNode own = own_node(options);
@@ -26,6 +32,7 @@ int run_node(const NodeOptions& options) {
                              .place = place_of(nodes, own),
                              .cluster = cluster_place_of(nodes, own),
                              .name = own.name,
+                             .names = names_of(nodes),
                              .read_again = [options] { return own_node(options).config; },
                              .port_file = options.port_file});
 }

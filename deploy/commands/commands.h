@@ -2,6 +2,7 @@
 // The commands of the program `troupe`. Each `add_…` declares one command with its options; the one that the
 // command line names is run by main. Errors leave as exceptions whose text says what, where and what was
 // expected.
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ void add_plan(Command app);
 void add_trace(Command app);
 void add_train(Command app);
 void add_prototypes(Command app);
+void add_manual(Command app, std::function<CommandHelp()> describe);  // `manual` and `completion`
 
 // The options that every command which builds a box shares: a configuration file, and flags that override it.
 struct BoxOptions {

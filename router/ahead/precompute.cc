@@ -184,7 +184,7 @@ void Precompute::work(Step step) {
     step.effects.start(list_job_ = step.next_id++, ListItems{walked_, config_.page_items});
   } else if (running_.empty()) {
     stage_ = Stage::done;
-    step.effects.log(LogLevel::info, "precompute_done", {{"items", std::to_string(items_precomputed_)}});
+    step.effects.log(LogLevel::info, "precompute_done", {{"items", items_precomputed_}});
   }
 }
 
@@ -359,7 +359,7 @@ void Precompute::on_fruitless(Step step, const Asked& chunk) {
   missing_.keep_refreshed();
   step.effects.log(
       LogLevel::warning, "precompute_full",
-      {{"items", std::to_string(items_precomputed_)},
+      {{"items", items_precomputed_},
        {"why", "the item area of every worker's pool is full; the other items are computed when asked for"},
        {"expected", "a larger pool.memory or pool.item_share, or pool.kv_format bf16"}});
 }

@@ -32,7 +32,7 @@ void Precompute::watch_nodes(Step step) {
       walk_due_ = true;
     }
     step.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
-                     {{"node", std::to_string(node)}});
+                     {{"node", node}});
   }
 }
 

@@ -52,6 +52,7 @@ struct InLine {
   WorkerTable::Option option;
   FairQueue::Place place;
   double work_us = 0;
+  Instant since;
 };
 
 enum class Stage : std::uint8_t { features, lookup, executing };

@@ -191,6 +191,7 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   Execute plan = make_plan(step.now, flight, option.node);
   const Duration left = flight.asked.deadline - step.now;
   plan.id = flight.serial;
+  plan.trace = flight.request->trace();
   plan.budget_us = left.us;
   plan.model_version = flight.pinned.model_version;
   plan.catalog_version = flight.request->catalog_version();
@@ -202,7 +203,16 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   step.effects.count(Metric::tenant_work, workers_.pace(option.node).us(option.work) * 1e-6,
                      tenants_[flight.tenant].name);
   step.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
+  log_hop(step, flight, "plan_sent", {{"node", option.node}, {"attempt", flight.attempts.size()}});
   step.effects.send({option.node, Role::inference_worker}, std::move(plan));
+}
+
+// An attempt that went wrong, whoever records the request.
+void RouterCore::log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt, const Refusal& why) {
+  std::vector<LogField> fields{{"request", flight.serial}, {"asked", flight.asked.id}, {"node", attempt.ticket.node},
+                               {"code", why.code}, {"why", why.what}};
+  if (flight.request->trace().is_there()) fields.push_back({"trace_id", trace_id(flight.request->trace())});
+  step.effects.log(LogLevel::debug, event, std::move(fields));
 }
 
 // False if nobody is left to try, or it may not be tried again. True also if it waits to be.
@@ -269,6 +279,7 @@ void RouterCore::mark_fault(Step step, const Attempt& attempt, const Refusal& re
 void RouterCore::fail_attempt(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal,
                               bool free) {
   const bool was_late = attempt.state == Attempt::State::late;  // it was tried again then
+  log_trouble(step, flight, "plan_failed", attempt, refusal);
   if (attempt.open()) workers_.forget(attempt.ticket);
   attempt.state = Attempt::State::over;
   may_unpark_ = !parked_.empty();
@@ -282,6 +293,7 @@ void RouterCore::on_late(Step step, Flight& flight) {
     if (attempt.state != Attempt::State::waiting || step.now < attempt.late_at) continue;
     attempt.state = Attempt::State::late;
     workers_.time_out(step.now, attempt.ticket);
+    log_trouble(step, flight, "plan_late", attempt, worker_too_late());
     retry(step, flight, false, worker_too_late());
     return;  // the list of attempts may have moved
   }

@@ -1,6 +1,7 @@
 // What the router does about the cluster around it: who is alive, which versions are served, draining,
 // status.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -11,7 +12,7 @@
 namespace troupe::router {
 namespace {
 
-constexpr std::size_t tenants_shown = 8;
+constexpr std::size_t tenants_shown = 8, workers_shown = 64;
 
 std::string weight_text(double weight) {
   char text[32];
@@ -39,7 +40,7 @@ void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat
   const auto news = workers_.hear(step.now, node, heartbeat);
   if (news == WorkerTable::News::ignored) return;
   if (news == WorkerTable::News::restarted) {
-    step.effects.log(LogLevel::warning, "worker_restarted", {{"node", std::to_string(node)}});
+    step.effects.log(LogLevel::warning, "worker_restarted", {{"node", node}});
     lose_attempts(step, {&node, 1}, "has restarted");
     precompute_.lose(step, {&node, 1});
   }
@@ -55,7 +56,7 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
   leader_.lose(node);
   if (!workers_.has(node)) return;
   if (workers_.lose(node))
-    step.effects.log(LogLevel::warning, "worker_lost", {{"node", std::to_string(node)}});
+    step.effects.log(LogLevel::warning, "worker_lost", {{"node", node}});
   lose_attempts(step, {&node, 1}, "is gone");
   precompute_.lose(step, {&node, 1});
 }
@@ -70,7 +71,7 @@ void RouterCore::tell_routers(Step step, const Message& message) const {
 void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own_doing) {
   if (versions().epoch == epoch_before) return;
   step.effects.log(LogLevel::info, "versions",
-                   {{"epoch", std::to_string(versions().epoch)},
+                   {{"epoch", versions().epoch},
                     {"model", versions().model_version},
                     {"catalog", versions().catalog_version},
                     {"next_model", versions().next_model},
@@ -162,7 +163,7 @@ void RouterCore::see_to_reload(Step step) {
 void RouterCore::on_drain(Step step, Address from, const Drain& drain) {
   if (draining_ != drain.on) step.effects.log(LogLevel::info, drain.on ? "drain" : "serve_again");
   draining_ = drain.on;
-  step.effects.send(from, status(drain.id));
+  step.effects.send(from, status(step.now, drain.id));
 }
 
 std::string RouterCore::find_reason_not_ready() const {
@@ -173,7 +174,39 @@ std::string RouterCore::find_reason_not_ready() const {
   return features_.obstacle();
 }
 
-StatusReply RouterCore::status(RequestId id) const {
+// Of as many workers as people can look at; those that are not well come first.
+void RouterCore::tell_workers(Instant now, StatusReply& reply) const {
+  struct Told {
+    bool well = true;
+    std::string text;
+  };
+  std::vector<Told> told;
+  for (const NodeId node : workers_.nodes()) {
+    const bool alive = workers_.alive(now, node), slow = workers_.slow(node);
+    char slowness[32];
+    std::snprintf(slowness, sizeof slowness, "%.2f", workers_.slowness(node));
+    told.push_back({alive && !slow,
+                    std::to_string(node) + ": " + (!alive ? "lost" : slow ? "slow" : "alive") + ", heard " +
+                        std::to_string(workers_.silent_for(now, node).us / 1000) + " ms ago, takes " + slowness +
+                        " of what was predicted, " + std::to_string(std::lround(workers_.lanes(node))) + " lanes, " +
+                        std::to_string(std::llround(std::max(0.0, workers_.wait_us(now, node)))) + " us of work ahead"});
+  }
+  std::ranges::stable_partition(told, [](const Told& worker) { return !worker.well; });
+  told.resize(std::min(told.size(), workers_shown));
+  for (Told& worker : told) reply.fields.push_back({"worker", std::move(worker.text)});
+}
+
+void RouterCore::tell_recent(Instant now, StatusReply& reply) const {
+  for (const auto& [name, plan] : tally_.plans())
+    reply.fields.push_back({"plan", name + ": " + std::to_string(plan.requests) + " requests, " + std::to_string(plan.tokens) +
+                                        " tokens, " + std::to_string(plan.reused) + " reused"});
+  for (const RecentTimes::Row& row : times_.rows(now))
+    reply.fields.push_back({"stage", std::string(row.stage) + ": p50 " + std::to_string(row.p50_us) + " us, p99 " +
+                                         std::to_string(row.p99_us) + " us, " + std::to_string(row.requests) +
+                                         " in the last minute"});
+}
+
+StatusReply RouterCore::status(Instant now, RequestId id) const {
   const std::string reason = find_reason_not_ready();
   StatusReply reply{id, config_.node, Role::router, reason.empty(), {}};
   const auto field = [&](const char* name, std::string value) {
@@ -208,6 +241,8 @@ StatusReply RouterCore::status(RequestId id) const {
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));
   field("items_given_up", std::to_string(precompute_.items_given_up()));
   field("items_hot", std::to_string(precompute_.items_hot()));
+  tell_workers(now, reply);
+  tell_recent(now, reply);
   return reply;
 }
 

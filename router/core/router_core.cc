@@ -59,7 +59,7 @@ void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   if (const Duration deaf = deafness_.before(now); deaf.us > 0) {
     workers_.excuse(deaf);
     leader_.excuse(deaf);
-    effects.log(LogLevel::warning, "was_stopped", {{"us", std::to_string(deaf.us)}});
+    effects.log(LogLevel::warning, "was_stopped", {{"us", deaf.us}});
   }
   if (const auto* received = std::get_if<Received>(&event)) {
     if (!hold_early(step, *received)) on_message(step, *received);
@@ -124,7 +124,7 @@ void RouterCore::on_message(Step step, const Received& received) {
   } else if (const auto* drain = std::get_if<Drain>(&message)) {
     on_drain(step, from, *drain);
   } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
-    step.effects.send(from, status(request->id));
+    step.effects.send(from, status(step.now, request->id));
   } else {
     on_answer(step, received);
   }
@@ -291,7 +291,10 @@ void RouterCore::settle(const Asked& asked) {
 void RouterCore::refuse(Step step, const Asked& asked, Refusal refusal) {
   const bool is_own = refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504);
   if (is_own && !planted(Bug::refuse_without_status)) refusal.status = 503;
-  step.effects.count(refusal.status == 504 ? Metric::requests_expired : Metric::requests_refused);
+  if (refusal.status == 504)
+    step.effects.count(Metric::requests_expired);
+  else
+    step.effects.count(Metric::requests_refused, 1, refusal.code);
   ++refused_;
   settle(asked);
   step.effects.send(asked.from, Refused{asked.id, std::move(refusal)});
@@ -306,7 +309,7 @@ void RouterCore::refuse_flight(Step step, Flight& flight, const Refusal& refusal
 void RouterCore::close(Step step, Flight& flight) {
   ++answered_;
   step.effects.count(Metric::request_seconds,
-                     static_cast<double>((step.now - flight.asked.received).us) * 1e-6);
+                     static_cast<double>((step.now - flight.asked.received).us) * 1e-6, flight.request->trace());
   settle(flight.asked);
   drop(step, flight);
 }

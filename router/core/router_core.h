@@ -19,6 +19,7 @@
 
 #include "router/ahead/precompute.h"
 #include "router/core/flight.h"
+#include "router/core/recent_times.h"
 #include "router/fleet/feature_watch.h"
 #include "router/fleet/leader_view.h"
 #include "router/fleet/retry_budget.h"
@@ -158,6 +159,7 @@ class RouterCore final : public Core {
   Execute make_plan(Instant now, Flight& flight, NodeId node) const;
   void send_answer(Step step, const Asked& asked, Message reply) const;
   void answer(Step step, Flight& flight, NodeId node, const Executed& executed);
+  void note_times(Step step, const Timings& timings, const TraceContext& trace);
   void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
 
   // router_attempts.cc
@@ -211,7 +213,9 @@ class RouterCore final : public Core {
   void follow_versions(Step step, std::uint64_t epoch_before, bool own_doing);
   void tell_routers(Step step, const Message& message) const;
   void on_drain(Step step, Address from, const Drain& drain);
-  StatusReply status(RequestId id) const;
+  StatusReply status(Instant now, RequestId id) const;
+  void tell_workers(Instant now, StatusReply& reply) const;
+  void tell_recent(Instant now, StatusReply& reply) const;
   std::string find_reason_not_ready() const;  // "": it is ready
 
   // router_writes.cc
@@ -236,6 +240,8 @@ class RouterCore final : public Core {
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
   void refuse(Step step, const Asked& asked, Refusal refusal);
+  static void log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields);
+  static void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt, const Refusal& why);
   void refuse_flight(Step step, Flight& flight, const Refusal& refusal);  // and ends it
   void close(Step step, Flight& flight);                                        // after its answer was sent
   void drop(Step step, Flight& flight);
@@ -272,6 +278,8 @@ class RouterCore final : public Core {
   std::map<std::uint64_t, Serial> feature_jobs_;  // running, whether their request has ended or not
   bool draining_ = false;
   std::string catalog_version_;  // as last seen
+  RecentTimes times_;
+  PlanTally tally_;
   std::uint64_t admitted_ = 0, attempts_ = 0, retries_ = 0, answered_ = 0, refused_ = 0;
 };
 

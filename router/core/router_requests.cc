@@ -124,6 +124,7 @@ const BlockNames& RouterCore::names_of(const std::string& model_version) {
 // One question for all plans.
 void RouterCore::look_up(Step step, Flight& flight, NodeId leader) {
   LookupBlocks lookup{.id = flight.serial, .user = flight.request->user()};
+  lookup.trace = flight.request->trace();
   for (const Considered& considered : flight.plans) {
     const Candidate& candidate = considered.candidate;
     for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
@@ -236,6 +237,24 @@ void RouterCore::note_pull(const Candidate& sent, NodeId node, const Executed& e
   pull_cost_.note(pace.us(work), static_cast<double>(executed.pull_us));
 }
 
+void RouterCore::note_times(Step step, const Timings& timings, const TraceContext& trace) {
+  times_.add(step.now, timings);
+  const std::pair<Metric, std::int64_t> stages[] = {
+      {Metric::stage_features, timings.features}, {Metric::stage_lookup, timings.lookup}, {Metric::stage_turn, timings.turn},
+      {Metric::stage_blocks, timings.blocks},     {Metric::stage_pull, timings.pull},     {Metric::stage_queue, timings.queue},
+      {Metric::stage_compute, timings.compute}};
+  for (const auto& [metric, us] : stages)
+    if (us > 0) step.effects.count(metric, static_cast<double>(us) * 1e-6, trace);
+}
+
+// What was done for a request whose client records its way.
+void RouterCore::log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields) {
+  const TraceContext& trace = flight.request->trace();
+  if (!trace.sampled) return;
+  fields.insert(fields.begin(), {{"request", flight.serial}, {"asked", flight.asked.id}, {"trace_id", trace_id(trace)}});
+  step.effects.log(LogLevel::debug, event, std::move(fields));
+}
+
 void RouterCore::send_answer(Step step, const Asked& asked, Message reply) const {
   Address to = asked.from;
   if (planted(Bug::answer_at_other_door) && !config_.routers.empty()) to.node = config_.routers.front();
@@ -269,6 +288,10 @@ void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& 
   if (const Attempt* attempt = flight.attempt_at(node))
     outcome.timings.predicted = static_cast<std::int64_t>(attempt->ticket.predicted_us);
   note_pull(sent, node, executed);
+  note_times(step, outcome.timings, flight.request->trace());
+  tally_.add(sent.name, tokens.total, tokens.reused);
+  log_hop(step, flight, "request_answered", {{"node", node}, {"plan", std::string(sent.name)}, {"tokens", tokens.total},
+                                             {"reused", tokens.reused}, {"us", outcome.timings.total}});
   if (const Policy* policy = flight.request->policy())
     step.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
   if (planted(Bug::misstate_tokens)) outcome.tokens_computed = tokens.total, outcome.tokens_reused = 0;

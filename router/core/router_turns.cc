@@ -104,7 +104,7 @@ void RouterCore::line_up(Step step, Flight& flight, const WorkerTable::Option& o
   const double work_us = workers_.pace(option.node).us(option.work);
   const FairQueue::Place place =
       line.push(flight.tenant, tenants_[flight.tenant].weight, flight.serial, work_us);
-  flight.in_line = InLine{option, place, work_us};
+  flight.in_line = InLine{option, place, work_us, step.now};
   tenants_.wait(flight.tenant, work_us);
   note_line(step, option.node, flight.tenant, 1);
   const Duration left = flight.asked.deadline - step.now;
@@ -122,6 +122,7 @@ void RouterCore::note_line(Step step, NodeId node, TenantId tenant, int more) {
 void RouterCore::end_waiting(Step step, Flight& flight) {
   const InLine was = *std::exchange(flight.in_line, std::nullopt);
   tenants_.go_on(flight.tenant, was.work_us);
+  flight.timings.turn += (step.now - was.since).us;
   note_line(step, was.option.node, flight.tenant, -1);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "router/forms/inference_protocol.h"
 #include "router/door/front_door_server.h"
 #include "router/forms/word_tokens.h"
+#include "router/watch/page.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
@@ -66,6 +68,30 @@ std::int64_t since_1970_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+template <class Reply>
+SeenRun run_of(const char* kind, const Reply& reply) {
+  SeenRun run{.kind = kind, .timings = reply.timings, .tokens_total = reply.tokens_total, .tokens_reused = reply.tokens_reused};
+  if constexpr (requires { reply.plan; }) run.plan = reply.plan;
+  if constexpr (requires { reply.node; }) run.node = reply.node;
+  return run;
+}
+
+SeenRun run_of(const Message& reply) {
+  if (const auto* m = std::get_if<RankReply>(&reply)) return run_of("rank", *m);
+  if (const auto* m = std::get_if<ScoreReply>(&reply)) return run_of("score", *m);
+  if (const auto* m = std::get_if<GenerateReply>(&reply)) return run_of("generate", *m);
+  return {};
+}
+
+// Of what a worker computes; other messages have no room for it.
+void set_trace(Message& message, const TraceContext& trace) {
+  std::visit(
+      [&](auto& m) {
+        if constexpr (requires { m.trace; }) m.trace = trace;
+      },
+      message);
+}
+
 Refusal stopping() {
   return {503, "stopping", "the server is being stopped", "server", "a server that stays"};
 }
@@ -73,19 +99,20 @@ Refusal stopping() {
 }  // namespace
 
 FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
-  return {refusal.status, to_json(refusal), "application/json",
-          refusal.status == 405 ? refusal.expected : "", refusal.retry_after_s};
+  return {.status = refusal.status,
+          .body = to_json(refusal),
+          .allow = refusal.status == 405 ? refusal.expected : "",
+          .retry_after_s = refusal.retry_after_s,
+          .code = refusal.code};
 }
 
 // `words`: of the model; null: it names none.
 FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const kernels::Vocabulary* words) {
-  if (const auto* m = std::get_if<RankReply>(&message)) return {200, to_json(*m)};
-  if (const auto* m = std::get_if<ScoreReply>(&message)) return {200, to_json(*m)};
-  if (const auto* m = std::get_if<GenerateReply>(&message)) return {200, to_json(*m)};
+  if (const auto* m = std::get_if<RankReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<ScoreReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<GenerateReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
   const auto versioned = [](std::string body, std::uint64_t version) {
-    Answer answer{200, std::move(body)};
-    answer.etag = etag_of(version);
-    return answer;
+    return Answer{.body = std::move(body), .etag = etag_of(version)};
   };
   if (const auto* m = std::get_if<Stored>(&message)) return versioned(to_json(*m), m->version);
   if (const auto* m = std::get_if<Appended>(&message)) return versioned(to_json(*m), m->version);
@@ -124,6 +151,7 @@ FrontDoor::Server::Server(DoorConfig c, Post p, MetricRegistry& m, LogSink l)
       keys(config.keys),
       lane(lane_limits),
       last_id(config.last_id),
+      drawn((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()),
       acceptor(io),
       pause(io) {}
 
@@ -161,8 +189,8 @@ void FrontDoor::Server::accept_failed(const beast::error_code& error) {
   const auto now = std::chrono::steady_clock::now();
   if (log && now - failure_logged >= microseconds(accept_log_us)) {
     const std::vector<LogField> fields{{"why", error.message()},
-                                       {"times", std::to_string(std::exchange(accepts_failed, 0))},
-                                       {"connections", std::to_string(sessions.size())},
+                                       {"times", std::exchange(accepts_failed, 0)},
+                                       {"connections", sessions.size()},
                                        {"expected", "more open files than connections (LimitNOFILE)"}};
     log(LogLevel::error, "door", "accept_failed", fields);
     failure_logged = now;
@@ -239,8 +267,8 @@ std::int64_t FrontDoor::Server::now_us() {
       .count();
 }
 
-void FrontDoor::Server::ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then,
-                                   decltype(Shaped::body) shape) {
+void FrontDoor::Server::ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model,
+                                   OnAnswer then, decltype(Shaped::body) shape) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
@@ -251,6 +279,7 @@ void FrontDoor::Server::ask_router(Message message, std::string tenant, const Do
   if (auto* rank = std::get_if<RankRequest>(&message))
     if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
   set_id(message, last_id);
+  set_trace(message, trace);
   post(model ? model->router : config.router, std::move(message));
 }
 
@@ -286,12 +315,12 @@ void FrontDoor::Server::deliver(const Message& answer) {
   if (shape && !std::holds_alternative<Refused>(answer)) {
     auto body = shape(answer, model ? model->name : "");
     if (const auto* refusal = std::get_if<Refusal>(&body)) return then(Answer::of(*refusal));
-    return then({200, std::get<std::string>(std::move(body))});
+    return then({.body = std::get<std::string>(std::move(body)), .run = run_of(answer)});
   }
   if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
     CompleteReply reply = *completed;
     if (model) reply.model_version = model->name;  // as the client knows it
-    return then({200, completion_body(reply, words, since_1970_s())});
+    return then({.body = completion_body(reply, words, since_1970_s()), .run = run_of("complete", reply)});
   }
   then(Answer::of(answer, words));
 }
@@ -317,17 +346,70 @@ void FrontDoor::Server::finish_status(RequestId id) {
   node.mapped().on_status(std::move(replies));
 }
 
-void FrontDoor::Server::answer_question(DoorQuestion question, OnAnswer then) {
+// Who was asked and does not answer, and what nodes are called. Where several models have a router each, all are of one node,
+// which has answered.
+std::string FrontDoor::Server::cluster_json(const std::vector<StatusReply>& replies) const {
+  std::string text = to_json(replies), names;
+  text.pop_back();
+  text += ",\"silent\":[";
+  for (const Address& actor : config.models.empty() ? config.actors : std::vector<Address>()) {
+    if (std::ranges::any_of(replies, [&](auto& r) { return r.node == actor.node && r.role == actor.role; })) continue;
+    text += text.ends_with('[') ? "{\"node\":" : ",{\"node\":";
+    const std::string name = name_of(actor);
+    append_json_string(text += std::to_string(actor.node) + ",\"role\":", name.substr(0, name.find('@')));
+    text += '}';
+  }
+  for (const auto& [node, name] : config.names) {
+    names.append(names.empty() ? "\"" : ",\"").append(std::to_string(node)).append("\":");
+    append_json_string(names, name);
+  }
+  return text + "],\"names\":{" + names + "}}";
+}
+
+std::uint64_t FrontDoor::Server::draw() {  // splitmix64
+  std::uint64_t z = drawn += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// Its client's, or a new one; `parent` is its client's span.
+TraceContext FrontDoor::Server::new_trace(std::string_view traceparent, std::uint64_t& parent) {
+  auto trace = read_traceparent(traceparent);
+  parent = trace ? trace->span : 0;
+  if (!trace) {
+    trace = TraceContext{draw(), draw() | 1, 0, false};
+    trace->sampled = config.sampled_share > 0 && static_cast<double>(draw() >> 11) * 0x1p-53 < config.sampled_share;
+  }
+  trace->span = draw() | 1;
+  return *trace;
+}
+
+void FrontDoor::Server::note(SeenRequest seen) {
+  metrics.record(Metric::http_responses, 1, seen.route + "\t" + std::to_string(seen.status));
+  if (log && is_logged(config.access_log, seen)) log(LogLevel::info, "door", "request", access_fields(seen));
+  if (seen.trace.sampled && config.on_sampled) config.on_sampled(seen);
+  if (!seen.run.kind.empty() || seen.status >= 500) slowest.add(now_us(), std::move(seen));
+}
+
+void FrontDoor::Server::answer_question(DoorQuestion question, std::string_view accept, OnAnswer then) {
   if (question == DoorQuestion::live) return then({200, "{\"live\":true}"});
   if (question == DoorQuestion::server) return then({200, server_metadata(config.version)});
-  if (question == DoorQuestion::metrics)
-    return then({200, config.metrics ? config.metrics() : metrics.render(), "text/plain; version=0.0.4"});
+  if (question == DoorQuestion::metrics) {
+    const bool open = accept.find("application/openmetrics-text") != accept.npos;
+    const MetricForm form = open ? MetricForm::openmetrics : MetricForm::prometheus;
+    return then({200, config.metrics ? config.metrics(form) : metrics.render(form),
+                 open ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4"});
+  }
+  if (question == DoorQuestion::page)
+    return then({.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
+  if (question == DoorQuestion::slowest) return then({200, slowest.to_json(now_us())});
   if (question == DoorQuestion::models)
     return ask_status(routers_of(config),
                       [then = std::move(then)](const std::vector<StatusReply>& replies) { then(Answer::of_models(replies)); });
   if (question == DoorQuestion::cluster)
-    return ask_status(config.actors, [then = std::move(then)](std::vector<StatusReply> replies) {
-      then({200, to_json(replies)});
+    return ask_status(config.actors, [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
+      then({200, cluster_json(replies)});
     });
   if (retired)
     return then(

@@ -10,6 +10,7 @@
 // request of everybody. Even then there are places for questions of health and metrics.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -21,6 +22,7 @@
 #include "router/door/door_models.h"
 #include "router/door/front_door_routes.h"
 #include "router/guard/rate_limits.h"
+#include "router/watch/seen_request.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/host/host.h"
@@ -61,8 +63,13 @@ struct DoorConfig {
   Address router;
   // Several models, each with its router; none: there is one, and all above is said of it.
   std::vector<DoorModel> models;
-  std::function<std::string()> metrics;  // what /metrics answers; none: what the door's registry has
+  std::function<std::string(MetricForm)> metrics;  // what /metrics answers; none: what the door's registry has
   std::string version;    // of the program, as /v2 tells it
+  std::map<NodeId, std::string> names;  // of the cluster's nodes; one that is not there goes by its number
+  AccessLog access_log = AccessLog::off;
+  double sampled_share = 0;  // of the requests whose client says nothing of a trace, so many are recorded
+  // What is recorded, once it is answered; from the door's thread, and at once.
+  std::function<void(const SeenRequest&)> on_sampled;
   RequestId last_id = 0;  // its own are larger than this; never used before towards that router
 };
 

@@ -73,7 +73,7 @@ void FrontDoor::Session::ask_line(std::string line) {
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return line_is_answered(index, Answer::of(*refusal), "");
   auto counts = count();
   if (const auto* refusal = std::get_if<Refusal>(&counts)) return line_is_answered(index, Answer::of(*refusal), "");
-  server.ask_router(std::move(*message), asked.tenant, model,
+  server.ask_router(std::move(*message), seen.trace, asked.tenant, model,
                     [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](const Answer& answer) {
                       self->line_is_answered(index, answer, row);
                     });
@@ -120,9 +120,12 @@ void FrontDoor::Session::write_results() {
   bulk->out.clear();
   if (!std::exchange(bulk->begun, true))
     bulk->out = std::string("HTTP/1.1 200 OK\r\nServer: troupe\r\nContent-Type: application/x-ndjson\r\n") +
+                "x-request-id: " + seen.request_id + "\r\ntraceparent: " + write_traceparent(seen.trace) + "\r\n" +
                 (chunked ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n") + "\r\n";
   bulk->out += chunked ? chunk_of(text) : text;
   if (last && chunked) bulk->out += "0\r\n\r\n";
+  bulk->bytes += bulk->out.size();
+  if (last) note({}, bulk->bytes);
   places.waits(guest);
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;

@@ -20,6 +20,7 @@ struct FrontDoor::Session::Bulk {
   std::set<std::string> subjects;       // that those at hand change
   std::string later;                    // a line that waits for one of those
   std::string out;                      // being written
+  std::size_t bytes = 0;                // written, and being written
   bool begun = false, ended = false;    // the answer
 };
 

@@ -1,5 +1,6 @@
 #include "router/door/front_door_head.h"
 
+#include <algorithm>
 #include <boost/beast.hpp>
 #include <iterator>
 
@@ -15,6 +16,13 @@ constexpr std::ptrdiff_t fields_max = 100;  // lines of a header
 constexpr const char* tenant_header = "x-troupe-tenant";
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+
+// What goes into a response and into lines of the log: visible, and no longer than such names are.
+std::string short_text(std::string_view text) {
+  constexpr std::size_t bytes_max = 128;
+  const bool fits = text.size() <= bytes_max && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+  return fits ? std::string(text) : "";
+}
 
 Refusal header_too_long(const HeadLimits& limits) {
   return {431, "header_too_long", "the header is too long", "header",
@@ -107,6 +115,9 @@ void RequestHead::finish() {
   asked_.if_none_match = view(header[http::field::if_none_match]);
   asked_.authorization = view(header[http::field::authorization]);
   asked_.content_type = view(header[http::field::content_type]);
+  asked_.request_id = short_text(view(header["x-request-id"]));
+  asked_.traceparent = short_text(view(header["traceparent"]));
+  asked_.accept = view(header[http::field::accept]);
   asked_.keep_alive = header.keep_alive();
   asked_.waits = header.version() == 11 && beast::iequals(header[http::field::expect], "100-continue");
   done_ = true;

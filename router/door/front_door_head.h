@@ -34,6 +34,7 @@ class RequestHead {
   struct Asked {
     std::string method, target, tenant;
     std::string if_match, if_none_match, authorization, content_type;
+    std::string request_id, traceparent, accept;  // as they came; empty where they were not, or are too long
     unsigned version = 11;
     bool keep_alive = false, waits = false;  // for "go on", before it sends its body
   };

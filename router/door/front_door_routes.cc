@@ -32,7 +32,7 @@ Refusal not_found(std::string_view target) {
           "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/rerank, /v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
-          "/v1/cluster, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
+          "/v1/cluster, /v1/slowest, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -363,13 +363,29 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
                                     QuestionPath{"/metrics", DoorQuestion::metrics},
                                     QuestionPath{"/v1/cluster", DoorQuestion::cluster},
                                     QuestionPath{"/v1/models", DoorQuestion::models},
-                                    QuestionPath{"/v2", DoorQuestion::server}};
+                                    QuestionPath{"/v2", DoorQuestion::server},
+                                    QuestionPath{"/", DoorQuestion::page},
+                                    QuestionPath{"/v1/slowest", DoorQuestion::slowest}};
 
 }  // namespace
 
 bool asks_health(std::string_view target) {
   const std::string_view whole = origin_form(target);
   return whole.substr(0, whole.find('?')).starts_with("/v2/health/");
+}
+
+std::string_view route_name(std::string_view target) {
+  const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
+  if (path.starts_with(users_path)) return path.ends_with(events_end) ? "/v1/users/{id}/events" : "/v1/users/{id}";
+  if (path.starts_with(items_path)) return "/v1/items/{id}";
+  for (const QuestionPath& q : question_paths)
+    if (path == q.path) return q.path;
+  for (const std::string_view reload : {"/v1/models/reload", "/v1/catalog/reload"})
+    if (path == reload) return reload;
+  if (const BulkPath* bulk = find_bulk(path)) return bulk->path;
+  if (path.starts_with(models_path)) return "/v2/models/{model}";
+  const ComputedPath* computed = find_computed(path);
+  return computed ? computed->path : "other";
 }
 
 bool is_ranking(std::string_view method, std::string_view target) {

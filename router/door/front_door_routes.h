@@ -13,7 +13,7 @@
 
 namespace troupe::router {
 
-enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, server };
+enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, server, page, slowest };
 
 // What a model is (the Open Inference Protocol's metadata), or whether it is ready.
 struct ModelQuestion {
@@ -50,6 +50,9 @@ struct DoorLimits {
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal, ModelQuestion, Shaped>;
 
 bool asks_health(std::string_view target);  // for everybody, also without a key
+// What is asked for, without what its client chose: "/v1/users/{id}"; "other": nothing is served there.
+std::string_view route_name(std::string_view target);
+
 bool is_ranking(std::string_view method, std::string_view target);  // POST of what is computed
 
 // What a model has to serve that this is asked of, in the words of /v1/models; "": any model has it; none: no model is asked.

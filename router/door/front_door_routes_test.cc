@@ -161,8 +161,18 @@ TEST_SUITE("front door routes") {
     CHECK(std::get<DoorQuestion>(ask("GET", "http://x:8080/v2/health/live")) == DoorQuestion::live);
     CHECK(message_of<DeleteUser>(ask("DELETE", "HTTPS://x/v1/users/a%20b?y=http://z/")).user == "a b");
     for (const char* target :
-         {"http://", "http:///v1/rank", "http://x", "http://x?/metrics", "ftp://x/metrics"})
+         {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
       CHECK(refusal_of(ask("GET", target)).status == 404);
+    CHECK(std::get<DoorQuestion>(ask("GET", "http://x")) == DoorQuestion::page);
+  }
+
+  TEST_CASE("what is counted by route has as many names as there are routes, whatever clients ask for") {
+    CHECK(route_name("/v1/rank?model=a") == "/v1/rank");
+    CHECK(route_name("http://x/v1/users/a%20b") == "/v1/users/{id}");
+    CHECK(route_name("/v1/items/") == "/v1/items/{id}");
+    CHECK(route_name("/") == "/");
+    CHECK(route_name("/v1/models/reload") == "/v1/models/reload");
+    for (const char* other : {"", "/v1/rankk", "/favicon.ico", "*", "/v2/"}) CHECK(route_name(other) == "other");
   }
 
   TEST_CASE(

@@ -2,6 +2,7 @@
 // The state of the door's one thread, and of one connection. Seen by front_door*.cc only.
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,8 @@
 #include "router/door/front_door_tls.h"
 #include "router/door/request_body.h"
 #include "router/door/tenant_pauses.h"
+#include "router/watch/seen_request.h"
+#include "router/watch/slowest.h"
 
 namespace troupe::router {
 
@@ -32,6 +35,9 @@ struct FrontDoor::Answer {
   std::string allow;  // with 405: the methods that are served
   unsigned retry_after_s = 0;  // 0: nobody said
   std::string etag = {};       // of what is stored: its version; "": of nothing that is
+  std::string security;        // the Content-Security-Policy of a page
+  std::string code;            // of a refusal
+  SeenRun run = {};            // of what was computed
 
   static Answer of(const Refusal& refusal);
   static Answer of(const Message& message, const kernels::Vocabulary* words = nullptr);
@@ -66,14 +72,19 @@ struct FrontDoor::Server {
   void send_away(DoorPlaces::Guest guest);
   void stop();
   Waiting& wait(std::int64_t us);
-  void ask_router(Message message, std::string tenant, const DoorModel* model, OnAnswer then, decltype(Shaped::body) shape = {});
+  void ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model, OnAnswer then,
+                  decltype(Shaped::body) shape = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
   void expire(RequestId id);
   void finish_status(RequestId id);
-  void answer_question(DoorQuestion question, OnAnswer then);
+  void answer_question(DoorQuestion question, std::string_view accept, OnAnswer then);
   void answer_model_question(const ModelQuestion& question, const DoorModel* model, OnAnswer then);
+  std::string cluster_json(const std::vector<StatusReply>& replies) const;
+  TraceContext new_trace(std::string_view traceparent, std::uint64_t& parent);
+  std::uint64_t draw();
+  void note(SeenRequest seen);
 
   static constexpr std::int64_t pause_us = 20'000;
 
@@ -94,6 +105,8 @@ struct FrontDoor::Server {
   bool accepted_since = true;        // the last failure to accept
   std::chrono::steady_clock::time_point failure_logged;
   RequestId last_id;
+  std::uint64_t drawn;  // for names of traces and spans
+  SlowestRequests slowest;
   asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
   Tcp::acceptor acceptor;
   asio::steady_timer pause;              // between attempts to accept; then, of the farewell
@@ -137,6 +150,8 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   void write_results();
 
   void write_later(Answer answer, std::int64_t us);
+  void begin_request();
+  void note(const Answer& answer, std::size_t bytes);
   void write(Answer answer, bool keep_alive);
   void close();
   void drain();
@@ -152,6 +167,8 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   RequestHead::Asked asked;
   std::optional<ApiKey> key;          // with which it is asked
   std::vector<std::string> counted;   // where the limits of rates count it
+  SeenRequest seen;  // filled as it goes its way
+  std::chrono::steady_clock::time_point began;
   http::response<http::string_body> response;
   asio::steady_timer turn;  // of a refusal that is not told at once
   bool awaits_turn = false;  // until that is told: the timer may be over, and its handler not yet begun

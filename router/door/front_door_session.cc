@@ -79,6 +79,7 @@ void FrontDoor::Session::begin() {
 void FrontDoor::Session::read() {
   asked = {};
   key.reset();
+  seen = {};
   body.reset();
   response = {};
   head.emplace(head_limits(server.config));
@@ -101,8 +102,18 @@ void FrontDoor::Session::read_head() {
                          });
 }
 
+// From here on it is a request, with a name of its own.
+void FrontDoor::Session::begin_request() {
+  began = std::chrono::steady_clock::now();
+  seen = {.method = asked.method, .route = std::string(route_name(asked.target))};
+  seen.began_us = std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  seen.trace = server.new_trace(asked.traceparent, seen.parent);
+  seen.request_id = asked.request_id.empty() ? trace_id(seen.trace) : asked.request_id;
+}
+
 void FrontDoor::Session::head_is_read() {
   asked = head->asked();
+  begin_request();
   if (head->fault()) return refuse_and_close(Refusal(*head->fault()));
   const auto by_lines = bulk_kind(asked.method, asked.target, asked.content_type);
   body = head->body(by_lines.has_value());
@@ -157,7 +168,7 @@ void FrontDoor::Session::end_count() {
 bool FrontDoor::Session::is_for_health() const {
   const DoorRoute routed = route({asked.method, asked.target, "", ""}, server.config.limits);
   const auto* question = std::get_if<DoorQuestion>(&routed);
-  const bool shows = question && (*question == DoorQuestion::cluster || *question == DoorQuestion::models);
+  const bool shows = question && *question != DoorQuestion::live && *question != DoorQuestion::ready && *question != DoorQuestion::metrics;
   return question && !shows && body->done();
 }
 
@@ -206,9 +217,10 @@ void FrontDoor::Session::handle() {
   if (auto refusal = begin_count()) return write(Answer::of(*refusal), asked.keep_alive);
   if (const TenantPauses::Told* told = find_pause()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s},
+    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s, .code = "tenant_overloaded"},
                        server.pauses.take_turn(asked.tenant, server.now_us()));
   }
+  seen.bytes_in = body->text().size();
   places.works(guest);
   stream.expires_never();  // the wait is bounded by the door's own timer
   const DoorModel* model = nullptr;
@@ -223,11 +235,12 @@ void FrontDoor::Session::handle() {
   };
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<DoorQuestion>(&routed))
-    return server.answer_question(*question, then);
+    return server.answer_question(*question, asked.accept, then);
   if (const auto* question = std::get_if<ModelQuestion>(&routed)) return server.answer_model_question(*question, model, then);
+  if (model) seen.model = model->name;
   if (auto* shaped = std::get_if<Shaped>(&routed))
-    return server.ask_router(std::move(shaped->message), asked.tenant, model, then, std::move(shaped->body));
-  server.ask_router(std::get<Message>(std::move(routed)), asked.tenant, model, then);
+    return server.ask_router(std::move(shaped->message), seen.trace, asked.tenant, model, then, std::move(shaped->body));
+  server.ask_router(std::get<Message>(std::move(routed)), seen.trace, asked.tenant, model, then);
 }
 
 // What is asked for, and of several models by whom: then by that one's limits and words.
@@ -266,6 +279,16 @@ void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
   });
 }
 
+void FrontDoor::Session::note(const Answer& answer, std::size_t bytes) {
+  seen.tenant = asked.tenant;  // its key's, where keys say it
+  seen.status = answer.status;
+  seen.code = answer.code;
+  seen.run = answer.run;
+  seen.bytes_out = bytes;
+  seen.took_us = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began).count();
+  server.note(seen);
+}
+
 void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   end_count();
   head.reset();
@@ -282,10 +305,20 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
     fits();
   }
   if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
+  if (seen.request_id.empty()) begin_request();  // it ended before its head did
+  note(answer, length);
   response.version(asked.version);
   response.result(answer.status);
   response.set(http::field::server, "troupe");
   response.set(http::field::content_type, answer.type);
+  response.set("x-request-id", seen.request_id);
+  response.set("traceparent", write_traceparent(seen.trace));
+  if (!answer.security.empty()) {
+    response.set("content-security-policy", answer.security);
+    response.set("x-content-type-options", "nosniff");
+    response.set("referrer-policy", "no-referrer");
+    response.set(http::field::cache_control, "no-store");
+  }
   if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
   if (!answer.etag.empty() && asked.method != "DELETE") response.set(http::field::etag, answer.etag);
   if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");

@@ -103,7 +103,7 @@ void VersionKeeper::adopt(Step step, const Coordinated& answer, const WorkerTabl
     note_load_refusal(step.now, workers);
     now_ = *std::move(versions);
   } else {
-    step.effects.log(LogLevel::warning, "bad_versions", {{"revision", std::to_string(answer.revision)}});
+    step.effects.log(LogLevel::warning, "bad_versions", {{"revision", answer.revision}});
   }
 }
 

@@ -143,6 +143,11 @@ bool WorkerTable::avoided(Instant now, NodeId node) const {
   return row && avoided(now, *row);
 }
 
+Duration WorkerTable::silent_for(Instant now, NodeId node) const {
+  const Row* row = find(node);
+  return row ? now - row->heard : Duration{};
+}
+
 Pace WorkerTable::pace(const Row& row) const {
   const Pace own{row.last.us_per_operation, row.last.us_per_byte, row.last.us_per_pass};
   return own.known() && !planted(Bug::ignore_slowness) ? own : config_.pace;

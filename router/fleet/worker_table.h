@@ -79,6 +79,7 @@ class WorkerTable {
   bool usable(Instant now, NodeId node, std::string_view model) const;  // alive, not draining, has the model
   bool slow(NodeId node) const;
   bool avoided(Instant now, NodeId node) const;  // slow, or it was not heard when it should have been
+  Duration silent_for(Instant now, NodeId node) const;
   double wait_us(Instant now, NodeId node) const;  // behind all that waits here for it, too
   // Until it would be done, were it not slow. `passes_us`: of what waits here, so much goes after it.
   double predicted_us(Instant now, NodeId node, const placement::Work& work, double passes_us = 0) const;

@@ -50,6 +50,7 @@ class Request {
   virtual RequestId id() const = 0;
   virtual std::string_view tenant() const = 0;
   virtual std::int64_t budget_us() const = 0;  // 0: the configured one
+  virtual const TraceContext& trace() const = 0;
   virtual std::string_view model() const { return ""; }  // the version that it wants; "": whichever is served
   // Before anything is done for it.
   virtual std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const = 0;

@@ -15,6 +15,7 @@ class Scoring final : public Request {
   RequestId id() const override { return request_.id; }
   std::string_view tenant() const override { return request_.tenant; }
   std::int64_t budget_us() const override { return request_.budget_us; }
+  const TraceContext& trace() const override { return request_.trace; }
   std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const override {
     return router::find_fault(request_, form, limits);
   }

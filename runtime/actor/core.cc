@@ -23,6 +23,9 @@ void Effects::count(Metric metric, double amount) { list.push_back(Count{metric,
 void Effects::count(Metric metric, double amount, std::string whose) {
   list.push_back(Count{metric, amount, std::move(whose)});
 }
+void Effects::count(Metric metric, double amount, const TraceContext& trace) {
+  list.push_back(Count{metric, amount, {}, trace});
+}
 void Effects::log(LogLevel level, std::string event, std::vector<LogField> fields) {
   list.push_back(Log{level, std::move(event), std::move(fields)});
 }

@@ -61,16 +61,24 @@ struct Event : AnyEvent {
 };
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
+// A number is written as one; all else is text.
 struct LogField {
   std::string name, value;
+  bool is_number = false;
+
+  LogField(std::string n, std::string text) : name(std::move(n)), value(std::move(text)) {}
+  template <std::integral Number>
+    requires(!std::same_as<Number, bool>)
+  LogField(std::string n, Number number) : name(std::move(n)), value(std::to_string(number)), is_number(true) {}
 };
 
 struct Effects {
   struct Send { Address to; Message message; };
   struct SetTimer { std::uint64_t timer; Instant at; };
   struct Start { std::uint64_t job; Job work; };
-  // Counters: added; gauges: set; histograms: observed. `whose`: of metrics with a sample for each tenant.
-  struct Count { Metric metric; double amount; std::string whose = {}; };
+  // Counters: added; gauges: set; histograms: observed. `whose`: of metrics with a sample for each of somebody; `trace`: of a
+  // histogram, an example of what was observed.
+  struct Count { Metric metric; double amount; std::string whose = {}; TraceContext trace = {}; };
   struct Log { LogLevel level; std::string event; std::vector<LogField> fields; };
   using Effect = std::variant<Send, SetTimer, Start, Count, Log>;
 
@@ -88,6 +96,7 @@ struct Effects {
   void start(std::uint64_t job, Job work);
   void count(Metric metric, double amount = 1);
   void count(Metric metric, double amount, std::string whose);
+  void count(Metric metric, double amount, const TraceContext& trace);
   void log(LogLevel level, std::string event, std::vector<LogField> fields = {});
 };
 

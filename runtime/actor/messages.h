@@ -13,6 +13,7 @@
 
 #include "kernels/base/plan.h"
 #include "runtime/actor/identity.h"
+#include "runtime/actor/trace_context.h"
 
 namespace troupe {
 
@@ -50,6 +51,7 @@ struct RankRequest {
   std::string features;                 // how new they have to be: exact | wait | behind; "": as configured
   std::string unknown;                  // candidates that the catalog does not have: refuse | skip; "": refuse
   std::vector<std::string> history;     // instead of a user: of somebody without a profile, item ids, oldest first
+  TraceContext trace;
   bool operator==(const RankRequest&) const = default;
 };
 
@@ -67,6 +69,7 @@ struct Timings {  // microseconds, one step after the other
   std::int64_t pull = 0;  // of `blocks`: until those of other nodes were here
   std::int64_t predicted =
       0;  // by the router when it chose the node: from then to the answer; 0: nothing was
+  std::int64_t turn = 0;  // between lookup and blocks: at the router, until it was its turn at the worker
   bool operator==(const Timings&) const = default;
 };
 
@@ -103,6 +106,7 @@ struct ScoreRequest {
   std::vector<Token> label_tokens;
   bool apply_softmax = false;  // over the label tokens
   std::int64_t budget_us = 0;
+  TraceContext trace;
   bool operator==(const ScoreRequest&) const = default;
 };
 struct ScoreRow {
@@ -133,6 +137,7 @@ struct GenerateRequest {
   std::int64_t budget_us = 0;        // time from receipt to answer; 0: the configured one
   bool logprobs = false;             // the answer says each token's, too
   std::string features;              // as RankRequest::features
+  TraceContext trace;
   bool operator==(const GenerateRequest&) const = default;
 };
 struct GeneratedItem {
@@ -172,6 +177,7 @@ struct CompleteRequest {
   bool items = false;             // only identifiers of the catalog
   bool logprobs = false;          // the answer says them
   std::int64_t budget_us = 0;     // time from receipt to answer; 0: the configured one
+  TraceContext trace;
   bool operator==(const CompleteRequest&) const = default;
 };
 struct CompleteReply {
@@ -336,6 +342,7 @@ struct Execute {
   Plan plan;
   std::vector<SegmentBlock> blocks;  // one for each of the plan's segments
   Retention retention;
+  TraceContext trace;
   bool operator==(const Execute&) const = default;
 };
 struct Executed {
@@ -369,6 +376,7 @@ struct LookupBlocks {
   std::vector<NodeId> prefer;      // nodes where the plan may run: of many holders these are named first
   bool count_access = true;
   bool all_holders = false;  // false: of many holders a few are named
+  TraceContext trace;
   bool operator==(const LookupBlocks&) const = default;
 };
 struct BlocksFound {
@@ -407,6 +415,7 @@ struct AcquireBlocks {
   Retention retention;
   bool may_evict = true;   // false: only free room is taken (background precomputation)
   bool read_only = false;  // nothing is reserved, nothing waited for
+  TraceContext trace;
   bool operator==(const AcquireBlocks&) const = default;
 };
 enum class Grant : std::uint8_t {

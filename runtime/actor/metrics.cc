@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -26,6 +27,7 @@ constexpr std::string_view row_bytes_help = "Bytes of rows that came from their 
 constexpr std::string_view by_tenant = "tenant";
 constexpr std::string_view features_help = "Users of requests that were answered without reading them from the store then, by what was known.";
 constexpr std::string_view requests_help = "Requests taken in by the router.";
+constexpr std::string_view stage_help = "Time that a stage of an answered request took.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
 constexpr std::string_view hit_help = "Blocks that a request found in the cache and reused.";
 constexpr std::string_view computed_help = "Blocks that had to be computed.";
@@ -42,7 +44,8 @@ constexpr MetricRow rows[] = {
     {requests_score, counter, "troupe_requests_total", "kind=\"score\"", requests_help},
     {requests_generate, counter, "troupe_requests_total", "kind=\"generate\"", requests_help},
     {requests_complete, counter, "troupe_requests_total", "kind=\"complete\"", requests_help},
-    {requests_refused, counter, "troupe_requests_refused_total", "", "Requests answered with a refusal."},
+    {requests_refused, counter, "troupe_requests_refused_total", "", "Requests answered with a refusal, by its code.",
+     "code"},
     {requests_expired, counter, "troupe_requests_expired_total", "", "Requests whose deadline passed."},
     {tokens_total, counter, "troupe_tokens_total", "", "Tokens of all plans that were run."},
     {tokens_computed, counter, "troupe_tokens_computed_total", "", "Tokens that were computed."},
@@ -63,6 +66,13 @@ constexpr MetricRow rows[] = {
      "Requests that wait at the router for their turn, by tenant.", by_tenant},
     {request_seconds, histogram, "troupe_request_seconds", "",
      "Time from a request's receipt to its answer."},
+    {stage_features, histogram, "troupe_stage_seconds", "stage=\"features\"", stage_help},
+    {stage_lookup, histogram, "troupe_stage_seconds", "stage=\"lookup\"", stage_help},
+    {stage_turn, histogram, "troupe_stage_seconds", "stage=\"turn\"", stage_help},
+    {stage_blocks, histogram, "troupe_stage_seconds", "stage=\"blocks\"", stage_help},
+    {stage_pull, histogram, "troupe_stage_seconds", "stage=\"pull\"", stage_help},
+    {stage_queue, histogram, "troupe_stage_seconds", "stage=\"queue\"", stage_help},
+    {stage_compute, histogram, "troupe_stage_seconds", "stage=\"compute\"", stage_help},
     {compute_seconds, histogram, "troupe_compute_seconds", "", "Time that one batch was computed."},
     {prediction_ratio, histogram, "troupe_prediction_ratio", "",
      "Observed over predicted time from sending a plan to its answer."},
@@ -145,6 +155,8 @@ constexpr MetricRow rows[] = {
     {messages_undelivered, counter, "troupe_messages_undelivered_total", "",
      "Messages to other nodes that were dropped: the node was away, or did not keep up."},
     {http_requests, counter, "troupe_http_requests_total", "", "HTTP requests."},
+    {http_responses, counter, "troupe_http_responses_total", "", "HTTP responses, by what was asked and by status.",
+     "route,status"},
     {http_refused, counter, "troupe_http_refused_total", "",
      "HTTP requests and connections turned away at the door."},
     {http_connections, gauge, "troupe_http_connections", "", "Open HTTP connections."},
@@ -152,6 +164,17 @@ constexpr MetricRow rows[] = {
      "HTTP connections that were closed because others needed their place or memory."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
      "HTTP connections that could not be accepted: no open files are left, most likely."},
+    {spans_exported, counter, "troupe_spans_exported_total", "", "Spans of sampled requests that the collector has taken."},
+    {spans_lost, counter, "troupe_spans_lost_total", "",
+     "Spans of sampled requests that were dropped: the collector was away, or did not keep up."},
+    {build_info, gauge, "troupe_build_info", "", "1, with what this program was built from.", "version,commit"},
+    {process_cpu_seconds, counter, "process_cpu_seconds_total", "", "CPU time of this process."},
+    {process_resident_bytes, gauge, "process_resident_memory_bytes", "", "Resident memory of this process."},
+    {process_virtual_bytes, gauge, "process_virtual_memory_bytes", "", "Virtual memory of this process."},
+    {process_open_files, gauge, "process_open_fds", "", "Open files of this process."},
+    {process_files_max, gauge, "process_max_fds", "", "Files that this process may have open."},
+    {process_threads, gauge, "process_threads", "", "Threads of this process."},
+    {process_start_seconds, gauge, "process_start_time_seconds", "", "When this process began, in seconds since 1970."},
 };
 
 constexpr std::size_t metric_count = static_cast<std::size_t>(Metric::count_);
@@ -167,6 +190,8 @@ static_assert(
 // Upper bounds of a histogram's buckets; what is above the last goes to +Inf.
 constexpr double seconds_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                      0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
+constexpr double stage_bounds[] = {0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
+                                   0.02,    0.05,    0.1,    0.2,    0.5,    1,     2,     5,     10};
 constexpr double tokens_bounds[] = {16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536, 262144, 1048576};
 constexpr double ratio_bounds[] = {0.1, 0.25, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10};
 constexpr double requests_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
@@ -176,6 +201,14 @@ std::span<const double> bounds_of(Metric metric) {
     case request_seconds:
     case compute_seconds:
       return seconds_bounds;
+    case stage_features:
+    case stage_lookup:
+    case stage_turn:
+    case stage_blocks:
+    case stage_pull:
+    case stage_queue:
+    case stage_compute:
+      return stage_bounds;
     case prediction_ratio:
       return ratio_bounds;
     case batch_tokens:
@@ -206,9 +239,9 @@ std::string_view kind_name(MetricKind kind) {
   return kind == counter ? "counter" : kind == gauge ? "gauge" : "histogram";
 }
 
-// name{labels,more} value
+// name{labels,more} value, and in OpenMetrics an exemplar behind it
 void append_sample(std::string& out, const MetricRow& row, std::string_view suffix, std::string_view more,
-                   double value) {
+                   double value, std::string_view exemplar = {}) {
   out.append(row.name).append(suffix);
   if (!row.labels.empty() || !more.empty()) {
     out.append("{").append(row.labels);
@@ -217,7 +250,26 @@ void append_sample(std::string& out, const MetricRow& row, std::string_view suff
   }
   out += ' ';
   append_number(out, value);
-  out += '\n';
+  out.append(exemplar) += '\n';
+}
+
+// Of a bucket, the last observation of a request that its client records.
+struct Exemplar {
+  TraceContext trace;
+  double value = 0, at_s = 0;
+};
+
+double since_1970_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// " # {trace_id="…",span_id="…"} value seconds"
+std::string text_of(const Exemplar& exemplar) {
+  if (!exemplar.trace.is_there()) return "";
+  std::string text = " # {trace_id=\"" + trace_id(exemplar.trace) + "\",span_id=\"" + span_id(exemplar.trace.span) + "\"} ";
+  append_number(text, exemplar.value);
+  append_number(text += ' ', std::round(exemplar.at_s * 1000) / 1000);
+  return text;
 }
 
 // One metric's numbers. Updates are relaxed: a scrape may see a histogram's bucket before its sum.
@@ -240,28 +292,41 @@ double& sample_of(Named& samples, std::string_view whose) {
   return samples[samples.size() + 1 < of_whom_max ? std::string(whose) : "(others)"];
 }
 
-// As it stands between the quotes of a label.
-std::string quoted(std::string_view label, std::string_view value) {
-  std::string out = std::string(label) + "=\"";
-  for (const char c : value) {
-    if (c == '\\' || c == '"') out += '\\';
-    out += c == '\n' ? ' ' : c;
+std::string_view take_part(std::string_view& text, char end) {
+  const std::size_t at = std::min(text.find(end), text.size());
+  const std::string_view part = text.substr(0, at);
+  text.remove_prefix(std::min(at + 1, text.size()));
+  return part;
+}
+
+// Labels with their values, as they stand between the braces.
+std::string quoted(std::string_view labels, std::string_view values) {
+  std::string out;
+  while (!labels.empty()) {
+    out.append(out.empty() ? "" : ",").append(take_part(labels, ',')).append("=\"");
+    for (const char c : labels.empty() ? values : take_part(values, '\t')) {
+      if (c == '\\' || c == '"') out += '\\';
+      out += c == '\n' ? ' ' : c;
+    }
+    out += '"';
   }
-  return out + '"';
+  return out;
 }
 
 void append_named(std::string& out, const MetricRow& row, const Named& samples) {
   for (const auto& [whose, value] : samples) append_sample(out, row, "", quoted(row.by, whose), value);
 }
 
-void append_histogram(std::string& out, const MetricRow& row, const Series& series) {
+// No exemplars: none are shown.
+void append_histogram(std::string& out, const MetricRow& row, const Series& series, std::span<const Exemplar> exemplars) {
   const std::span<const double> bounds = bounds_of(row.metric);
   std::uint64_t below = 0;
   for (std::size_t i = 0; i <= bounds.size(); ++i) {
     below += series.buckets[i].load(std::memory_order_relaxed);
     std::string bound = "le=\"";
     append_number(bound, i < bounds.size() ? bounds[i] : INFINITY);
-    append_sample(out, row, "_bucket", bound + "\"", static_cast<double>(below));
+    append_sample(out, row, "_bucket", bound + "\"", static_cast<double>(below),
+                  i < exemplars.size() ? text_of(exemplars[i]) : "");
   }
   append_sample(out, row, "_sum", "", series.value.load(std::memory_order_relaxed));
   append_sample(out, row, "_count", "", static_cast<double>(below));  // as the scrape saw the buckets
@@ -271,10 +336,24 @@ void append_histogram(std::string& out, const MetricRow& row, const Series& seri
 
 std::span<const MetricRow> metric_table() { return rows; }
 
+// A counter's samples end in _total; in OpenMetrics its family does not.
+std::string_view family_of(std::string_view name, MetricForm form) {
+  constexpr std::string_view total = "_total";
+  const bool cut = form == MetricForm::openmetrics && name.ends_with(total);
+  return cut ? name.substr(0, name.size() - total.size()) : name;
+}
+
 struct MetricRegistry::State {
   std::array<Series, metric_count> series;
   std::mutex mutex;  // of those below
   std::array<Named, metric_count> named;
+  std::array<std::vector<Exemplar>, metric_count> exemplars;  // one per bucket, or none yet
+
+  void keep_example(std::size_t index, std::size_t bucket, double amount, const TraceContext& trace) {
+    const std::lock_guard lock(mutex);
+    exemplars[index].resize(series[index].buckets.size());
+    exemplars[index][bucket] = {trace, amount, since_1970_s()};
+  }
 };
 
 MetricRegistry::MetricRegistry() : state_(std::make_unique<State>()) {
@@ -286,33 +365,31 @@ MetricRegistry::MetricRegistry() : state_(std::make_unique<State>()) {
 
 MetricRegistry::~MetricRegistry() = default;
 
-void MetricRegistry::record(Metric metric, double amount) {
+void MetricRegistry::record(Metric metric, double amount) { record(metric, amount, {}, {}); }
+
+void MetricRegistry::record(Metric metric, double amount, std::string_view whose, const TraceContext& trace) {
   const auto index = static_cast<std::size_t>(metric);
   TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
   Series& series = state_->series[index];
-  switch (rows[index].kind) {
-    case counter:
-      series.value.fetch_add(amount, std::memory_order_relaxed);
-      return;
-    case gauge:
-      series.value.store(amount, std::memory_order_relaxed);
-      return;
-    case histogram:
-      break;
+  if (!rows[index].by.empty()) {
+    const std::lock_guard lock(state_->mutex);
+    double& sample = sample_of(state_->named[index], whose);
+    sample = rows[index].kind == counter ? sample + amount : amount;
+  } else if (rows[index].kind == counter) {
+    series.value.fetch_add(amount, std::memory_order_relaxed);
+  } else if (rows[index].kind == gauge) {
+    series.value.store(amount, std::memory_order_relaxed);
+  } else {
+    const std::span<const double> bounds = bounds_of(metric);
+    const auto bucket = static_cast<std::size_t>(std::ranges::lower_bound(bounds, amount) - bounds.begin());
+    series.buckets[bucket].fetch_add(1, std::memory_order_relaxed);
+    series.value.fetch_add(amount, std::memory_order_relaxed);
+    if (trace.sampled) state_->keep_example(index, bucket, amount, trace);
   }
-  const std::span<const double> bounds = bounds_of(metric);
-  const auto bucket = std::ranges::lower_bound(bounds, amount) - bounds.begin();
-  series.buckets[static_cast<std::size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
-  series.value.fetch_add(amount, std::memory_order_relaxed);
 }
 
-void MetricRegistry::record(Metric metric, double amount, std::string_view whose) {
-  const auto index = static_cast<std::size_t>(metric);
-  TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
-  if (rows[index].by.empty()) return record(metric, amount);
-  const std::lock_guard lock(state_->mutex);
-  double& sample = sample_of(state_->named[index], whose);
-  sample = rows[index].kind == counter ? sample + amount : amount;
+void MetricRegistry::follow(Metric metric, double total) {
+  state_->series[static_cast<std::size_t>(metric)].value.store(total, std::memory_order_relaxed);
 }
 
 double MetricRegistry::value(Metric metric, std::string_view whose) const {
@@ -325,31 +402,41 @@ double MetricRegistry::value(Metric metric, std::string_view whose) const {
 double MetricRegistry::value(Metric metric) const {
   const auto index = static_cast<std::size_t>(metric);
   TROUPE_CHECK(index < metric_count, "a metric that is not in the table");
+  if (!rows[index].by.empty()) {
+    const std::lock_guard lock(state_->mutex);
+    double sum = 0;
+    for (const auto& [whose, value] : state_->named[index]) sum += value;
+    return sum;
+  }
   const Series& series = state_->series[index];
   if (rows[index].kind == histogram) return static_cast<double>(series.observations());
   return series.value.load(std::memory_order_relaxed);
 }
 
-std::string MetricRegistry::render() const {
+std::string MetricRegistry::render(MetricForm form) const {
   std::string out;
+  const auto append_row = [&](const MetricRow& row) {
+    const auto index = static_cast<std::size_t>(row.metric);
+    const Series& series = state_->series[index];
+    const std::lock_guard lock(state_->mutex);
+    const bool exemplary = form == MetricForm::openmetrics;
+    if (!row.by.empty())
+      append_named(out, row, state_->named[index]);
+    else if (row.kind == histogram)
+      append_histogram(out, row, series, exemplary ? std::span<const Exemplar>(state_->exemplars[index]) : std::span<const Exemplar>());
+    else
+      append_sample(out, row, "", "", series.value.load(std::memory_order_relaxed));
+  };
   for (const MetricRow& first : rows) {
     if (std::ranges::find(rows, first.name, &MetricRow::name) != &first)
       continue;  // written with its namesake
-    out.append("# HELP ").append(first.name).append(" ").append(first.help).append("\n");
-    out.append("# TYPE ").append(first.name).append(" ").append(kind_name(first.kind)).append("\n");
-    for (const MetricRow& row : rows) {
-      if (row.name != first.name) continue;
-      const Series& series = state_->series[static_cast<std::size_t>(row.metric)];
-      if (!row.by.empty()) {
-        const std::lock_guard lock(state_->mutex);
-        append_named(out, row, state_->named[static_cast<std::size_t>(row.metric)]);
-      } else if (row.kind == histogram) {
-        append_histogram(out, row, series);
-      } else {
-        append_sample(out, row, "", "", series.value.load(std::memory_order_relaxed));
-      }
-    }
+    const std::string_view family = family_of(first.name, form);
+    out.append("# HELP ").append(family).append(" ").append(first.help).append("\n");
+    out.append("# TYPE ").append(family).append(" ").append(kind_name(first.kind)).append("\n");
+    for (const MetricRow& row : rows)
+      if (row.name == first.name) append_row(row);
   }
+  if (form == MetricForm::openmetrics) out += openmetrics_end;
   return out;
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("names follow their kinds, and rows with one name agree but for their 
   std::set<std::pair<std::string_view, std::string_view>> series;
   for (const MetricRow& row : metric_table()) {
     CAPTURE(row.name);
-    CHECK(row.name.starts_with("troupe_"));
+    CHECK((row.name.starts_with("troupe_") || row.name.starts_with("process_")));
     CHECK((row.kind == MetricKind::counter) == row.name.ends_with("_total"));
     CHECK(row.help.ends_with('.'));
     CHECK(series.emplace(row.name, row.labels).second);
@@ -116,4 +116,29 @@ TEST_CASE("records from several threads are all counted") {
   CHECK(registry.value(Metric::http_requests) == 20000);
   CHECK(registry.value(Metric::batch_tokens) == 20000);
   CHECK(has_line(registry.render(), "troupe_batch_tokens_sum 2000000"));
+}
+
+TEST_CASE("a metric by several labels has a sample for each pair, and their sum is its value") {
+  MetricRegistry registry;
+  registry.record(Metric::http_responses, 2, "/v1/rank\t200");
+  registry.record(Metric::http_responses, 1, "/v1/\"rank\t404");
+  CHECK(has_line(registry.render(), "troupe_http_responses_total{route=\"/v1/rank\",status=\"200\"} 2"));
+  CHECK(has_line(registry.render(), "troupe_http_responses_total{route=\"/v1/\\\"rank\",status=\"404\"} 1"));
+  CHECK(registry.value(Metric::http_responses) == 3);
+}
+
+TEST_CASE("in OpenMetrics families of counters have no _total, buckets an example of a sampled request, and there is an end") {
+  MetricRegistry registry;
+  const TraceContext sampled{0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 7, true};
+  registry.record(Metric::stage_queue, 0.00015, "", sampled);
+  registry.record(Metric::stage_queue, 3, "", TraceContext{1, 2, 3, false});
+  const std::string text = registry.render(MetricForm::openmetrics), plain = registry.render();
+  CHECK(has_line(text, "# TYPE troupe_tokens counter"));
+  CHECK(has_line(text, "troupe_tokens_total 0"));
+  CHECK(text.ends_with("\n# EOF\n"));
+  const std::string bucket = "troupe_stage_seconds_bucket{stage=\"queue\",le=\"2e-04\"} 1";
+  CHECK(text.find(bucket + " # {trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\",span_id=\"0000000000000007\"} 0.00015 ") != text.npos);
+  CHECK(has_line(text, "troupe_stage_seconds_bucket{stage=\"queue\",le=\"5\"} 2"));
+  CHECK(has_line(plain, bucket));
+  CHECK(plain.find('#', plain.find(bucket)) == plain.find("# HELP", plain.find(bucket)));
 }

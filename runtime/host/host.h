@@ -70,7 +70,7 @@ class Journal {
   // Nobody is at `to`: a protocol error.
   void nobody_at(Address to) const;
   void undelivered() const { metrics_->record(Metric::messages_undelivered, 1); }
-  void record(const Effects::Count& count) const { metrics_->record(count.metric, count.amount, count.whose); }
+  void record(const Effects::Count& count) const { metrics_->record(count.metric, count.amount, count.whose, count.trace); }
   void write(Address who, const Effects::Log& line) const { write(name_of(who), line); }
   void write(std::string_view who, const Effects::Log& line) const;
   void protocol_error(std::string_view who, std::string_view event, std::string what) const;

@@ -32,7 +32,7 @@ void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
     line->fields.push_back({"model", seat_.model});
   } else if (const auto* count = std::get_if<Effects::Count>(&effect)) {
     if (seat_.metrics && is_of_model(count->metric))
-      return seat_.metrics->record(count->metric, count->amount, count->whose);
+      return seat_.metrics->record(count->metric, count->amount, count->whose, count->trace);
   }
   effects.list.push_back(std::move(effect));
 }

@@ -25,6 +25,7 @@ std::vector<Family> families_of(std::string_view text) {
   constexpr std::string_view help = "# HELP ";
   std::vector<Family> families;
   while (!text.empty()) {
+    if (text == openmetrics_end) break;
     const std::string_view line = next_line(text);
     if (line.starts_with(help)) {
       const std::string_view name = line.substr(help.size());
@@ -49,10 +50,10 @@ std::string with_model(std::string_view sample, std::string_view model) {
 }
 
 // What actors of models count by themselves. Of tenants the door counts, too.
-std::set<std::string, std::less<>> names_of_models(bool with_tenants) {
+std::set<std::string, std::less<>> names_of_models(bool with_tenants, MetricForm form) {
   std::set<std::string, std::less<>> names;
   for (const MetricRow& row : metric_table())
-    if (is_of_model(row.metric) && (with_tenants || row.by.empty())) names.emplace(row.name);
+    if (is_of_model(row.metric) && (with_tenants || row.by != "tenant")) names.emplace(family_of(row.name, form));
   return names;
 }
 
@@ -88,6 +89,17 @@ bool is_of_model(Metric metric) {
     case protocol_errors:
     case messages_undelivered:
     case http_requests:
+    case http_responses:
+    case spans_exported:
+    case spans_lost:
+    case build_info:
+    case process_cpu_seconds:
+    case process_resident_bytes:
+    case process_virtual_bytes:
+    case process_open_files:
+    case process_files_max:
+    case process_threads:
+    case process_start_seconds:
     case http_refused:
     case http_connections:
     case http_made_room:
@@ -99,14 +111,14 @@ bool is_of_model(Metric metric) {
   }
 }
 
-std::string render(const MetricRegistry& node, std::span<const ModelMetrics> models) {
-  if (models.empty()) return node.render();
-  std::vector<Family> families = families_of(node.render());
-  const auto counted_by_models = names_of_models(false), of_models = names_of_models(true);
+std::string render(const MetricRegistry& node, std::span<const ModelMetrics> models, MetricForm form) {
+  if (models.empty()) return node.render(form);
+  std::vector<Family> families = families_of(node.render(form));
+  const auto counted_by_models = names_of_models(false, form), of_models = names_of_models(true, form);
   for (Family& family : families)
     if (counted_by_models.contains(family.name)) family.samples.clear();
   for (const ModelMetrics& model : models)
-    for (const Family& own : families_of(model.metrics->render())) {
+    for (const Family& own : families_of(model.metrics->render(form))) {
       if (!of_models.contains(own.name)) continue;
       const auto family = std::ranges::find(families, own.name, &Family::name);
       if (family == families.end()) continue;
@@ -117,6 +129,7 @@ std::string render(const MetricRegistry& node, std::span<const ModelMetrics> mod
     out += family.description;
     for (const std::string& sample : family.samples) out.append(sample).append("\n");
   }
+  if (form == MetricForm::openmetrics) out += openmetrics_end;
   return out;
 }
 

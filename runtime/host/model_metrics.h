@@ -16,6 +16,7 @@ struct ModelMetrics {
   const MetricRegistry* metrics = nullptr;
 };
 // As MetricRegistry::render, of all of them in one text: each metric is described once.
-std::string render(const MetricRegistry& node, std::span<const ModelMetrics> models);
+std::string render(const MetricRegistry& node, std::span<const ModelMetrics> models,
+                   MetricForm form = MetricForm::prometheus);
 
 }  // namespace troupe

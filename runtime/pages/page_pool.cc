@@ -283,6 +283,8 @@ const PoolBlock* PagePool::take_pages(const Want& want, std::uint32_t need) {
   block.pages.assign(free_.rbegin(), free_.rbegin() + need);
   free_.resize(free_.size() - need);
   area(block).used += need;
+  Held& held = held_[static_cast<std::size_t>(block.kind)];
+  ++held.blocks, held.pages += need;
   by_name_.emplace(want.name, &block);
   own(block);
   return &block;
@@ -412,11 +414,13 @@ void PagePool::give_back(Entry& block) {
   check(block.removed && block.pins == 0 && !block.held,
         "pages are given back only by a removed block that nobody reads");
   give_back_pages(block);
+  --held_[static_cast<std::size_t>(block.kind)].blocks;
   blocks_.erase(block.generation);
 }
 
 void PagePool::give_back_pages(Entry& block) {
   area(block).used -= size(block);
+  held_[static_cast<std::size_t>(block.kind)].pages -= size(block);
   free_.insert(free_.end(), block.pages.rbegin(), block.pages.rend());
   block.pages.clear();
   block.tokens = 0;
@@ -519,11 +523,15 @@ std::string PagePool::check_blocks() const {
 
 std::string PagePool::check_areas() const {
   std::vector<std::uint64_t> used(areas_.size()), may_go(areas_.size());
+  std::array<Held, 6> held{};
   for (const auto& [generation, block] : blocks_) {
     used[index_of(area_of(block.kind))] += block.pages.size();
     may_go[index_of(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
+    Held& of_kind = held[static_cast<std::size_t>(block.kind)];
+    ++of_kind.blocks, of_kind.pages += static_cast<std::uint32_t>(block.pages.size());
   }
   if (has_rows()) used[index_of(PoolArea::row)] = static_cast<std::uint64_t>(std::ranges::count(lent_, true));
+  if (held != held_) return "blocks by kind disagree";
   std::uint64_t caps = 0;
   for (std::size_t i = 0; i < areas_.size(); ++i) {
     std::uint64_t listed = 0;

@@ -16,6 +16,7 @@
 // back when the borrower says so.
 #include <boost/unordered/unordered_flat_map.hpp>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -175,6 +176,11 @@ class PagePool {
   PoolArea area_of(SegmentKind kind) const { return area_of_kind_[static_cast<std::size_t>(kind)]; }
   std::uint32_t cap(PoolArea area) const { return areas_[index_of(area)].cap; }  // with what it borrowed
   std::uint32_t used(PoolArea area) const { return areas_[index_of(area)].used; }
+  struct Held {
+    std::uint32_t blocks = 0, pages = 0;
+    bool operator==(const Held&) const = default;
+  };
+  Held held(SegmentKind kind) const { return held_[static_cast<std::size_t>(kind)]; }  // in any state
   std::uint32_t evictable(PoolArea area) const {
     return areas_[index_of(area)].evictable;
   }  // pages, of `used`
@@ -238,6 +244,7 @@ class PagePool {
   std::vector<bool> lent_;           // per page; none without the row area
   std::vector<Area> areas_;
   std::vector<PoolArea> area_of_kind_;
+  std::array<Held, 6> held_{};  // by kind
   std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held
   // Hash tables are looked up only, never walked.
   boost::unordered_flat_map<BlockName, Entry*, BlockNameHash> by_name_;

@@ -371,7 +371,7 @@ void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) 
   peer.incarnation = join.incarnation;
   peer.last_trouble.clear();
   log(LogLevel::info, "peer_met",
-      {{"node", std::to_string(join.node)}, {"incarnation", std::to_string(join.incarnation)}});
+      {{"node", join.node}, {"incarnation", join.incarnation}});
   if (place.on_met) place.on_met(join.node, join.incarnation, join.greeting);
 }
 
@@ -380,7 +380,7 @@ void Links::World::lose(Peer& peer, const std::string& why) {
   std::exchange(peer.connection, nullptr)->close(why);
   const NodeId node = peer.address.node;
   log(LogLevel::warning, "peer_lost",
-      {{"node", std::to_string(node)}, {"incarnation", std::to_string(peer.incarnation)}, {"why", why}});
+      {{"node", node}, {"incarnation", peer.incarnation}, {"why", why}});
   if (place.on_lost) place.on_lost(node, peer.incarnation);
   inside.tell_lost(node);
 }
@@ -390,7 +390,7 @@ void Links::World::trouble(Peer& peer, const std::string& why) {
   if (why.empty() || peer.last_trouble == why) return;
   peer.last_trouble = why;
   log(LogLevel::warning, "peer_away",
-      {{"node", std::to_string(peer.address.node)},
+      {{"node", peer.address.node},
        {"address", peer.address.host + ":" + std::to_string(peer.address.port)},
        {"why", why}});
 }

@@ -17,6 +17,9 @@ constexpr Knob knobs[] = {
      "Where profiles, the catalog and saved blocks are kept; must be set to serve."},
     {"node.log_level", choice, "info", "debug|info|warning|error", "", "The least level that is logged."},
     {"node.log_file", text, "", "", "", "Log lines are appended here; empty: they go to standard error."},
+    {"node.log_file_max", size, "0B", "0B..1TiB", "",
+     "When node.log_file is as large, it is set aside as FILE.1 and begun anew; 0: never."},
+    {"node.log_files", integer, "5", "1..1000", "files", "So many of those set aside are kept."},
 
     {"node.notice", duration, "0s", "0s..10min", "",
      "At its end a node says for so long that it is not ready, before it refuses requests: for load "
@@ -242,11 +245,19 @@ constexpr Knob knobs[] = {
      "Most requests a second of one tenant through this door, unless its key says another; 0: any."},
     {"http.tenant_at_once", integer, "0", "0..1000000", "requests",
      "Most requests of one tenant at this door that have no answer yet, unless its key says another; 0: any."},
+    {"http.access_log", choice, "off", "off|errors|all", "",
+     "Of which requests the log has a line (event request, level info): none, those answered with 400 and above, or all."},
     {"http.admin_routes", boolean, "false", "", "",
      "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: whoever reaches "
      "the door may change what is served. With http.api_keys each key says it for itself."},
     {"http.catalog_tenant", text, "", "", "",
      "The tenant that may put and delete items, which all tenants share; empty: requests without a tenant."},
+
+    {"telemetry.collector", text, "", "", "",
+     "Where spans of recorded requests go: an OpenTelemetry collector that takes OTLP as JSON over HTTP, such as "
+     "http://10.0.0.9:4318; empty: nowhere."},
+    {"telemetry.sampled", real, "0", "0..1", "",
+     "Of the requests whose client says nothing of a trace (traceparent), the share that is recorded."},
 };
 
 struct Unit {

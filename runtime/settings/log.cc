@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -39,19 +40,30 @@ std::string time_text(std::chrono::system_clock::time_point time) {
   return text;
 }
 
-void append_member(std::string& line, std::string_view name, std::string_view value) {
+void append_member(std::string& line, std::string_view name, std::string_view value, bool is_number = false) {
   line += line.empty() ? '{' : ',';
   append_json_string(line, name);
   line += ':';
-  append_json_string(line, value);
+  if (is_number)
+    line += value;
+  else
+    append_json_string(line, value);
 }
 
-spdlog::sink_ptr open_sink(const std::string& file) {
-  if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  // Its owner's alone, whatever the umask; if it cannot be made, spdlog says why.
+// Its owner's alone, whatever the umask; if it cannot be made, spdlog says why.
+void make_private(const std::string& file) {
   if (const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); made >= 0) ::close(made);
+}
+
+spdlog::sink_ptr open_sink(const LogOptions& options) {
+  const std::string& file = options.file;
+  if (file.empty()) return std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  spdlog::file_event_handlers events;
+  events.before_open = make_private;
   try {
-    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file);
+    if (options.file_bytes_max > 0)
+      return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, options.file_bytes_max, options.files_max, false, events);
+    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file, false, events);
   } catch (const spdlog::spdlog_ex& e) {
     throw LogError("log: " + file + ": cannot be opened (" + e.what() +
                    "); expected a file that can be appended to");
@@ -62,7 +74,7 @@ spdlog::sink_ptr open_sink(const std::string& file) {
 
 Log::Log(LogOptions options)
     : node_(std::move(options.node)),
-      logger_(std::make_shared<spdlog::logger>("troupe", open_sink(options.file))) {
+      logger_(std::make_shared<spdlog::logger>("troupe", open_sink(options))) {
   logger_->set_pattern("%v");
   logger_->set_level(spdlog_level(options.least));
   logger_->flush_on(spdlog::level::trace);  // a process that dies has told everything
@@ -91,7 +103,7 @@ std::string log_line(std::chrono::system_clock::time_point time, LogLevel level,
   if (!node.empty()) append_member(line, "node", node);
   if (!actor.empty()) append_member(line, "actor", actor);
   append_member(line, "event", event);
-  for (const LogField& field : fields) append_member(line, field.name, field.value);
+  for (const LogField& field : fields) append_member(line, field.name, field.value, field.is_number);
   return line + "}";
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The log: one JSON object a line, for machines first. A line says when (UTC), how bad, on which node, by
 // which actor, what happened (`event`, a stable snake_case word) and the fields that belong to it. Values are
-// strings; they may hold anything, and never break the line.
+// numbers where the field is one, else strings; they may hold anything, and never break the line.
 #include <chrono>
 #include <memory>
 #include <span>
@@ -26,6 +26,8 @@ struct LogOptions {
   LogLevel least = LogLevel::info;  // lower ones are dropped
   std::string node;                 // "" leaves the node out
   std::string file;                 // appended to; "" is standard error
+  std::uint64_t file_bytes_max = 0;  // then it is set aside as FILE.1, and those before it count up; 0: never
+  std::size_t files_max = 5;         // that are set aside
 };
 
 // Thread-safe; copies write to the same place. A host's LogSink.

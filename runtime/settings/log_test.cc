@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -34,6 +35,28 @@ TEST_CASE("a line is one JSON object with its time in UTC") {
         "\"event\":\"unknown_user\",\"user\":\"a\\\"b\\n\xef\xbf\xbd\",\"n\":\"{}\"}");
   CHECK(log_line(time, LogLevel::debug, "", "", "started", {}) ==
         R"({"time":"2024-08-07T02:05:04.321Z","level":"debug","event":"started"})");
+}
+
+TEST_CASE("numbers are written as numbers") {
+  const std::vector<LogField> fields{{"us", std::uint64_t{1} << 63}, {"left", -3}, {"text", "3"}};
+  CHECK(log_line({}, LogLevel::info, "", "", "e", fields) ==
+        R"({"time":"1970-01-01T00:00:00.000Z","level":"info","event":"e","us":9223372036854775808,"left":-3,"text":"3"})");
+}
+
+TEST_CASE("a file that is full is set aside, its owner's alone as the new one, and of those only a few are kept") {
+  const Folder folder;
+  const Log log({LogLevel::info, "", folder.file(), 1000, 2});
+  const std::vector<LogField> fields{{"text", std::string(300, 'x')}};
+  for (int i = 0; i < 20; ++i) log(LogLevel::info, "a", "e", fields);
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    ++files;
+    CHECK(file.file_size() <= 1000);
+    CHECK((file.status().permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  }
+  CHECK(files == 3);
+  CHECK(std::filesystem::exists(folder.path() / "troupe.1.log"));
 }
 
 TEST_CASE("lines below the least level are dropped, the others are appended as they are") {

@@ -29,6 +29,7 @@ void put(const LookupBlocks& m, schema::LookupBlocks::Builder to) {
   put_list(m.prefer, to.initPrefer(m.prefer.size()));
   to.setCountAccess(m.count_access);
   to.setAllHolders(m.all_holders);
+  put_trace(m, to);
 }
 void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
   m.id = from.getId();
@@ -37,6 +38,7 @@ void get(schema::LookupBlocks::Reader from, LookupBlocks& m) {
   get_list(from.getPrefer(), m.prefer);
   m.count_access = from.getCountAccess();
   m.all_holders = from.getAllHolders();
+  get_trace(from, m);
 }
 
 void put(const BlocksFound& m, schema::BlocksFound::Builder to) {
@@ -80,6 +82,7 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   put(m.retention, to.initRetention());
   to.setMayEvict(m.may_evict);
   to.setReadOnly(m.read_only);
+  put_trace(m, to);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   m.id = from.getId();
@@ -88,6 +91,7 @@ void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   get(from.getRetention(), m.retention);
   m.may_evict = from.getMayEvict();
   m.read_only = from.getReadOnly();
+  get_trace(from, m);
 }
 
 void put(const BlockGrant& m, schema::BlockGrant::Builder to) {

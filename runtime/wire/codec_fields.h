@@ -25,6 +25,7 @@ namespace troupe::codec {
 #define TROUPE_CODEC_OF(Struct)                     \
   void put(const Struct&, schema::Struct::Builder); \
   void get(schema::Struct::Reader, Struct&);
+TROUPE_CODEC_OF(TraceContext)
 TROUPE_CODEC_OF(Refusal)
 TROUPE_CODEC_OF(Refused)
 TROUPE_CODEC_OF(Timings)
@@ -122,6 +123,16 @@ void get(Wire value, E& out) {
   static const std::uint32_t count = known.getEnumerants().size();
   KJ_REQUIRE(number < count, "an enumerator is out of range", known.getShortDisplayName(), number);
   out = static_cast<E>(number);
+}
+
+// Of a message that may belong to a trace: absent where it belongs to none.
+template <class M, class Builder>
+void put_trace(const M& message, Builder to) {
+  if (message.trace != TraceContext{}) put(message.trace, to.initTrace());
+}
+template <class Reader, class M>
+void get_trace(Reader from, M& message) {
+  if (from.hasTrace()) get(from.getTrace(), message.trace);
 }
 
 // ---- Lists

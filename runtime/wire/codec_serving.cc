@@ -33,6 +33,19 @@ void get(capnp::Data::Reader name, std::optional<BlockName>& out) {
     get(name, out.emplace());
 }
 
+void put(const TraceContext& m, schema::TraceContext::Builder to) {
+  to.setHigh(m.high);
+  to.setLow(m.low);
+  to.setSpan(m.span);
+  to.setSampled(m.sampled);
+}
+void get(schema::TraceContext::Reader from, TraceContext& m) {
+  m.high = from.getHigh();
+  m.low = from.getLow();
+  m.span = from.getSpan();
+  m.sampled = from.getSampled();
+}
+
 void put(const Refusal& m, schema::Refusal::Builder to) {
   to.setStatus(m.status);
   to.setCode(wire(m.code));
@@ -65,6 +78,7 @@ void put(const RankRequest& m, schema::RankRequest::Builder to) {
   to.setFeatures(wire(m.features));
   to.setUnknown(wire(m.unknown));
   put_list(m.history, to.initHistory(m.history.size()));
+  put_trace(m, to);
 }
 void get(schema::RankRequest::Reader from, RankRequest& m) {
   m.id = from.getId();
@@ -81,6 +95,7 @@ void get(schema::RankRequest::Reader from, RankRequest& m) {
   get(from.getFeatures(), m.features);
   get(from.getUnknown(), m.unknown);
   get_list(from.getHistory(), m.history);
+  get_trace(from, m);
 }
 
 void put(const RankedItem& m, schema::RankedItem::Builder to) {
@@ -107,6 +122,7 @@ void put(const Timings& m, schema::Timings::Builder to) {
   to.setTotal(m.total);
   to.setPull(m.pull);
   to.setPredicted(m.predicted);
+  to.setTurn(m.turn);
 }
 void get(schema::Timings::Reader from, Timings& m) {
   m.features = from.getFeatures();
@@ -117,6 +133,7 @@ void get(schema::Timings::Reader from, Timings& m) {
   m.total = from.getTotal();
   m.pull = from.getPull();
   m.predicted = from.getPredicted();
+  m.turn = from.getTurn();
 }
 
 void put(const RankReply& m, schema::RankReply::Builder to) {
@@ -179,6 +196,7 @@ void put(const ScoreRequest& m, schema::ScoreRequest::Builder to) {
   put_list(m.label_tokens, to.initLabelTokens(m.label_tokens.size()));
   to.setApplySoftmax(m.apply_softmax);
   to.setBudgetUs(m.budget_us);
+  put_trace(m, to);
 }
 void get(schema::ScoreRequest::Reader from, ScoreRequest& m) {
   m.id = from.getId();
@@ -188,6 +206,7 @@ void get(schema::ScoreRequest::Reader from, ScoreRequest& m) {
   get_list(from.getLabelTokens(), m.label_tokens);
   m.apply_softmax = from.getApplySoftmax();
   m.budget_us = from.getBudgetUs();
+  get_trace(from, m);
 }
 
 void put(const ScoreRow& m, schema::ScoreRow::Builder to) {
@@ -227,6 +246,7 @@ void put(const GenerateRequest& m, schema::GenerateRequest::Builder to) {
   to.setBudgetUs(m.budget_us);
   to.setLogprobs(m.logprobs);
   to.setFeatures(wire(m.features));
+  put_trace(m, to);
 }
 void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.id = from.getId();
@@ -241,6 +261,7 @@ void get(schema::GenerateRequest::Reader from, GenerateRequest& m) {
   m.budget_us = from.getBudgetUs();
   m.logprobs = from.getLogprobs();
   get(from.getFeatures(), m.features);
+  get_trace(from, m);
 }
 
 void put(const GeneratedItem& m, schema::GeneratedItem::Builder to) {
@@ -310,6 +331,7 @@ void put(const CompleteRequest& m, schema::CompleteRequest::Builder to) {
   to.setItems(m.items);
   to.setLogprobs(m.logprobs);
   to.setBudgetUs(m.budget_us);
+  put_trace(m, to);
 }
 void get(schema::CompleteRequest::Reader from, CompleteRequest& m) {
   m.id = from.getId();
@@ -322,6 +344,7 @@ void get(schema::CompleteRequest::Reader from, CompleteRequest& m) {
   m.items = from.getItems();
   m.logprobs = from.getLogprobs();
   m.budget_us = from.getBudgetUs();
+  get_trace(from, m);
 }
 
 void put(const CompleteReply& m, schema::CompleteReply::Builder to) {
@@ -549,6 +572,7 @@ void put(const Execute& m, schema::Execute::Builder to) {
   to.setModelVersion(wire(m.model_version));
   to.setCatalogVersion(wire(m.catalog_version));
   to.setAlone(m.alone);
+  put_trace(m, to);
 }
 void get(schema::Execute::Reader from, Execute& m) {
   m.id = from.getId();
@@ -560,6 +584,7 @@ void get(schema::Execute::Reader from, Execute& m) {
   get(from.getModelVersion(), m.model_version);
   get(from.getCatalogVersion(), m.catalog_version);
   m.alone = from.getAlone();
+  get_trace(from, m);
 }
 
 void put(const Executed& m, schema::Executed::Builder to) {

@@ -38,6 +38,7 @@ struct LookupBlocks {
   countAccess @6 :Bool = true;                    # counts one access of the user and of each item
   allHolders @7 :Bool;                            # false: of many holders a few are named
   blocks @8 :List(AskedBlock);                    # of all plans by which the request could be answered
+  trace @9 :Serving.TraceContext;
 }
 
 struct BlocksFound {
@@ -75,6 +76,7 @@ struct AcquireBlocks {
   obsoleteBelongs @7 :Bool;
   obsoleteCopyWorth @8 :Float64;
   retention @9 :Serving.Retention;
+  trace @10 :Serving.TraceContext;
 }
 
 enum Grant {

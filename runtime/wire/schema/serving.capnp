@@ -27,6 +27,14 @@ annotation ifAny @0xc3b1f05a92d7e846 (field) :Void;
 using BlockName = Data;
 # 32 bytes (SHA-256). Where a name is optional, absent is empty.
 
+struct TraceContext {
+  # To which trace of its client's a request belongs (W3C traceparent). Absent: none is known.
+  high @0 :UInt64;
+  low @1 :UInt64;
+  span @2 :UInt64;
+  sampled @3 :Bool;                               # its client records this trace
+}
+
 # ---- Answers to anything -----------------------------------------------------------------------------------
 
 struct Refusal {
@@ -54,6 +62,7 @@ struct Timings {
   total @5 :Int64;
   pull @6 :Int64;                                 # of `blocks`: until those of other nodes were here
   predicted @7 :Int64;                            # by the router when it chose the node: from then to the answer
+  turn @8 :Int64;                                 # between lookup and blocks: until it was its turn at the worker
 }
 
 # ---- Ranking -----------------------------------------------------------------------------------------------
@@ -75,6 +84,7 @@ struct RankRequest {
   features @11 :Text;                             # how new they have to be: exact | wait | behind; "": as configured
   unknown @12 :Text;                              # candidates that the catalog does not have: refuse | skip; "": refuse
   history @13 :List(Text);                        # instead of a user: item ids, oldest first
+  trace @14 :TraceContext $internal;
 }
 
 struct RankedItem {
@@ -129,6 +139,7 @@ struct ScoreRequest {
   labelTokens @4 :List(Int32) $Json.name("label_tokens");
   applySoftmax @5 :Bool $Json.name("apply_softmax");  # over the label tokens
   budgetUs @6 :Int64 $Json.name("budget_us");
+  trace @7 :TraceContext $internal;
 }
 
 struct ScoreReply {
@@ -158,6 +169,7 @@ struct GenerateRequest {
   budgetUs @9 :Int64 $Json.name("budget_us");
   logprobs @10 :Bool;                             # the answer says each token's, too
   features @11 :Text;                             # as RankRequest.features
+  trace @12 :TraceContext $internal;
 }
 
 struct GeneratedItem {
@@ -204,6 +216,7 @@ struct CompleteRequest {
   items @7 :Bool;                                 # only identifiers of the catalog
   logprobs @8 :Bool;                              # the answer says them
   budgetUs @9 :Int64;
+  trace @10 :TraceContext;
 }
 
 struct CompleteReply {
@@ -483,6 +496,7 @@ struct Execute {
   blocks @12 :List(SegmentBlock);                 # one for each of the plan's segments
   retention @13 :Retention;
   catalogVersion @14 :Text;                       # that the plan was made against; "": it needs nothing of one
+  trace @15 :TraceContext;
 }
 
 struct Executed {

@@ -1,0 +1,142 @@
+#include "deploy/commands/manual.h"
+
+#include <algorithm>
+
+#include "runtime/settings/knobs.h"
+
+namespace troupe::deploy {
+namespace {
+
+// As roff reads it: a line that begins with a dot or an apostrophe would be a request.
+std::string roff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (out.empty() && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string out;
+  for (const std::string& word : words) out.append(out.empty() ? "" : between).append(word);
+  return out;
+}
+
+std::string begin_page(const std::string& name, int section, const std::string& what, const std::string& version) {
+  std::string title = name;
+  std::ranges::transform(title, title.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return ".TH " + roff(title) + " " + std::to_string(section) + " \"\" \"" + roff(version) + "\" \"Troupe\"\n.SH NAME\n" + roff(name) +
+         " \\- " + roff(what) + "\n";
+}
+
+void append_option(std::string& out, const OptionHelp& option) {
+  out += ".TP\n";
+  for (std::size_t i = 0; i < option.names.size(); ++i) out.append(i ? ", " : "").append("\\fB" + roff(option.names[i]) + "\\fR");
+  if (!option.value.empty()) out += " \\fI" + roff(option.value) + "\\fR";
+  out += "\n" + roff(option.help);
+  if (!option.initial.empty()) out += roff(" [" + option.initial + "]");
+  out += option.required ? " Must be given.\n" : "\n";
+}
+
+void append_page(std::vector<ManualPage>& pages, const CommandHelp& command, const std::string& path, const std::string& version) {
+  std::string dashed = path;
+  std::ranges::replace(dashed, ' ', '-');
+  std::string out = begin_page(dashed, 1, command.help, version) + ".SH SYNOPSIS\n.B " + roff(path) + "\n" +
+                    (command.commands.empty() ? "" : "\\fICOMMAND\\fR ") + "[\\fIOPTIONS\\fR]\n";
+  if (!command.commands.empty()) out += ".SH COMMANDS\n";
+  for (const CommandHelp& below : command.commands) out += ".TP\n\\fB" + roff(below.name) + "\\fR\n" + roff(below.help) + "\n";
+  if (!command.options.empty()) out += ".SH OPTIONS\n";
+  for (const OptionHelp& option : command.options) append_option(out, option);
+  out += ".SH SEE ALSO\n";
+  if (path.find(' ') != path.npos) out += ".BR troupe (1),\n";
+  out += ".BR troupe.yaml (5)\n";
+  pages.emplace_back(dashed + ".1", out);
+  for (const CommandHelp& below : command.commands) append_page(pages, below, path + " " + below.name, version);
+}
+
+std::string configuration_page(const std::string& version) {
+  std::string out = begin_page("troupe.yaml", 5, "configuration of a box or a node", version), section;
+  out += ".SH DESCRIPTION\nA YAML file of sections with knobs, for \\fBtroupe serve \\-\\-config\\fR; \\fBtroupe config\\fR prints one with all "
+         "defaults. On the command line a knob is set by \\fB\\-\\-set\\fR \\fIsection.knob=value\\fR.\n";
+  for (const Knob& knob : knob_table()) {
+    const std::string_view name = knob.name;
+    const std::string_view of = name.substr(0, name.find('.'));
+    if (section != of) out += ".SH " + roff(section = of) + "\n";
+    out += ".TP\n\\fB" + roff(name) + "\\fR\n" + roff(knob.help) + roff(" Takes " + expected_of(knob) + ".");
+    out += knob.initial.empty() ? "\n" : roff(" [" + std::string(knob.initial) + "]") + "\n";
+  }
+  return out;
+}
+
+// ---- completion ----
+
+void append_words(std::string& out, const char* table, const std::string& key, const std::string& words) {
+  if (!words.empty()) out.append(table).append("['").append(key).append("']='").append(words).append("'\n");
+}
+
+void append_tables(std::string& out, const CommandHelp& command, const std::string& path) {
+  std::vector<std::string> commands, options;
+  for (const CommandHelp& below : command.commands) commands.push_back(below.name);
+  for (const OptionHelp& option : command.options)
+    for (const std::string& name : option.names) {
+      options.push_back(name);
+      append_words(out, "_troupe_values", path + " " + name, option.words.empty() && !option.flag ? "FILE" : joined(option.words, " "));
+    }
+  append_words(out, "_troupe_commands", path, joined(commands, " "));
+  append_words(out, "_troupe_options", path, joined(options, " "));
+  for (const CommandHelp& below : command.commands) append_tables(out, below, path + " " + below.name);
+}
+
+constexpr std::string_view complete_words = R"(
+_troupe() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} path=troupe word
+  local -i i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    [[ " ${_troupe_commands[$path]} " == *" $word "* ]] && path="$path $word"
+  done
+  local values=${_troupe_values["$path $previous"]}
+  COMPREPLY=()
+  if [[ $previous == --set ]]; then
+    compopt -o nospace
+    COMPREPLY=($(compgen -S = -W "$_troupe_knobs" -- "$current"))
+  elif [[ $values == FILE ]]; then
+    compopt -o default
+  elif [[ -n $values ]]; then
+    COMPREPLY=($(compgen -W "$values" -- "$current"))
+  elif [[ $current == -* || -z ${_troupe_commands[$path]} ]]; then
+    COMPREPLY=($(compgen -W "${_troupe_options[$path]}" -- "$current"))
+    [[ ${#COMPREPLY[@]} -eq 0 ]] && compopt -o default
+  else
+    COMPREPLY=($(compgen -W "${_troupe_commands[$path]}" -- "$current"))
+  fi
+}
+complete -F _troupe troupe
+)";
+
+}  // namespace
+
+std::vector<ManualPage> manual_pages(const CommandHelp& program, const std::string& version) {
+  std::vector<ManualPage> pages;
+  append_page(pages, program, program.name, version);
+  pages.emplace_back("troupe.yaml.5", configuration_page(version));
+  return pages;
+}
+
+std::string bash_completion(const CommandHelp& program) {
+  std::string out = "# Completion of the program troupe in bash; `troupe completion` wrote it.\n"
+                    "declare -gA _troupe_commands _troupe_options _troupe_values\n";
+  append_tables(out, program, program.name);
+  out += "_troupe_knobs='";
+  for (const Knob& knob : knob_table()) out.append(knob.name).append(" ");
+  out.back() = '\'';
+  return out.append(complete_words);
+}
+
+}  // namespace troupe::deploy

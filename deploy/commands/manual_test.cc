@@ -1,0 +1,48 @@
+#include "deploy/commands/manual.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/settings/knobs.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+CommandHelp small_program() {
+  CommandHelp trace{"trace", "Request traces", {}, {{"convert", "Of a data set", {{{"--kind"}, "WORD", ".dotted - help\\", "a", true, false, {"a", "b"}}}, {}}}};
+  return {"troupe", "A program", {{{"-h", "--help"}, "", "Says this", "", false, true, {}}}, {trace}};
+}
+
+std::string page(const std::vector<ManualPage>& pages, const std::string& name) {
+  for (const auto& [file, text] : pages)
+    if (file == name) return text;
+  return "";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("each command has a page with its options, in which nothing is taken for a request of roff") {
+  const auto pages = manual_pages(small_program(), "troupe 1");
+  CHECK(pages.size() == 4);
+  CHECK(has(page(pages, "troupe.1"), "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nSays this"));
+  CHECK(has(page(pages, "troupe.1"), "\\fBtrace\\fR\nRequest traces"));
+  CHECK(has(page(pages, "troupe-trace-convert.1"), "\\fB\\-\\-kind\\fR \\fIWORD\\fR\n\\&.dotted \\- help\\e [a] Must be given."));
+  CHECK(has(page(pages, "troupe-trace-convert.1"), ".SH NAME\ntroupe\\-trace\\-convert \\- Of a data set"));
+}
+
+TEST_CASE("the page of the configuration has every knob with what it takes") {
+  const std::string text = page(manual_pages(small_program(), "troupe 1"), "troupe.yaml.5");
+  for (const Knob& knob : knob_table()) CHECK_MESSAGE(has(text, "\\fB" + std::string(knob.name) + "\\fR\n"), knob.name);
+}
+
+TEST_CASE("completion knows commands, options and the words that an option takes") {
+  const std::string text = bash_completion(small_program());
+  CHECK(has(text, "_troupe_commands['troupe']='trace'\n"));
+  CHECK(has(text, "_troupe_commands['troupe trace']='convert'\n"));
+  CHECK(has(text, "_troupe_options['troupe trace convert']='--kind'\n"));
+  CHECK(has(text, "_troupe_values['troupe trace convert --kind']='a b'\n"));
+  CHECK_FALSE(has(text, "_troupe_values['troupe --help']"));
+}

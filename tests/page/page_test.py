@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Does the live page show what a cluster says, and can nothing that comes from outside be more than text on it?
+
+  tests/page/page_test.py --troupe build/deploy/troupe [--pictures FOLDER]
+
+Chromium opens the page of a door that plays a cluster where every name is a script, of an idle, a busy and a wounded one, and
+of a real box that serves the demo world, whose clients have hostile names, too. Exit status 1 if a script of a name ran, an
+element of one is there, or what should be seen is not; 77 where there is no chromium.
+"""
+import argparse
+import http.client
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import browser
+import mock_door
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEMO = ROOT / "deploy" / "demo"
+HOSTILE = mock_door.HOSTILE
+faults = []
+
+
+def expect(holds, what):
+    print(("ok    " if holds else "WRONG ") + what)
+    if not holds:
+        faults.append(what)
+
+
+def body_of(document):
+    """What is drawn: behind the page's own script everything is its own."""
+    return document[document.index("<body>"):document.index("<script>")]
+
+
+def check_harmless(where, document, console):
+    body = body_of(document)
+    expect("pwned" not in re.search("<title>(.*?)</title>", document, re.S).group(1), f"{where}: no script of a name has run")
+    expect("<img" not in body and "<script" not in body, f"{where}: no name has become an element")
+    expect("&lt;img src=x" in body, f"{where}: names are there, as text")
+    expect("Content Security Policy" not in console, f"{where}: the page keeps its own policy")
+    expect("Uncaught" not in console, f"{where}: the page's script runs through")
+
+
+def play(kind, pictures):
+    server = mock_door.make_server(kind)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    document, console = browser.document(url)
+    if pictures:
+        browser.shoot(url, pictures / f"page-{kind}.png", seconds=30)
+    server.shutdown()
+    return document, console
+
+
+class Box:
+    def __init__(self, troupe, folder):
+        port_file = folder / "port"
+        model = ["--model", DEMO / "model", "--data-dir", folder / "data"]
+        subprocess.run([troupe, "import", *model, "--data", DEMO / "world"], check=True, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([troupe, "serve", *model, "--port", "0", "--port-file", port_file], stdout=subprocess.DEVNULL)
+        while not port_file.exists() or not port_file.read_text().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended")
+            time.sleep(0.05)
+        self.port = int(port_file.read_text())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+
+    def ask(self, method, path, body=None, **headers):
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        link.request(method, path, None if body is None else json.dumps(body), headers)
+        reply = link.getresponse()
+        return reply.status, dict((k.lower(), v) for k, v in reply.getheaders()), reply.read().decode()
+
+
+def check_box(troupe, pictures):
+    with tempfile.TemporaryDirectory() as folder, Box(troupe, pathlib.Path(folder)) as box:
+        item, tenant = "<img src=x>", "<img/src=x/onerror=document.title='pwned'>"
+        shop = json.loads((DEMO / "world" / "items.jsonl").read_text().splitlines()[0])["id"]
+        box.ask("PUT", "/v1/items/%3Cimg%20src%3Dx%3E", {"title": HOSTILE, "tokens": [5, 6], "identifier": 7})
+        box.ask("PUT", "/v1/users/eve", {"history": [item, shop]}, **{"x-troupe-tenant": tenant})
+        for _ in range(20):
+            status, _, text = box.ask("POST", "/v1/rank", {"user": "eve", "candidates": [item, shop]}, **{"x-troupe-tenant": tenant, "x-request-id": tenant})
+            expect(status == 200 or not faults, "a tenant with a hostile name is served: " + text[:120])
+        status, headers, html = box.ask("GET", "/")
+        expect(status == 200 and headers["content-type"] == "text/html; charset=utf-8", "GET / is a page")
+        expect(headers["content-security-policy"] == mock_door.security_of(html), "its policy has the sums of its script and style")
+        document, console = browser.document(f"http://127.0.0.1:{box.port}/")
+        check_harmless("a box", document, console)
+        body = body_of(document)
+        expect("The node is well." in body, "a box: it is well")
+        for words in ("cache", "inference", "allocator", "computing", "tokens spared", "pages of its pool"):
+            expect(words in body, f"a box: the page says {words}")
+        if pictures:
+            browser.shoot(f"http://127.0.0.1:{box.port}/", pictures / "page-box.png", seconds=30)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--pictures", type=pathlib.Path, help="leave pictures of the pages in this folder")
+    arguments = parser.parse_args()
+    if not browser.chromium():
+        print("skipped: there is no chromium (apt-get install chromium)")
+        return 77
+    check_harmless("hostile names", *play("hostile", None))
+    for kind, words in (("idle", ("All 8 nodes are well.", "No request yet.")), ("busy", ("All 8 nodes are well.", "turn at the router", "camp-0037")),
+                        ("wounded", ("2 of 8 nodes are sick: worker-2, worker-3.", "does not answer", "6.4 times as long as predicted", "its disk rests"))):
+        document, console = play(kind, arguments.pictures)
+        for word in words:
+            expect(word in body_of(document), f"{kind}: the page says {word}")
+        expect("Uncaught" not in console, f"{kind}: the page's script runs through")
+    check_box(arguments.troupe, arguments.pictures)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
