@@ -5,12 +5,12 @@
 namespace troupe::deploy {
 namespace {
 
-constexpr std::size_t file_bytes_max = 1 << 20;
+constexpr std::size_t policies_bytes_max = 1 << 20;
 
 }  // namespace
 
 placement::TrainedPolicies read_split_policies(const std::string& path) {
-  return placement::parse_policies(read_whole_file(path, file_bytes_max, "policies that troupe train wrote"), path);
+  return placement::parse_policies(read_whole_file(path, policies_bytes_max, "policies that troupe train wrote"), path);
 }
 
 }  // namespace troupe::deploy

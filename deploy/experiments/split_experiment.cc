@@ -18,8 +18,8 @@ namespace {
 using Json = nlohmann::json;
 using E = SplitExperiment;
 
-constexpr std::size_t file_bytes_max = 1 << 20;
-constexpr JsonBounds bounds{.values_max = 100'000, .depth_max = 8};
+constexpr std::size_t split_bytes_max = 1 << 20;
+constexpr JsonBounds split_bounds{.values_max = 100'000, .depth_max = 8};
 
 struct SplitMember {
   std::function<bool(E&, const Json&)> set;
@@ -124,11 +124,11 @@ void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trai
 std::vector<SplitExperiment> read_split_experiments(const std::string& path) {
   std::string text;
   try {
-    text = read_whole_file(path, file_bytes_max, "a file with a JSON list of experiments");
+    text = read_whole_file(path, split_bytes_max, "a file with a JSON list of experiments");
   } catch (const FileError& error) {
     throw ImportError(error.what());
   }
-  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+  if (const std::string excess = find_excess(text, split_bounds); !excess.empty())
     throw ImportError(path + ": has " + excess + "; expected fewer experiments");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_array()) throw ImportError(path + ": expected a JSON list of experiments");
