@@ -12,6 +12,8 @@ constexpr Duration loss_told_min{16'000},
     loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
 constexpr double reused_token_cost = 0.03;  // of a new one, on the device
 
+}  // namespace
+
 WorldOptions world_options(const Scenario& s) {
   WorldOptions options;
   options.seed = s.seed;
@@ -32,6 +34,8 @@ WorldOptions world_options(const Scenario& s) {
   options.known_share = s.profiles.known_share;
   return options;
 }
+
+namespace {
 
 constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
@@ -157,6 +161,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.form = form_;
   c.names = names_;
   c.policy = scenario_.policy;
+  c.undivided = scenario_.undivided;
   c.limits.approximate = scenario_.approximate;
   c.in_flight_max = scenario_.in_flight_max;
   for (std::size_t i = 0; i < scenario_.tenant_weights.size(); ++i)

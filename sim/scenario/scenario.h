@@ -60,6 +60,7 @@ struct Scenario {
   router::Routing routing;
   double item_share = 0.5;
   router::Policy policy = router::policy("bat");
+  bool undivided = false;  // RouterConfig's
   double approximate = 0;  // that a planner may leave where a request does not say
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
