@@ -107,6 +107,7 @@ std::vector<std::uint64_t> profile_tokens(const BenchRank& bench,
 }  // namespace
 
 double BenchMemory::item_share(const std::string& policy) const {
+  if (split) return *split;
   const auto pool = static_cast<double>(std::max<std::uint64_t>(1, pool_bytes));
   const double items = keeps_items(policy) ? static_cast<double>(item_bytes) / pool : 0.0;
   const double kept_from_users = 1.0 - 0.75 * static_cast<double>(user_bytes) / pool;

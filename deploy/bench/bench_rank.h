@@ -5,6 +5,7 @@
 // tokens and times count the requests alone.
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct BenchRank {
 // I where a policy keeps item blocks, and users get the rest, but never more than 3U/4.
 struct BenchMemory {
   std::uint64_t pool_bytes = 0, item_bytes = 0, user_bytes = 0;
+  std::optional<double> split;  // the item area's share instead
 
   double item_share(const std::string& policy) const;
 };

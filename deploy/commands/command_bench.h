@@ -15,6 +15,7 @@ namespace troupe::deploy {
 struct BenchRankOptions {
   BoxOptions box;
   std::string data, evaluation, profile_tokens, json, memory;
+  std::optional<double> item_share;
   std::vector<std::string> policies{"recompute", "user", "item", "bat"};
   std::size_t requests = 0, fresh = 0;
   double visits_per_user = 3;

@@ -161,6 +161,7 @@ int run_bench_rank(const BenchRankOptions& options) {
   people << "item blocks " << memory.item_bytes / 1'000'000 << " MB, user blocks "
          << memory.user_bytes / 1'000'000 << " MB, key-value memory " << memory.pool_bytes / 1'000'000
          << " MB\n";
+  memory.split = options.item_share;
   std::vector<BenchRankRun> runs;
   BenchResult result{.model = options.box.model,
                      .data = options.data,
@@ -208,6 +209,8 @@ void BenchRankOptions::add_to(Command command) {
                      "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
   command.add_option("--memory", memory,
                      "Key-value memory, such as 512MiB; default: items fit, users do not");
+  command.add_option("--item-share", item_share, "Of that, for items; default: what all of them take, and most users the rest")
+      .between(0.0, 1.0);
   command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
       .between(1, 100000)
       .default_shown();

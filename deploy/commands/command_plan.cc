@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
 
+#include "deploy/commands/command_plan_serve.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
 #include "deploy/planning/command_plan.h"
@@ -188,15 +191,63 @@ void add_inputs(Command command, PlanOptions& options) {
       .between(1, 100'000);
 }
 
+// Of --serve, beside those that both have.
+void add_serving(Command command, PlanServeOptions& serve) {
+  const auto serving = command.add_option("--serve", serve.trace_file,
+                                          "Instead: how many nodes of which type serve this request trace in time");
+  command.add_option("--node", serve.nodes, "With --serve: a device and the price of a node with it, A100-40G=3.2; several")
+      .needs(serving);
+  command.add_option("--p99", serve.target.p99_ms, "With --serve: milliseconds in which 99 % are to be answered")
+      .between(1.0, 600'000.0)
+      .needs(serving)
+      .default_shown();
+  command.add_option("--lost", serve.target.lost_most, "With --serve: share that may be refused or too late")
+      .between(0.0, 1.0)
+      .needs(serving)
+      .default_shown();
+  command.add_option("--nodes-max", serve.target.nodes_max, "With --serve: of a type, at most so many are tried")
+      .between(1, 256)
+      .needs(serving)
+      .default_shown();
+  command.add_option("--speed", serve.serve.speed, "With --serve: the trace so many times as fast")
+      .between(1e-3, 1e6)
+      .needs(serving)
+      .default_shown();
+  command.add_option("--requests", serve.serve.requests, "With --serve: its first so many; default: all").needs(serving);
+  command.add_option("--policy", serve.serve.policy, "With --serve: what chooses plans").needs(serving).default_shown();
+  command.add_option("--item-share", serve.serve.item_share, "With --serve: of a node's memory, for items at start")
+      .between(0.0, 1.0)
+      .needs(serving)
+      .default_shown();
+  command.add_option("--seed", serve.serve.seed, "With --serve: of the simulation").needs(serving).default_shown();
+}
+
+int run_serving(const PlanOptions& options, PlanServeOptions serve) {
+  for (const auto& [name, given] :
+       {std::pair{"--data", !options.data.empty()}, {"--items", options.items > 0}, {"--popularity", !options.popularity.empty()},
+        {"--zipf", options.zipf.has_value()}, {"--user-tokens", options.user_tokens.has_value()},
+        {"--move-from", !options.move_from.empty()}})
+    if (given)
+      throw std::invalid_argument(std::string(name) + " says where items go; expected none of that with --serve");
+  serve.serve.trace = serve.trace_file;
+  serve.serve.shape = options.shape;
+  serve.serve.link = options.link;
+  serve.serve.memory_bytes = options.memory_bytes;
+  serve.serve.item_tokens = options.item_tokens.value_or(serve.serve.item_tokens);
+  serve.json = options.json;
+  return run_plan_serve(serve);
+}
+
 }  // namespace
 
 void add_plan(Command app) {
   auto options = std::make_shared<PlanOptions>();
+  auto serve = std::make_shared<PlanServeOptions>();
   Command command = app.add_command(
       "plan", "Which items should be on which nodes, what that buys, and why: four placements side by side");
   add_inputs(command, *options);
   command.add_option("--nodes", options->nodes, "How many, or their numbers: 1,2,5").default_shown();
-  command.add_option("--memory", options->memory_bytes, "Of each node, for items: 150GB, 64GiB")
+  command.add_option("--memory", options->memory_bytes, "Of each node, for items (with --serve: for keys and values): 150GB, 64GiB")
       .required()
       .in_bytes();
   command.add_option("--device", options->device, "A known device, or a profile that bench calibrate wrote")
@@ -213,7 +264,8 @@ void add_plan(Command app) {
                      "A plan that --json wrote: say also what changes against it");
   command.add_option("--json", options->json,
                      "Write the plan with the whole list to this file, or - for standard output");
-  command.runs([options] { return run_plan(*options); });
+  add_serving(command, *serve);
+  command.runs([options, serve] { return serve->trace_file.empty() ? run_plan(*options) : run_serving(*options, *serve); });
 }
 
 }  // namespace troupe::deploy

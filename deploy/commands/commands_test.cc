@@ -191,6 +191,26 @@ TEST_SUITE("commands") {
     CHECK(ran.err.find("not in range 1") != std::string::npos);
   }
 
+  TEST_CASE("the cheapest nodes that serve a trace in time are named, and a target that none holds is told with why") {
+    const kernels::TestFolder folder;
+    const std::string trace = (folder.path() / "trace.jsonl").string();
+    run({"trace", "generate", "--items", "300", "--out", trace, "--requests", "600", "--users", "100", "--candidates", "20",
+         "--history", "5", "--rate", "100"});
+    const auto ask = [&](const std::string& p99, std::vector<std::string> more) {
+      std::vector<std::string> words{"plan", "--serve", trace, "--memory", "1GB", "--p99", p99, "--nodes-max", "4"};
+      words.insert(words.end(), more.begin(), more.end());
+      return words;
+    };
+    const json found = json_of(ask("400", {"--node", "A100-40G=3", "--node", "H20=2"}));
+    CHECK(found.at("cheapest") == "H20");
+    CHECK(found.at("types").at(0).at("least").at("nodes") == 1);
+    const Ran none = run(ask("1", {"--node", "A100-40G=3"}));
+    CHECK(none.status == 1);
+    CHECK(none.err.find("a mean request alone, nothing cached") != std::string::npos);
+    CHECK_THROWS_WITH(run(ask("1", {})), doctest::Contains("expected at least one, as in --node A100-40G=3.2"));
+    CHECK_THROWS_WITH(run(ask("1", {"--node", "A100-40G=3", "--data", "."})), doctest::Contains("--data says where items go"));
+  }
+
   TEST_CASE("rank asks for as many items as --top says, and says what the server says") {
     OneRequest server;
     CHECK_THROWS_WITH_AS(

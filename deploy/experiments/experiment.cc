@@ -13,6 +13,7 @@
 #include "placement/cost/device_profiles.h"
 #include "placement/places/co_occurrence.h"
 #include "placement/places/shards.h"
+#include "sim/cluster/cluster.h"
 
 namespace troupe::deploy {
 
@@ -87,13 +88,24 @@ Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Polic
   return s;
 }
 
-TracedRequests visits_of(const Experiment& e, const Sizes& sizes) {
+// Where a number of requests is under way, times are numbers of requests.
+TracedRequests visits_of(const Experiment& e, const Sizes& sizes, const sim::Scenario& scenario) {
+  const bool in_time = e.requests_per_s > 0;
   GeneratedTraceOptions options;
-  options.making.per_second = 1;  // times are numbers of requests
-  options.making.arrivals = "constant";
+  options.making.per_second = in_time ? e.requests_per_s : 1;
+  options.making.arrivals = in_time ? "poisson" : "constant";
   options.making.candidates = e.candidates;
   options.making.views = 1e18;  // profiles stay as they are
-  options.making.returns = {e.return_share, e.return_after / e.scale, e.return_sigma};
+  options.making.returns = {e.return_share, e.return_after / e.scale / options.making.per_second, e.return_sigma};
+  const auto world = std::make_shared<const sim::WorldData>(sim::world_options(scenario));
+  if (e.drawn_by_length > 0)
+    options.kept = [=](std::uint32_t user) {
+      return std::pow(world->history_length(user) / e.user_tokens_max, e.drawn_by_length);
+    };
+  if (e.returns_by_length > 0)
+    options.away = [=](std::uint32_t user) {
+      return std::pow(e.user_tokens / world->history_length(user), e.returns_by_length);
+    };
   options.making.seed = e.seed;
   options.users = sizes.users;
   options.items = sizes.items;
@@ -217,6 +229,7 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.writes_share = 0;
   s.store = false;
   s.policy = policy_of(e);
+  s.undivided = e.undivided;
   s.approximate = e.approximate;
   s.routing = routing_of(e);
   s.placement = placement_of(e);
@@ -243,8 +256,9 @@ PreparedExperiment prepare(const Experiment& e) {
   s.placed = sizes.placed;
   const double requests_per_s =
       1e6 * e.nodes / (s.us_per_token * (e.user_tokens + e.candidates * e.item_tokens));
-  s.frequency_window = {std::llround(e.window / e.scale / requests_per_s * 1e6)};
-  prepared.options.requests = e.group_items > 0 ? grouped_visits(e, sizes) : visits_of(e, sizes);
+  const double window_s = e.window_s > 0 ? e.window_s : e.window / requests_per_s;
+  s.frequency_window = {std::llround(window_s / e.scale * 1e6)};
+  prepared.options.requests = e.group_items > 0 ? grouped_visits(e, sizes) : visits_of(e, sizes, s);
   if (e.group_items > 0 && s.precompute && e.nodes > 1) place_groups(e, sizes, prepared);
   prepared.options.warm_up = e.warm_up;
   prepared.options.measured = e.measured;

@@ -26,6 +26,9 @@ struct Experiment {
   std::uint32_t item_tokens = 15, candidates = 100;
   // Who asks for what, when: deploy/TRACES.md, with the time counted in requests.
   double item_skew = 1, user_skew = 0, return_share = 0.5, return_after = 8'000, return_sigma = 1;
+  // How active a user is, by his profile's length over the mean, to these powers: how often he is drawn for a new visit, and
+  // how much sooner he returns.
+  double drawn_by_length = 0, returns_by_length = 0;
   // Instead of candidates one by one, those of a group (grouped_requests.h), and each request of another user.
   std::uint32_t group_items = 0;  // 0: none
   double group_share = 0.9, group_skew = 0.6, candidates_sigma = 0;
@@ -36,6 +39,7 @@ struct Experiment {
   // What is decided.
   std::string policy = "bat", placement = "hrcs";  // of groups: metis or hash
   std::uint32_t training = 10'000;  // requests that metis goes by
+  bool undivided = false;   // users' and items' memory is one, whatever the policy
   double approximate = 0;  // the share of a prompt that the planner may answer approximately
   std::string routing = "earliest";
   double routing_alpha = 0.5;
@@ -43,7 +47,8 @@ struct Experiment {
   bool pulls_stall = true;   // as the paper's engine does: BAT-Hash spends 31 % of its latency so (§6.4)
   double pull_share = 0.25;  // RouterConfig's; 0: what the link makes of it
   double alpha = 0.1;        // HRCS
-  double window = 30'000;    // of the users' frequency, in requests
+  double window = 30'000;    // of the users' frequency, in requests at the rate of computing all anew
+  double window_s = 0;       // or, where this is more than 0, in time
   double item_gb = 0;  // of each node's memory, for items at most; 0: as many as the placement puts there
   std::uint32_t batch_tokens = 4'000;
   // The run.

@@ -9,6 +9,8 @@
 
 #include "deploy/data/text_file.h"
 #include "deploy/experiments/grouped_requests.h"
+#include "sim/cluster/cluster.h"
+#include "sim/world/world_data.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -111,6 +113,39 @@ TEST_CASE("a scale divides how much there is, not how large it is") {
   REQUIRE(prepared.options.requests(request));
   CHECK(request.candidates.size() == 7);
   CHECK(request.events.empty());
+}
+
+TEST_CASE("active users have long profiles: they are drawn more often, and return sooner") {
+  const auto mean_tokens = [](double drawn, double returns) {
+    Experiment e = books("user", "hrcs");
+    e.users = 2'000;
+    e.scale = 1;
+    e.candidates = 1;
+    e.return_share = returns > 0 ? 0.9 : 0;
+    e.return_after = 100;
+    e.drawn_by_length = drawn;
+    e.returns_by_length = returns;
+    const PreparedExperiment prepared = prepare(e);
+    const sim::WorldData world(sim::world_options(prepared.options.scenario));
+    double sum = 0;
+    TracedRequest request;
+    for (int i = 0; i < 2'000; ++i) {
+      REQUIRE(prepared.options.requests(request));
+      sum += world.history_length(std::stoul(request.user.substr(1)));
+    }
+    return sum / 2'000;
+  };
+  const double alike = mean_tokens(0, 0), drawn = mean_tokens(1, 0);
+  CHECK(alike == doctest::Approx(1'586).epsilon(0.05));
+  CHECK(drawn > 1.25 * alike);  // e^(0.6²), less what is cut
+  CHECK(mean_tokens(0, 1) > 0.9 * alike);
+}
+
+TEST_CASE("f_u's window is so many requests, or so long") {
+  Experiment e = books("bat", "hrcs");
+  e.window_s = 3'600;
+  e.scale = 16;
+  CHECK(prepare(e).options.scenario.frequency_window.us == 225'000'000);
 }
 
 TEST_CASE("candidates of a group are mostly its own, none twice, and their number is drawn") {

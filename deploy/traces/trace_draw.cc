@@ -28,9 +28,9 @@ std::uint32_t draw_geometric(SimRandom& random, double mean) {
 
 // ---- returns ----
 
-void Returns::leave(std::uint32_t user, Instant now) {
+void Returns::leave(std::uint32_t user, Instant now, double longer) {
   if (!sim::chance(random_, rule_.share)) return;
-  const double gap_us = draw_log_normal(random_, rule_.median_s, rule_.sigma) * 1e6;
+  const double gap_us = draw_log_normal(random_, rule_.median_s * longer, rule_.sigma) * 1e6;
   away_.push({now + Duration{static_cast<std::int64_t>(std::min(gap_us, 1e15))}, user});
 }
 

@@ -4,11 +4,6 @@
 
 namespace troupe::deploy {
 
-namespace {
-
-
-}  // namespace
-
 GeneratedTrace::GeneratedTrace(GeneratedTraceOptions options)
     : options_(std::move(options)),
       random_(options_.making.seed, 0x9e4e),
@@ -21,7 +16,7 @@ GeneratedTrace::GeneratedTrace(GeneratedTraceOptions options)
 bool GeneratedTrace::next(TracedRequest& request) {
   request.at = arrivals_.next();
   const auto back = returns_.due(request.at);
-  const std::uint32_t number = back ? *back : static_cast<std::uint32_t>(users_.draw(random_));
+  const std::uint32_t number = back ? *back : draw_user();
   request.tenant = options_.making.tenant;
   request.user = "u" + std::to_string(number);
   request.events.clear();
@@ -43,8 +38,15 @@ bool GeneratedTrace::next(TracedRequest& request) {
     request.truth = item_id(*user.taken);
   }
   ask_as(options_.making, request);
-  returns_.leave(number, request.at);
+  returns_.leave(number, request.at, options_.away ? options_.away(number) : 1);
   return true;
+}
+
+std::uint32_t GeneratedTrace::draw_user() {
+  while (true) {
+    const auto number = static_cast<std::uint32_t>(users_.draw(random_));
+    if (!options_.kept || sim::chance(random_, options_.kept(number))) return number;
+  }
 }
 
 // The history that a user brings along depends on nothing but the seed and who he is.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -105,6 +106,9 @@ struct GeneratedTraceOptions {
   double user_exponent = 0.6, item_exponent = 0.6;
   double history_median = 20, history_sigma = 0.8;  // events at a user's first request
   std::vector<std::string> catalog;  // ids of the items, the most popular first; empty: i0, i1, …
+  // Users may differ in how active they are: the share of the draws of one that is kept (above 0), and how many times as
+  // long as others he is away. Null: all alike.
+  std::function<double(std::uint32_t user)> kept, away;
 };
 
 class GeneratedTrace {
@@ -119,6 +123,7 @@ class GeneratedTrace {
     std::optional<std::uint32_t> taken;  // at his last request
   };
 
+  std::uint32_t draw_user();
   void begin_user(std::uint32_t number, TracedRequest& request);
   std::string item_id(std::uint32_t item) const;
 

@@ -15,6 +15,8 @@ constexpr Duration loss_told_min{16'000},
     loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
 constexpr double reused_token_cost = 0.03;  // of a new one, on the device
 
+}  // namespace
+
 WorldOptions world_options(const Scenario& s) {
   WorldOptions options;
   options.seed = s.seed;
@@ -39,6 +41,8 @@ WorldOptions world_options(const Scenario& s) {
   options.history_events_max = s.served->history_events_max;
   return options;
 }
+
+namespace {
 
 constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
@@ -197,6 +201,7 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   c.form = form_;
   c.names = names_;
   c.policy = scenario_.policy;
+  c.undivided = scenario_.undivided;
   c.limits.approximate = scenario_.approximate;
   c.in_flight_max = scenario_.in_flight_max;
   for (std::size_t i = 0; i < scenario_.tenant_weights.size(); ++i)

@@ -49,6 +49,9 @@ struct Node {
   actors::InferenceCore* inference = nullptr;
 };
 
+// What a scenario says of the world's content.
+WorldOptions world_options(const Scenario& scenario);
+
 class Cluster {
  public:
   Cluster(const Scenario& scenario, Violations& violations);

@@ -63,6 +63,7 @@ struct Scenario {
   double row_share = 0;         // of the pages, for rows of embedding tables, where these are not in memory
   std::uint32_t page_rows = 0;  // that a page holds; 0: they are in memory, and the pool has no area for rows
   router::Policy policy = router::policy("bat");
+  bool undivided = false;  // RouterConfig's
   double approximate = 0;  // that a planner may leave where a request does not say
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;

@@ -18,12 +18,34 @@ Refusal unknown_item(const std::string& id, std::size_t index) {
           "history[" + std::to_string(index) + "]", "items of the catalog"};
 }
 
+double below(double normal) { return std::erfc(-normal / std::numbers::sqrt2) / 2; }  // Φ
+
+// Of log-normal numbers with this median that are cut at `most`.
+double cut_mean(double median, double sigma, double most) {
+  if (sigma <= 0) return std::min(median, most);
+  const double cut = std::log(most / median) / sigma;
+  return median * std::exp(sigma * sigma / 2) * below(cut - sigma) + most * (1 - below(cut));
+}
+
+// Whose mean, cut at `most`, is this one.
+double median_of(double mean, double sigma, double most) {
+  double low = mean * std::exp(-sigma * sigma / 2), high = low;
+  while (cut_mean(high, sigma, most) < mean && high < most) high *= 2;
+  for (int halving = 0; halving < 60; ++halving) {
+    const double middle = (low + high) / 2;
+    (cut_mean(middle, sigma, most) < mean ? low : high) = middle;
+  }
+  return high;
+}
+
 }  // namespace
 
 WorldData::WorldData(WorldOptions options)
     : options_(std::move(options)),
       item_popularity_(options_.items, options_.item_exponent),
       user_popularity_(options_.users, options_.user_exponent) {
+  if (options_.history_mean > 0)
+    history_median_ = median_of(options_.history_mean, options_.history_sigma, options_.history_max);
   TROUPE_CHECK(!options_.catalogs.empty() && !options_.tenants.empty(), "a world has a catalog and a tenant");
   TROUPE_CHECK(options_.item_tokens_min > 0 && options_.event_tokens_min > 0, "items and events have tokens");
   if (!options_.catalog) return;
@@ -144,14 +166,22 @@ bool WorldData::is_twin(std::uint64_t user) const {
   return to_unit(mix(options_.seed, of_twin, user)) < options_.twins;
 }
 
+std::uint64_t WorldData::profile_key(std::uint64_t user, std::string_view tenant) const {
+  return mix(options_.seed, of_user, user, is_twin(user) ? 0 : hash_of(tenant));
+}
+
 // Two uniform numbers make a standard normal one (Box and Muller).
-Profile WorldData::long_profile(std::uint64_t key) const {
+std::uint32_t WorldData::long_length(std::uint64_t key) const {
   const double normal =
       std::sqrt(-2 * std::log(to_unit(mix(key, 1)))) * std::cos(2 * std::numbers::pi * to_unit(mix(key, 2)));
-  const double sigma = options_.history_sigma;
-  const double drawn = options_.history_mean * std::exp(sigma * normal - sigma * sigma / 2);
-  const auto length =
-      static_cast<std::uint32_t>(std::clamp(drawn, 1.0, static_cast<double>(options_.history_max)));
+  const double drawn = history_median_ * std::exp(options_.history_sigma * normal);
+  return static_cast<std::uint32_t>(std::clamp(drawn, 1.0, static_cast<double>(options_.history_max)));
+}
+
+std::uint32_t WorldData::history_length(std::uint64_t user) const { return long_length(profile_key(user, "")); }
+
+Profile WorldData::long_profile(std::uint64_t key) const {
+  const std::uint32_t length = long_length(key);
   Profile profile{.version = 1};
   if (options_.known_events > 0) return known_profile(key, length);
   profile.tokens = made_tokens(mix(key, 3), length, length);
@@ -180,7 +210,7 @@ std::optional<Profile> WorldData::made_profile(std::string_view tenant, std::str
   if (options_.catalog || !number ||
       std::find(options_.tenants.begin(), options_.tenants.end(), tenant) == options_.tenants.end())
     return {};
-  const std::uint64_t key = mix(options_.seed, of_user, *number, is_twin(*number) ? 0 : hash_of(tenant));
+  const std::uint64_t key = profile_key(*number, tenant);
   if (options_.history_mean > 0) return long_profile(key);
   Profile profile{.version = 1};
   const std::uint64_t events = options_.events_min + key % (options_.events_max - options_.events_min + 1);

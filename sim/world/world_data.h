@@ -49,7 +49,8 @@ struct WorldOptions {
   std::uint32_t item_tokens_min = 2, item_tokens_max = 12;
   std::uint32_t events_min = 2, events_max = 20;  // of a history
   std::uint32_t event_tokens_min = 1, event_tokens_max = 4;
-  // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`.
+  // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`; the mean is that
+  // of what is left when all are cut at `history_max`.
   double history_mean = 0, history_sigma = 0;
   std::uint32_t history_max = 0;
   // Then also: whole events, of which this share is drawn from so many that all histories have in common.
@@ -110,6 +111,8 @@ class WorldData {
   // At some time since that version was the last one.
   bool was_absent(std::string_view tenant, std::string_view user, std::uint64_t since) const;
   bool is_twin(std::uint64_t user) const;
+  // Of the history that the seed makes for that user without a tenant, in tokens; where histories are log-normal.
+  std::uint32_t history_length(std::uint64_t user) const;
 
   // ---- changes: profiles at once; items in every catalog version from now on ----
 
@@ -150,6 +153,8 @@ class WorldData {
   std::optional<Item> item_at(std::string_view id, std::size_t catalog, Edition edition) const;
   std::optional<Profile> made_profile(std::string_view tenant, std::string_view user) const;
   std::vector<Token> made_tokens(std::uint64_t key, std::uint32_t min, std::uint32_t max) const;
+  std::uint64_t profile_key(std::uint64_t user, std::string_view tenant) const;
+  std::uint32_t long_length(std::uint64_t key) const;
   Profile long_profile(std::uint64_t key) const;
   Profile known_profile(std::uint64_t key, std::uint32_t length) const;
 
@@ -163,6 +168,7 @@ class WorldData {
 
   WorldOptions options_;
   Zipf item_popularity_, user_popularity_;
+  double history_median_ = 0;  // of log-normal ones
   std::size_t present_ = 0;
   Edition edition_ = 0;
   std::uint64_t profiles_written_ = 1;  // versions of changed profiles follow that of the derived ones

@@ -213,6 +213,24 @@ TEST_CASE("profiles of a data set have its mean length, none above the most") {
   CHECK(world.profile("", "u7")->tokens == WorldData(options).profile("", "u7")->tokens);
 }
 
+TEST_CASE("the mean length is kept where many histories are cut, and each length is that of its profile") {
+  WorldOptions options;
+  options.users = 20'000;
+  options.history_mean = 500;
+  options.history_sigma = 1;
+  options.history_max = 1'000;
+  const WorldData world(options);
+  double sum = 0;
+  std::uint32_t cut = 0;
+  for (std::uint32_t n = 0; n < options.users; ++n) {
+    sum += world.history_length(n);
+    cut += world.history_length(n) == 1'000;
+  }
+  CHECK(sum / options.users == doctest::Approx(500).epsilon(0.02));
+  CHECK(cut > 3'000);
+  CHECK(world.profile("", "u9")->tokens.size() == world.history_length(9));
+}
+
 TEST_CASE("histories may share events: whole ones, of which most are among a few") {
   WorldOptions options;
   options.users = 500;

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""The six policies on request traces of real histories, each with three sizes of key-value memory, on boxes of this
+"""The policies on request traces of real histories, each with three sizes of key-value memory, on boxes of this
 machine: throughput, hit rate, tokens computed, P99, and how the planner compares.
   tests/bench/policies.py --games FOLDER --movies FOLDER --model RANKER --titles TOKENS.jsonl.gz
-                          [--troupe build/deploy/troupe] [--rounds 3] [--requests 800] [--only NAME,...] [--json FILE]
+                          [--troupe build/deploy/troupe] [--rounds 3] [--requests 800] [--only NAME,...] [--sizes NAME,...]
+                          [--json FILE]
 Traces come from `troupe trace convert`: users take what they took in the data, each time after three requests in the mean.
   games      semantic IDs; who comes is drawn, and half of the requests are followed by another of that user, soon
   movies     items are the tokens of their titles (--titles: lines with "set", "item_id", "ids"); drawn likewise
   sessions   movies at the times of their ratings: few users at a time, each for long
 The model is a ranker of games; of movies it computes as much as any other of its shape would, and its scores mean nothing.
 Memory is a quarter of what all item blocks take (short), half of it (middle), and all of it with all users' blocks.
+`bench rank` gives items what they take of it, which may leave users nothing; so `bat` and `larger` run again with the best
+static split, which is searched for first (the fewest tokens computed, one run of each share), and once more without any: users'
+and items' memory is one, and items are admitted by how often they are wanted (router.undivided), as the planner has it.
 Within a round every policy and size runs once, in another order in each; figures are medians over the rounds, and the
 spread is (largest - smallest) / median of the throughput. Cells are compared by throughput, by processor time, which other
 jobs on the machine disturb less, and by tokens. Not every token costs the same: one that attends to more costs more."""
@@ -24,6 +28,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 POLICIES = ["recompute", "user", "item", "larger", "bat", "planner"]
+SPLITS = [0.2, 0.4, 0.6, 0.8, 0.9]  # of the memory, for items; and what `bench rank` gives them
+VARIANTS = {f"{policy}, {how}": policy for policy in ["larger", "bat"] for how in ["best split", "undivided"]}
+SYSTEMS = [*POLICIES, *VARIANTS]
 SIZES = {"short": 0.25, "middle": 0.5, "all fits": None}  # of the item blocks' bytes
 RETURNING = ["--return-share", "0.5", "--return-after", "10"]
 TRACES = {"games": ["--start", "4", *RETURNING], "movies": ["--start", "20", *RETURNING],
@@ -68,37 +75,53 @@ class Workload:
         self.stats = json.loads(stats.read_text())
         sizes = self.bench("item", None)
         self.item_bytes, self.user_bytes = sizes["item_bytes"], sizes["user_bytes"]
-        self.runs = {}
+        self.runs, self.splits = {}, {}
 
-    def bench(self, policy, memory):
+    def bench(self, policy, memory, *more):
         words = [self.options.troupe, "bench", "rank", "--model", self.options.model, "--data", self.data, "--trace",
                  self.trace, "--closed", "--in-flight", "4", "--policy", policy, "--json",
                  self.folder / "run.json"]
-        run(words + (["--memory", memory] if memory else []))
+        run([*words, *(["--memory", memory] if memory else []), *more])
         return json.loads((self.folder / "run.json").read_text())
 
     def memory(self, size):
         share = SIZES[size]
         return int(self.item_bytes * share) if share else self.item_bytes + self.user_bytes
 
-    def measure(self, size, policy):
-        result = self.bench(policy, self.memory(size))["runs"][0]
+    def search_split(self, size, policy):
+        """Of the item shares that were tried the one with the fewest tokens computed; None: what `bench rank` gives."""
+        if (size, policy) not in self.splits:
+            tried = {share: self.bench(policy, self.memory(size), *(["--item-share", share] if share else []))["runs"][0]
+                     ["tokens_computed"] for share in [None, *SPLITS]}
+            self.splits[size, policy] = min(tried, key=tried.get), tried
+        return self.splits[size, policy][0]
+
+    def more_for(self, size, system):
+        if system.endswith(", undivided"):
+            return ["--set", "router.undivided=true", "--item-share", 0.5]
+        if system.endswith(", best split") and self.search_split(size, VARIANTS[system]):
+            return ["--item-share", self.search_split(size, VARIANTS[system])]
+        return []
+
+    def measure(self, size, system):
+        policy = VARIANTS.get(system, system)
+        result = self.bench(policy, self.memory(size), *self.more_for(size, system))["runs"][0]
         if result["errors"]:
-            sys.exit(f"{self.name}, {policy}: {result['errors']} requests failed")
-        self.runs.setdefault((size, policy), []).append(result)
+            sys.exit(f"{self.name}, {system}: {result['errors']} requests failed")
+        self.runs.setdefault((size, system), []).append(result)
 
 
-def cells(workload):
+def cells(sizes):
     """Recomputing does without memory: it runs once a round, for all sizes."""
-    return [(size, policy) for size in SIZES for policy in POLICIES if policy != "recompute" or size == "short"]
+    return [(size, system) for size in sizes for system in SYSTEMS if system != "recompute" or size == sizes[0]]
 
 
 def median(runs, key):
     return statistics.median(one[key] for one in runs)
 
 
-def row_of(workload, size, policy):
-    runs = workload.runs[("short", policy) if policy == "recompute" else (size, policy)]
+def row_of(workload, sizes, size, policy):
+    runs = workload.runs[(sizes[0], policy) if policy == "recompute" else (size, policy)]
     keys = ["qps", "hit_rate", "tokens_computed", "tokens_total", "cpu_seconds", "p99_ms", "plans_user", "prediction_p10",
             "prediction_p50", "prediction_p90"]
     row = {"workload": workload.name, "size": size, "memory_bytes": workload.memory(size), "policy": policy,
@@ -106,6 +129,9 @@ def row_of(workload, size, policy):
     speeds = [one["qps"] for one in runs]
     row["spread"] = (max(speeds) - min(speeds)) / row["qps"]
     row["rounds"] = runs
+    if policy.endswith(", best split"):
+        row["split"], tried = workload.splits[size, VARIANTS[policy]]
+        row["splits"] = {str(share): tokens for share, tokens in tried.items()}
     return row
 
 
@@ -123,19 +149,19 @@ def compare(rows):
             "spread": max(planner["spread"], best["spread"])}
 
 
-def show(workload, table):
+def show(workload, table, sizes):
     print(f"\n{workload.name}: {workload.options.requests} requests; item blocks {workload.item_bytes / 1e6:.0f} MB, "
           f"users' {workload.user_bytes / 1e6:.0f} MB")
-    print(f"{'memory':18} {'policy':10} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} {'computed':>9} "
+    print(f"{'memory':18} {'policy':18} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} {'computed':>9} "
           f"{'hit rate':>8} {'user plans':>10}   observed / predicted (p10 p50 p90)")
-    for size in SIZES:
+    for size in sizes:
         rows = [row for row in table if row["size"] == size]
         for row in rows:
             memory = f"{size} ({row['memory_bytes'] / 2**20:.0f} MiB)"
-            print(f"{memory:18} {row['policy']:10} {row['qps']:8.1f} {row['spread']:7.1%} {row['p99_ms']:7.1f} "
+            print(f"{memory:18} {row['policy']:18} {row['qps']:8.1f} {row['spread']:7.1%} {row['p99_ms']:7.1f} "
                   f"{row['cpu_seconds']:6.1f} {row['tokens_computed']:9.0f} {row['hit_rate']:8.3f} "
                   f"{row['plans_user']:10.0f}   {row['prediction_p10']:.2f} {row['prediction_p50']:.2f} "
-                  f"{row['prediction_p90']:.2f}")
+                  f"{row['prediction_p90']:.2f}" + (f"   items {row['split'] or 'as usual'}" if "split" in row else ""))
         cell = compare(rows)
         print(f"{'':18} planner ÷ best other ({cell['best_other']}): {cell['planner_over_best']:.2f} (by processor time "
               f"{cell['planner_over_best_cpu']:.2f}, by tokens {cell['planner_over_best_tokens']:.2f}; spread "
@@ -150,10 +176,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=800)
     parser.add_argument("--only", default=",".join(TRACES), help="of " + ", ".join(TRACES))
+    parser.add_argument("--sizes", default=",".join(SIZES), help="of " + ", ".join(SIZES))
     parser.add_argument("--seed", type=int, default=1, help="of the order within a round")
     parser.add_argument("--json")
     options = parser.parse_args()
-    order = random.Random(options.seed)
+    order, sizes = random.Random(options.seed), options.sizes.split(",")
     with tempfile.TemporaryDirectory(prefix="troupe-policies-") as name:
         workloads = []
         for each in options.only.split(","):
@@ -161,7 +188,7 @@ def main():
             folder.mkdir()
             workloads.append(Workload(each, folder, options))
         for number in range(options.rounds):
-            todo = [(workload, *cell) for workload in workloads for cell in cells(workload)]
+            todo = [(workload, *cell) for workload in workloads for cell in cells(sizes)]
             order.shuffle(todo)
             for done, (workload, size, policy) in enumerate(todo):
                 print(f"\rround {number + 1} of {options.rounds}: {done} of {len(todo)} ", end="", file=sys.stderr)
@@ -169,11 +196,11 @@ def main():
         print(file=sys.stderr)
         result = []
         for workload in workloads:
-            table = [row_of(workload, size, policy) for size in SIZES for policy in POLICIES]
-            show(workload, table)
+            table = [row_of(workload, sizes, size, policy) for size in sizes for policy in SYSTEMS]
+            show(workload, table, sizes)
             result.append({"workload": workload.name, "trace": workload.stats, "item_bytes": workload.item_bytes,
                            "user_bytes": workload.user_bytes, "rows": table,
-                           "cells": {size: compare([row for row in table if row["size"] == size]) for size in SIZES}})
+                           "cells": {size: compare([row for row in table if row["size"] == size]) for size in sizes}})
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
 

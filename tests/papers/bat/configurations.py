@@ -1,0 +1,122 @@
+"""What BAT (ASPLOS '26) §6 measures, as experiments for `troupe sim --experiments`: the paper's data sets and clusters, what
+it leaves open, and the runs of each table and figure."""
+
+# ---- what the paper says ----
+
+# Table 1, and the extremes that §6.2 names.
+DATASETS = {
+    "Games": dict(users=15e3, items=8e3, user_tokens=1245, item_tokens=11),
+    "Beauty": dict(users=22e3, items=12e3, user_tokens=2043, item_tokens=18),
+    "Books": dict(users=510e3, items=280e3, user_tokens=1586, item_tokens=15),
+    "Industry": dict(users=10e6, items=1e6, user_tokens=1500, item_tokens=10),
+}
+MODELS = ["qwen2-1.5b", "qwen2-7b", "llama3-1b"]  # Table 2
+PROMPT_MAX = 8000  # tokens, §6.2
+SYSTEMS = {"RE": "recompute", "UP": "user", "IP": "item", "BAT": "bat"}
+
+# ---- what it leaves open: one setting for all; README.md says what each was chosen by ----
+
+OPEN = dict(user_sigma=0.6, return_share=0.8, return_after=12e3, return_sigma=1, returns_by_length=1,
+            item_skew=1.1, window_s=3600, alpha=0.1, pulls_stall=True)
+# The share of its peak that an A100 reaches. An H20 keeps its profile's.
+EFFICIENCY = 0.475
+A100 = dict(nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY)
+H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
+SMALLER = dict(scale=32, warm_up=3000, measured=1800)
+RUN = dict(SMALLER, candidates=100, batch_tokens=4000, in_flight=8)
+SHORT = dict(scale=64, warm_up=2000, measured=1200)
+# The same comparison on the same requests, so often: its noise is known.
+SEEDS = [1, 2, 3]
+
+
+def experiment(name, data, *changes):
+    e = dict(RUN, **OPEN, **A100, **DATASETS[data], name=name)
+    for change in changes:
+        e.update(change)
+    e["user_tokens_max"] = PROMPT_MAX - e["candidates"] * e["item_tokens"]
+    return e
+
+
+def seeded(name, seed):
+    return f"{name}/seed {seed}"
+
+
+def each_seed(name, data, *changes, seeds=SEEDS):
+    for seed in seeds:
+        yield experiment(seeded(name, seed), data, *changes, dict(seed=seed))
+
+
+def table_4(prefix="4", *changes, seeds=SEEDS):
+    """A: both prefixes; without B items are replicated, or hashed where that has no room; without C the longer side is the
+    prefix."""
+    yield from each_seed(f"{prefix}/none", "Books", dict(policy="user"), *changes, seeds=seeds)
+    plans = {"ABC": ("bat", "hrcs"), "AB": ("larger", "hrcs"), "AC": ("bat", "other"), "A": ("larger", "other")}
+    for name, items, other in [("280K", 280e3, "replicate"), ("1M", 1e6, "hash")]:
+        for entry, (policy, placement) in plans.items():
+            placement = other if placement == "other" else placement
+            yield from each_seed(f"{prefix}/{name}/{entry}", "Books",
+                                 dict(items=items, policy=policy, placement=placement), *changes, seeds=seeds)
+
+
+def table_4_from_the_log():
+    """§6.2 to the letter: new visits are drawn from the log, where a user with twice the history stands twice as often."""
+    yield from table_4("4 log", dict(drawn_by_length=1), seeds=SEEDS[:1])
+
+
+def figures_5_and_6():
+    for model in MODELS:
+        for data in DATASETS:
+            for system, policy in SYSTEMS.items():
+                yield experiment(f"5/{model}/{data}/{system}", data, dict(shape=model, policy=policy))
+
+
+# As BAT's engine, and as Troupe does by itself.
+PULLS = {"": {}, "/own": dict(pulls_stall=False, pull_share=0)}
+
+
+def figure_7(modes):
+    for link in ["10gbps", "100gbps"]:
+        for name, placement in [("BAT", "hrcs"), ("Replicate", "replicate"), ("Hash", "hash")]:
+            for mode, own in modes.items():
+                yield from each_seed(f"7/{link}/{name}{mode}", "Books", dict(link=link, placement=placement), own,
+                                     seeds=SEEDS[:1] if mode else SEEDS)
+
+
+def figure_8():
+    """The items' area is what sharding takes, with what passes through it; users have 25 to 100 GB of each node."""
+    for gigabytes in [25, 50, 100]:
+        for policy in ["bat", "larger"]:
+            yield from each_seed(f"8/{gigabytes}/{policy}", "Books",
+                                 dict(policy=policy, item_gb=36, memory_gb=36 + gigabytes))
+
+
+LATENCY_MS = 200  # Figure 9's bound on P99
+LOADS = [0.45, 0.6, 0.7, 0.8, 0.88, 0.95]  # of what each system serves at most
+
+
+def figure_9(results):
+    """Open loop: each system at shares of what it served when it was never idle."""
+    for system in ["RE", "UP", "BAT"]:
+        most = results[f"5/{MODELS[0]}/Industry/{system}"]["requests_per_s"]
+        for load in LOADS:
+            yield experiment(f"9/{system}/{load}", "Industry",
+                             dict(shape=MODELS[0], policy=SYSTEMS[system], requests_per_s=most * load))
+
+
+def figure_10():
+    """A two hundredth of everything, so that a hundred million items are half a million. The items have at most 180 GB
+    a node: a tenth of the largest catalog, as in §6.6."""
+    for size, items in [("1M", 1e6), ("10M", 10e6), ("100M", 100e6)]:
+        for system, policy in [*SYSTEMS.items(), ("planner", "planner")]:
+            for seed in SEEDS if system in ["BAT", "planner"] else SEEDS[:1]:
+                yield experiment(seeded(f"10/{size}/{system}", seed), "Industry", H20,
+                                 dict(nodes=16, items=items, policy=policy, efficiency=0, scale=200, item_gb=180,
+                                      warm_up=4000, measured=2500, seed=seed))
+
+
+def figure_11():
+    for nodes in [1, 2, 4, 8, 16]:
+        share = nodes / 16  # of the requests: caches and their filling grow with the nodes
+        yield experiment(f"11/{nodes}", "Industry", H20,
+                         dict(nodes=nodes, policy="bat", efficiency=0, scale=128,
+                              warm_up=int(1000 + 4500 * share), measured=int(800 + 3000 * share)))
