@@ -23,7 +23,7 @@ Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
           "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/users/{id}, /v1/items/{id}, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
-          "/v1/cluster, /v1/slowest, /, /v2/health/live, /v2/health/ready or /metrics"};
+          "/v1/cluster, /v1/slowest, /openapi.json, /, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -199,7 +199,8 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
                                     QuestionPath{"/v1/cluster", DoorQuestion::cluster},
                                     QuestionPath{"/v1/models", DoorQuestion::models},
                                     QuestionPath{"/", DoorQuestion::page},
-                                    QuestionPath{"/v1/slowest", DoorQuestion::slowest}};
+                                    QuestionPath{"/v1/slowest", DoorQuestion::slowest},
+                                    QuestionPath{"/openapi.json", DoorQuestion::openapi}};
 
 }  // namespace
 

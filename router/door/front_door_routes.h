@@ -12,7 +12,7 @@
 
 namespace troupe::router {
 
-enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, page, slowest };
+enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, page, slowest, openapi };
 
 struct DoorRequest {
   std::string_view method, target, body;
