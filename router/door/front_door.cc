@@ -11,6 +11,7 @@
 #include "router/forms/inference_protocol.h"
 #include "router/door/front_door_server.h"
 #include "router/forms/word_tokens.h"
+#include "router/watch/openapi.h"
 #include "router/watch/page.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/wire/json.h"
@@ -403,6 +404,7 @@ void FrontDoor::Server::answer_question(DoorQuestion question, std::string_view 
   }
   if (question == DoorQuestion::page)
     return then({.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
+  if (question == DoorQuestion::openapi) return then({200, openapi()});
   if (question == DoorQuestion::slowest) return then({200, slowest.to_json(now_us())});
   if (question == DoorQuestion::models)
     return ask_status(routers_of(config),

@@ -32,7 +32,7 @@ Refusal not_found(std::string_view target) {
           "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/rerank, /v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
-          "/v1/cluster, /v1/slowest, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
+          "/v1/cluster, /v1/slowest, /openapi.json, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -365,7 +365,8 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
                                     QuestionPath{"/v1/models", DoorQuestion::models},
                                     QuestionPath{"/v2", DoorQuestion::server},
                                     QuestionPath{"/", DoorQuestion::page},
-                                    QuestionPath{"/v1/slowest", DoorQuestion::slowest}};
+                                    QuestionPath{"/v1/slowest", DoorQuestion::slowest},
+                                    QuestionPath{"/openapi.json", DoorQuestion::openapi}};
 
 }  // namespace
 

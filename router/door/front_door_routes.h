@@ -13,7 +13,7 @@
 
 namespace troupe::router {
 
-enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, server, page, slowest };
+enum class DoorQuestion : std::uint8_t { live, ready, metrics, cluster, models, server, page, slowest, openapi };
 
 // What a model is (the Open Inference Protocol's metadata), or whether it is ready.
 struct ModelQuestion {

@@ -1,5 +1,7 @@
 #include "router/door/front_door_routes.h"
 
+#include "router/watch/openapi.h"
+
 #include <doctest/doctest.h>
 
 using namespace troupe;
@@ -164,6 +166,19 @@ TEST_SUITE("front door routes") {
          {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
       CHECK(refusal_of(ask("GET", target)).status == 404);
     CHECK(std::get<DoorQuestion>(ask("GET", "http://x")) == DoorQuestion::page);
+  }
+
+  TEST_CASE("what OpenAPI's file names is served, and by the methods that it names") {
+    for (const ApiPath& path : api_paths()) {
+      CAPTURE(path.path);
+      std::string method(path.method), target(path.path);
+      std::ranges::transform(method, method.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      if (target.ends_with("{id}")) target.replace(target.size() - 4, 4, "a");
+      const DoorRoute routed = ask(method, target);
+      const auto* refusal = std::get_if<Refusal>(&routed);
+      CHECK((!refusal || (refusal->status != 404 && refusal->status != 405)));
+      CHECK(route_name(target) == path.path);
+    }
   }
 
   TEST_CASE("what is counted by route has as many names as there are routes, whatever clients ask for") {

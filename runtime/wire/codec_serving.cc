@@ -33,19 +33,6 @@ void get(capnp::Data::Reader name, std::optional<BlockName>& out) {
     get(name, out.emplace());
 }
 
-void put(const TraceContext& m, schema::TraceContext::Builder to) {
-  to.setHigh(m.high);
-  to.setLow(m.low);
-  to.setSpan(m.span);
-  to.setSampled(m.sampled);
-}
-void get(schema::TraceContext::Reader from, TraceContext& m) {
-  m.high = from.getHigh();
-  m.low = from.getLow();
-  m.span = from.getSpan();
-  m.sampled = from.getSampled();
-}
-
 void put(const Refusal& m, schema::Refusal::Builder to) {
   to.setStatus(m.status);
   to.setCode(wire(m.code));

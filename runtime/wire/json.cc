@@ -108,6 +108,22 @@ std::string to_json(const Appended& reply) { return body_of<schema::Appended>(re
 std::string to_json(const UserReply& reply) { return body_of<schema::UserReply>(reply); }
 std::string to_json(const ItemReply& reply) { return body_of<schema::ItemReply>(reply); }
 
+std::map<std::string, std::string> body_schemas() {
+  std::map<std::string, std::string> schemas;
+  json::describe(capnp::Schema::from<schema::RankRequest>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::ScoreRequest>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::GenerateRequest>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::PutUser>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::PutItem>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::Reload>(), false, schemas);
+  json::describe(capnp::Schema::from<schema::RankReply>(), true, schemas);
+  json::describe(capnp::Schema::from<schema::ScoreReply>(), true, schemas);
+  json::describe(capnp::Schema::from<schema::GenerateReply>(), true, schemas);
+  json::describe(capnp::Schema::from<schema::Stored>(), true, schemas);
+  json::describe(capnp::Schema::from<schema::StatusReply>(), true, schemas);
+  return schemas;
+}
+
 std::string to_json(std::span<const StatusReply> actors) {
   std::string out = "{\"actors\":[";
   for (std::size_t i = 0; i < actors.size(); ++i) {

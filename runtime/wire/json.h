@@ -15,6 +15,7 @@
 // cannot hold is refused where it begins: no more of it is read, and none of it is kept.
 #include <cstdint>
 #include <optional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ std::string to_json(const Stored& reply);
 std::string to_json(const Appended& reply);
 std::string to_json(const UserReply& reply);
 std::string to_json(const ItemReply& reply);
+// JSON Schemas of all bodies by their names, in the form of OpenAPI's components.
+std::map<std::string, std::string> body_schemas();
 std::string to_json(std::span<const StatusReply> actors);  // {"actors":[…]}
 std::string to_json(const Refusal& refusal);  // {"error":{"status":404,"code":…,…}}; with OpenAI's members
 

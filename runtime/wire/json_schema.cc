@@ -410,4 +410,60 @@ void read(std::string_view body, DynamicStruct::Builder out, std::span<const Lis
 
 void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }
 
+// ---- The schema itself
+// ---------------------------------------------------------------------------------------
+
+namespace {
+
+std::string schema_name(StructSchema of) { return of.getShortDisplayName().cStr(); }
+
+std::string type_schema(Type type, bool written, std::map<std::string, std::string>& schemas) {
+  switch (type.which()) {
+    case capnp::schema::Type::BOOL:
+      return R"({"type":"boolean"})";
+    case capnp::schema::Type::INT32:
+      return R"({"type":"integer","format":"int32"})";
+    case capnp::schema::Type::INT64:
+      return R"({"type":"integer","format":"int64"})";
+    case capnp::schema::Type::UINT16:
+    case capnp::schema::Type::UINT32:
+    case capnp::schema::Type::UINT64:
+      return R"({"type":"integer","minimum":0})";
+    case capnp::schema::Type::FLOAT64:
+      return R"({"type":"number"})";
+    case capnp::schema::Type::TEXT:
+      return R"({"type":"string"})";
+    case capnp::schema::Type::LIST:
+      return R"({"type":"array","items":)" + type_schema(type.asList().getElementType(), written, schemas) + "}";
+    case capnp::schema::Type::ENUM: {
+      std::string words;
+      for (auto word : type.asEnum().getEnumerants())
+        append_json_string(words += words.empty() ? "" : ",", name_of(word));
+      return R"({"type":"string","enum":[)" + words + "]}";
+    }
+    case capnp::schema::Type::STRUCT:
+      describe(type.asStruct(), written, schemas);
+      return R"({"$ref":"#/components/schemas/)" + schema_name(type.asStruct()) + "\"}";
+    default:
+      TROUPE_CHECK(false, "bodies have no members of this type");
+  }
+  return "";
+}
+
+}  // namespace
+
+void describe(StructSchema of, bool written, std::map<std::string, std::string>& schemas) {
+  const auto [at, is_new] = schemas.try_emplace(schema_name(of));
+  if (!is_new) return;
+  std::string properties, required;
+  for (auto field : of.getFields()) {
+    if (is_internal(field)) continue;
+    append_json_string(properties += properties.empty() ? "" : ",", name_of(field));
+    properties += ":" + type_schema(field.getType(), written, schemas);
+    if (!written || has_annotation(field, if_any_annotation)) continue;
+    append_json_string(required += required.empty() ? "" : ",", name_of(field));
+  }
+  at->second = R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + required + R"(],"additionalProperties":false})";
+}
+
 }  // namespace troupe::json

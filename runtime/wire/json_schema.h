@@ -4,6 +4,7 @@
 // no positions in its errors. Included only by json*.cc.
 #include <capnp/dynamic.h>
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,5 +17,9 @@ namespace troupe::json {
 void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<const ListLimit> limits);
 
 void write(capnp::DynamicStruct::Reader from, std::string& out);
+
+// The same as JSON Schema has it: what `read` takes, or, with `written`, what `write` gives. By name, with all structs in it, which
+// refer to each other as OpenAPI's components do.
+void describe(capnp::StructSchema of, bool written, std::map<std::string, std::string>& schemas);
 
 }  // namespace troupe::json

@@ -66,7 +66,7 @@ class Load:
         draw = random.Random(seed)
         while self.on:
             request = self.requests[min(len(self.requests) - 1, int(draw.expovariate(1 / 40)))]
-            body = {"user": request["user"], "candidates": request["candidates"]}
+            body = {"user": request["user"], "candidates": request["candidates"], "policy": draw.choice(["planner", "planner", "bat", "user"])}
             try:
                 self.answered += loopback.ask(self.port, "POST", "/v1/rank", body, limit=20)[0] == 200
             except OSError:
@@ -97,7 +97,12 @@ def main():
             cluster.up(DEMO / "world")
             port = cluster.door["front"]
             url = proxy_to(port)
-            shoot = lambda name: browser.shoot(url, arguments.out / f"page-{name}.png", height=2000, seconds=arguments.seconds)
+
+            def shoot(name):
+                picture = arguments.out / f"page-{name}.png"
+                browser.shoot(url, picture, height=1560, seconds=arguments.seconds)
+                browser.shrink(picture)
+
             shoot("idle")
             load = Load(port, arguments.rate)
             time.sleep(20)
