@@ -22,7 +22,7 @@ struct ServedWorld {
   std::uint32_t nodes = 1;         // all with all roles
   placement::DeviceProfile device;  // of one core, with its host work
   std::uint32_t cores = 1;          // of each node
-  placement::LinkProfile link;      // between nodes
+  placement::LinkProfile link{.name = "loopback", .latency_us = 20, .bandwidth = 1.25e9};  // between nodes
   std::uint64_t seed = 1;
 };
 

@@ -17,9 +17,15 @@ constexpr double least_us = 0.05;  // a request; less is noise, and its relative
 // One equation of a room: costs · x = 1, where x are a run's units over its time.
 using Equation = std::array<double, units_count>;
 
+// Nobody asks them where no block is named, so such requests say nothing of what one costs there.
+bool only_of_blocks(std::size_t room) {
+  return room == static_cast<std::size_t>(HostRoom::cache_meta) || room == static_cast<std::size_t>(HostRoom::kv_worker);
+}
+
 std::vector<Equation> equations_of(std::span<const HostRun> runs, std::size_t room) {
   std::vector<Equation> equations;
   for (const HostRun& run : runs) {
+    if (run.units.blocks == 0 && only_of_blocks(room)) continue;
     const double us = std::max(run.us[room], least_us * run.units.requests);
     Equation& equation = equations.emplace_back();
     for (std::size_t u = 0; u < units_count; ++u) equation[u] = us > 0 ? run.units.*members[u] / us : 0;
@@ -90,7 +96,7 @@ HostWork fit_host(std::span<const HostRun> runs) {
     const bool by_bytes = room == static_cast<std::size_t>(HostRoom::checksums) ||
                           room == static_cast<std::size_t>(HostRoom::executor_port) ||
                           room == static_cast<std::size_t>(HostRoom::rest);
-    const std::array<bool, units_count> used{true, true, true, by_bytes};
+    const std::array<bool, units_count> used{true, !only_of_blocks(room), true, by_bytes};
     const auto costs = least_squares(equations_of(runs, room), used);
     for (std::size_t u = 0; u < units_count; ++u) work.costs[room].*members[u] = costs[u];
   }

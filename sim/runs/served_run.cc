@@ -32,7 +32,8 @@ class ServedLoad {
   }
 
  private:
-  static constexpr Metric counted[] = {Metric::plans_user, Metric::blocks_hit_user, Metric::blocks_computed_user,
+  // Who reuses nothing computes the user's prefix, and his replies say so.
+  static constexpr Metric counted[] = {Metric::plans_user, Metric::plans_recompute, Metric::blocks_hit_user, Metric::blocks_computed_user,
                                        Metric::blocks_hit_item, Metric::blocks_computed_item};
   struct State {
     std::array<double, std::size(counted)> metrics{};
@@ -93,10 +94,10 @@ class ServedLoad {
     r.tokens_total = tally.tokens_total;
     r.tokens_reused = tally.tokens_reused;
     r.tokens_computed = r.tokens_total - r.tokens_reused;
-    std::uint64_t* const counts[] = {&r.plans_user, &r.user_blocks_hit, &r.user_blocks_computed, &r.item_blocks_hit,
-                                     &r.item_blocks_computed};
+    std::uint64_t* const counts[] = {&r.plans_user,      &r.plans_user,      &r.user_blocks_hit, &r.user_blocks_computed,
+                                     &r.item_blocks_hit, &r.item_blocks_computed};
     for (std::size_t i = 0; i < std::size(counted); ++i)
-      *counts[i] = static_cast<std::uint64_t>(to.metrics[i] - from.metrics[i]);
+      *counts[i] += static_cast<std::uint64_t>(to.metrics[i] - from.metrics[i]);
     r.kernels_s = (to.computed_us - from.computed_us) * 1e-6;
     for (std::size_t room = 0; room < r.host_us.size(); ++room) r.host_us[room] = to.host_us[room] - from.host_us[room];
     r.units = {to.units.requests - from.units.requests, to.units.parts - from.units.parts,

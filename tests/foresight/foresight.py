@@ -3,11 +3,12 @@
 catalog, memory and requests.
   tests/foresight/run.sh --short
   tests/foresight/run.sh --out FOLDER [--games F] [--movies F] [--industrial F] [--ranker F] [--only WORD,...]
-                         [--minutes N] [--judge] [--json FILE]
+                         [--minutes N] [--measure | --judge] [--json FILE]
 The whole table is models x data sets x memories x loops x policies. First the passes of each model are timed (bench
 calibrate), then the host's work is fitted to profiled runs of the ranker (bench calibrate --profiles), then cells are
 measured (bench rank --trace) and simulated (sim --compare). Whatever was measured lies in FOLDER and is not measured again,
-so a table can be made in slices of --minutes (cells that are there already are judged in any case); --judge measures nothing more. --only takes cells whose names have one of the
+so a table can be made in slices of --minutes (cells that are there already are judged in any case); --measure judges
+nothing, --judge measures nothing more. --only takes cells whose names have one of the
 words. Data are folders as for import; movies get the tokens of their titles' words. Without --ranker the smallest model is a
 made one. `ours` is the data set that nobody looked at while the simulator was made to fit: it is judged by itself."""
 import argparse
@@ -232,11 +233,21 @@ def measure(bench, cell):
     return bench.measure(cell.name, cell.model, cell.data, trace, [cell.policy], memory, ["--speed", f"{speed:.4f}"])
 
 
-def device_of(bench, models, model, data):
-    """Its passes as timed here, and the host's work, which is fitted to the first model's runs."""
+def timed_passes(bench, model):
     timed = bench.out / f"{model.name}.timed"
     if not timed.exists():
         run([bench.troupe, "bench", "calibrate", "--model", model.folder, "--out", timed, *model.formats])
+    return timed
+
+
+def profiled_runs(bench, model, data):
+    return [bench.measure(f"fit-{candidates}", model, data, bench.trace(data, 400, candidates), POLICIES, None,
+                          LOOPS["alone"], profile=True) for candidates in (20, 100, 300)]
+
+
+def device_of(bench, models, model, data):
+    """Its passes as timed here, and the host's work, which is fitted to the first model's runs."""
+    timed = timed_passes(bench, model)
     if model is not models[0]:
         whole = device_of(bench, models, models[0], data).read_text().splitlines()
         host = [line for line in whole if line.startswith(("host_", "wait_us", "idle_share"))]
@@ -245,8 +256,7 @@ def device_of(bench, models, model, data):
         return device
     device = bench.out / f"{model.name}.device"
     if not device.exists():
-        files = [bench.measure(f"fit-{candidates}", model, data, bench.trace(data, 400, candidates), POLICIES, None,
-                               LOOPS["alone"], profile=True) for candidates in (20, 100, 300)]
+        files = profiled_runs(bench, model, data)
         print(run([bench.troupe, "bench", "calibrate", "--profiles", ",".join(map(str, files)), "--device", timed,
                    "--machine-cores", "2", "--out", device]).stdout)
     return device
@@ -315,9 +325,22 @@ def table(options):
         sets.append(Data("ours", options.ours, 6, held_out=True))
     sets = [data for data in sets if data.folder]
     ends = time.monotonic() + 60 * options.minutes
+    cells = list(cells_of(out, models, sets, options.only))
+    if not options.judge:
+        profiled_runs(bench, models[0], sets[0])
+        for cell in cells:
+            if time.monotonic() < ends:
+                timed_passes(bench, cell.model)
+                measure(bench, cell)
+    if options.measure:
+        return
+    judge(bench, models, sets, cells, options)
+
+
+def judge(bench, models, sets, cells, options):
     rows = []
-    for cell in cells_of(out, models, sets, options.only):
-        if (out / f"{cell.name}.json").exists() or (not options.judge and time.monotonic() < ends):
+    for cell in cells:
+        if (bench.out / f"{cell.name}.json").exists():
             device = device_of(bench, models, cell.model, sets[0])
             compared, done = bench.simulate(measure(bench, cell), device, 2)
             if "promise" in done.stdout:
@@ -343,6 +366,7 @@ def main():
         parser.add_argument(f"--{name}", type=pathlib.Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
     parser.add_argument("--minutes", type=float, default=600)
+    parser.add_argument("--measure", action="store_true")
     parser.add_argument("--judge", action="store_true")
     options = parser.parse_args()
     if options.short:
