@@ -8,6 +8,7 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/compute_port.h"
 #include "actors/inference/inference_core.h"
+#include "actors/inference/paced_table_port.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/families/cost_shape.h"
 #include "deploy/families/engine.h"
@@ -107,8 +108,24 @@ router::TenantWeights tenant_weights(const std::string& text) {
   }
 }
 
-std::vector<double> shares_of(const Config& config) {
-  return area_shares([&](std::string_view knob) { return config.real(std::string(knob).c_str()); });
+// In pages of the pool, and as slow as is configured.
+std::shared_ptr<actors::RowCache> make_row_cache(const ServedModel& model, PageArena& arena) {
+  const std::size_t row_bytes = std::size_t{model.facts.table_columns} * sizeof(float);
+  if (row_bytes == 0) return nullptr;
+  if (row_bytes > arena.page_bytes())
+    throw ConfigError("pool.page_tokens is " + std::to_string(model.config.integer("pool.page_tokens")) + ", whose pages have " +
+                      std::to_string(arena.page_bytes()) + " bytes; expected at least the " + std::to_string(row_bytes) +
+                      " of a row, with model.tables: mapped");
+  return std::make_shared<actors::RowCache>(arena, model.facts.table_columns);
+}
+
+WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const Config& config) {
+  if (!rows) return {};
+  const auto bandwidth = static_cast<double>(config.size_bytes("model.table_bandwidth"));
+  return [rows, bandwidth](std::shared_ptr<kernels::EmbeddingTable> table) {
+    if (bandwidth > 0) table = std::make_shared<actors::PacedTable>(std::move(table), bandwidth);
+    return rows->cached(std::move(table));
+  };
 }
 
 placement::DeviceProfile serving_device(const std::string& device) {
@@ -193,13 +210,15 @@ void Box::open_worker() {
 void Box::open_engine(ServedModel& model) {
   if ((model.opened.make_assets || model.prompt.generates()) && !place_.router)
     throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
-  Engine engine = model.opened.engine();
+  const auto rows = make_row_cache(model, *arena_);
+  Engine engine = model.opened.engine(through(rows, model.config));
   if (model.prototypes)
     engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes);
   model.compute = std::make_unique<actors::ComputePort>(
       actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)), model.names.model_version,
-      *arena_, executors_of(model.config), engine.make_pages, version_loader(families_, model.config),
-      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; });
+      *arena_, executors_of(model.config), engine.make_pages,
+      version_loader(families_, model.config, through(rows, model.config)),
+      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; }, rows);
 }
 
 void Box::open_transport() {
@@ -246,6 +265,17 @@ std::vector<NodeId> Box::numbers() const {
   std::vector<NodeId> numbers;
   for (const auto& model : models_) numbers.push_back(model->number);
   return numbers;
+}
+
+std::vector<NodeId> Box::with_rows() const {
+  std::vector<NodeId> numbers;
+  for (const auto& model : models_)
+    if (model->facts.table_columns > 0) numbers.push_back(model->number);
+  return numbers;
+}
+
+std::vector<double> Box::shares() const {
+  return area_shares([&](std::string_view knob) { return config_.real(std::string(knob).c_str()); }, !with_rows().empty());
 }
 
 std::vector<Address> Box::actors() const {
@@ -367,7 +397,8 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   const kernels::PageLayout& layout = first().facts.layout;
   const std::uint32_t unit = has_names() ? 1 : layout.page_tokens;
   if (has_names()) c.models = numbers();
-  c.pool = pool_sizes(pages, unit, split_pages(pages, shares_of(config_)));
+  c.pool = pool_sizes(pages, unit, split_pages(pages, shares()));
+  c.rows.borrowers = with_rows();
   c.check_reads = config_.real("pool.check_reads");
   c.scrub.interval = {config_.duration_us("pool.scrub_interval")};
   c.scrub.cost = config_.real("pool.scrub_cost");
@@ -392,6 +423,7 @@ std::unique_ptr<Core> Box::make_inference_worker(const ServedModel& model) const
   const std::string& device = config.text("router.device");
   c.costs = placement::unit_costs(shape);
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
+  if (model.facts.table_columns > 0) c.refill_bytes = static_cast<double>(config.size_bytes("model.table_refill"));
   return std::make_unique<actors::InferenceCore>(c);
 }
 
@@ -399,7 +431,7 @@ std::unique_ptr<Core> Box::make_allocator() const {
   actors::AllocatorConfig c;
   c.node = place_.node;
   c.pages = static_cast<std::uint32_t>(arena_->pages());
-  c.shares = shares_of(config_);
+  c.shares = shares();
   return std::make_unique<actors::AllocatorCore>(c);
 }
 
