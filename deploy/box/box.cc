@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "actors/inference/compute_port.h"
+#include "actors/inference/paced_table_port.h"
 #include "deploy/box/core_configs.h"
 #include "deploy/families/cost_shape.h"
 #include "deploy/families/engine.h"
@@ -44,6 +45,10 @@ Incarnation new_incarnation(Coordination& coordination, NodeId node) {
 std::uint32_t block_lanes(const actors::KvWorkerConfig& config) {
   return store_lanes + scrub_lanes +
          (config.pulls ? static_cast<std::uint32_t>(config.pulling.running_max) : 0);
+}
+
+std::vector<double> shares_of(const Config& config, bool has_rows) {
+  return area_shares([&](std::string_view knob) { return config.real(std::string(knob).c_str()); }, has_rows);
 }
 
 std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages) {
@@ -94,8 +99,24 @@ router::TenantWeights tenant_weights(const std::string& text) {
   }
 }
 
-std::vector<double> shares_of(const Config& config) {
-  return area_shares([&](std::string_view knob) { return config.real(std::string(knob).c_str()); });
+// In pages of the pool, and as slow as is configured.
+std::shared_ptr<actors::RowCache> make_row_cache(const ServedModel& model, PageArena& arena) {
+  const std::size_t row_bytes = std::size_t{model.facts.table_columns} * sizeof(float);
+  if (row_bytes == 0) return nullptr;
+  if (row_bytes > arena.page_bytes())
+    throw ConfigError("pool.page_tokens is " + std::to_string(model.config.integer("pool.page_tokens")) + ", whose pages have " +
+                      std::to_string(arena.page_bytes()) + " bytes; expected at least the " + std::to_string(row_bytes) +
+                      " of a row, with model.tables: mapped");
+  return std::make_shared<actors::RowCache>(arena, model.facts.table_columns);
+}
+
+WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const Config& config) {
+  if (!rows) return {};
+  const auto bandwidth = static_cast<double>(config.size_bytes("model.table_bandwidth"));
+  return [rows, bandwidth](std::shared_ptr<kernels::EmbeddingTable> table) {
+    if (bandwidth > 0) table = std::make_shared<actors::PacedTable>(std::move(table), bandwidth);
+    return rows->cached(std::move(table));
+  };
 }
 
 placement::DeviceProfile serving_device(const std::string& device) {
@@ -190,13 +211,15 @@ void Box::open_worker() {
 void Box::open_engine(ServedModel& model) {
   if ((model.opened.make_assets || model.prompt.generates()) && !place_.router)
     throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
-  Engine engine = model.opened.engine();
+  const auto rows = make_row_cache(model, *arena_);
+  Engine engine = model.opened.engine(through(rows, model.config));
   if (model.prototypes)
     engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes);
   model.compute = std::make_unique<actors::ComputePort>(
       actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)), model.names.model_version,
-      *arena_, executors_of(model.config), engine.make_pages, version_loader(families_, model.config),
-      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; });
+      *arena_, executors_of(model.config), engine.make_pages,
+      version_loader(families_, model.config, through(rows, model.config)),
+      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; }, rows);
 }
 
 void Box::open_transport() {
@@ -248,6 +271,17 @@ std::vector<NodeId> Box::numbers() const {
   std::vector<NodeId> numbers;
   for (const auto& model : models_) numbers.push_back(model->number);
   return numbers;
+}
+
+std::vector<NodeId> Box::with_rows() const {
+  std::vector<NodeId> numbers;
+  for (const auto& model : models_)
+    if (model->facts.table_columns > 0) numbers.push_back(model->number);
+  return numbers;
+}
+
+std::vector<double> Box::shares() const {
+  return shares_of(config_, !with_rows().empty());
 }
 
 std::vector<Address> Box::actors() const {
@@ -375,9 +409,10 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   const auto pages = static_cast<std::uint32_t>(arena_->pages());
   actors::KvWorkerConfig c = deploy::kv_worker_config(config_, place_, first().facts.layout, pages);
   c.incarnation = incarnation_;
+  c.rows.borrowers = with_rows();
+  c.pool = pool_sizes(pages, has_names() ? 1 : first().facts.layout.page_tokens, split_pages(pages, shares()));
   if (!has_names()) return c;
   c.models = numbers();
-  c.pool = pool_sizes(pages, 1, split_pages(pages, shares_of(config_)));
   c.token_bytes = static_cast<double>(arena_->page_bytes());
   return c;
 }
@@ -388,7 +423,7 @@ actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place
   c.node = place.node;
   c.cache_metas = place.cache_metas;
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
-  c.pool = pool_sizes(pages, layout.page_tokens, split_pages(pages, shares_of(config)));
+  c.pool = pool_sizes(pages, layout.page_tokens, split_pages(pages, shares_of(config, false)));
   c.check_reads = config.real("pool.check_reads");
   c.scrub.interval = {config.duration_us("pool.scrub_interval")};
   c.scrub.cost = config.real("pool.scrub_cost");
@@ -418,19 +453,21 @@ actors::InferenceConfig inference_config(const ServedModel& model, const Place& 
   const std::string& device = config.text("router.device");
   c.costs = placement::unit_costs(shape);
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
+  if (model.facts.table_columns > 0) c.refill_bytes = static_cast<double>(config.size_bytes("model.table_refill"));
   return c;
 }
 
 std::unique_ptr<Core> Box::make_allocator() const {
-  return std::make_unique<actors::AllocatorCore>(
-      allocator_config(config_, place_, static_cast<std::uint32_t>(arena_->pages())));
+  actors::AllocatorConfig c = allocator_config(config_, place_, static_cast<std::uint32_t>(arena_->pages()));
+  c.shares = shares();
+  return std::make_unique<actors::AllocatorCore>(c);
 }
 
 actors::AllocatorConfig allocator_config(const Config& config, const Place& place, std::uint32_t pages) {
   actors::AllocatorConfig c;
   c.node = place.node;
   c.pages = pages;
-  c.shares = shares_of(config);
+  c.shares = shares_of(config, false);
   return c;
 }
 

@@ -96,6 +96,8 @@ class Box {
   void add_worker_to(Host& host);
   ServedModel& first() const { return *models_.front(); }
   std::vector<NodeId> numbers() const;  // of models
+  std::vector<NodeId> with_rows() const;  // of those, whose tables are not in memory
+  std::vector<double> shares() const;     // of the pool's areas
   std::unique_ptr<Core> make_router(const ServedModel& model) const;
   std::unique_ptr<Core> make_cache_meta() const;
   actors::KvWorkerConfig kv_worker_config() const;

@@ -144,6 +144,7 @@ std::vector<Default> defaults_of_scenario() {
           {"router.frequency_window", s.frequency_window.us},
           {"pool.page_tokens", s.page_tokens},
           {"pool.item_share", s.item_share},
+          {"pool.row_share", s.row_share},
           {"pool.store_item_blocks", s.store},
           {"pool.precompute_items", s.precompute},
           {"inference.queue_max", s.queue_max},
@@ -153,6 +154,7 @@ std::vector<Default> defaults_of_scenario() {
 // Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
 const std::set<std::string_view> of_the_box{
     "node.data_dir",     "node.notice",          "node.drain_limit",          "model.directory",
+    "model.tables",      "model.table_bandwidth", "model.table_refill",
     "model.prompt",      "model.prototypes",     "model.versions",       "model.device",         "model.device_format",       "pool.memory",
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",

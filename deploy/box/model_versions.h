@@ -8,6 +8,6 @@
 namespace troupe::deploy {
 
 // What loads them; none if the knob is empty: then the model of the start stays.
-actors::ComputePort::Loader version_loader(const Families& families, const Config& config);
+actors::ComputePort::Loader version_loader(const Families& families, const Config& config, WrapTable wrap);
 
 }  // namespace troupe::deploy

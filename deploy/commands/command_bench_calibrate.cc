@@ -39,7 +39,7 @@ std::vector<CalibrationModel> models_of(const CalibrateOptions& options) {
     const Family& family = family_of(all_families(), options.model);
     const ModelFacts facts = family.describe(options.model, config);
     return {{options.model, facts.limits, facts.shape, [&family, config, directory = options.model] {
-               return family.open(directory, config).engine().executor;
+               return family.open(directory, config).engine({}).executor;
              }}};
   }
   std::vector<CalibrationModel> models;

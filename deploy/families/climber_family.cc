@@ -56,7 +56,7 @@ OpenedModel open_climber(const std::filesystem::path& directory, const Config& c
   auto model = std::make_shared<kernels::ClimberModel>(kernels::read_climber(directory));
   std::string version = model->version;
   const bool verify = config.boolean("pool.verify_on_read");
-  const auto engine = [model, options = decoder_options(config), verify] {
+  const auto engine = [model, options = decoder_options(config), verify](const WrapTable&) {
     return Engine{make_cpu_climber(std::move(*model), options), [verify](PageArena& arena, std::uint32_t) {
                     return std::make_unique<actors::ArenaPages>(arena, verify);
                   }};

@@ -29,7 +29,7 @@ ModelFacts describe_decoder(const std::filesystem::path& directory, const Config
 OpenedModel open_decoder(const std::filesystem::path& directory, const Config& config) {
   auto model = std::make_shared<kernels::DecoderModel>(kernels::read_decoder(directory));
   std::string version = model->version;
-  return {std::move(version), [model, config] { return open_engine(config, std::move(*model)); }, {}};
+  return {std::move(version), [model, config](const WrapTable&) { return open_engine(config, std::move(*model)); }, {}};
 }
 
 // Of the last token of {"tokens": [...]}, a plain causal prompt.

@@ -5,6 +5,7 @@
 // the table as a value, so that a test can add a family of its own.
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "deploy/families/engine.h"
+#include "kernels/checkpoint/embedding_table.h"
 #include "kernels/executor/executor.h"
 #include "placement/cost/cost_model.h"
 #include "router/request/prompt.h"
@@ -34,11 +36,15 @@ struct ModelFacts {
   std::vector<router::Tower> towers = {};
   std::uint32_t scenarios = 1;
   std::vector<std::string> tasks = {};
+  std::uint32_t table_columns = 0;  // of its embedding tables, where they are not in memory
 };
 
+// What stands between an executor and an embedding table that is not in memory. None: nothing does.
+using WrapTable = std::function<std::shared_ptr<kernels::EmbeddingTable>(std::shared_ptr<kernels::EmbeddingTable>)>;
+
 struct OpenedModel {
-  std::string version;             // a hash of all that the model computes with
-  std::function<Engine()> engine;  // on the configured device; takes the weights, so it is asked once
+  std::string version;  // a hash of all that the model computes with
+  std::function<Engine(const WrapTable& wrap)> engine;  // on the configured device; takes the weights, so it is asked once
   // What it computes with of a catalog, for Request::assets; none: what its searches may return.
   actors::MakeAssets make_assets;
 };

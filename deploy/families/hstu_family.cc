@@ -42,6 +42,10 @@ kernels::DecoderOptions options_of(const Config& config) {
   return options;
 }
 
+kernels::ItemRows items_of(const Config& config) {
+  return config.text("model.tables") == "mapped" ? kernels::ItemRows::apart : kernels::ItemRows::in_memory;
+}
+
 ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& config) {
   const kernels::HstuConfig model = kernels::read_hstu_config(directory);
   const kernels::DecoderOptions options = options_of(config);
@@ -51,6 +55,7 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    cost_of(model, options.kv), memory.tokens_max, memory.row_bytes};
   facts.history_plan = "history";
+  if (items_of(config) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
     facts.tasks.push_back("task_" + std::to_string(task));
   if (model.features() > 0)
@@ -59,11 +64,12 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
 }
 
 OpenedModel open_hstu(const std::filesystem::path& directory, const Config& config) {
-  auto model = std::make_shared<kernels::HstuModel>(kernels::read_hstu(directory));
+  auto model = std::make_shared<kernels::HstuModel>(kernels::read_hstu(directory, items_of(config)));
   const kernels::DecoderOptions options = options_of(config);
   std::string version = model->version;
   return {std::move(version),
-          [model, options, config] {
+          [model, options, config](const WrapTable& wrap) {
+            if (model->items && wrap) model->items = wrap(model->items);
             return Engine{kernels::make_cpu_hstu(std::move(*model), options), arena_pages(config)};
           },
           {}};

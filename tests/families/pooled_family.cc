@@ -308,7 +308,7 @@ deploy::Family pooled_family() {
   const auto open = [](const std::filesystem::path& directory, const Config& config) {
     const PooledShape shape = read_shape(directory);
     const std::uint32_t page_tokens = page_tokens_of(config);
-    return deploy::OpenedModel{"pooled-" + std::to_string(shape.seed), [shape, page_tokens] {
+    return deploy::OpenedModel{"pooled-" + std::to_string(shape.seed), [shape, page_tokens](const deploy::WrapTable&) {
                                  return deploy::Engine{make_pooled_executor(shape, page_tokens),
                                                        [](PageArena& arena, std::uint32_t) {
                                                          return std::make_unique<actors::ArenaPages>(arena,

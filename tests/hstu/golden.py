@@ -6,7 +6,8 @@
 Serves the trained model with its data imported, and the one of serving size in both layers, puts the items and the users of the golden files,
 and ranks: each candidate's score within 1e-4 of its task logit. Each request is asked twice, so that the second answer
 comes from cached blocks, and again with a later time where the model knows times, which has to reuse as much; a user whose history grows reuses its
-whole blocks. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+whole blocks. Then the same of boxes that leave the item embedding where it is, with a twentieth of its rows in the pool: rows are
+found there and missed, and no block moves for them. Exit status 1 on any difference, 77 where the data is not beside the checkout.
 """
 import argparse
 import http.client
@@ -69,6 +70,11 @@ class Box:
             profile["features"] = [{"name": "timestamps", "values": case["timestamps"]}]
         self.send("PUT", f"/v1/users/{user}", profile)
 
+    def metrics(self):
+        self.link.request("GET", "/metrics")
+        lines = self.link.getresponse().read().decode().splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")}
+
     def rank(self, user, case, now):
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
         return self.send("POST", "/v1/rank", {"user": user, "candidates": candidates, "request_timestamp": now})
@@ -79,9 +85,31 @@ def worst(reply, case, logits):
     return max(abs(item["score"] - wanted[item["id"]]) for item in reply["items"])
 
 
-def check(troupe, name, model, cases, timed, chain=(), imported=""):
+def apart(model):
+    """Settings of a box whose table stays in its file, and the pages that a twentieth of its rows take."""
+    config = json.load(open(os.path.join(model, "config.json")))
+    width = config["num_attention_heads"] * config["attention_dim"]
+    page = 4 * config["num_hidden_layers"] * 2 * width * 4
+    rows = page // (4 * config["hidden_size"])
+    pages = (config["num_items"] + 1) // 20 // rows
+    return ("model.tables=mapped", f"pool.row_share={(pages + 0.5) / ((256 << 20) // page)}"), pages
+
+
+def check_rows(box, pages):
+    seen = box.metrics()
+    count = {name: seen[f'troupe_rows_total{{from="{name}"}}'] for name in ("pool", "table")}
+    print("  rows from the pool: {pool:.0f}, from the table: {table:.0f}".format(**count))
+    faults = [f"no rows from the {name}" for name in count if count[name] == 0]
+    used = seen['troupe_pages_used{kind="row"}']
+    if used != pages:
+        faults.append(f"{used:.0f} pages of rows; expected {pages}")
+    return faults + [f"{name} is {seen[name]}; expected 0" for name in
+                     ("troupe_boundary_bytes_copied_total", "troupe_rows_corrupt_total") if seen[name] != 0]
+
+
+def check(troupe, name, model, cases, timed, chain=(), imported="", settings=(), row_pages=0):
     most, faults = 0.0, []
-    with Box(troupe, model, imported) as box:
+    with Box(troupe, model, imported, settings) as box:
         if imported:  # user 1 of the data has 272 events, the model reads 200
             known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
             if known["history_cut"] != 72 or known["tokens_total"] != 203:
@@ -105,6 +133,8 @@ def check(troupe, name, model, cases, timed, chain=(), imported=""):
             status, reply = box.ask("PUT", "/v1/users/none", {"history": [str(cases[0][0]["item_ids"][0])]})
             if status != 422 or reply["error"]["code"] != "missing_feature":
                 faults.append(f"a history without times: {status} {reply}")
+        if row_pages:
+            faults += check_rows(box, row_pages)
     if most > TOLERANCE:
         faults.append(f"largest difference {most:.2g}")
     print(f"{name}: {len(cases)} cases, largest difference {most:.2g}")
@@ -128,6 +158,9 @@ def main():
     faults = check(troupe, "trained model", tiny, logits(golden(os.path.join(tiny, "golden.json"))), True, range(9, 14), MOVIES)
     inputs = golden(os.path.join(large, "golden.json"))
     faults += check(troupe, "research layer", large, logits(inputs[:3]), True)
+    faults += check(troupe, "trained model, rows apart", tiny, logits(golden(os.path.join(tiny, "golden.json"))), True, range(9, 14),
+                    MOVIES, *apart(tiny))
+    faults += check(troupe, "research layer, rows apart", large, logits(inputs[:3]), True, (), "", *apart(large))
     plain = [case for case in golden(os.path.join(large, "golden-stu.json"))
              if not case["contextual_sequence_length"] and not case["max_attention_length"]]
     with tempfile.TemporaryDirectory(prefix="troupe-hstu-model-") as model:

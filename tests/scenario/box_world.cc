@@ -113,6 +113,11 @@ Message RunningBox::ask_worker(Message message) {
   return answer(id);
 }
 
+void RunningBox::set_split(std::uint64_t epoch, std::vector<AreaSplit> areas) {
+  host_->post(deploy::Box::address(Role::kv_worker), deploy::Box::address(Role::allocator),
+              SetSplit{box_.incarnation(), epoch, std::move(areas)});
+}
+
 void RunningBox::run_for(Duration virtual_time) {
   REQUIRE(world_ == World::simulation);
   auto& sim = static_cast<SimHost&>(*host_);

@@ -37,6 +37,7 @@ class RunningBox {
   Message answer(RequestId id);  // waits; fails the test after a long time
   Message ask(Message message);
   Message ask_worker(Message message);  // the inference worker, not the router
+  void set_split(std::uint64_t epoch, std::vector<AreaSplit> areas);  // as its allocator agent would
   void run_for(Duration virtual_time);  // in the simulation
   RankReply rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
                  const std::string& policy);

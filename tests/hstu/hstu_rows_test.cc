@@ -1,0 +1,116 @@
+// An HSTU model whose item embedding is not in memory answers as the one whose is: to the bit, with a twentieth of the rows in
+// pages of a pool, whatever comes and goes there.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "actors/inference/row_cache_port.h"
+#include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/safetensors.h"
+#include "kernels/hstu/hstu.h"
+#include "tests/hstu/hstu_golden.h"
+
+namespace troupe::hstu {
+namespace {
+
+using kernels::HstuModel;
+using kernels::ItemRows;
+using kernels::Request;
+using kernels::SegmentKv;
+using Readouts = std::vector<std::vector<float>>;
+
+Readouts run_one(kernels::Executor& executor, const kernels::Plan& plan) {
+  const Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
+  return executor.run({&request, 1})[0].readouts;
+}
+
+// Pages of sixteen rows, as many as a twentieth of the table takes.
+struct Pool {
+  std::vector<std::uint32_t> numbers;
+  PageArena arena;
+  std::shared_ptr<actors::RowCache> rows;
+
+  explicit Pool(const HstuModel& model)
+      : numbers(model.config.vocabulary / 320),
+        arena(std::size_t{model.config.hidden} * 4 * 16, numbers.size()),
+        rows(std::make_shared<actors::RowCache>(arena, model.config.hidden)) {
+    std::iota(numbers.begin(), numbers.end(), 0);
+    rows->change({numbers, 0});
+  }
+  // Half of the pages go, and come back empty.
+  void move_boundary() {
+    const auto gone = rows->change({{}, static_cast<std::uint32_t>(numbers.size() / 2)}).given_back;
+    CHECK(gone.size() == numbers.size() / 2);
+    rows->change({gone, 0});
+    rows->refill({gone.size() * arena.page_bytes() / 3});
+  }
+};
+
+void compare(const std::filesystem::path& folder) {
+  const auto whole = kernels::make_cpu_hstu(kernels::read_hstu(folder), {.page_tokens = 16});
+  HstuModel model = kernels::read_hstu(folder, ItemRows::apart);
+  CHECK(model.version == kernels::read_hstu(folder).version);
+  CHECK(model.weights.items.values.empty());
+  Pool pool(model);
+  model.items = pool.rows->cached(model.items);
+  const kernels::HstuConfig config = model.config;
+  const auto apart = kernels::make_cpu_hstu(std::move(model), {.page_tokens = 16});
+  double most = 0;
+  for (int round = 0; round < 2; ++round)
+    for (const GoldenCase& one : golden_cases(folder / "golden.json")) {
+      const kernels::Plan plan = hstu_plan(config, one.request);
+      const Readouts found = run_one(*apart, plan);
+      REQUIRE(found == run_one(*whole, plan));
+      for (std::size_t c = 0; c < one.tasks.size(); ++c)
+        most = std::max(most, std::abs(double{found[c + 1][0]} - one.tasks[c]));
+      pool.move_boundary();
+    }
+  const RowTotals totals = pool.rows->totals();
+  MESSAGE("largest difference ", most, "; rows hit ", totals.hits, ", missed ", totals.misses, ", named again ", totals.repeats);
+  CHECK(most < 1e-4);
+  CHECK(totals.hits > 0);
+  CHECK(totals.misses > 0);
+  CHECK(totals.corrupt == 0);
+  CHECK(pool.rows->check_invariants() == "");
+}
+
+#define SKIP_WITHOUT(name)                                                       \
+  const std::optional<std::filesystem::path> folder = shared_model(name);       \
+  if (!folder) {                                                                 \
+    MESSAGE("skipped: no ../shared/models/" name);                               \
+    return;                                                                      \
+  }
+
+TEST_CASE("with a twentieth of its rows in pages the trained model answers as with all in memory") {
+  SKIP_WITHOUT("tiny-hstu-movielens");
+  compare(*folder);
+}
+
+TEST_CASE("with a twentieth of its rows in pages the model of serving size answers as with all in memory") {
+  SKIP_WITHOUT("random-hstu-512");
+  compare(*folder);
+}
+
+TEST_CASE("a mapped table has the rows of the file, narrow ones widened, and its faults are the file's") {
+  const kernels::TestFolder folder;
+  const std::vector<float> values{1, 2, 3, 4, 5, 6}, other{7};
+  const kernels::NamedTensor tensors[] = {{"odd", {1}, other}, {"table", {3, 2}, values}};
+  for (const auto stored : {kernels::StoredAs::f32, kernels::StoredAs::f16, kernels::StoredAs::bf16}) {
+    write_safetensors(folder.path() / "t.safetensors", tensors, stored);
+    const auto file = std::make_shared<const kernels::SafetensorsFile>(folder.path() / "t.safetensors");
+    kernels::MappedTable table(file, "table", 3, 2);
+    std::vector<float> rows(6);
+    table.fetch(std::vector<kernels::Token>{2, 0, 2}, rows.data());
+    CHECK(rows == std::vector<float>{5, 6, 1, 2, 5, 6});
+    kernels::VersionHash whole, by_rows;
+    whole.part(std::as_bytes(std::span(values)));
+    hash_rows(table, by_rows);
+    CHECK(whole.hex() == by_rows.hex());
+    CHECK_THROWS_WITH_AS(kernels::MappedTable(file, "table", 2, 3),
+                         doctest::Contains("tensor \"table\" has shape [3, 2]; expected [2, 3]"), kernels::LoadError);
+    CHECK_THROWS_AS(kernels::MappedTable(file, "none", 2, 3), kernels::LoadError);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::hstu
