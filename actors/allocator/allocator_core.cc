@@ -1,6 +1,7 @@
 #include "actors/allocator/allocator_core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "kernels/base/check.h"
@@ -10,7 +11,11 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint64_t retry_timer = 1;
+constexpr std::uint64_t retry_timer = 1, window_timer = 2;
+
+double rate(std::uint64_t hits, std::uint64_t misses) {
+  return hits + misses > 0 ? static_cast<double>(hits) / static_cast<double>(hits + misses) : 0;
+}
 
 }  // namespace
 
@@ -18,6 +23,7 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)
   TROUPE_CHECK(config_.shares.size() <= std::size(area_table), "a share is of an area");
   for (const double share : config_.shares)
     TROUPE_CHECK(share == rest_of_pages || (share >= 0 && share <= 1), "a share is 0..1, or the rest");
+  TROUPE_CHECK(config_.first < config_.shares.size(), "alpha is about an area");
   split_.epoch = 1;
   for (const std::uint32_t pages : split_pages(config_.pages, config_.shares)) {
     const bool for_blocks = area_table[split_.areas.size()].kinds != 0;
@@ -28,6 +34,7 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)
 void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {
   if (const auto* fired = std::get_if<TimerFired>(&event)) {
     if (fired->timer == retry_timer) retrying_ = false;
+    if (fired->timer == window_timer) return end_window(now, effects);
     if (!settled() && !retrying_) set_split(now, effects);
   } else if (const auto* received = std::get_if<Received>(&event)) {
     if (const auto* report = std::get_if<PoolReport>(&received->message)) {
@@ -45,7 +52,12 @@ void AllocatorCore::on_report(Instant now, Address from, const PoolReport& repor
   if (report_ && report.incarnation < report_->incarnation) return;  // late, from an earlier process
   const bool restarted = !report_ || report.incarnation > report_->incarnation;
   report_ = report;
+  if (restarted) before_.reset();
   follow(report);
+  if (config_.policy && !window_ends_) {
+    window_ends_ = now + config_.window;
+    effects.set_timer(window_timer, *window_ends_);
+  }
   const bool again = planted(Bug::set_split_again) && report.epoch == split_.epoch;
   if ((!settled() || again) && (restarted || !retrying_)) set_split(now, effects);
 }
@@ -62,6 +74,58 @@ void AllocatorCore::set_split(Instant now, Effects& effects) {
   effects.send(worker(), split_);
   if (!retrying_) effects.set_timer(retry_timer, now + config_.retry);
   retrying_ = true;
+}
+
+// ---- a policy ----
+
+// Nothing is decided before the last decision has arrived, nor by a window in which the worker was another process.
+void AllocatorCore::end_window(Instant now, Effects& effects) {
+  if (!window_ends_ || now < *window_ends_) return;
+  window_ends_ = now + config_.window;
+  effects.set_timer(window_timer, *window_ends_);
+  if (!report_ || !settled() || report_->areas.size() != split_.areas.size()) return;
+  if (before_) {
+    const placement::SplitState state = measure();
+    std::vector<double> shares;
+    for (const AreaSplit& area : split_.areas) shares.push_back(static_cast<double>(area.pages) / config_.pages);
+    std::rotate(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(config_.first), shares.begin() + static_cast<std::ptrdiff_t>(config_.first) + 1);
+    config_.policy->decide({state, {}}, shares);
+    std::rotate(shares.begin(), shares.begin() + 1, shares.begin() + static_cast<std::ptrdiff_t>(config_.first) + 1);
+    if (take_shares(std::move(shares)) && !retrying_) set_split(now, effects);
+  }
+  before_ = report_;
+}
+
+placement::SplitState AllocatorCore::measure() const {
+  placement::SplitState state;
+  std::uint64_t hits = 0, misses = 0;  // of the other areas
+  for (std::size_t i = 0; i < report_->areas.size(); ++i) {
+    const std::uint64_t area_hits = report_->areas[i].hits - before_->areas[i].hits;
+    const std::uint64_t area_misses = report_->areas[i].misses - before_->areas[i].misses;
+    if (i == config_.first) state.row_hits = rate(area_hits, area_misses);
+    if (i == config_.first) continue;
+    hits += area_hits;
+    misses += area_misses;
+  }
+  state.kv_hits = rate(hits, misses);
+  state.alpha = static_cast<double>(split_.areas[config_.first].pages) / config_.pages;
+  return state;
+}
+
+// True if it is another split.
+bool AllocatorCore::take_shares(std::vector<double> shares) {
+  const std::size_t rest = config_.first == 0 ? shares.size() - 1 : 0;
+  shares[rest] = rest_of_pages;
+  for (double& share : shares)
+    if (share != rest_of_pages) share = std::clamp(share, 0.0, 1.0);
+  const std::vector<std::uint32_t> pages = split_pages(config_.pages, shares);
+  bool other = false;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    other = other || pages[i] != split_.areas[i].pages;
+    split_.areas[i] = {pages[i], pages[i]};
+  }
+  split_.epoch += other;
+  return other;
 }
 
 StatusReply AllocatorCore::status(RequestId id) const {

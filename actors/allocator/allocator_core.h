@@ -6,10 +6,16 @@
 // takes over as its split. It tells the worker until the worker reports that split, and again whenever a
 // restarted worker reports an older one. It names the worker's incarnation, which it learns from the worker's
 // reports, so that what it said to an earlier process has no power over the next (promise 5).
+//
+// With a policy (placement/split/) it decides again after each window, by what the window's reports came to, and areas lend
+// nothing: where they would, the policy's alpha would not be what it is. A report has the hits and misses of areas, and
+// neither latencies nor savings, so a policy that needs those leaves the split as it is.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "placement/split/split_policy.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::actors {
@@ -19,6 +25,10 @@ struct AllocatorConfig {
   std::uint32_t pages = 0;     // of the node's pool
   std::vector<double> shares;  // of each area (runtime/pages/pool_areas.h), 0..1; `rest_of_pages`: the rest
   Duration retry{100'000};     // between two tries to set the split
+  // Null: areas stay as they are, and lend. `first`: the area that alpha is about.
+  std::shared_ptr<placement::SplitPolicy> policy;
+  std::size_t first = 0;
+  Duration window{5'000'000};  // after which it decides
 };
 
 class AllocatorCore final : public Core {
@@ -30,6 +40,9 @@ class AllocatorCore final : public Core {
   void on_report(Instant now, Address from, const PoolReport& report, Effects& effects);
   void follow(const PoolReport& report);
   void set_split(Instant now, Effects& effects);
+  void end_window(Instant now, Effects& effects);
+  placement::SplitState measure() const;
+  bool take_shares(std::vector<double> shares);
   StatusReply status(RequestId id) const;
   bool settled() const { return report_ && report_->epoch >= split_.epoch; }
   Address worker() const { return {config_.node, Role::kv_worker}; }
@@ -37,7 +50,9 @@ class AllocatorCore final : public Core {
   AllocatorConfig config_;
   SetSplit split_;
   std::optional<PoolReport> report_;  // the last one of the worker's latest incarnation
-  bool retrying_ = false;             // a retry timer is running
+  std::optional<PoolReport> before_;  // that of the same incarnation with which the window began
+  std::optional<Instant> window_ends_;
+  bool retrying_ = false;  // a retry timer is running
 };
 
 }  // namespace troupe::actors

@@ -90,6 +90,57 @@ TEST_CASE(
   CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{80, 1, {{40}, {61}}});
 }
 
+// What it saw, and what it says.
+struct Scripted final : placement::AlphaPolicy {
+  std::vector<placement::SplitState> seen;
+  double alpha = 0.5;
+  double next_alpha(const placement::SplitView& view) override {
+    seen.push_back(view.state);
+    return alpha;
+  }
+};
+
+struct Decided {
+  std::shared_ptr<Scripted> policy = std::make_shared<Scripted>();
+  AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.2, rest_of_pages}, .retry = {100}, .policy = policy, .window = {1'000}}};
+  CoreProbe probe{core};
+  void report(std::int64_t us, Incarnation incarnation, std::uint64_t epoch, std::vector<AreaReport> areas) {
+    probe.receive(us, worker, PoolReport{incarnation, epoch, std::move(areas)});
+  }
+};
+
+TEST_CASE("a policy sees what the window came to, and its split has the next epoch and lends nothing") {
+  Decided d;
+  d.probe.start();
+  d.report(0, 70, 1, {{20, 0, 100, 100}, {80, 0, 0, 0}});
+  d.probe.run_until(1'000);
+  CHECK(d.policy->seen.empty());  // of the first window it has only the end
+  d.report(1'500, 70, 1, {{20, 0, 130, 110}, {80, 0, 10, 30}});
+  d.probe.run_until(2'000);
+  REQUIRE(d.policy->seen.size() == 1);
+  CHECK(d.policy->seen[0].row_hits == doctest::Approx(0.75));
+  CHECK(d.policy->seen[0].kv_hits == doctest::Approx(0.25));
+  CHECK(d.policy->seen[0].alpha == doctest::Approx(0.2));
+  REQUIRE(d.probe.sent<SetSplit>().size() == 1);
+  CHECK(d.probe.sent<SetSplit>()[0] == SetSplit{70, 2, {{50, 50}, {50, 50}}});
+}
+
+TEST_CASE("nothing is decided until the last decision has arrived, nor by a window with another process") {
+  Decided d;
+  d.probe.start();
+  d.report(0, 70, 1, {{20}, {80}});
+  d.probe.run_until(2'000);
+  CHECK(d.policy->seen.size() == 1);
+  d.policy->alpha = 0.3;
+  d.probe.run_until(3'000);  // the worker has not said that it has the second split
+  CHECK(d.policy->seen.size() == 1);
+  d.report(3'500, 80, 2, {{50}, {50}});
+  d.probe.run_until(4'000);
+  CHECK(d.policy->seen.size() == 1);
+  d.probe.run_until(5'000);
+  CHECK(d.policy->seen.size() == 2);
+}
+
 TEST_CASE("another node's report and a message for somebody else are counted and ignored") {
   Bench b;
   b.probe.start();

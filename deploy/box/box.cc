@@ -17,6 +17,7 @@
 #include "deploy/box/store_reports.h"
 #include "deploy/data/device_option.h"
 #include "kernels/base/check.h"
+#include "placement/split/split_choice.h"
 #include "runtime/hard_state/etcd_coordination.h"
 #include "runtime/hard_state/incarnation.h"
 #include "runtime/store/store_cache.h"
@@ -117,6 +118,22 @@ WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const Config& c
     if (bandwidth > 0) table = std::make_shared<actors::PacedTable>(std::move(table), bandwidth);
     return rows->cached(std::move(table));
   };
+}
+
+// By name, of those that areas' hits are enough for. Null: none.
+std::shared_ptr<placement::SplitPolicy> split_of(const Config& config) {
+  const std::string name = config.text("pool.split");
+  if (name.empty()) return nullptr;
+  if (name == "pid" || name.starts_with("static:"))
+    if (auto policy = placement::make_split(name, {})) return policy;
+  throw ConfigError("pool.split is \"" + name + "\"; expected static:SHARE, of 0..1, or pid");
+}
+
+// The area that a split policy's alpha is about: that of rows where there is one, else that of items.
+std::size_t first_area(std::size_t areas) {
+  for (std::size_t i = 0; i < std::min(areas, std::size(area_table)); ++i)
+    if (area_table[i].name == "row") return i;
+  return 0;
 }
 
 placement::DeviceProfile serving_device(const std::string& device) {
@@ -460,6 +477,9 @@ actors::InferenceConfig inference_config(const ServedModel& model, const Place& 
 std::unique_ptr<Core> Box::make_allocator() const {
   actors::AllocatorConfig c = allocator_config(config_, place_, static_cast<std::uint32_t>(arena_->pages()));
   c.shares = shares();
+  c.policy = split_of(config_);
+  c.first = first_area(c.shares.size());
+  c.window = {config_.duration_us("pool.split_window")};
   return std::make_unique<actors::AllocatorCore>(c);
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "actors/allocator/allocator_core.h"
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
@@ -41,6 +42,7 @@ std::vector<Default> defaults_of_actors() {
   const actors::CacheMetaConfig cache_meta;
   const actors::KvWorkerConfig kv_worker;
   const actors::InferenceConfig inference;
+  const actors::AllocatorConfig allocator;
   const double heartbeat = static_cast<double>(router.heartbeat.us);
   CHECK(heartbeat == cache_meta.heartbeat.us);
   CHECK(heartbeat == kv_worker.heartbeat.us);
@@ -50,6 +52,7 @@ std::vector<Default> defaults_of_actors() {
   CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
   return {{"cluster.heartbeat", heartbeat},
           {"router.policy", router.policy.name()},
+          {"pool.split_window", allocator.window.us},
           {"router.requests_in_flight_max", router.in_flight_max},
           {"router.tenant_weights", router.tenants.weights.empty() ? "" : "some"},
           {"router.tenants_max", router.tenants.tenants_max},
@@ -157,6 +160,7 @@ const std::set<std::string_view> of_the_box{
     "model.tables",      "model.table_bandwidth", "model.table_refill",
     "model.prompt",      "model.prototypes",     "model.versions",       "model.device",         "model.device_format",       "pool.memory",
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
+    "pool.split",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
     "features.store",    "http.tls_certificate", "http.tls_key",        "http.api_keys",        "router.device",        "inference.executors",
     "inference.cores", "router.history_part",

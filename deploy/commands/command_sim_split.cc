@@ -2,6 +2,7 @@
 // --threads of them go at a time.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -32,11 +33,20 @@ Trained read_trained(const std::vector<SplitExperiment>& experiments) {
   return trained;
 }
 
-SplitOutcome run_one(const SplitExperiment& experiment, const Trained& trained) {
+// With alpha* of a run of the same requests, if there is one.
+SplitOutcome run_one(const SplitExperiment& experiment, const Trained& trained, const SplitOutcome* searched) {
   SplitOutcome outcome;
   try {
     const auto at = trained.find(experiment.trained);
-    outcome.result = sim::run_split(prepare(experiment, at == trained.end() ? nullptr : &at->second));
+    sim::SplitRunOptions options = prepare(experiment, at == trained.end() ? nullptr : &at->second);
+    if (!searched) return {sim::run_split(options), ""};
+    options.oracle_draws = 0;
+    for (const sim::SplitWindow& window : searched->result.windows) options.best.push_back(window.best);
+    outcome.result = sim::run_split(options);
+    outcome.result.best = searched->result.best;
+    outcome.result.oracle_apart = searched->result.oracle_apart;
+    outcome.result.static_p99_us = searched->result.static_p99_us;
+    outcome.result.static_gap = searched->result.static_gap;
   } catch (const std::exception& error) {
     outcome.fault = error.what();
   }
@@ -93,17 +103,34 @@ Table table_of(const std::vector<SplitExperiment>& experiments, const std::vecto
   return table;
 }
 
-std::vector<SplitOutcome> run_all(const std::vector<SplitExperiment>& experiments, unsigned threads) {
-  const Trained trained = read_trained(experiments);
-  std::vector<SplitOutcome> outcomes(experiments.size());
+// What decides about a run's requests; alpha* is the same for all that have the same.
+std::string requests_key(const SplitExperiment& e) {
+  return Json{e.data,      e.regime,  e.layers,      e.nodes,     e.windows,   e.warm_up, e.oracle_draws, e.requests_per_s,
+              e.hot_share, e.users_times, e.tables_tb, e.memory_gb, e.seed}.dump();
+}
+
+void run_some(const std::vector<std::size_t>& chosen, unsigned threads, const std::function<void(std::size_t)>& run) {
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   std::atomic<std::size_t> next{0};
   std::vector<std::jthread> workers;
-  for (unsigned t = 0; t < std::min<std::size_t>(threads, experiments.size()); ++t)
+  for (unsigned t = 0; t < std::min<std::size_t>(threads, chosen.size()); ++t)
     workers.emplace_back([&] {
-      for (std::size_t i = next++; i < experiments.size(); i = next++) outcomes[i] = run_one(experiments[i], trained);
+      for (std::size_t i = next++; i < chosen.size(); i = next++) run(chosen[i]);
     });
-  workers.clear();
+}
+
+std::vector<SplitOutcome> run_all(const std::vector<SplitExperiment>& experiments, unsigned threads) {
+  const Trained trained = read_trained(experiments);
+  std::vector<SplitOutcome> outcomes(experiments.size());
+  std::map<std::string, std::size_t> searching;  // the first experiment with these requests
+  std::vector<std::size_t> first, others;
+  for (std::size_t i = 0; i < experiments.size(); ++i)
+    (experiments[i].oracle_draws == 0 || searching.try_emplace(requests_key(experiments[i]), i).second ? first : others).push_back(i);
+  run_some(first, threads, [&](std::size_t i) { outcomes[i] = run_one(experiments[i], trained, nullptr); });
+  run_some(others, threads, [&](std::size_t i) {
+    const SplitOutcome& searched = outcomes[searching.at(requests_key(experiments[i]))];
+    outcomes[i] = searched.fault.empty() ? run_one(experiments[i], trained, &searched) : searched;
+  });
   return outcomes;
 }
 

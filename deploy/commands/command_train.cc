@@ -14,7 +14,7 @@ namespace {
 
 struct TrainOptions {
   std::string out;
-  std::uint32_t episodes = 240, examples = 24;
+  std::uint32_t episodes = 6'000, runs = 18;
   std::uint64_t seed = 1;
 };
 
@@ -24,17 +24,18 @@ int run_train(const TrainOptions& options) {
   ppo.episodes = options.episodes;
   ppo.seed = options.seed;
   ppo.told = [](std::uint32_t episode, double reward) {
-    std::cerr << "episode " << episode << ": mean reward " << fixed(reward, 4) << "\n";
+    if (episode % 600 == 0) std::cerr << "episode " << episode << ": mean reward " << fixed(reward, 4) << "\n";
   };
-  sim::NodeGame game(ppo.windows);
+  const std::vector<sim::PlayedNode> nodes = sim::play_ahead(options.runs, options.seed);
+  sim::PlayedGame game(nodes);
   placement::TrainedPolicies trained;
-  trained.made_by = "troupe train --episodes " + std::to_string(options.episodes) + " --examples " +
-                    std::to_string(options.examples) + " --seed " + std::to_string(options.seed);
+  trained.made_by = "troupe train --episodes " + std::to_string(options.episodes) + " --runs " +
+                    std::to_string(options.runs) + " --seed " + std::to_string(options.seed);
   trained.base = train_ppo(game, ppo);
-  const auto examples = sim::oracle_examples(options.examples, options.seed);
+  const auto examples = sim::oracle_examples(nodes);
   trained.trees = placement::BoostedTrees::fit(examples, {});
   write_output(options.out, policies_text(trained));
-  std::cerr << examples.size() << " windows with their alpha* for the trees; written to " << options.out << "\n";
+  std::cerr << examples.size() << " states with their alpha* for the trees; written to " << options.out << "\n";
   return 0;
 }
 
@@ -44,10 +45,10 @@ void add_train(Command app) {
   auto options = std::make_shared<TrainOptions>();
   Command command = app.add_command("train", "Train the policies of the pool's split that learn, in the simulator");
   command.add_option("--out", options->out, "The file to write (deploy/policies/split.txt)").required();
-  command.add_option("--episodes", options->episodes, "Of HLEM's base policy: runs of a node, each drawn anew")
+  command.add_option("--episodes", options->episodes, "Of HLEM's base policy: walks through those runs' windows")
       .between(1U, 100'000U)
       .default_shown();
-  command.add_option("--examples", options->examples, "Of the boosted trees: runs whose best splits are searched")
+  command.add_option("--runs", options->runs, "Simulated for it, in which every split is tried in every window")
       .between(1U, 10'000U)
       .default_shown();
   command.add_option("--seed", options->seed, "The same seed, the same file").default_shown();

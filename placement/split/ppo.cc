@@ -74,7 +74,7 @@ class Trainer {
       move.chance = chances[move.action];
       critic_.run(move.inputs, std::span(&move.value, 1));
       state = game_.play(clip_alpha(state.alpha + alpha_steps[move.action]));
-      move.reward = static_cast<float>(split_reward(state));
+      move.reward = static_cast<float>(game_.reward());
       moves_.push_back(move);
     }
     weigh(first);

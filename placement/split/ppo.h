@@ -32,13 +32,14 @@ class SplitGame {
   virtual ~SplitGame() = default;
   virtual SplitState begin(std::uint64_t episode) = 0;
   virtual SplitState play(double alpha) = 0;  // the next window
+  virtual double reward() const = 0;          // of that window
 };
 
 struct PpoOptions {
-  std::uint32_t episodes = 240, windows = 30;
+  std::uint32_t episodes = 6'000, windows = 30;
   std::uint32_t batch_episodes = 6, epochs = 4, batch = 64;
   double discount = 0.9, trace = 0.95, clip = 0.2, entropy = 0.01;  // trace: of the advantages (GAE)
-  float rate = 1e-3F;
+  float rate = 5e-4F;
   std::uint64_t seed = 1;
   std::function<void(std::uint32_t episode, double reward)> told;  // mean rewards of a batch of episodes
 };

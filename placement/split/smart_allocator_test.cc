@@ -68,7 +68,12 @@ TEST_CASE("without its recovery it goes its way through a burst") {
 
 struct Valley final : SplitGame {
   SplitState begin(std::uint64_t episode) override { return at(0.1 + 0.8 * static_cast<double>(episode % 5) / 4); }
-  SplitState play(double alpha) override { return at(alpha); }
+  SplitState play(double alpha) override {
+    last = alpha;
+    return at(alpha);
+  }
+  double reward() const override { return split_reward(0, 1 + 2 * std::abs(last - 0.4)); }
+  double last = 0;
   static SplitState at(double alpha) { return {.alpha = alpha, .p99 = 0.5 + std::abs(alpha - 0.4)}; }
 };
 

@@ -34,8 +34,9 @@ struct SplitView {
   std::span<const Savings> savings;  // of each area; empty: nobody keeps shadow caches
 };
 
-// What HLEM's reward comes to (eq. 5): the share within the objective, less what the P99 is above it in units of it.
-double split_reward(const SplitState& state);
+// What a window is worth to a policy that learns: the share within the objective, less the P99 in units of it. HLEM's
+// (eq. 5) counts the P99 only where it is above the objective, and so says nothing of alpha where all is well.
+double split_reward(double violations, double p99_over_objective);
 
 class SplitPolicy {
  public:

@@ -31,11 +31,6 @@ TEST_CASE("others that had nothing share what the rows leave") {
   CHECK(shares == std::vector<double>{0.5, 0.25, 0.25});
 }
 
-TEST_CASE("the reward is the share in time, less what the P99 is above the objective") {
-  CHECK(split_reward({.violations = 0.25, .p99 = 0.4}) == doctest::Approx(0.75));
-  CHECK(split_reward({.violations = 0.25, .p99 = 0.75}) == doctest::Approx(0.25));
-}
-
 TEST_CASE("the controller gives memory to the side whose misses cost more, and stays between its bounds") {
   PidSplit policy({.kv_weight = 2, .row_weight = 1});
   CHECK(policy.next_alpha(view_of({.kv_hits = 0.9, .row_hits = 0.1, .alpha = 0.5})) > 0.5);

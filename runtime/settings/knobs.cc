@@ -72,6 +72,10 @@ constexpr Knob knobs[] = {
      "borrow of each other."},
     {"pool.row_share", real, "0", "0..1", "",
      "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with model.tables: mapped."},
+    {"pool.split", text, "", "", "",
+     "How the areas' boundary is decided anew every pool.split_window: static:SHARE or pid, which go by the areas' hits alone. "
+     "Empty: it stays, and moves by what areas lend."},
+    {"pool.split_window", duration, "5s", "100ms..1h", "", "Time between two decisions of pool.split."},
     {"pool.verify_on_read", boolean, "false", "", "",
      "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there. Without "
      "it: where its bytes came into memory, before its first use, by pool.check_reads and "

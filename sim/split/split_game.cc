@@ -1,96 +1,89 @@
 #include "sim/split/split_game.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "kernels/base/check.h"
 #include "placement/heat/spread.h"
 #include "sim/split/split_settings.h"
 
 namespace troupe::sim {
 namespace {
 
-constexpr std::uint32_t first_windows = 6;  // before a policy plays: caches fill
+constexpr std::uint32_t draws = 8;
 
-SplitRunOptions draw_setting(std::uint64_t number) {
+SplitRunOptions draw_setting(std::uint32_t run, std::uint64_t seed) {
   const auto data = split_data();
-  SplitRunOptions options = split_setting(data[number % data.size()], number / 3 % 2 == 0 ? 6 : 3,
-                                          static_cast<Regime>(number / 6 % 3));
-  options.workload.seed = options.workload.schedule = spread(number);
-  options.nodes = 1;
+  SplitRunOptions options = split_setting(data[run % data.size()], run / 3 % 2 == 0 ? 6 : 3,
+                                          static_cast<Regime>(run / 6 % 3));
+  options.workload.seed = options.workload.schedule = spread(seed * 1'000'003 + run);
+  options.nodes = 2;
+  options.oracle_draws = draws;
   return options;
 }
 
-double draw_alpha(std::uint64_t number) {
-  return placement::alpha_min + (placement::alpha_max - placement::alpha_min) * static_cast<double>(number % 1'000) / 999;
+std::size_t cell_of(double alpha) {
+  return static_cast<std::size_t>(std::lround(std::clamp(alpha, 0.0, 1.0) * placement::split_cells));
 }
 
-// A random walk, so that examples have every alpha and what came of it.
-class Walk final : public placement::AlphaPolicy {
- public:
-  explicit Walk(std::uint64_t seed) : state_(seed) {}
-  double next_alpha(const placement::SplitView& view) override {
-    state_ = spread(state_);
-    return placement::clip_alpha(view.state.alpha + placement::alpha_steps[state_ % placement::alpha_steps.size()]);
+void keep(const SplitRunOptions& options, const SplitOracle::Window& window, std::vector<PlayedNode>& nodes) {
+  for (std::size_t n = 0; n < window.nodes.size(); ++n) {
+    PlayedNode::Window& played = nodes[nodes.size() - window.nodes.size() + n].windows.emplace_back();
+    played.had = window.nodes[n];
+    played.best = window.best;
+    for (std::size_t a = 0; a < alphas; ++a)
+      played.reward[a] = static_cast<float>(placement::split_reward(window.late[a], window.p99_us[a] / options.slo_us));
   }
-
- private:
-  std::uint64_t state_;
-};
+}
 
 }  // namespace
 
-struct NodeGame::World {
-  World(const SplitRunOptions& setting, double alpha)
-      : options(setting),
-        times(setting.sizes),
-        workload(cluster_workload(setting, times)),
-        node(times, {.alpha = alpha,
-                     .slo_us = setting.slo_us,
-                     .length_max = setting.workload.length_max,
-                     .shards = setting.workload.shards,
-                     .rows_per_shard = workload.rows_per_shard(),
-                     .shadows = false}) {}
-
-  SplitRunOptions options;
-  SplitTimes times;
-  SplitWorkload workload;
-  SplitNode node;
-};
-
-void NodeGame::serve_window() {
-  for (const SplitRequest& request : world_->workload.next_window())
-    world_->node.serve(request, world_->workload.rows_of(request.user, request.length));
+placement::SplitState PlayedNode::state_at(std::size_t window, double alpha) const {
+  const SplitOracle::NodeWindow& had = windows[window].had;
+  const std::size_t cell = cell_of(alpha);
+  return {.hot_share = had.hot / had.requests,
+          .kv_hits = static_cast<double>(had.kv_hits[cell]) / had.requests,
+          .row_hits = static_cast<double>(had.row_hits[cell]) / had.rows,
+          .length = had.events / had.requests / length_max,
+          .violations = static_cast<double>(had.late[cell]) / had.requests,
+          .alpha = alpha,
+          .p99 = std::min(1.0, static_cast<double>(had.p99_us[cell]) / (2 * slo_us))};
 }
 
-placement::SplitState NodeGame::begin(std::uint64_t episode) {
-  SplitRunOptions setting = draw_setting(spread(episode));
-  setting.workload.windows = windows_ + first_windows;
-  world_ = std::make_shared<World>(setting, draw_alpha(spread(episode + 1) >> 20));
-  for (std::uint32_t w = 0; w + 1 < first_windows; ++w) {
-    serve_window();
-    world_->node.end_window(world_->node.alpha());
-  }
-  return play(world_->node.alpha());
-}
-
-placement::SplitState NodeGame::play(double alpha) {
-  // A window ends with the alpha that it had, and the next begins with the new one.
-  world_->node.move_to(alpha);
-  serve_window();
-  return world_->node.end_window(alpha);
-}
-
-std::vector<placement::BoostedTrees::Example> oracle_examples(std::uint32_t runs, std::uint64_t seed) {
-  std::vector<placement::BoostedTrees::Example> examples;
+std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed) {
+  std::vector<PlayedNode> nodes;
   for (std::uint32_t run = 0; run < runs; ++run) {
-    SplitRunOptions options = draw_setting(seed * 1'000'003 + run);
-    options.nodes = 2;
-    options.oracle_draws = 8;
-    options.policy = [run](std::uint32_t n) { return std::make_unique<Walk>(run * 64 + n); };
-    options.told = [&](const SplitRunOptions::Told& told) {
-      for (const placement::SplitState& state : told.states) examples.push_back({values_of(state), told.best});
-    };
+    SplitRunOptions options = draw_setting(run, seed);
+    nodes.resize(nodes.size() + options.nodes, {static_cast<double>(options.workload.length_max), options.slo_us, {}});
+    options.told = [&](const SplitOracle::Window& window) { keep(options, window, nodes); };
     run_split(options);
   }
+  return nodes;
+}
+
+placement::SplitState PlayedGame::begin(std::uint64_t episode) {
+  TROUPE_CHECK(!nodes_.empty(), "something was played ahead");
+  const std::uint64_t number = spread(episode);
+  node_ = number % nodes_.size();
+  window_ = (number >> 20) % nodes_[node_].windows.size();
+  alpha_ = placement::alpha_min + (placement::alpha_max - placement::alpha_min) * static_cast<double>((number >> 40) % 1'000) / 999;
+  return nodes_[node_].state_at(window_, alpha_);
+}
+
+placement::SplitState PlayedGame::play(double alpha) {
+  alpha_ = alpha;
+  window_ = (window_ + 1) % nodes_[node_].windows.size();
+  return nodes_[node_].state_at(window_, alpha_);
+}
+
+double PlayedGame::reward() const { return static_cast<double>(nodes_[node_].windows[window_].reward[cell_of(alpha_)]); }
+
+std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<PlayedNode>& nodes) {
+  std::vector<placement::BoostedTrees::Example> examples;
+  for (const PlayedNode& node : nodes)
+    for (std::size_t window = 0; window < node.windows.size(); ++window)
+      for (const double alpha : {0.2, 0.4, 0.6, 0.8})
+        examples.push_back({values_of(node.state_at(window, alpha)), node.windows[window].best});
   return examples;
 }
 

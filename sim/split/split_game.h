@@ -1,8 +1,9 @@
 #pragma once
-// What split policies are trained against: one node under a workload that is drawn for each episode, from all data sets,
-// depths and regimes; and the examples of alpha* that the predictive model is fitted to.
+// What split policies are trained against: windows of runs under all data sets, depths and regimes, each with what a node
+// had at every alpha (split_oracle.h). A game walks through the windows of one node, and alpha says which of the hundred
+// and one worlds is looked at; so ten thousands of windows are played for one that is simulated, and what a change of alpha
+// costs until caches have filled again is not seen. The examples of alpha* are from the same windows.
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "placement/split/ppo.h"
@@ -11,21 +12,36 @@
 
 namespace troupe::sim {
 
-class NodeGame final : public placement::SplitGame {
- public:
-  explicit NodeGame(std::uint32_t windows) : windows_(windows) {}
-  placement::SplitState begin(std::uint64_t episode) override;
-  placement::SplitState play(double alpha) override;
+// Of one node, window by window.
+struct PlayedNode {
+  struct Window {
+    SplitOracle::NodeWindow had;
+    std::array<float, alphas> reward{};  // by the mean P99 and lateness of all draws and nodes
+    double best = 0;
+  };
+  double length_max = 0, slo_us = 0;
+  std::vector<Window> windows;
 
- private:
-  struct World;
-  void serve_window();
-
-  std::uint32_t windows_;
-  std::shared_ptr<World> world_;
+  placement::SplitState state_at(std::size_t window, double alpha) const;
 };
 
-// Windows of runs in which alpha walks at random, with their alpha*.
-std::vector<placement::BoostedTrees::Example> oracle_examples(std::uint32_t runs, std::uint64_t seed);
+// So many runs of two nodes, with settings drawn by the seed.
+std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed);
+
+class PlayedGame final : public placement::SplitGame {
+ public:
+  explicit PlayedGame(std::vector<PlayedNode> nodes) : nodes_(std::move(nodes)) {}
+  placement::SplitState begin(std::uint64_t episode) override;
+  placement::SplitState play(double alpha) override;
+  double reward() const override;
+
+ private:
+  std::vector<PlayedNode> nodes_;
+  std::size_t node_ = 0, window_ = 0;
+  double alpha_ = 0;
+};
+
+// Of each window at several alphas.
+std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<PlayedNode>& nodes);
 
 }  // namespace troupe::sim

@@ -152,11 +152,4 @@ placement::SplitState SplitNode::end_window(placement::SplitPolicy* policy) {
   return state;
 }
 
-placement::SplitState SplitNode::end_window(double alpha) {
-  const placement::SplitState state = measure();
-  set_alpha(alpha);
-  start_window();
-  return state;
-}
-
 }  // namespace troupe::sim

@@ -32,10 +32,7 @@ class SplitNode {
   // Its latency. The policy, if there is one, decides when the window ends.
   double serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
   placement::SplitState end_window(placement::SplitPolicy* policy);
-  // The same window's end, with a new alpha from outside (while a policy is trained).
-  placement::SplitState end_window(double alpha);
 
-  void move_to(double alpha) { set_alpha(alpha); }
   double alpha() const { return alpha_; }
   bool has_kv(std::uint32_t user) const;
   // Of the rows of these shards that were used here lately, the share that was there.

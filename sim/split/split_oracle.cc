@@ -15,12 +15,12 @@ std::size_t lowest(const std::array<double, alphas>& values) {
 }  // namespace
 
 SplitOracle::SplitOracle(const SplitTimes& times, std::uint32_t nodes, double window_s, std::uint32_t draws,
-                         std::uint64_t seed)
-    : times_(times), window_us_(window_s * 1e6), random_(seed, 3) {
+                         std::uint64_t seed, double slo_us)
+    : times_(times), window_us_(window_s * 1e6), slo_us_(slo_us), random_(seed, 3) {
   const SplitSizes& sizes = times.sizes();
   for (std::uint32_t n = 0; n < nodes; ++n)
     nodes_.push_back({placement::RecencyStack(sizes.pages), placement::RecencyStack(sizes.pages * sizes.rows_per_page),
-                      {}, std::vector<std::array<double, alphas>>(draws)});
+                      {}, {}, {}, std::vector<std::array<double, alphas>>(draws)});
 }
 
 void SplitOracle::serve(std::uint32_t node, const SplitRequest& request, std::span<const std::uint32_t> rows) {
@@ -36,10 +36,17 @@ void SplitOracle::serve(std::uint32_t node, const SplitRequest& request, std::sp
   Served& served = n.served.emplace_back();
   served.at_us = request.at_us;
   double missing = static_cast<double>(rows.size());
+  n.window.requests += 1;
+  n.window.hot += request.hot;
+  n.window.events += request.length;
+  n.window.rows += missing;
+  const double all = missing;
   for (std::size_t a = 0; a < alphas; ++a) {
     missing -= found[a];
     const bool hit = kv && *kv * cells <= sizes.pages * (cells - a);
     served.us[a] = static_cast<float>((hit ? reused : computed) + missing * times_.row_us());
+    n.window.kv_hits[a] += hit;
+    n.window.row_hits[a] += static_cast<float>(all - missing);
   }
 }
 
@@ -61,8 +68,10 @@ void SplitOracle::play(Node& node, std::uint32_t draw, std::array<double, alphas
     node.free_us[draw][a] = free;
     if (draw == 0) all_[a].insert(all_[a].end(), sorted_.begin(), sorted_.end());
     const auto at99 = sorted_.begin() + static_cast<std::ptrdiff_t>(std::min(count - 1, count * 99 / 100));
+    node.late[a] += static_cast<double>(std::ranges::count_if(sorted_, [this](float l) { return static_cast<double>(l) > slo_us_; }));
     std::ranges::nth_element(sorted_, at99);
     sums[a] += *at99;
+    if (draw == 0) node.window.p99_us[a] = *at99;
   }
 }
 
@@ -74,13 +83,20 @@ SplitOracle::Window SplitOracle::end_window() {
     if (node.served.empty()) continue;
     for (std::uint32_t draw = 0; draw < node.free_us.size(); ++draw, ++plays) play(node, draw, halves[draw % 2]);
     served += static_cast<double>(node.served.size());
-    for (std::size_t a = 0; a < alphas; ++a)
+    for (std::size_t a = 0; a < alphas; ++a) {
       for (const Served& s : node.served) window.mean_us[a] += s.us[a];
+      window.late[a] += node.late[a] / static_cast<double>(node.free_us.size());
+      node.window.late[a] = static_cast<float>(node.late[a] / static_cast<double>(node.free_us.size()));
+    }
+    window.nodes.push_back(node.window);
+    node.window = {};
+    node.late = {};
     node.served.clear();
   }
   for (std::size_t a = 0; a < alphas; ++a) {
     window.p99_us[a] = (halves[0][a] + halves[1][a]) / std::max(1.0, plays);
     window.mean_us[a] /= std::max(1.0, served);
+    window.late[a] /= std::max(1.0, served);
   }
   window.best = static_cast<double>(lowest(window.p99_us)) / cells;
   window.half_apart = std::abs(static_cast<double>(lowest(halves[0])) - static_cast<double>(lowest(halves[1]))) / cells;

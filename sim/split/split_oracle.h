@@ -19,14 +19,22 @@ inline constexpr std::size_t alphas = placement::split_cells + 1;
 
 class SplitOracle {
  public:
-  SplitOracle(const SplitTimes& times, std::uint32_t nodes, double window_s, std::uint32_t draws, std::uint64_t seed);
+  SplitOracle(const SplitTimes& times, std::uint32_t nodes, double window_s, std::uint32_t draws, std::uint64_t seed,
+              double slo_us);
 
   void serve(std::uint32_t node, const SplitRequest& request, std::span<const std::uint32_t> rows);
+  // What a node had at each alpha, with the arrivals as they were.
+  struct NodeWindow {
+    double requests = 0, hot = 0, events = 0, rows = 0;
+    std::array<float, alphas> kv_hits{}, row_hits{}, late{}, p99_us{};
+  };
   struct Window {
     double best = 0;                      // alpha*
     double half_apart = 0;                // how far it is apart between the two halves of the draws
     std::array<double, alphas> p99_us{};  // the mean, of each alpha
     std::array<double, alphas> mean_us{};  // of serving alone
+    std::array<double, alphas> late{};     // share of the requests beyond the objective
+    std::vector<NodeWindow> nodes;
   };
   Window end_window();
   // Of a whole run with a static alpha, and the first draw's arrivals: what a request waits and takes.
@@ -40,12 +48,14 @@ class SplitOracle {
   struct Node {
     placement::RecencyStack kv, rows;
     std::vector<Served> served;
+    NodeWindow window;
+    std::array<double, alphas> late{};  // of all draws
     std::vector<std::array<double, alphas>> free_us;  // of each draw
   };
   void play(Node& node, std::uint32_t draw, std::array<double, alphas>& sums);
 
   const SplitTimes& times_;
-  double window_us_, begin_us_ = 0;
+  double window_us_, slo_us_, begin_us_ = 0;
   SimRandom random_;
   std::vector<Node> nodes_;
   std::vector<float> sorted_;

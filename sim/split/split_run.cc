@@ -30,7 +30,7 @@ class Cluster {
     }
     if (options.oracle_draws > 0)
       oracle_ = std::make_unique<SplitOracle>(times_, options.nodes, options.workload.window_s, options.oracle_draws,
-                                              options.workload.seed);
+                                              options.workload.seed, options.slo_us);
   }
 
   SplitRunResult run() {
@@ -72,8 +72,8 @@ class Cluster {
     window.late = late / std::max(1.0, static_cast<double>(latencies_.size()));
     SplitOracle::Window best;
     if (oracle_) best = oracle_->end_window();
+    if (!options_.best.empty()) best.best = options_.best.at(result_.windows.size());
     window.best = best.best;
-    SplitRunOptions::Told told{{}, best.best};
     for (std::uint32_t n = 0; n < options_.nodes; ++n) {
       const double served = nodes_[n]->served_us();
       const placement::SplitState state = nodes_[n]->end_window(policies_[n].get());
@@ -82,14 +82,13 @@ class Cluster {
       window.row_hits += state.row_hits / options_.nodes;
       if (n == 0) result_.state = state;
       if (!counts) continue;
-      told.states.push_back(state);
       result_.gap += std::abs(state.alpha - best.best) / options_.nodes;
       result_.served_us += served;
     }
     result_.windows.push_back(window);
     if (!counts) return;
     count(window, best);
-    if (options_.told) options_.told(told);
+    if (options_.told) options_.told(best);
   }
 
   void count(const SplitWindow& window, const SplitOracle::Window& best) {

@@ -26,13 +26,10 @@ struct SplitRunOptions {
   double shadow_kept = 0.9;
   bool shadows = false;
   std::uint32_t oracle_draws = 0;  // of arrival times; 0: alpha* is not searched. With `home` alone
+  std::vector<double> best;  // alpha* of each window, from a run of the same requests: it need not be searched again
   // A policy for node n; none: alpha stays.
   std::function<std::unique_ptr<placement::SplitPolicy>(std::uint32_t n)> policy;
-  struct Told {
-    std::vector<placement::SplitState> states;  // of each node, as its policy sees them
-    double best = 0;                            // alpha*
-  };
-  std::function<void(const Told&)> told;  // of each window that counts
+  std::function<void(const SplitOracle::Window&)> told;  // of each window that counts
 };
 
 struct SplitWindow {

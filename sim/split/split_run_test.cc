@@ -138,9 +138,13 @@ TEST_CASE("Algorithm 1 weighs all three, gives the last node a bonus, and flees 
 }
 
 TEST_CASE("a game has the alpha that it was given, and begins again the same") {
-  NodeGame game(2);
+  PlayedGame game(play_ahead(1, 3));
   const placement::SplitState begun = game.begin(5);
-  CHECK(game.play(0.25).alpha == 0.25);
+  CHECK(game.play(0.1).alpha == 0.1);
+  const double little = game.reward();
+  game.begin(5);
+  game.play(0.5);
+  CHECK(game.reward() > little);
   CHECK(game.begin(5).p99 == begun.p99);
 }
 
