@@ -106,9 +106,6 @@ TEST_SUITE("served world") {
     world.data = "";
     CHECK_THROWS_AS(served_options(world), ConfigError);
     world.data = demo / "world";
-    world.config.set("pool.memory", "1MiB");
-    world.config.set("pool.page_tokens", "256");
-    CHECK_NOTHROW(served_options(world));
     world.trace = trace.path() / "none";
     CHECK_THROWS_AS(served_options(world), ImportError);
   }
