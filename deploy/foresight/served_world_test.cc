@@ -35,6 +35,7 @@ Config demo_config() {
   Config config;
   config.set("model.directory", (demo / "model").string());
   for (const char* knob : {"inference.executors", "inference.cores"}) config.set(knob, "1");
+  config.set("pool.hot_share", "0");  // hot items are brought back between requests, as there is time
   return config;
 }
 
