@@ -37,7 +37,7 @@ void describe(const Config& config, ServedModel& model) {
   if (model.prompt.generates() || model.prompt.scores_each() || !model.prompt.history_plan.empty())
     throw std::invalid_argument(directory + " is no ranker that reads its scores at a discriminant; expected one, for no "
                                             "others are simulated as they are served");
-  model.names = {"model of " + directory, layout_version(config)};
+  model.names = {"as-served", layout_version(config)};
 }
 
 // In the order of their numbers.

@@ -9,7 +9,7 @@
 namespace troupe::sim {
 namespace {
 
-constexpr Duration served_slice{1'000}, first_heartbeats{2'000'000};
+constexpr Duration served_slice{100}, first_heartbeats{2'000'000};
 constexpr Duration stuck_after{600'000'000};  // without an outcome
 
 class ServedLoad {
