@@ -5,6 +5,7 @@ import statistics
 
 TIE = 0.02  # entries of the paper that are so close have no order
 EFFECT_TIE = 0.03  # and so close are the same here
+ONE_SEED_NOISE = 0.05
 
 
 def text(value):
@@ -61,9 +62,10 @@ class Report:
 
     def effect(self, figure, what, paper, values, in_view=False):
         """A ratio of two throughputs, with several seeds: as far from 1 as the paper's on the same side, between half and
-        twice as far; where the paper's is within a tie of 1, so is this. Noise of two standard errors is allowed."""
+        twice as far; where the paper's is within a tie of 1, so is this. Noise of two standard errors is allowed; one value
+        alone is taken to be as noisy as most are."""
         mean = statistics.mean(values)
-        noise = 2 * statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
+        noise = 2 * statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else ONE_SEED_NOISE
         size = paper - 1
         if abs(size) <= TIE:
             low, high = -EFFECT_TIE, EFFECT_TIE

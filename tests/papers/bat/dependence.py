@@ -8,11 +8,11 @@ ENTRIES = {"ABC": dict(policy="bat", placement="hrcs"), "AB": dict(policy="large
 PAPER = dict(ABC=128 / 83, AB=128 / 83, AC=115 / 83, A=102 / 83)
 COLOURS = dict(ABC="#1b6ca8", AB="#d1495b", AC="#66a182", A="#edae49")
 VARIED = {
-    "return_share": ("share of visits that are followed by another", [0.3, 0.5, 0.7, 0.9]),
-    "return_after": ("median requests until then", [5e3, 15e3, 30e3, 60e3]),
+    "return_share": ("share of visits that are followed by another", [0.4, 0.6, 0.8, 0.9]),
+    "return_after": ("median requests until then", [6e3, 12e3, 24e3, 48e3]),
     "return_sigma": ("log-normal sigma of that", [0.5, 1, 1.5, 2]),
     "user_sigma": ("log-normal sigma of user tokens", [0.4, 0.6, 0.8, 1.0, 1.2]),
-    "user_skew": ("Zipf exponent of new visits", [0, 0.4, 0.8, 1.2]),
+    "drawn_by_length": ("power of the length by which new visits are drawn", [0, 0.5, 1]),
     "item_skew": ("Zipf exponent of candidates", [0.6, 0.9, 1.1, 1.3]),
 }
 WIDTH, HEIGHT, MARGIN = 330, 240, 45
