@@ -90,6 +90,7 @@ void AllocatorCore::end_window(Instant now, Effects& effects) {
     config_.policy->decide({state, {}}, shares);
     std::rotate(shares.begin(), shares.begin() + 1, shares.begin() + static_cast<std::ptrdiff_t>(config_.first) + 1);
     if (take_shares(std::move(shares)) && !retrying_) set_split(now, effects);
+    config_.policy->learn();
   }
   before_ = report_;
 }
