@@ -88,10 +88,12 @@ void AllocatorCore::end_window(Instant now, Effects& effects) {
     const placement::SplitState state = measure();
     std::vector<double> shares;
     for (const AreaSplit& area : split_.areas) shares.push_back(static_cast<double>(area.pages) / config_.pages);
-    std::rotate(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(config_.first), shares.begin() + static_cast<std::ptrdiff_t>(config_.first) + 1);
+    const auto first = shares.begin() + static_cast<std::ptrdiff_t>(config_.first);
+    std::rotate(shares.begin(), first, first + 1);  // a policy's alpha is the share in front
     config_.policy->decide({state, {}}, shares);
-    std::rotate(shares.begin(), shares.begin() + 1, shares.begin() + static_cast<std::ptrdiff_t>(config_.first) + 1);
+    std::rotate(shares.begin(), shares.begin() + 1, first + 1);
     if (take_shares(std::move(shares)) && !retrying_) set_split(now, effects);
+    config_.policy->learn();
   }
   before_ = report_;
 }

@@ -18,6 +18,7 @@ void run_layer(const float* weights, std::span<const float> inputs, std::span<fl
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const float* __restrict row = weights + (i + 1) * width;
     const float x = inputs[i];
+    if (x == 0) continue;  // half of what was rectified
     for (std::size_t o = 0; o < width; ++o) to[o] += x * row[o];
   }
   if (rectify)

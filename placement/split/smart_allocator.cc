@@ -42,15 +42,15 @@ void SmartAllocator::remember(double latency) {
 }
 
 // The further the latency is from what it was, the faster (eq. 7).
-void SmartAllocator::learn(double latency) {
-  if (replay_.empty()) return;
+void SmartAllocator::learn() {
+  if (replay_.empty() || !options_.adapts) return;
   for (std::size_t i = 0; i < lessons_a_window; ++i) {
     const Lesson& lesson = replay_[spread(++drawn_) % replay_.size()];
     adapter_.learn(lesson.inputs, [&](std::span<const float> outputs, std::span<float> slopes) {
       slopes[0] = outputs[0] - lesson.target;
     });
   }
-  adapter_.step(static_cast<float>(options_.rate * std::abs(latency - trend_.mean())));
+  adapter_.step(static_cast<float>(options_.rate * std::abs(last_latency_ - trend_.mean())));
 }
 
 double SmartAllocator::next_alpha(const SplitView& view) {
@@ -65,7 +65,6 @@ double SmartAllocator::next_alpha(const SplitView& view) {
   if (burst) {
     step = state.hot_share > options_.hot_share ? -step_max : 0;
   } else if (options_.adapts) {
-    learn(latency);
     float residual = 0;
     adapter_.run(last_inputs_, std::span(&residual, 1));
     step += std::clamp<double>(residual, -residual_max, residual_max);

@@ -34,6 +34,7 @@ class SmartAllocator final : public AlphaPolicy {
  public:
   explicit SmartAllocator(Mlp base, const SmartOptions& options = {});
   double next_alpha(const SplitView& view) override;
+  void learn() override;
 
  private:
   static constexpr std::size_t adapter_inputs = 5;
@@ -42,7 +43,6 @@ class SmartAllocator final : public AlphaPolicy {
     float target = 0;
   };
   void remember(double latency);
-  void learn(double latency);
 
   PpoSplit base_;
   SmartOptions options_;

@@ -43,6 +43,7 @@ class SplitPolicy {
   virtual ~SplitPolicy() = default;
   // `shares` of the areas, together 1, the rows' first: as they are, and then as they are to be.
   virtual void decide(const SplitView& view, std::span<double> shares) = 0;
+  virtual void learn() {}  // from the windows so far, once a decision has gone out
 };
 
 // Bounds of alpha in which neither side starves (§IV-A, eq. 6).

@@ -147,6 +147,7 @@ placement::SplitState SplitNode::end_window(placement::SplitPolicy* policy) {
                                             : std::span<const placement::Savings>()},
                    shares);
     set_alpha(shares[0]);
+    policy->learn();
   }
   start_window();
   return state;
