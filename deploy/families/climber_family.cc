@@ -6,16 +6,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deploy/families/device_engine.h"
 #include "deploy/families/request_numbers.h"
 #include "kernels/climber/climber.h"
 
 namespace troupe::deploy {
 namespace {
-
-void expect_cpu(const Config& config) {
-  if (!device_choice(config).on_cpu())
-    throw ConfigError("model.device is " + config.text("model.device") + "; expected cpu, where Climber runs");
-}
 
 // As a decoder of one tower: a history's event is a row of one. A decoder's feed-forward part has three matrices, where
 // Climber has two.
@@ -36,12 +32,11 @@ placement::ModelShape climber_cost(const kernels::ClimberConfig& model, const ke
 }
 
 ModelFacts describe_climber(const std::filesystem::path& directory, const Config& config) {
-  expect_cpu(config);
   const kernels::ClimberConfig model = kernels::read_climber_config(directory);
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::ClimberPassMemory memory = pass_memory(model, options);
-  ModelFacts facts{plan_limits(model), page_layout(model, options), climber_cost(model, options), memory.tokens_max,
-                   memory.token_bytes};
+  ModelFacts facts{plan_limits(model), page_layout(model, options), climber_cost(model, options)};
+  if (device_choice(config).on_cpu()) facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.token_bytes;
   facts.history_plan = "towers";
   facts.event_features = {{.name = "actions", .least = 0, .most = model.actions - 1}};
   for (const kernels::ClimberTower& tower : model.towers)
@@ -52,14 +47,12 @@ ModelFacts describe_climber(const std::filesystem::path& directory, const Config
 }
 
 OpenedModel open_climber(const std::filesystem::path& directory, const Config& config) {
-  expect_cpu(config);
   auto model = std::make_shared<kernels::ClimberModel>(kernels::read_climber(directory));
   std::string version = model->version;
-  const bool verify = config.boolean("pool.verify_on_read");
-  const auto engine = [model, options = decoder_options(config), verify](const WrapTable&) {
-    return Engine{make_cpu_climber(std::move(*model), options), [verify](PageArena& arena, std::uint32_t) {
-                    return std::make_unique<actors::ArenaPages>(arena, verify);
-                  }};
+  const auto engine = [model, config](const WrapTable&) {
+    if (const DeviceChoice choice = device_choice(config); !choice.on_cpu())
+      return open_device_engine(choice, config, std::move(*model));
+    return Engine{make_cpu_climber(std::move(*model), decoder_options(config)), arena_pages(config)};
   };
   return {std::move(version), engine, {}};
 }

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "actors/inference/device_pages_port.h"
+#include "kernels/cuda/engine/climber.h"
 #include "kernels/cuda/engine/decoder.h"
+#include "kernels/cuda/engine/hstu.h"
 
 namespace troupe::deploy {
 namespace {
@@ -47,6 +49,25 @@ cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& co
   return options;
 }
 
+// HSTU's and Climber's.
+cuda::CudaRankerOptions ranker_options(const DeviceChoice& choice, const Config& config) {
+  const kernels::DecoderOptions common = decoder_options(config);
+  cuda::CudaRankerOptions options{.device = choice.number, .page_tokens = common.page_tokens, .kv = common.kv};
+  options.weights = config.text("model.device_format") == "f16" ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16;
+  options.rows_max = std::max(rows_min, static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")));
+#ifdef TROUPE_EMULATED
+  options.rows_max = 1024, options.keys_max = 1 << 14, options.logits_max = 1 << 12;
+  options.plan_bytes_max = 1 << 20;
+#endif
+  return options;
+}
+
+void check_weights(const Config& config) {
+  if (config.text("model.weights") != "f32")
+    throw ConfigError("model.weights is " + config.text("model.weights") +
+                      "; on a GPU expected f32 (there they are kept as model.device_format)");
+}
+
 void check_device(const DeviceChoice& choice) {
   if (choice.kind != device_kind)
     throw ConfigError("model.device is " + choice.kind + "; this program knows cpu and " + device_kind);
@@ -67,9 +88,7 @@ void check_device(const DeviceChoice& choice) {
 
 void check_model(const DeviceChoice& choice, const Config& config, const kernels::DecoderConfig& model,
                  const cuda::CudaDecoderOptions& options) {
-  if (config.text("model.weights") != "f32")
-    throw ConfigError("model.weights is " + config.text("model.weights") +
-                      "; on a GPU expected f32 (there they are kept as model.device_format)");
+  check_weights(config);
   if (options.kv == kernels::KvFormat::f32)
     throw ConfigError("pool.kv_format is f32; on a GPU expected bf16 or f16");
   if (const std::string fault = cuda::cuda_decoder_fault(model, options); !fault.empty())
@@ -103,22 +122,44 @@ auto opened(const DeviceChoice& choice, const Make& make) {
   }
 }
 
-}  // namespace
-
-Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::DecoderModel model) {
-  check_device(choice);
-  const cuda::CudaDecoderOptions options = options_of(choice, config, model.config);
-  check_model(choice, config, model.config, options);
-  Engine engine;
-  engine.executor = opened(choice, [&] { return cuda::make_cuda_decoder(std::move(model), options); });
-  engine.make_pages = [=](PageArena& arena, std::uint32_t lanes) {
+actors::ComputePort::MakePages device_pages_of(const DeviceChoice& choice, const Config& config) {
+  return [=](PageArena& arena, std::uint32_t lanes) {
     return opened(choice, [&] {
       cuda::use_device(choice.number);
       return std::make_unique<actors::DevicePages>(arena, choice.number, device_pages(config, arena), lanes,
                                                    config.boolean("pool.verify_on_read"));
     });
   };
-  return engine;
+}
+
+// `fault` and `make`: of kernels/cuda/engine/{hstu,climber}.h.
+template <class Model>
+Engine open_ranker(const DeviceChoice& choice, const Config& config, Model model, const auto& fault,
+                   const auto& make) {
+  check_device(choice);
+  check_weights(config);
+  const cuda::CudaRankerOptions options = ranker_options(choice, config);
+  if (const std::string found = fault(model.config, options); !found.empty())
+    throw ConfigError(name_of(choice) + ": " + found);
+  return {opened(choice, [&] { return make(std::move(model), options); }), device_pages_of(choice, config)};
+}
+
+}  // namespace
+
+Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::DecoderModel model) {
+  check_device(choice);
+  const cuda::CudaDecoderOptions options = options_of(choice, config, model.config);
+  check_model(choice, config, model.config, options);
+  return {opened(choice, [&] { return cuda::make_cuda_decoder(std::move(model), options); }),
+          device_pages_of(choice, config)};
+}
+
+Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::HstuModel model) {
+  return open_ranker(choice, config, std::move(model), cuda::cuda_hstu_fault, cuda::make_cuda_hstu);
+}
+
+Engine open_device_engine(const DeviceChoice& choice, const Config& config, kernels::ClimberModel model) {
+  return open_ranker(choice, config, std::move(model), cuda::cuda_climber_fault, cuda::make_cuda_climber);
 }
 
 }  // namespace troupe::deploy

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deploy/families/device_engine.h"
 #include "deploy/families/request_numbers.h"
 #include "kernels/checkpoint/json_file.h"
 #include "kernels/hstu/hstu.h"
@@ -35,15 +36,17 @@ placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvForm
 
 kernels::DecoderOptions options_of(const Config& config) {
   kernels::DecoderOptions options = decoder_options(config);
-  if (!device_choice(config).on_cpu())
-    throw ConfigError("model.device is " + config.text("model.device") + "; expected cpu for a model of the family hstu");
   if (options.weights != kernels::WeightFormat::f32)
     throw ConfigError("model.weights is " + config.text("model.weights") + "; expected f32 for a model of the family hstu");
   return options;
 }
 
 kernels::ItemRows items_of(const Config& config) {
-  return config.text("model.tables") == "mapped" ? kernels::ItemRows::apart : kernels::ItemRows::in_memory;
+  if (config.text("model.tables") != "mapped") return kernels::ItemRows::in_memory;
+  if (!device_choice(config).on_cpu())
+    throw ConfigError("model.tables is mapped, with model.device " + config.text("model.device") +
+                      "; expected memory, or model.device cpu");
+  return kernels::ItemRows::apart;
 }
 
 ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& config) {
@@ -53,7 +56,8 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
   if (model.tasks == 0)
     kernels::load_fault(directory / "config.json", "task_head is missing", "one, as requests read its tasks");
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
-                   cost_of(model, options.kv), memory.tokens_max, memory.row_bytes};
+                   cost_of(model, options.kv)};
+  if (device_choice(config).on_cpu()) facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
   facts.history_plan = "history";
   if (items_of(config) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
@@ -69,6 +73,8 @@ OpenedModel open_hstu(const std::filesystem::path& directory, const Config& conf
   std::string version = model->version;
   return {std::move(version),
           [model, options, config](const WrapTable& wrap) {
+            if (const DeviceChoice choice = device_choice(config); !choice.on_cpu())
+              return open_device_engine(choice, config, std::move(*model));
             if (model->items && wrap) model->items = wrap(model->items);
             return Engine{kernels::make_cpu_hstu(std::move(*model), options), arena_pages(config)};
           },

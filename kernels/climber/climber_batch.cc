@@ -1,7 +1,6 @@
 #include "kernels/climber/climber_batch.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "kernels/base/check.h"
@@ -141,7 +140,7 @@ void ClimberPlanner::check(const Request& request) const {
 const ClimberBatch& ClimberPlanner::plan(std::span<const Request> requests) {
   batch_.tokens.clear(), batch_.actions.clear(), batch_.positions.clear();
   batch_.visible_begin.clear(), batch_.visible_end.clear();
-  batch_.groups.clear(), batch_.spans.clear(), batch_.kept.clear();
+  batch_.groups.clear(), batch_.spans.clear(), batch_.kept.clear(), batch_.unread.clear();
   batch_.towers.assign(config_.towers.size(), {});
   batch_.candidates = 0;
   place_.clear();
@@ -149,7 +148,7 @@ const ClimberBatch& ClimberPlanner::plan(std::span<const Request> requests) {
     check(request);
     for (const Segment& segment : request.plan->segments)
       place_.push_back(is_candidate(segment) ? batch_.candidates++ : 0);
-    clear_pages(request, layout_.page_bytes());
+    note_unread_pages(request);
   }
   for (std::uint32_t tower = 0; tower < config_.towers.size(); ++tower) {
     batch_.towers[tower].begin = batch_.rows();
@@ -166,11 +165,10 @@ const ClimberBatch& ClimberPlanner::plan(std::span<const Request> requests) {
   return batch_;
 }
 
-// What was given for a candidate nobody reads; it is moved and checksummed all the same.
-void ClimberPlanner::clear_pages(const Request& request, std::size_t bytes) {
+void ClimberPlanner::note_unread_pages(const Request& request) {
   for (std::size_t s = 0; s < request.kv.size(); ++s)
     if (is_candidate(request.plan->segments[s]))
-      for (std::byte* page : request.kv[s].pages) std::memset(page, 0, bytes);
+      batch_.unread.insert(batch_.unread.end(), request.kv[s].pages.begin(), request.kv[s].pages.end());
 }
 
 void ClimberPlanner::add_row(Token token, std::int64_t action, std::uint32_t position, std::uint32_t from,

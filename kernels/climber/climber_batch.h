@@ -38,6 +38,9 @@ struct ClimberBatch {
   std::vector<ClimberGroup> groups;
   std::vector<ContextSpan> spans;
   std::vector<KeptSegment> kept;
+  // Pages that were given for candidates. Nobody reads them; they are moved and checksummed all the same, so the
+  // executor clears them.
+  std::vector<std::byte*> unread;
   std::uint32_t candidates = 0;
   std::vector<ClimberReadout> readouts;
 
@@ -59,7 +62,7 @@ class ClimberPlanner {
   void add_candidates(const Request& request, std::size_t first_segment, std::uint32_t tower);
   std::uint32_t add_context(const Request& request, std::size_t first_segment, const Sees& sees, std::uint32_t tower);
   void add_readouts(std::span<const Request> requests);
-  static void clear_pages(const Request& request, std::size_t bytes);
+  void note_unread_pages(const Request& request);
 
   const ClimberConfig& config_;
   const KvLayout layout_;

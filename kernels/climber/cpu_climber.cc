@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -81,6 +82,7 @@ std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Re
   Team::Pass pass(*team_);
   timed(workspaces_[0], &PassTimes::planning, [&] {
     batch_ = &planner_.plan(requests);
+    for (std::byte* page : batch_->unread) std::memset(page, 0, layout_.page_bytes());
     start(pass.workers());
   });
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {

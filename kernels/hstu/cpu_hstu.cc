@@ -21,7 +21,6 @@ std::size_t hstu_chunk_rows(std::size_t rows, std::uint32_t workers) {
   return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
 }
 
-constexpr std::size_t steps_always = 1 << 20;
 constexpr double hstu_copies_cost = 20;  // operations in the time of copying one value
 
 float length_of(const float* values, std::size_t count) {
@@ -109,6 +108,7 @@ CpuHstu::CpuHstu(std::shared_ptr<const PackedHstu> weights, std::shared_ptr<cons
       planner_(plan_limits(c_), layout_, c_.context_tokens),
       kv_(layout_),
       no_turns_({}),
+      bias_(c_, weights_->buckets),
       workspaces_(team_.cores()) {}
 
 void CpuHstu::run(std::span<const Request> requests, std::vector<Reply>& replies) {
@@ -137,10 +137,9 @@ void CpuHstu::give_back() {
   uvqk_.shrink(rows * uvqk_width());
   mixed_.shrink(rows * c_.width());
   kv_.shrink(rows);
-  steps_ = {};
+  bias_.give_back();
   gathered_ = {};
   read_items_ = {};
-  groups_.clear();
   for (HstuWorkspace& w : workspaces_) w.attend = {};
   planner_ = BatchPlanner(plan_limits(c_), layout_, c_.context_tokens);
   batch_ = nullptr;
@@ -153,7 +152,7 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
   {
     PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
     batch_ = &planner_.plan(requests);
-    if (std::string beyond = note_bias(); !beyond.empty()) return beyond;
+    if (std::string beyond = bias_.note(*batch_, memory_.steps_max); !beyond.empty()) return beyond;
     start(pass.workers());
   }
   if (weights_->table) gather_items();
@@ -194,88 +193,6 @@ void CpuHstu::gather_items() {
   }
   state_.reserve(gathered_.size() * c_.hidden);
   weights_->table->fetch(gathered_, state_.data());
-}
-
-// What pairs are biased by, and how far back rows see: once for all layers and heads.
-std::string CpuHstu::note_bias() {
-  const std::vector<std::uint32_t>& positions = batch_->positions;
-  row_bias_.positions.assign(positions.begin(), positions.end());
-  row_bias_.step_begin.clear();
-  row_bias_.step_end.clear();
-  row_bias_.context_begin.clear();
-  row_bias_.tail_begin = batch_->visible_begin;
-  steps_.clear();
-  groups_.resize(batch_->groups.size());
-  for (std::size_t g = 0; g < groups_.size(); ++g)
-    if (std::string beyond = note_group(batch_->groups[g], groups_[g]); !beyond.empty()) return beyond;
-  gather_read_rows();
-  return "";
-}
-
-std::string CpuHstu::note_group(const RowGroup& group, GroupBias& bias) {
-  const std::size_t features = c_.features();
-  bias.key_positions.clear();
-  bias.key_times.clear();
-  const auto add = [&](std::uint32_t position, const std::int64_t* of_token) {
-    bias.key_positions.push_back(static_cast<std::int32_t>(position));
-    if (features > 0) bias.key_times.push_back(of_token[0]);
-  };
-  const auto add_rows = [&](std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t row = begin; row < end; ++row)
-      add(batch_->positions[row], batch_->features.data() + row * features);
-  };
-  for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
-    const ContextSpan& span = batch_->spans[s];
-    if (span.page == nullptr) {
-      add_rows(span.row, span.row + span.tokens);
-      continue;
-    }
-    for (std::uint32_t t = 0; t < span.tokens; ++t) add(span.position + t, span.features + t * features);
-  }
-  bias.context = bias.key_positions.size();
-  add_rows(group.row_begin, group.row_end);
-  if (c_.window > 0) note_window(group, bias);
-  if (features == 0) return "";
-  const std::size_t allowed = std::max(steps_always, batch_->rows() * memory_.steps_max);
-  const bool ascending = std::is_sorted(bias.key_times.begin(), bias.key_times.end());
-  for (std::uint32_t row = group.row_begin; row < group.row_end; ++row) {
-    row_bias_.step_begin.push_back(static_cast<std::uint32_t>(steps_.size()));
-    append_steps(weights_->buckets, batch_->features[row * features + 1],
-                 std::span(bias.key_times).first(bias.context + batch_->visible_end[row]), ascending, steps_);
-    row_bias_.step_end.push_back(static_cast<std::uint32_t>(steps_.size()));
-    if (steps_.size() > allowed)
-      return "times that change direction " + std::to_string(steps_.size()) +
-             " times between rows and what they see; expected times that do not decrease";
-  }
-  return "";
-}
-
-// The production layer's window counts identities: context tokens are 0, the others follow; a context token sees all.
-void CpuHstu::note_window(const RowGroup& group, const GroupBias& bias) {
-  const std::int64_t front = c_.context_tokens > 0 ? c_.context_tokens - 1 : 0;
-  for (std::uint32_t row = group.row_begin; row < group.row_end; ++row) {
-    const std::int64_t identity = std::max<std::int64_t>(batch_->positions[row] - front, 0), least = identity - c_.window;
-    const bool all = least <= 0 || (c_.context_tokens > 0 && identity == 0);
-    const auto seen = [&](std::int32_t position) { return std::max<std::int64_t>(position - front, 0) >= least; };
-    std::uint32_t key = 0;
-    while (!all && key < bias.context && !seen(bias.key_positions[key])) ++key;
-    row_bias_.context_begin.push_back(key);
-    std::uint32_t& tail = row_bias_.tail_begin[row];
-    while (!all && tail < row - group.row_begin && !seen(bias.key_positions[bias.context + tail])) ++tail;
-  }
-}
-
-void CpuHstu::gather_read_rows() {
-  const auto gather = [&](const auto& from, auto& to) {
-    to.clear();
-    if (from.empty()) return;
-    for (const std::uint32_t row : batch_->read.rows) to.push_back(from[row]);
-  };
-  gather(row_bias_.positions, read_bias_.positions);
-  gather(row_bias_.step_begin, read_bias_.step_begin);
-  gather(row_bias_.step_end, read_bias_.step_end);
-  gather(row_bias_.context_begin, read_bias_.context_begin);
-  gather(row_bias_.tail_begin, read_bias_.tail_begin);
 }
 
 // Does `work` for all rows, chunk by chunk, shared among idle cores.
@@ -368,8 +285,8 @@ void CpuHstu::keep_read_rows() {
 void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::attention));
   const RowGroup& group = batch_->groups[part.group];
-  const GroupBias& bias = groups_[part.group];
-  const RowBias& of_rows = is_last(layer) ? read_bias_ : row_bias_;
+  const HstuBias::Group& keys = bias_.groups()[part.group];
+  const HstuBias::Rows& of_rows = is_last(layer) ? bias_.read_rows() : bias_.rows();
   const std::size_t rows = part.row_end - part.row_begin, begin = part.row_begin, width = c_.width();
   const auto interval = [&](const auto& all) {
     return all.empty() ? std::span(all) : std::span(all).subspan(begin, rows);
@@ -396,8 +313,8 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
     task.bias.by_distance = weights.position_weight.data() + c_.positions - 1;
     task.bias.by_bucket = weights.time_weight;
     task.bias.row_positions = interval(of_rows.positions);
-    task.bias.key_positions = bias.key_positions;
-    task.bias.steps = steps_;
+    task.bias.key_positions = keys.key_positions;
+    task.bias.steps = bias_.steps();
     task.bias.step_begin = interval(of_rows.step_begin);
     task.bias.step_end = interval(of_rows.step_end);
   }

@@ -18,7 +18,7 @@
 #include "kernels/cpu/products/linear.h"
 #include "kernels/decoder/decoder_batch.h"
 #include "kernels/hstu/hstu.h"
-#include "kernels/hstu/time_steps.h"
+#include "kernels/hstu/pair_bias.h"
 #include "kernels/operations/gate.h"
 #include "kernels/operations/readout.h"
 #include "kernels/operations/silu_attend.h"
@@ -80,23 +80,12 @@ class CpuHstu final : public Executor {
     std::vector<KvRun> context, tail;
     PassTimes times;
   };
-  // What all layers and heads need of a group: of the keys that it sees, context and then its own rows, and per row.
-  struct GroupBias {
-    std::vector<std::int32_t> key_positions;
-    std::vector<std::int64_t> key_times;
-    std::size_t context = 0;  // keys
-  };
-
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
   std::string compute(std::span<const Request> requests, std::span<Reply> replies);
   void give_back();
   void start(std::uint32_t workers);
   void gather_items();
   std::size_t end_of_alike(std::size_t first) const;
-  std::string note_bias();
-  std::string note_group(const RowGroup& group, GroupBias& bias);
-  void note_window(const RowGroup& group, const GroupBias& bias);
-  void gather_read_rows();
   template <class Work>
   void for_rows(Team::Pass& pass, Work&& work);
   void run_rows(Team::Pass& pass, std::uint32_t layer);
@@ -141,14 +130,7 @@ class CpuHstu final : public Executor {
   std::size_t chunk_rows_ = 0;
   FloatBuffer state_, uvqk_, mixed_;  // [rows] × hidden, uvqk_width, width
   AttentionParts all_rows_, read_rows_;
-  std::vector<GroupBias> groups_;
-  std::vector<BucketStep> steps_;
-  // Per row, and the same of read rows.
-  struct RowBias {
-    std::vector<std::int32_t> positions;
-    std::vector<std::uint32_t> step_begin, step_end, context_begin, tail_begin;
-  };
-  RowBias row_bias_, read_bias_;
+  HstuBias bias_;
   // Where the table is apart: rows of `state_` behind those of the pass, one for each item that is read out; and those
   // items as a readout has them.
   std::vector<Token> gathered_;

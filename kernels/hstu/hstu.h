@@ -1,6 +1,6 @@
 #pragma once
 // The HSTU family behind executor.h: rankers over a user's history of items, of which each is one token (its number is
-// its row of the item embedding). On the CPU.
+// its row of the item embedding). Made here for the CPU.
 //
 // A plan's tokens are items at positions, each with two features in the research layer: its own time, and the time of
 // the event after it, which is the request's for the last one and for candidates. Attention goes over what segments see

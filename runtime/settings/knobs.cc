@@ -49,7 +49,7 @@ constexpr Knob knobs[] = {
      "move "
      "a little. On a GPU: f32, which means model.device_format."},
     {"model.device", text, "cpu", "", "",
-     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16; all workers "
+     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16 for decoders; all workers "
      "of "
      "a cluster have the same kind."},
     {"model.device_format", choice, "bf16", "bf16|f16", "",
@@ -61,8 +61,8 @@ constexpr Knob knobs[] = {
      "Tokens in a page. Small pages waste less on short items, large ones need less bookkeeping."},
     {"pool.kv_format", choice, "f32", "f32|f16|bf16", "",
      "How keys and values are stored. Both halves fit twice the blocks into pool.memory; f16 is finer, but "
-     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision. A "
-     "GPU has no f32."},
+     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision. On "
+     "a GPU f32 is for HSTU and Climber."},
     {"pool.device_bytes", size, "0B", "0B..16TiB", "",
      "Memory of the GPU for copies of the blocks in pool.memory that are used most; 0: half of what the "
      "model "

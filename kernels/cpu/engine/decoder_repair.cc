@@ -53,12 +53,7 @@ void CpuDecoder::end_rows(Team::Pass& pass, Carried carried) {
   if (ended_.empty()) return;
   std::ranges::sort(ended_);
   RowSet& next = some_[set_ == &some_[0] ? 1 : 0];
-  next.rows.clear();
-  for (std::uint32_t i = 0; i < rows_; ++i) {
-    const std::uint32_t row = set_ != nullptr ? set_->rows[i] : i;
-    if (!std::ranges::binary_search(ended_, row)) next.rows.push_back(row);
-  }
-  place_in_groups(*batch_, next);
+  rows_that_go_on(*batch_, set_, ended_, next);
   keep_rows(next, carried);
   std::vector<std::uint32_t>& positions = ended_;
   positions.clear();

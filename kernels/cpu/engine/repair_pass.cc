@@ -81,40 +81,20 @@ struct RepairPass::Block {
 
 void RepairPass::start(const DecoderBatch& batch) {
   batch_ = &batch;
-  repair_of_.clear();
-  first_token_.clear();
-  if (states_.size() < batch.repairs.size()) states_.resize(batch.repairs.size());
+  choices_.start(batch);
+  sums_at_.clear();
   std::size_t sums = 0;
-  bool weighs = false;
-  for (std::uint32_t r = 0; r < batch.repairs.size(); ++r) {
-    const BatchRepair& of = batch.repairs[r];
-    State& state = states_[r];
-    state.first_place = of.place_begin;
-    state.end_place = of.place_end;
-    state.chosen = state.ended = false;
-    state.longest = 0;
-    state.tokens.budget.clear();
-    for (std::uint32_t p = of.place_begin; p < of.place_end; ++p) {
-      const RepairedPlace& place = batch.places[p];
-      repair_of_.push_back(r);
-      first_token_.push_back(static_cast<std::uint32_t>(state.tokens.budget.size()));
-      state.longest = std::max(state.longest, place.tokens);
-      state.tokens.budget.insert(state.tokens.budget.end(), place.tokens, place.budget);
-    }
-    state.tokens.attention.assign(state.tokens.budget.size(), 0);
-    state.tokens.divergence.assign(state.tokens.budget.size(), 0);
-    state.sums = sums;
-    if (of.repair->mean) sums += sums_of_head(state) * layout_.kv_heads;
-    weighs = weighs || of.repair->attention > 0;
+  for (std::size_t r = 0; r < batch.repairs.size(); ++r) {
+    sums_at_.push_back(sums);
+    if (batch.repairs[r].repair->mean) sums += sums_of_head(r) * layout_.kv_heads;
   }
   if (sums_.size() < sums) sums_.resize(sums);
-  row_mass_.assign(weighs ? batch.rows() : 0, 0);
+  row_mass_.assign(choices_.weighs() ? batch.rows() : 0, 0);
 }
 
 void RepairPass::give_back() {
-  states_ = {};
-  repair_of_ = first_token_ = order_ = {};
-  room_ = {};
+  choices_.give_back();
+  sums_at_ = room_ = {};
   mass_ = row_mass_ = sums_ = {};
 }
 
@@ -152,15 +132,10 @@ void RepairPass::add_up(const AttentionParts& parts) {
   }
 }
 
-bool RepairPass::compares() const {
-  return std::ranges::any_of(batch_->repairs, [](const BatchRepair& of) { return of.repair->divergence > 0; });
-}
-
 void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
-  State& state = state_of(number);
-  if (repair(state).divergence == 0) return;
+  if (choices_.repair_of(number).divergence == 0) return;
   const RepairedPlace& place = batch_->places[number];
-  float* const lengths = state.tokens.divergence.data() + first_token_[number];
+  const std::span<float> lengths = choices_.divergence(number);
   const std::size_t width = layout_.head_dim;
   HeadVector own;
   for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
@@ -177,84 +152,35 @@ void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
   for (std::uint32_t t = 0; t < place.tokens; ++t) lengths[t] = std::sqrt(lengths[t]);
 }
 
-void RepairPass::choose_after_keys(std::uint32_t layer, std::vector<std::uint32_t>& ended) {
-  for (std::size_t r = 0; r < batch_->repairs.size(); ++r) {
-    State& state = states_[r];
-    const Repair& repair = *batch_->repairs[r].repair;
-    const bool scored = repair.attention > 0 || repair.divergence > 0;
-    const bool known = !scored || (repair.divergence > 0 ? layer >= 1 : state.chosen);
-    if (known && !state.chosen) choose(state);
-    if (state.chosen && !state.ended && layer + 1 >= repair.exact_layers) {
-      end_rows(state, ended);
-      state.ended = true;
-    }
-  }
-}
-
-void RepairPass::choose_after_attention(std::vector<std::uint32_t>& ended) {
-  for (std::size_t r = 0; r < batch_->repairs.size(); ++r) {
-    State& state = states_[r];
-    const Repair& repair = *batch_->repairs[r].repair;
-    if (repair.attention == 0) continue;
-    for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
-      std::copy_n(&row_mass_[batch_->places[p].row], batch_->places[p].tokens,
-                  &state.tokens.attention[first_token_[p]]);
-    if (repair.divergence > 0) continue;
-    choose(state);
-    if (repair.exact_layers > 1) continue;
-    end_rows(state, ended);
-    state.ended = true;
-  }
-}
-
-void RepairPass::choose(State& state) {
-  choose_tokens(repair(state), state.tokens, order_);
-  state.chosen = true;
-}
-
-void RepairPass::end_rows(const State& state, std::vector<std::uint32_t>& ended) const {
-  for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
-    for (std::uint32_t t = 0; t < batch_->places[p].tokens; ++t)
-      if (state.tokens.chosen[first_token_[p] + t] == 0) ended.push_back(batch_->places[p].row + t);
-}
-
-void RepairPass::list_chosen(std::size_t number, std::vector<std::uint32_t>& out) const {
-  const State& state = states_[number];
-  for (std::uint32_t t = 0; state.chosen && t < state.tokens.chosen.size(); ++t)
-    if (state.tokens.chosen[t] != 0) out.push_back(t);
-}
-
-bool RepairPass::fills(std::uint32_t layer) const {
-  return std::ranges::any_of(batch_->repairs, [&](const BatchRepair& of) { return layer >= of.repair->exact_layers; });
-}
-
 // Of each budget and offset a key, a value and a count.
-std::size_t RepairPass::sums_of_head(const State& state) const {
-  return repair(state).budgets.size() * state.longest * (2 * layout_.head_dim + 1);
+std::size_t RepairPass::sums_of_head(std::size_t repair) const {
+  return batch_->repairs[repair].repair->budgets.size() * choices_.longest(repair) * (2 * layout_.head_dim + 1);
 }
 
-float* RepairPass::sums(const State& state, std::uint32_t head) const {
-  return const_cast<float*>(sums_.data()) + state.sums + head * sums_of_head(state);
+float* RepairPass::sums(std::size_t repair, std::uint32_t head) const {
+  return const_cast<float*>(sums_.data()) + sums_at_[repair] + head * sums_of_head(repair);
 }
 
 void RepairPass::find_mean(std::size_t mean, std::uint32_t layer, std::vector<KvRun>& runs) {
-  const State& state = states_[mean / layout_.kv_heads];
+  const std::size_t number = mean / layout_.kv_heads, longest = choices_.longest(number);
+  const BatchRepair& of = batch_->repairs[number];
   const auto head = static_cast<std::uint32_t>(mean % layout_.kv_heads);
-  if (!repair(state).mean || layer < repair(state).exact_layers) return;
+  if (!of.repair->mean || layer < of.repair->exact_layers) return;
   const std::size_t width = layout_.head_dim, step = 2 * width + 1;
-  float* const all = sums(state, head);
-  std::fill_n(all, sums_of_head(state), 0.0f);
+  float* const all = sums(number, head);
+  std::fill_n(all, sums_of_head(number), 0.0f);
   HeadVector key, value;
-  for (std::uint32_t p = state.first_place; p < state.end_place; ++p) {
+  for (std::uint32_t p = of.place_begin; p < of.place_end; ++p) {
     const RepairedPlace& place = batch_->places[p];
+    const std::span<const std::uint8_t> chosen = choices_.chosen(p);
     Block block(*this, place, layer, head, runs);
     const KvRun rows = kv_.rows(head, place.row, place.tokens);
     for (std::uint32_t t = 0; t < place.tokens; ++t) {
       block.next();
-      if (state.tokens.chosen[first_token_[p] + t] == 0) continue;
+      if (chosen[t] == 0) continue;
       widen(rows.format, rows.keys, t * width, width, key.numbers);
       widen(rows.format, rows.values, t * width, width, value.numbers);
-      float* const sum = all + (std::size_t{place.budget} * state.longest + t) * step;
+      float* const sum = all + (place.budget * longest + t) * step;
       for (std::size_t i = 0; i < width; ++i) key.numbers[i] -= block.key.numbers[i];
       const std::size_t angles = (place.row + t) * width / 2;
       rotate(key.numbers, width / 2, rows_.cosines() + angles, rows_.sines() + angles, -1);
@@ -263,20 +189,20 @@ void RepairPass::find_mean(std::size_t mean, std::uint32_t layer, std::vector<Kv
       sum[2 * width] += 1;
     }
   }
-  for (std::size_t budget = 0; budget < repair(state).budgets.size(); ++budget)
-    divide_sums(all + budget * state.longest * step, state.longest, 2 * width);
+  for (std::size_t budget = 0; budget < of.repair->budgets.size(); ++budget)
+    divide_sums(all + budget * longest * step, longest, 2 * width);
 }
 
 void RepairPass::fill(std::uint32_t number, std::uint32_t layer, std::vector<KvRun>& runs) {
-  const State& state = state_of(number);
-  if (layer < repair(state).exact_layers) return;
+  const Repair& repair = choices_.repair_of(number);
+  if (layer < repair.exact_layers) return;
   const RepairedPlace& place = batch_->places[number];
-  const std::size_t width = layout_.head_dim, step = 2 * width + 1;
-  const std::uint8_t* const chosen = &state.tokens.chosen[first_token_[number]];
+  const std::size_t width = layout_.head_dim, step = 2 * width + 1, of = choices_.repair_number(number);
+  const std::span<const std::uint8_t> chosen = choices_.chosen(number);
   HeadVector mean;
   for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
     Block block(*this, place, layer, head, runs);
-    const float* mean_of = repair(state).mean ? sums(state, head) + place.budget * state.longest * step : nullptr;
+    const float* mean_of = repair.mean ? sums(of, head) + place.budget * choices_.longest(of) * step : nullptr;
     for (std::uint32_t t = 0; t < place.tokens; ++t) {
       block.next();
       if (chosen[t] != 0) continue;

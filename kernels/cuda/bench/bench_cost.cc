@@ -23,7 +23,7 @@ double floor_seconds(std::span<const Cost> steps, const Ceilings& ceilings) {
   return sum;
 }
 
-// NVIDIA A100 40GB and H200 (SXM) data sheets: memory bandwidth, dense bf16, and the clock that its rate
+// NVIDIA A100 40GB, H100 and H200 (SXM) data sheets: memory bandwidth, dense bf16, and the clock that its rate
 // means.
 std::span<const DataSheet> data_sheets() {
   static const DataSheet sheets[] = {
@@ -31,6 +31,10 @@ std::span<const DataSheet> data_sheets() {
        {1.555e12, 312e12},
        1.41e9,
        {"A100-40G", 80, 108, std::size_t{40} << 30, 40 << 20, 163 * 1024, 164 * 1024}},
+      {"H100",
+       {3.35e12, 989e12},
+       1.83e9,
+       {"H100", 90, 132, std::size_t{80} << 30, 50 << 20, 227 * 1024, 228 * 1024}},
       {"H200",
        {4.8e12, 989e12},
        1.83e9,

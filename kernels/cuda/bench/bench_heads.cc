@@ -85,6 +85,9 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
             [=](Stream& s) {
               make_heads(layout,
                          {.qkv = qkv->f32(),
+                          .stride = std::size_t{all} * dim,
+                          .key_at = heads * dim,
+                          .value_at = (heads + kv_heads) * dim,
                           .rotations = turns->get(),
                           .positions = where->get(),
                           .slots = slot_list->get(),

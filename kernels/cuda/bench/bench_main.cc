@@ -91,6 +91,8 @@ int print_expected() {
     for (const ModelPass& pass : model_passes(shape, chance)) rows.push_back(row_of(shape, pass));
     for (const Work& work : kernel_works(shape)) rows.push_back(row_of(work));
   }
+  for (const HstuShape& shape : hstu_shapes())
+    rows.push_back({"hstu", shape.text, hstu_costs(shape), hstu_launches(shape)});
   print_expectations(rows, std::cout);
   print_tiles(data_sheets().back(), std::cout);
   return 0;

@@ -97,7 +97,7 @@ def sizes_of(source, name):
         sys.exit(f"{kernel} uses dynamic shared memory; expected TROUPE_KERNEL((Sizes<...>::threads))")
     names = [parameter.split()[-1] for parameter in declared[1].split(",")]
     values = dict(zip(names, arguments.split(", ")))
-    return declared[2] + "<" + ", ".join(values[argument.strip()] for argument in declared[3].split(",")) + ">::shared_bytes"
+    return declared[2] + "<" + ", ".join(values.get(a.strip(), a.strip()) for a in declared[3].split(",")) + ">::shared_bytes"
 
 
 def dynamic_bytes(work, file, names):

@@ -11,6 +11,16 @@ namespace troupe::kernels::cuda {
 
 enum class HalfFormat : std::uint8_t { bf16, f16 };
 
+// What products multiply: 16-bit numbers, or numbers in two parts, f16 both, rounded and what is left of it. Of those an
+// activation has the parts [rounded | rests | rounded] side by side and a weight [rounded | rounded | rests], so that one
+// product of three times the inputs adds up all that matters, to float32's accuracy or nearly.
+enum class RowFormat : std::uint8_t { bf16, f16, split };
+
+constexpr HalfFormat half_of(RowFormat format) {
+  return format == RowFormat::bf16 ? HalfFormat::bf16 : HalfFormat::f16;
+}
+constexpr std::uint32_t parts_of(RowFormat format) { return format == RowFormat::split ? 3 : 1; }
+
 // Of rounding to nearest: half a step, relative.
 constexpr double unit_roundoff(HalfFormat format) { return format == HalfFormat::bf16 ? 0x1p-9 : 0x1p-12; }
 

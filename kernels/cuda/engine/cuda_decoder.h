@@ -11,22 +11,14 @@
 
 #include "kernels/cuda/engine/decoder.h"
 #include "kernels/cuda/engine/decoder_pass.h"
+#include "kernels/cuda/engine/device_repairs.h"
 #include "kernels/cuda/engine/level_readout.h"
 #include "kernels/cuda/engine/pass_graphs.h"
+#include "kernels/cuda/engine/scratch.h"
 #include "kernels/decoder/decoder_batch.h"
 #include "kernels/decoder/searching.h"
 
 namespace troupe::kernels::cuda {
-
-// Pages one behind the other, for keys and values that do not outlive a call.
-struct Scratch {
-  DeviceMemory memory;
-  PageRun pages;
-  std::uint32_t count = 0;
-
-  Scratch(const KvLayout& layout, std::uint32_t tokens);
-  std::vector<std::byte*> all() const;
-};
 
 struct CudaSearching : Searching {
   PathRows paths;
@@ -63,9 +55,8 @@ class CudaDecoder final : public Executor {
   // decoder.cc: one forward pass
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
   void launch(const std::function<void()>& enqueue);
-  void enqueue_pass(const PassShape& shape);
+  void enqueue_pass(const DecoderBatch& batch, const PassShape& shape);
   void enqueue_downloads(const DecoderBatch& batch);
-  void end_what_runs();
   void hand_out(const DecoderBatch& batch, std::span<Reply> replies) const;
 
   // decoder_search.cc: beam searches, which take a pass for each level
@@ -98,6 +89,7 @@ class CudaDecoder final : public Executor {
   BatchPlanner batches_;
   PassPlanner plans_;
   DecoderPass pass_;
+  DeviceRepairs repairs_;
   LevelReadout levels_;
   const PageLockedMemory staging_, logits_;  // of the pass at hand
   PassGraphs graphs_;

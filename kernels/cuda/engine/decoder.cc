@@ -11,8 +11,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::size_t page_alignment = 64;
-
 PassBounds bounds_of(const CudaDecoderOptions& options, const DecoderConfig& config) {
   return {options.rows_max, options.keys_max, options.logits_max, options.plan_bytes_max, config.hidden};
 }
@@ -25,19 +23,6 @@ LevelBounds level_bounds_of(const CudaDecoderOptions& options) {
 
 }  // namespace
 
-Scratch::Scratch(const KvLayout& layout, std::uint32_t tokens)
-    : count(static_cast<std::uint32_t>(layout.pages_for(tokens))) {
-  pages.stride = (layout.page_bytes() + page_alignment - 1) / page_alignment * page_alignment;
-  memory = DeviceMemory(count * pages.stride);
-  pages.first = memory.data();
-}
-
-std::vector<std::byte*> Scratch::all() const {
-  std::vector<std::byte*> all;
-  for (std::uint32_t p = 0; p < count; ++p) all.push_back(pages.first + p * pages.stride);
-  return all;
-}
-
 CudaDecoder::CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const CudaDecoderOptions& options)
     : weights_(std::move(weights)),
       options_(options),
@@ -49,6 +34,7 @@ CudaDecoder::CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const Cud
       batches_(weights_->config, layout_),
       plans_(layout_, machine_, bounds_of(options, weights_->config), scratch_.all()),
       pass_(weights_, layout_, machine_, bounds_of(options, weights_->config)),
+      repairs_(weights_, layout_, machine_),
       levels_(weights_, level_bounds_of(options), options.graphs_max),
       staging_(options.plan_bytes_max),
       logits_(options.logits_max * sizeof(float)),
@@ -57,7 +43,6 @@ CudaDecoder::CudaDecoder(std::shared_ptr<const DeviceWeights> weights, const Cud
 PlanLimits CudaDecoder::limits() const {
   PlanLimits limits = plan_limits(weights_->config);
   limits.width_max = options_.search_tokens_max == 0 ? 0 : std::min(limits.width_max, options_.rows_max);
-  limits.repairs = false;
   return limits;
 }
 
@@ -69,7 +54,7 @@ std::unique_ptr<Executor> CudaDecoder::share(std::uint32_t) const {
 void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   use_device(options_.device);
   replies.resize(requests.size());
-  for (Reply& reply : replies) reply.beams.clear();
+  for (Reply& reply : replies) reply.beams.clear(), reply.chosen.clear();
   const bool searches =
       std::ranges::any_of(requests, [](const Request& request) { return request.plan->search.width > 0; });
   if (searches) return run_with_searches(requests, replies);
@@ -82,7 +67,6 @@ void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& rep
 std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const double begin = thread_cpu_seconds();
   const DecoderBatch& batch = batches_.plan(requests);
-  TROUPE_CHECK(batch.repairs.empty(), "plans with a repair are refused by the limits of this executor");
   for (std::size_t i = 0; i < requests.size(); ++i)
     replies[i].readouts.resize(requests[i].plan->readouts.size());
   if (batch.rows() == 0) return "";
@@ -91,10 +75,12 @@ std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<R
   pack(batch, plans_.result(), shape, staging_.data());
   if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
   launch([&] {
-    enqueue_pass(shape);
+    enqueue_pass(batch, shape);
     enqueue_downloads(batch);
   });
   hand_out(batch, replies);
+  for (std::size_t r = 0; r < batch.repairs.size(); ++r)
+    repairs_.list_chosen(r, replies[batch.repairs[r].request].chosen);
   return "";
 }
 
@@ -105,16 +91,18 @@ void CudaDecoder::launch(const std::function<void()>& enqueue) {
     enqueue();
     stream_.synchronize();
   } catch (...) {
-    end_what_runs();
+    end_all(stream_);
     throw;
   }
   if (times_ != nullptr) marks_.add_to(*times_);
 }
 
-// One upload, and the launches.
-void CudaDecoder::enqueue_pass(const PassShape& shape) {
+// One upload, and the launches. A pass that decides on its way which rows go on is not recorded.
+void CudaDecoder::enqueue_pass(const DecoderBatch& batch, const PassShape& shape) {
   stream_.upload(pass_.plan(), staging_.data(), packed_bytes(shape, plans_.result()));
-  if (times_ != nullptr)
+  if (!batch.repairs.empty())
+    repairs_.run(pass_, pass_.call(shape, stream_, times_ != nullptr ? &marks_ : nullptr), batch, plans_);
+  else if (times_ != nullptr)
     pass_.enqueue(shape, stream_, &marks_);
   else
     graphs_.run(shape, stream_, [&] { pass_.enqueue(shape, stream_, nullptr); });
@@ -128,14 +116,6 @@ void CudaDecoder::enqueue_downloads(const DecoderBatch& batch) {
     if (batch.readouts[i].what == Readout::What::state)
       stream_.download(logits_.as<float>() + plan.logits_at[i],
                        pass_.states() + batch.readouts[i].read_row * hidden, hidden * sizeof(float));
-}
-
-// The next pass writes where commands of this one may still read.
-void CudaDecoder::end_what_runs() {
-  try {
-    stream_.synchronize();
-  } catch (const DeviceError&) {  // of the same failure, which the caller hears of already
-  }
 }
 
 void CudaDecoder::hand_out(const DecoderBatch& batch, std::span<Reply> replies) const {
@@ -165,6 +145,7 @@ std::string cuda_decoder_fault(const DecoderConfig& config, const CudaDecoderOpt
            std::to_string(attend_keys_max);
   if (config.hidden % 8 != 0) return not_eights("hidden", config.hidden);
   if (config.intermediate % 8 != 0) return not_eights("intermediate", config.intermediate);
+  if (options.kv == KvFormat::f32) return "keys and values in f32; on a GPU expected bf16 or f16";
   return attend_fault(kv_layout(config, options.page_tokens, options.kv), config.heads);
 }
 

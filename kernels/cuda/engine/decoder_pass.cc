@@ -29,6 +29,13 @@ Event& PartMarks::next() {
   return *events_[used_++];
 }
 
+void end_all(Stream& stream) {
+  try {
+    stream.synchronize();
+  } catch (const DeviceError&) {  // of the same failure, which the caller hears of already
+  }
+}
+
 namespace {
 
 // Memory for rows of so many numbers.
@@ -59,40 +66,73 @@ DecoderPass::DecoderPass(std::shared_ptr<const DeviceWeights> weights, const KvL
                                      std::max(machine.small.vectors, machine.large.vectors))) {}
 
 void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartMarks* marks) {
-  const Call call{shape, packed_pass(shape, plan_.data()), stream, marks};
-  auto* const state = state_.as<float>();
-  embed(weights_->half, weights_->embedding, call.plan.tokens, shape.rows, c_.hidden, state, stream);
-  call.ended(&PassTimes::embedding);
-  clear_tokens(layout_, reinterpret_cast<std::byte**>(call.plan.heap), call.plan.cleared, stream);
+  const PassCall call = this->call(shape, stream, marks);
+  const PassRows rows = begin(call);
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
-    make_heads(call, layer);
-    if (layer + 1 == c_.layers) break;
-    attend(call, layer, false);
-    add_feed_forward(call, weights_->layers[layer], state, shape.rows);
+    make_heads(call, rows, layer);
+    if (layer + 1 < c_.layers) finish_layer(call, rows, layer, attend(call, rows, layer));
   }
   if (shape.read_rows == 0) return;
-  pick_read_rows(call);
-  attend(call, c_.layers - 1, true);
-  add_feed_forward(call, weights_->layers.back(), read_state_.as<float>(), shape.read_rows);
-  read_out(call);
+  // The others end with their keys and values in the last layer.
+  const PassRows read = read_rows(call);
+  pick(call, rows, rows.queries, call.plan.read_rows, read);
+  finish_layer(call, read, c_.layers - 1, attend(call, read, c_.layers - 1));
+  read_out(call, read);
 }
 
-// Of all rows, in every layer.
-void DecoderPass::make_heads(const Call& call, std::uint32_t layer) {
+PassRows DecoderPass::begin(const PassCall& call) {
+  const PackedPass& plan = call.plan;
+  auto* const state = state_.as<float>();
+  embed(weights_->half, weights_->embedding, plan.tokens, call.shape.rows, c_.hidden, state, call.stream);
+  call.ended(&PassTimes::embedding);
+  clear_tokens(layout_, reinterpret_cast<std::byte**>(plan.heap), plan.cleared, call.stream);
+  return {.count = call.shape.rows,
+          .shape = call.shape.attend,
+          .addresses = reinterpret_cast<const std::byte* const*>(plan.heap),
+          .items = plan.items,
+          .merges = plan.merges,
+          .key_tiles = reinterpret_cast<const KeyTile*>(plan.heap),
+          .visible_begin = plan.visible_begin,
+          .visible_end = plan.visible_end,
+          .positions = plan.positions,
+          .slots = plan.slots,
+          .state = state,
+          .queries = queries_.as<std::uint16_t>()};
+}
+
+PassRows DecoderPass::read_rows(const PassCall& call) const {
+  const PackedPass& plan = call.plan;
+  return {.count = call.shape.read_rows,
+          .shape = call.shape.attend_read,
+          .addresses = reinterpret_cast<const std::byte* const*>(plan.heap),
+          .items = plan.read_items,
+          .merges = plan.read_merges,
+          .key_tiles = reinterpret_cast<const KeyTile*>(plan.heap),
+          .visible_begin = plan.read_begin,
+          .visible_end = plan.read_end,
+          .state = read_state_.as<float>(),
+          .queries = read_queries_.as<std::uint16_t>()};
+}
+
+void DecoderPass::make_heads(const PassCall& call, const PassRows& rows, std::uint32_t layer) {
   const DeviceLayer& weights = weights_->layers[layer];
-  norm(call, state_.as<float>(), weights.input_norm, call.shape.rows);
-  multiply(call, {call.shape.rows, c_.hidden, qkv_width(), ProductOut::f32, weights.qkv_bias != nullptr},
+  norm(call, rows.state, weights.input_norm, rows.count);
+  multiply(call, {rows.count, c_.hidden, qkv_width(), ProductOut::f32, weights.qkv_bias != nullptr},
            {normed_.as<std::uint16_t>(), weights.qkv, weights.qkv_bias, qkv_.data()});
   cuda::make_heads(layout_,
                    {.qkv = qkv_.as<float>(),
+                    .stride = qkv_width(),
+                    .key_at = q_width(),
+                    .value_at = q_width() + c_.kv_heads * c_.head_dim,
                     .q_norm = weights.q_norm,
                     .k_norm = weights.k_norm,
                     .epsilon = static_cast<float>(c_.rms_epsilon),
                     .rotations = weights_->rotations,
-                    .positions = call.plan.positions,
-                    .slots = call.plan.slots,
-                    .queries = queries_.as<std::uint16_t>(),
-                    .rows = call.shape.rows,
+                    .positions = rows.positions,
+                    .slots = rows.slots,
+                    .queries = rows.queries,
+                    .queries_as_keys = true,
+                    .rows = rows.count,
                     .heads = c_.heads,
                     .layer = layer},
                    call.stream);
@@ -101,67 +141,81 @@ void DecoderPass::make_heads(const Call& call, std::uint32_t layer) {
   call.ended(&PassTimes::keys_values);
 }
 
-// The others end with their keys and values in the last layer.
-void DecoderPass::pick_read_rows(const Call& call) {
-  pick_rows({.rows = call.plan.read_rows,
-             .count = call.shape.read_rows,
+void DecoderPass::pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried,
+                       const std::uint32_t* numbers, const PassRows& to) {
+  pick_rows({.rows = numbers,
+             .count = to.count,
              .width = c_.hidden,
              .query_width = q_width(),
-             .states = state_.as<float>(),
-             .queries = queries_.as<std::uint16_t>(),
-             .states_out = read_state_.as<float>(),
-             .queries_out = read_queries_.as<std::uint16_t>()},
+             .states = from.state,
+             .queries = carried,
+             .states_out = to.state,
+             .queries_out = to.queries},
             call.stream);
   call.ended(&PassTimes::elementwise);
 }
 
-// Attention and its output projection, added to the states.
-void DecoderPass::attend(const Call& call, std::uint32_t layer, bool read) {
-  const PackedPass& plan = call.plan;
-  const AttendShape& shape = read ? call.shape.attend_read : call.shape.attend;
-  const std::uint32_t rows = read ? call.shape.read_rows : call.shape.rows;
-  const AttendPass pass{.addresses = reinterpret_cast<const std::byte* const*>(plan.heap),
-                        .items = read ? plan.read_items : plan.items,
-                        .key_tiles = reinterpret_cast<const KeyTile*>(plan.heap),
-                        .merges = read ? plan.read_merges : plan.merges,
-                        .visible_begin = read ? plan.read_begin : plan.visible_begin,
-                        .visible_end = read ? plan.read_end : plan.visible_end,
-                        .partials = partials_.as<float>(),
-                        .item_count = shape.items,
-                        .merge_count = shape.merges,
-                        .tile_vectors = shape.tile_vectors};
-  cuda::attend(layout_, pass,
-               {.queries = (read ? read_queries_ : queries_).as<std::uint16_t>(),
-                .out = mixed_.as<std::uint16_t>(),
-                .query_stride = q_width(),
-                .out_stride = q_width(),
-                .layer = layer,
-                .heads = c_.heads / c_.kv_heads,
-                .out_format = weights_->half,
-                .scale = 1 / std::sqrt(static_cast<float>(c_.head_dim))},
-               call.stream);
-  call.ended(&PassTimes::attention);
-  const DeviceLayer& weights = weights_->layers[layer];
-  multiply(call, {rows, q_width(), c_.hidden, ProductOut::add_f32, weights.o_bias != nullptr},
-           {mixed_.as<std::uint16_t>(), weights.o, weights.o_bias, (read ? read_state_ : state_).data()});
+void DecoderPass::move_aside(PassRows& rows) const {
+  const bool first = rows.state == state_.as<float>();
+  rows.state = (first ? read_state_ : state_).as<float>();
+  rows.queries = (first ? read_queries_ : queries_).as<std::uint16_t>();
 }
 
-void DecoderPass::add_feed_forward(const Call& call, const DeviceLayer& layer, float* state,
-                                   std::uint32_t rows) {
-  norm(call, state, layer.post_attention_norm, rows);
-  multiply(call, {rows, c_.hidden, 2 * c_.intermediate, ProductOut::half},
-           {normed_.as<std::uint16_t>(), layer.gate_up, nullptr, gate_up_.data()});
-  swiglu_half(weights_->half, gate_up_.as<std::uint16_t>(), rows, c_.intermediate,
+AttendPass DecoderPass::attend_pass(const PassRows& rows) const {
+  return {.addresses = rows.addresses,
+          .items = rows.items,
+          .key_tiles = rows.key_tiles,
+          .merges = rows.merges,
+          .visible_begin = rows.visible_begin,
+          .visible_end = rows.visible_end,
+          .partials = partials_.as<float>(),
+          .item_count = rows.shape.items,
+          .merge_count = rows.shape.merges,
+          .tile_vectors = rows.shape.tile_vectors};
+}
+
+AttendLayer DecoderPass::attend_layer(const PassRows& rows, std::uint32_t layer) const {
+  return {.queries = rows.queries,
+          .out = mixed_.as<std::uint16_t>(),
+          .query_stride = q_width(),
+          .out_stride = q_width(),
+          .layer = layer,
+          .heads = c_.heads / c_.kv_heads,
+          .out_format = weights_->half,
+          .scale = 1 / std::sqrt(static_cast<float>(c_.head_dim)),
+          .queries_as_keys = true};
+}
+
+const std::uint16_t* DecoderPass::attend(const PassCall& call, const PassRows& rows, std::uint32_t layer,
+                                         float* stats) {
+  AttendLayer of_layer = attend_layer(rows, layer);
+  of_layer.stats = stats;
+  cuda::attend(layout_, attend_pass(rows), of_layer, call.stream);
+  call.ended(&PassTimes::attention);
+  return mixed_.as<std::uint16_t>();
+}
+
+// The output projection of attention and the feed-forward part, added to the states.
+void DecoderPass::finish_layer(const PassCall& call, const PassRows& rows, std::uint32_t layer,
+                               const std::uint16_t* mixed) {
+  const DeviceLayer& weights = weights_->layers[layer];
+  multiply(call, {rows.count, q_width(), c_.hidden, ProductOut::add_f32, weights.o_bias != nullptr},
+           {mixed, weights.o, weights.o_bias, rows.state});
+  norm(call, rows.state, weights.post_attention_norm, rows.count);
+  multiply(call, {rows.count, c_.hidden, 2 * c_.intermediate, ProductOut::half},
+           {normed_.as<std::uint16_t>(), weights.gate_up, nullptr, gate_up_.data()});
+  swiglu_half(weights_->half, gate_up_.as<std::uint16_t>(), rows.count, c_.intermediate,
               activated_.as<std::uint16_t>(), call.stream);
   call.ended(&PassTimes::elementwise);
-  multiply(call, {rows, c_.intermediate, c_.hidden, ProductOut::add_f32},
-           {activated_.as<std::uint16_t>(), layer.down, nullptr, state});
+  multiply(call, {rows.count, c_.intermediate, c_.hidden, ProductOut::add_f32},
+           {activated_.as<std::uint16_t>(), weights.down, nullptr, rows.state});
 }
 
-void DecoderPass::read_out(const Call& call) {
+// Leaves the final states where `states` says.
+void DecoderPass::read_out(const PassCall& call, const PassRows& rows) {
   auto* const states = read_state_.as<float>();
-  rms_norm(states, weights_->final_norm, static_cast<float>(c_.rms_epsilon), call.shape.read_rows, c_.hidden,
-           states, call.stream);
+  rms_norm(rows.state, weights_->final_norm, static_cast<float>(c_.rms_epsilon), rows.count, c_.hidden, states,
+           call.stream);
   call.ended(&PassTimes::elementwise);
   cuda::read_out(weights_->half,
                  {.blocks = call.plan.readouts,
@@ -175,14 +229,14 @@ void DecoderPass::read_out(const Call& call) {
   call.ended(&PassTimes::readout);
 }
 
-void DecoderPass::norm(const Call& call, const float* state, const float* weight, std::uint32_t rows) {
+void DecoderPass::norm(const PassCall& call, const float* state, const float* weight, std::uint32_t rows) {
   rms_norm_half(weights_->half, state, weight, static_cast<float>(c_.rms_epsilon), rows, c_.hidden,
                 normed_.as<std::uint16_t>(), call.stream);
   call.ended(&PassTimes::elementwise);
 }
 
-void DecoderPass::multiply(const Call& call, const ProductShape& shape, const ProductOperands& operands) {
-  product_->run(shape, operands, call.stream);
+void DecoderPass::multiply(const PassCall& call, const ProductShape& shape, const ProductOperands& operands) {
+  if (shape.rows > 0) product_->run(shape, operands, call.stream);
   call.ended(&PassTimes::linear);
 }
 

@@ -31,6 +31,36 @@ class PartMarks {
   std::size_t used_ = 0;
 };
 
+// Rows that take part, and what they attend to; pointers are to the device's memory.
+struct PassRows {
+  std::uint32_t count = 0;
+  AttendShape shape;
+  const std::byte* const* addresses = nullptr;
+  const AttendItem* items = nullptr;
+  const AttendMerge* merges = nullptr;
+  const KeyTile* key_tiles = nullptr;
+  const std::uint32_t *visible_begin = nullptr, *visible_end = nullptr;
+  const std::uint32_t* positions = nullptr;  // of rows that make keys and values
+  std::byte* const* slots = nullptr;
+  float* state = nullptr;
+  std::uint16_t* queries = nullptr;
+};
+
+// Of one pass.
+struct PassCall {
+  const PassShape& shape;
+  const PackedPass plan;
+  Stream& stream;
+  PartMarks* marks;
+
+  void ended(double PassTimes::*part) const {
+    if (marks != nullptr) marks->end(stream, part);
+  }
+};
+
+// Waits, though something failed: the next pass writes where commands of this one may still read.
+void end_all(Stream& stream);
+
 class DecoderPass {
  public:
   // Allocates everything.
@@ -47,26 +77,31 @@ class DecoderPass {
   // `marks`, which have begun, may be null.
   void enqueue(const PassShape& shape, Stream& stream, PartMarks* marks);
 
+  // The same step by step, for those who decide on the way which rows go on (device_repairs.h).
+  PassCall call(const PassShape& shape, Stream& stream, PartMarks* marks) const {
+    return {shape, packed_pass(shape, plan_.data()), stream, marks};
+  }
+  PassRows begin(const PassCall& call);  // all rows
+  PassRows read_rows(const PassCall& call) const;
+  void make_heads(const PassCall& call, const PassRows& rows, std::uint32_t layer);
+  // Rows of `from` by their numbers, to where `to` has its states and queries; what is carried beside the states are
+  // numbers of the queries' width.
+  void pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried, const std::uint32_t* numbers,
+            const PassRows& to);
+  // Where rows of `rows` may be picked to.
+  void move_aside(PassRows& rows) const;
+  // `stats` as AttendLayer's. Returns what the heads have mixed.
+  const std::uint16_t* attend(const PassCall& call, const PassRows& rows, std::uint32_t layer, float* stats = nullptr);
+  AttendPass attend_pass(const PassRows& rows) const;
+  AttendLayer attend_layer(const PassRows& rows, std::uint32_t layer) const;
+  // The rest of a layer.
+  void finish_layer(const PassCall& call, const PassRows& rows, std::uint32_t layer, const std::uint16_t* mixed);
+  // Of read rows, wherever they are.
+  void read_out(const PassCall& call, const PassRows& rows);
+
  private:
-  // Of one call.
-  struct Call {
-    const PassShape& shape;
-    const PackedPass plan;
-    Stream& stream;
-    PartMarks* marks;
-
-    void ended(double PassTimes::*part) const {
-      if (marks != nullptr) marks->end(stream, part);
-    }
-  };
-
-  void make_heads(const Call& call, std::uint32_t layer);
-  void pick_read_rows(const Call& call);
-  void attend(const Call& call, std::uint32_t layer, bool read);
-  void add_feed_forward(const Call& call, const DeviceLayer& layer, float* state, std::uint32_t rows);
-  void read_out(const Call& call);
-  void norm(const Call& call, const float* state, const float* weight, std::uint32_t rows);
-  void multiply(const Call& call, const ProductShape& shape, const ProductOperands& operands);
+  void norm(const PassCall& call, const float* state, const float* weight, std::uint32_t rows);
+  void multiply(const PassCall& call, const ProductShape& shape, const ProductOperands& operands);
 
   std::uint32_t q_width() const { return c_.heads * c_.head_dim; }
   std::uint32_t qkv_width() const { return (c_.heads + 2 * c_.kv_heads) * c_.head_dim; }

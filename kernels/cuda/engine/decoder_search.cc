@@ -164,7 +164,7 @@ std::string CudaDecoder::last_tokens_pass(std::span<const Part> parts) {
   pack(batch, plans_.result(), shape, staging_.data());
   const std::size_t hidden = weights_->config.hidden;
   launch([&] {
-    enqueue_pass(shape);
+    enqueue_pass(batch, shape);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       parts[i].search->state.resize(hidden);
       stream_.download(parts[i].search->state.data(), pass_.states() + i * hidden, hidden * sizeof(float));
@@ -200,7 +200,7 @@ std::string CudaDecoder::level_pass(std::span<const Part> parts) {
   pack(batch, plans_.result(), shape, staging_.data());
   if (times_ != nullptr) times_->planning += thread_cpu_seconds() - begin;
   launch([&] {
-    enqueue_pass(shape);
+    enqueue_pass(batch, shape);
     levels_.enqueue(pass_, stream_, times_ == nullptr ? nullptr : &marks_);
   });
   take_level(parts);

@@ -8,51 +8,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-class Uploader {
- public:
-  explicit Uploader(DeviceWeights& weights) : weights_(weights) {}
-
-  // Matrices of as many columns, one below the other.
-  template <class... Matrices>
-  const std::uint16_t* halves(Matrices... matrices) {
-    std::vector<std::uint16_t> all;
-    const auto append = [&](Matrix matrix) {
-      all.resize(all.size() + matrix.values.size());
-      round_to(weights_.half, matrix.values, all.data() + all.size() - matrix.values.size());
-    };
-    (append(std::move(matrices)), ...);
-    return upload(all);
-  }
-
-  // With rows of zeros up to a multiple of 8, for products with all of it.
-  const std::uint16_t* table(Matrix matrix) {
-    const std::size_t rows = padded_vocabulary(matrix.rows);
-    std::vector<std::uint16_t> all(rows * matrix.columns);
-    round_to(weights_.half, matrix.values, all.data());
-    return upload(all);
-  }
-
-  template <class... Vectors>
-  const float* floats(const Vectors&... vectors) {
-    std::vector<float> all;
-    (all.insert(all.end(), vectors.begin(), vectors.end()), ...);
-    return upload(all);
-  }
-
- private:
-  template <class T>
-  const T* upload(const std::vector<T>& all) {
-    if (all.empty()) return nullptr;
-    const DeviceMemory& memory = weights_.memory.emplace_back(all.size() * sizeof(T));
-    stream_.upload(memory.data(), all.data(), memory.size_bytes());
-    stream_.synchronize();
-    return memory.as<T>();
-  }
-
-  DeviceWeights& weights_;
-  Stream stream_;
-};
-
 // Angles in double, as everywhere: a float32 angle is off by some 1e-3 at position 20,000.
 std::vector<float> rotations(const DecoderConfig& config) {
   const std::vector<double> frequencies = rope_frequencies(config);
@@ -89,7 +44,7 @@ void check_shapes(const LayerWeights& layer, const DecoderConfig& c) {
   TROUPE_CHECK(layer.o_bias.size() == (c.o_bias() ? c.hidden : 0), "o's bias fits the configuration");
 }
 
-DeviceLayer upload_layer(LayerWeights layer, Uploader& uploader) {
+DeviceLayer upload_layer(LayerWeights layer, WeightUploader& uploader) {
   DeviceLayer on;
   on.qkv = uploader.halves(std::move(layer.q), std::move(layer.k), std::move(layer.v));
   on.o = uploader.halves(std::move(layer.o));
@@ -119,13 +74,13 @@ std::shared_ptr<const DeviceWeights> upload_weights(DecoderModel model, HalfForm
                      ? table->rows == 0
                      : table->rows == model.config.vocabulary && table->columns == model.config.hidden,
                  "one row of hidden features per token");
-  Uploader uploader(*on);
+  WeightUploader uploader(half == HalfFormat::bf16 ? RowFormat::bf16 : RowFormat::f16, on->memory);
   for (LayerWeights& layer : weights.layers) {
     check_shapes(layer, model.config);
     on->layers.push_back(upload_layer(std::move(layer), uploader));
   }
-  on->embedding = uploader.table(std::move(weights.embedding));
-  on->output = weights.output.rows == 0 ? on->embedding : uploader.table(std::move(weights.output));
+  on->embedding = uploader.padded(std::move(weights.embedding));
+  on->output = weights.output.rows == 0 ? on->embedding : uploader.padded(std::move(weights.output));
   on->final_norm = uploader.floats(weights.final_norm);
   on->rotations = uploader.floats(rotations(model.config));
   return on;

@@ -8,6 +8,7 @@
 #include "kernels/checkpoint/model.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/half_format.h"
+#include "kernels/cuda/engine/weight_uploader.h"
 
 namespace troupe::kernels::cuda {
 
@@ -30,7 +31,7 @@ struct DeviceWeights {
   std::vector<DeviceMemory> memory;  // of all these
 };
 
-inline std::uint32_t padded_vocabulary(std::uint32_t rows) { return (rows + 7) / 8 * 8; }
+inline std::uint32_t padded_vocabulary(std::uint32_t rows) { return padded_outputs(rows); }
 
 // Uploads to the calling thread's device, tensor by tensor, and drops each original on the way.
 std::shared_ptr<const DeviceWeights> upload_weights(DecoderModel model, HalfFormat half);

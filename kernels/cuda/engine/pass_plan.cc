@@ -79,7 +79,7 @@ std::string PassPlanner::excess(const DecoderBatch& batch, std::span<const Group
 void PassPlanner::place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails) {
   plan_.slots.assign(batch.rows(), nullptr);
   plan_.cleared.clear();
-  for (const KeptSegment& kept : batch.kept) place_kept(kept);
+  for (const KeptSegment& kept : batch.kept) place_kept(layout_, kept, plan_.slots.data() + kept.row, plan_.cleared);
   for (std::size_t g = 0; g < tails.size(); ++g)
     std::ranges::copy(tails[g].slots, plan_.slots.begin() + batch.groups[g].row_begin);
   scratch_used_ = 0;
@@ -102,15 +102,14 @@ std::byte* PassPlanner::turned(std::byte* from, std::uint32_t turn, const Decode
   return at->second;
 }
 
-void PassPlanner::place_kept(const KeptSegment& kept) {
-  const std::uint32_t places = static_cast<std::uint32_t>(kept.pages.size()) * layout_.page_tokens;
+void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots, std::vector<std::byte*>& cleared) {
+  const std::uint32_t places = static_cast<std::uint32_t>(kept.pages.size()) * layout.page_tokens;
   for (std::uint32_t t = 0; t < places; ++t) {
-    std::byte* const at =
-        kept.pages[t / layout_.page_tokens] + t % layout_.page_tokens * layout_.vector_bytes();
+    std::byte* const at = kept.pages[t / layout.page_tokens] + t % layout.page_tokens * layout.vector_bytes();
     if (t < kept.tokens)
-      plan_.slots[kept.row + t] = at;
+      slots[t] = at;
     else
-      plan_.cleared.push_back(at);
+      cleared.push_back(at);
   }
 }
 
@@ -229,6 +228,8 @@ std::size_t packed_bytes(const PassShape& shape, const PassPlan& plan) {
   std::byte* const anywhere = reinterpret_cast<std::byte*>(packing_alignment);
   return static_cast<std::size_t>(packed_pass(shape, anywhere).heap - anywhere) + Heap(plan).end;
 }
+
+std::size_t keys_in_heap(const PassPlan& plan) { return Heap(plan).keys; }
 
 namespace {
 

@@ -51,6 +51,9 @@ struct PassPlan {
   std::uint32_t logits = 0;              // numbers of states come behind them
 };
 
+// Slots of a kept segment's rows, from `slots` on, in its pages; and the places behind them, which become zeros.
+void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots, std::vector<std::byte*>& cleared);
+
 // Reuses its memory from pass to pass.
 class PassPlanner {
  public:
@@ -62,13 +65,14 @@ class PassPlanner {
   // `tails`: of groups of beams, one each; none where the batch is of requests.
   std::string plan(const DecoderBatch& batch, std::span<const GroupTail> tails = {});
   const PassPlan& result() const { return plan_; }
+  // Of the batch's groups: what their rows see.
+  std::span<const AttendGroup> groups() const { return groups_; }
 
  private:
   std::string excess(const DecoderBatch& batch, std::span<const GroupTail> tails) const;
   void place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails);
   std::byte* scratch_slot(std::uint32_t token) const;
   std::byte* turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch);
-  void place_kept(const KeptSegment& kept);
   std::string list_keys(const DecoderBatch& batch, std::span<const GroupTail> tails);
   void list_tail(const RowGroup& group, const GroupTail* tail);
   void plan_readouts(const DecoderBatch& batch);
@@ -116,6 +120,8 @@ struct PackedPass {
 };
 PackedPass packed_pass(const PassShape& shape, std::byte* at);
 std::size_t packed_bytes(const PassShape& shape, const PassPlan& plan);
+// Where the addresses of keys lie in the heap, in bytes.
+std::size_t keys_in_heap(const PassPlan& plan);
 // Writes packed_bytes to `at`.
 void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shape, std::byte* at);
 

@@ -8,75 +8,55 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-struct alignas(16) Piece {
-  std::uint32_t words[4];
-};
-
-template <class B>
-TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
-  static_assert(B::vectors <= B::threads);
-  if (thread_x() >= B::vectors) return;
-  dynamic_shared<Sight>(B::sight_start, B::vectors)[thread_x()] = sight_from(pass, item, heads, thread_x());
-}
-
-template <class B, unsigned dim>
-TROUPE_DEVICE void stage_queries(const AttendItem& item, const AttendLayer& layer, unsigned kv_head) {
-  const auto queries = dynamic_shared<std::byte>(0, B::vectors * B::vector_bytes);
-  const unsigned piece = thread_x() % B::pieces;
-  for (unsigned vector = thread_x() / B::pieces; vector < B::vectors; vector += B::rows_at_once) {
-    const bool present = vector < item.vectors;
-    const std::size_t at =
-        vector_at<dim>(item, layer, layer.query_stride, kv_head, present ? vector : 0) + piece * 8;
-    copy_async<16>(queries.address(B::place(vector, piece)), layer.queries + at, present);
-  }
-}
-
-// Products want queries and keys in one format. Each thread converts what it copied.
-template <class B, class Half>
-TROUPE_DEVICE void convert_queries() {
-  const auto queries = dynamic_shared<std::uint32_t>(0, B::vectors * B::vector_bytes / 4);
-  const unsigned piece = thread_x() % B::pieces;
-  for (unsigned vector = thread_x() / B::pieces; vector < B::vectors; vector += B::rows_at_once)
-    for (unsigned i = 0; i < 4; ++i) {
-      std::uint32_t& two = queries[B::place(vector, piece) / 4 + i];
-      two = pack<Half>(low_of<Bf16>(two), high_of<Bf16>(two));
-    }
-}
-template <class B>
-TROUPE_DEVICE void to_key_format(Bf16) {}
-template <class B>
-TROUPE_DEVICE void to_key_format(F16) {
-  convert_queries<B, F16>();
-}
-
-// Divided and rounded, by way of the warp's own query vectors in shared memory, so that it is written 16
-// bytes a lane.
+// Multiplied by its factor and rounded, by way of the warp's own query vectors in shared memory, so that it is written
+// 16 bytes a lane.
 template <class B, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
-                               const Running<dim, fragments>& running) {
+TROUPE_DEVICE void write_rounded(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
+                                 const float (&factors)[fragments][2], const Running<dim, fragments>& running) {
   const auto words = dynamic_shared<std::uint32_t>(0, B::vectors * B::vector_bytes / 4);
   const unsigned first = warp() * B::warp_vectors;
   warp_sync();
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
-    const float total = sum_of_four_lanes(running.total[f][half]);
-    const float inverse = total == 0 ? 0.0f : 1.0f / total;
     const unsigned vector = first + 16 * f + 8 * half + lane() / 4;
     TROUPE_UNROLL
     for (unsigned j = 0; j < dim / 8; ++j)
       words[B::place(vector, j) / 4 + lane() % 4] =
-          pack_out(layer, running.out[f][j][2 * half] * inverse, running.out[f][j][2 * half + 1] * inverse);
+          pack_out(layer, running.out[f][j][2 * half] * factors[f][half],
+                   running.out[f][j][2 * half + 1] * factors[f][half]);
   }
   warp_sync();
   const auto pieces = dynamic_shared<Piece>(0, B::vectors * B::vector_bytes / 16);
-  for (unsigned n = lane(); n < B::warp_vectors * B::pieces; n += warp_threads) {
-    const unsigned vector = first + n / B::pieces, piece = n % B::pieces;
+  for (unsigned n = lane(); n < B::warp_vectors * (dim / 8); n += warp_threads) {
+    const unsigned vector = first + n / (dim / 8), piece = n % (dim / 8);
     if (vector >= item.vectors) continue;
     std::uint16_t* const to =
         layer.out + vector_at<dim>(item, layer, layer.out_stride, kv_head, vector) + piece * 8;
     *reinterpret_cast<Piece*>(to) = pieces[B::place(vector, piece) / 16];
   }
+}
+
+template <class Soften, class B, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer, unsigned kv_heads,
+                               unsigned kv_head, const Running<dim, fragments>& running) {
+  float factors[fragments][2];
+  TROUPE_UNROLL
+  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
+  for (unsigned half = 0; half < 2; ++half) {
+    factors[f][half] = Soften::factor(layer, sum_of_four_lanes(running.total[f][half]));
+    const unsigned vector = warp() * B::warp_vectors + 16 * f + 8 * half + lane() / 4;
+    if (vector >= item.vectors) continue;
+    if (lane() % 4 == 0)
+      write_stats(item, layer, kv_heads, kv_head, vector, running.largest[f][half], factors[f][half]);
+    if (layer.out_f32 == nullptr) continue;
+    const std::size_t at = vector_at<dim>(item, layer, layer.out_stride, kv_head, vector);
+    TROUPE_UNROLL
+    for (unsigned j = 0; j < dim / 8; ++j)
+      write_two(layer, at, 4 * j + lane() % 4, running.out[f][j][2 * half] * factors[f][half],
+                running.out[f][j][2 * half + 1] * factors[f][half]);
+  }
+  if (layer.out_f32 == nullptr) write_rounded<B>(item, layer, kv_head, factors, running);
 }
 
 // The tiles from number `at` of a block's list on, as far as the pipeline looks ahead, and one more.
@@ -100,8 +80,10 @@ struct Window {
 
 // Walks the key tiles. While tile t is computed, keys and values of tile t + stages - 1 and the addresses of
 // as many tiles after it are on their way.
-template <class B, class Half, unsigned dim, unsigned fragments>
-TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragments>& running) {
+template <class Soften, class B, class Format, unsigned dim, unsigned fragments>
+TROUPE_DEVICE void walk(const Work& work, typename Soften::template Rows<fragments>& rows, Window<B>& window,
+                        Running<dim, fragments>& running) {
+  using Half = typename Stored<Format>::Half;
   for (unsigned t = 0; t < window.count; ++t) {
     const KeyTile tile = window.tiles[0];
     bool some_spoilt = false;
@@ -119,23 +101,19 @@ TROUPE_DEVICE void walk(const Work& work, Window<B>& window, Running<dim, fragme
       spoil_rows(work, tile, sight, noted[0] | std::uint64_t{noted[1]} << 32, running);
     }
     Scores<fragments> scores;
-    score<B, Half, dim>(t, scores);
-    if (tile.masked)
-      judge_masked(work, tile, sight, scores, running);
-    else
-      judge(scores, running);
+    score<B, Format, dim>(t, scores);
     float shrink[fragments][2];
-    weigh(work.scale, scores, running, shrink);
-    shrink_sums(shrink, running);
-    add_values<B, Half>(t, scores, running);
+    soften<Soften>(work, tile, sight, rows, scores, running, shrink);
+    if constexpr (Soften::rescales) shrink_sums(shrink, running);
+    add_values<B, Format>(t, scores, running);
     window.move_on(t);
   }
 }
 
-template <class Half, unsigned dim, unsigned fragments>
-TROUPE_KERNEL((Block<dim, fragments>::threads))
+template <class Soften, class Format, unsigned dim, unsigned fragments>
+TROUPE_KERNEL((FormatBlock<Format, dim, fragments>::threads))
 attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
-  using B = Block<dim, fragments>;
+  using B = FormatBlock<Format, dim, fragments>;
   const unsigned kv_head = block_x() % kv.kv_heads;
   const AttendItem& where = pass.items[block_x() / kv.kv_heads];
   Window<B> window;
@@ -146,16 +124,16 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
     window = {{}, pass.key_tiles + item.tile_begin, item.tile_end - item.tile_begin};
     const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
     work = {pass.addresses + item.key_begin, keys_at, keys_at + kv.values, item.context_tokens,
-            layer.scale * 1.44269504f};
+            layer.scale * 1.44269504f, layer.scale};
     window.open();
-    stage_queries<B, dim>(item, layer, kv_head);
+    stage_queries<B, dim * Stored<Format>::parts>(item, layer, kv_head);
     note_sights<B>(pass, item, layer.heads);
   }
   TROUPE_UNROLL
   for (unsigned i = 0; i < 2 * B::stages - 2; ++i) stage_addresses<B>(work, window.tiles[i], i);
   copy_async_commit();
   copy_async_wait<0>();
-  to_key_format<B>(Half{});
+  to_key_format<B>(layer, Format{});
   barrier();
   TROUPE_UNROLL
   for (unsigned i = 0; i + 1 < B::stages; ++i) {
@@ -164,10 +142,14 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
   }
   Running<dim, fragments> running;
   clear(running);
-  walk<B, Half>(work, window, running);
+  {
+    typename Soften::template Rows<fragments> rows;
+    Soften::template begin<B>(pass, layer, where, rows);
+    walk<Soften, B, Format>(work, rows, window, running);
+  }
   const AttendItem item = where;  // read again: no registers hold it meanwhile
   if (item.partial == whole_result)
-    write_whole<B>(item, layer, kv_head, running);
+    write_whole<Soften, B>(item, layer, kv.kv_heads, kv_head, running);
   else
     write_partial<B>(item, pass, kv.kv_heads, kv_head, running);
 }
@@ -175,7 +157,7 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
 constexpr unsigned merge_warps = 4, merge_vectors = 16;  // per block
 
 // One warp a vector. Reads each partial result once.
-template <unsigned dim>
+template <class Soften, unsigned dim>
 TROUPE_KERNEL((merge_warps * warp_threads))
 merge_kernel(AttendPass pass, AttendLayer layer, unsigned kv_heads) {
   constexpr unsigned mine = dim / warp_threads;
@@ -187,58 +169,79 @@ merge_kernel(AttendPass pass, AttendLayer layer, unsigned kv_heads) {
     for (unsigned p = merge.partial_begin; p < merge.partial_end; ++p) {
       const std::size_t number = (std::size_t{p} * kv_heads + kv_head) * pass.tile_vectors + vector;
       const float* const from = pass.partials + number * partial_stride<dim>;
-      const float now = larger(largest, from[dim]), top = now == minus_infinity ? 0.0f : now;
-      const float shrink = exp2_fast((largest - top) * layer.scale * 1.44269504f);
-      const float weight = exp2_fast((from[dim] - top) * layer.scale * 1.44269504f);
+      float shrink = 1, weight = 1;
+      if constexpr (Soften::rescales) {
+        const float now = larger(largest, from[dim]), top = now == minus_infinity ? 0.0f : now;
+        shrink = exp2_fast((largest - top) * layer.scale * 1.44269504f);
+        weight = exp2_fast((from[dim] - top) * layer.scale * 1.44269504f);
+        largest = now;
+      }
       for (unsigned i = 0; i < mine; ++i) sum[i] = sum[i] * shrink + from[lane() * mine + i] * weight;
       total = total * shrink + from[dim + 1] * weight;
-      largest = now;
     }
-    const float inverse = total == 0 ? 0.0f : 1.0f / total;
-    std::uint16_t* const to = layer.out + vector_at<dim>(merge, layer, layer.out_stride, kv_head, vector);
+    const float factor = Soften::factor(layer, total);
+    const std::size_t at = vector_at<dim>(merge, layer, layer.out_stride, kv_head, vector) + lane() * mine;
     for (unsigned i = 0; i < mine; ++i)
-      to[lane() * mine + i] = static_cast<std::uint16_t>(pack_out(layer, sum[i] * inverse, 0));
+      if (layer.out_f32 != nullptr)
+        layer.out_f32[at + i] = sum[i] * factor;
+      else
+        layer.out[at + i] = static_cast<std::uint16_t>(pack_out(layer, sum[i] * factor, 0));
+    if (lane() == 0) write_stats(merge, layer, kv_heads, kv_head, vector, largest, factor);
   }
 }
 
-template <class Half, unsigned dim, unsigned fragments>
+template <class Soften, class Format, unsigned dim, unsigned fragments>
 void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, Stream& stream) {
-  using B = Block<dim, fragments>;
-  launch("attend", attend_kernel<Half, dim, fragments>,
+  using B = FormatBlock<Format, dim, fragments>;
+  launch("attend", attend_kernel<Soften, Format, dim, fragments>,
          {.blocks = pass.item_count * kv.kv_heads, .threads = B::threads, .shared_bytes = B::shared_bytes},
          stream, pass, layer, kv);
 }
 
-template <unsigned dim>
+template <class Soften, unsigned dim>
 void merge(const AttendPass& pass, const AttendLayer& layer, unsigned kv_heads, Stream& stream) {
-  launch("attend_merge", merge_kernel<dim>,
+  launch("attend_merge", merge_kernel<Soften, dim>,
          {.blocks = pass.merge_count * kv_heads,
           .blocks_y = pass.tile_vectors / merge_vectors,
           .threads = merge_warps * warp_threads},
          stream, pass, layer, kv_heads);
 }
+template <class Soften>
+void merge(std::uint32_t dim, const AttendPass& pass, const AttendLayer& layer, unsigned kv_heads,
+           Stream& stream) {
+  (dim == 32 ? merge<Soften, 32> : dim == 64 ? merge<Soften, 64> : merge<Soften, 128>)(pass, layer, kv_heads,
+                                                                                     stream);
+}
 
-template <unsigned dim, unsigned fragments>
-constexpr AttendVersion versions_of(KvFormat format) {
-  using B = Block<dim, fragments>;
-  return {dim, format, B::vectors, B::shared_bytes, false, B::resident,
-          format == KvFormat::bf16 ? run<Bf16, dim, fragments> : run<F16, dim, fragments>};
+template <class Soften, class Format, unsigned dim, unsigned fragments>
+constexpr AttendVersion version_of(Softening softening, KvFormat format) {
+  using B = FormatBlock<Format, dim, fragments>;
+  return {softening,       dim,   format,      B::vectors,
+          B::shared_bytes, false, B::resident, run<Soften, Format, dim, fragments>};
 }
 
 // mma.sync, on sm_80 and later.
+constexpr Softening softmax = Softening::softmax, silu = Softening::silu;
+constexpr KvFormat bf16 = KvFormat::bf16, f16 = KvFormat::f16, f32 = KvFormat::f32;
 constexpr AttendVersion mma_versions[] = {
-    versions_of<32, 1>(KvFormat::bf16),  versions_of<32, 2>(KvFormat::bf16),
-    versions_of<64, 1>(KvFormat::bf16),  versions_of<64, 2>(KvFormat::bf16),
-    versions_of<128, 1>(KvFormat::bf16), versions_of<128, 2>(KvFormat::bf16),
-    versions_of<32, 1>(KvFormat::f16),   versions_of<32, 2>(KvFormat::f16),
-    versions_of<64, 1>(KvFormat::f16),   versions_of<64, 2>(KvFormat::f16),
-    versions_of<128, 1>(KvFormat::f16),  versions_of<128, 2>(KvFormat::f16)};
+    version_of<Softmax, Bf16, 32, 1>(softmax, bf16),  version_of<Softmax, Bf16, 32, 2>(softmax, bf16),
+    version_of<Softmax, Bf16, 64, 1>(softmax, bf16),  version_of<Softmax, Bf16, 64, 2>(softmax, bf16),
+    version_of<Softmax, Bf16, 128, 1>(softmax, bf16), version_of<Softmax, Bf16, 128, 2>(softmax, bf16),
+    version_of<Softmax, F16, 32, 1>(softmax, f16),    version_of<Softmax, F16, 32, 2>(softmax, f16),
+    version_of<Softmax, F16, 64, 1>(softmax, f16),    version_of<Softmax, F16, 64, 2>(softmax, f16),
+    version_of<Softmax, F16, 128, 1>(softmax, f16),   version_of<Softmax, F16, 128, 2>(softmax, f16),
+    version_of<Softmax, Split, 32, 1>(softmax, f32),  version_of<Softmax, Split, 64, 1>(softmax, f32),
+    version_of<Softmax, Split, 128, 1>(softmax, f32), version_of<Silu, Bf16, 32, 1>(silu, bf16),
+    version_of<Silu, Bf16, 64, 1>(silu, bf16),        version_of<Silu, Bf16, 128, 1>(silu, bf16),
+    version_of<Silu, F16, 32, 1>(silu, f16),          version_of<Silu, F16, 64, 1>(silu, f16),
+    version_of<Silu, F16, 128, 1>(silu, f16),         version_of<Silu, Split, 32, 1>(silu, f32),
+    version_of<Silu, Split, 64, 1>(silu, f32),        version_of<Silu, Split, 128, 1>(silu, f32)};
 
 const AttendVersion* find_version(std::span<const AttendVersion> versions, const KvLayout& layout,
-                                  std::uint32_t tile_vectors) {
+                                  Softening softening, std::uint32_t tile_vectors) {
   for (const AttendVersion& version : versions)
-    if (version.head_dim == layout.head_dim && version.format == layout.format &&
-        version.tile_vectors == tile_vectors)
+    if (version.softening == softening && version.head_dim == layout.head_dim &&
+        version.format == layout.format && version.tile_vectors == tile_vectors)
       return &version;
   return nullptr;
 }
@@ -246,13 +249,13 @@ const AttendVersion* find_version(std::span<const AttendVersion> versions, const
 constexpr std::uint32_t small_tile = 64, large_tile = 128;
 constexpr unsigned hopper = 90;  // no other device runs what is compiled for sm_90a
 
-const AttendVersion* choose_version(const KvLayout& layout, std::uint32_t tile_vectors, unsigned capability,
-                                    AttendPath path) {
+const AttendVersion* choose_version(const KvLayout& layout, Softening softening, std::uint32_t tile_vectors,
+                                    unsigned capability, AttendPath path) {
   const bool can = path != AttendPath::mma && capability == hopper;
   TROUPE_CHECK(can || path != AttendPath::hopper, "the attention of sm_90a, on another device");
   if (can)
-    if (const auto* version = find_version(hopper_attend_versions(), layout, tile_vectors)) return version;
-  return find_version(mma_versions, layout, tile_vectors);
+    if (const auto* version = find_version(hopper_attend_versions(), layout, softening, tile_vectors)) return version;
+  return find_version(mma_versions, layout, softening, tile_vectors);
 }
 
 constexpr std::size_t reserved_bytes = 1024;  // of a multiprocessor's shared memory, for each block
@@ -263,7 +266,8 @@ AttendTile tile_on(const DeviceProperties& device, const AttendVersion& version)
   const std::size_t fit = device.multiprocessor_shared_bytes / (version.shared_bytes + reserved_bytes);
   const auto resident = std::max<std::size_t>(1, std::min<std::size_t>(fit, version.resident));
   return attend_tile(device.capability, version.head_dim,
-                     {version.tile_vectors, static_cast<std::uint32_t>(resident), version.wgmma});
+                     {version.tile_vectors, static_cast<std::uint32_t>(resident), version.wgmma,
+                      version.softening == Softening::silu});
 }
 
 }  // namespace
@@ -272,30 +276,30 @@ std::string attend_fault(const KvLayout& layout, std::uint32_t heads) {
   if (layout.kv_heads == 0 || heads % layout.kv_heads != 0)
     return std::to_string(heads) + " query heads on " + std::to_string(layout.kv_heads) +
            " key-value heads; expected a multiple";
-  if (layout.format == KvFormat::f32) return "keys and values in f32; on a GPU expected bf16 or f16";
-  if (find_version(mma_versions, layout, small_tile) == nullptr)
+  if (find_version(mma_versions, layout, softmax, small_tile) == nullptr)
     return "head_dim " + std::to_string(layout.head_dim) + "; on a GPU expected 32, 64 or 128";
   return "";
 }
 
 AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
-                             AttendPath path) {
+                             AttendPath path, Softening softening) {
   AttendMachine machine{.multiprocessors = device.multiprocessors,
                         .kv_heads = layout.kv_heads,
                         .heads = heads / layout.kv_heads,
                         .head_dim = layout.head_dim,
                         .l2_bytes = l2_bytes_per_cycle(device.capability)};
   const auto tile = [&](std::uint32_t vectors) {
-    const AttendVersion* const version = choose_version(layout, vectors, device.capability, path);
-    TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
-    return tile_on(device, *version);
+    const AttendVersion* const version = choose_version(layout, softening, vectors, device.capability, path);
+    return version == nullptr ? AttendTile{} : tile_on(device, *version);
   };
   machine.small = tile(small_tile), machine.large = tile(large_tile);
+  const AttendVersion* const least = find_version(mma_versions, layout, softening, small_tile);
+  TROUPE_CHECK(least != nullptr, "no attention kernel for these pages");
   if (machine.small.vectors == 0)
     throw DeviceError("attend: " + device.name + " gives a block " +
                       std::to_string(device.block_shared_bytes_max) +
                       " bytes of shared memory; for head_dim " + std::to_string(layout.head_dim) + " expected " +
-                      std::to_string(find_version(mma_versions, layout, small_tile)->shared_bytes));
+                      std::to_string(least->shared_bytes));
   return machine;
 }
 
@@ -303,22 +307,24 @@ std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials,
   return std::size_t{partials} * layout.kv_heads * tile_vectors * (layout.head_dim + 4) * sizeof(float);
 }
 
+KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer) {
+  const auto u32 = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
+  return {u32(layout.keys(layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()), layout.kv_heads};
+}
+
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream) {
   const AttendVersion* const version =
-      choose_version(layout, pass.tile_vectors, device_capability(), pass.path);
+      choose_version(layout, layer.softening, pass.tile_vectors, device_capability(), pass.path);
   TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
   TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows not aligned to 16 bytes");
   TROUPE_CHECK(layer.scale > 0, "a scale that is not positive");
   TROUPE_CHECK(layout.page_bytes() <= ~std::uint32_t{0}, "a page of more than 4 GiB");
-  const auto u32 = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
   if (pass.item_count > 0)
     version->run(pass, layer,
-                 {u32(layout.keys(layer.layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()),
-                  layout.kv_heads},
+                 offsets_of(layout, layer.layer),
                  stream);
   if (pass.merge_count == 0) return;
-  const auto run_merge = layout.head_dim == 32 ? merge<32> : layout.head_dim == 64 ? merge<64> : merge<128>;
-  run_merge(pass, layer, layout.kv_heads, stream);
+  (layer.softening == silu ? merge<Silu> : merge<Softmax>)(layout.head_dim, pass, layer, layout.kv_heads, stream);
 }
 
 }  // namespace troupe::kernels::cuda

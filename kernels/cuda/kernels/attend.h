@@ -1,7 +1,10 @@
 #pragma once
 // Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory.
-// Queries are bf16, outputs, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax
-// in float32, weights rounded to the keys' format before they multiply values. A token is the address of its
+// Queries are bf16, or as the keys are; outputs, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax
+// in float32, weights rounded to the keys' format before they multiply values. How scores become weights is a policy
+// (attend_soften_inl.h): a softmax, or HSTU's SiLU with a bias of every pair. Keys and values of the format f32 are two
+// f16 each, a number rounded and what is left of it, side by side in a vector ([all numbers][all rests]); so are queries
+// then; three products do what one does, to float32's accuracy or nearly. A token is the address of its
 // first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
 // (kv_layout.h).
 //
@@ -33,8 +36,11 @@
 #include "kernels/cuda/device/half_format.h"
 #include "kernels/cuda/kernels/attend_plan.h"
 #include "kernels/operations/kv_layout.h"
+#include "kernels/operations/silu_attend.h"
 
 namespace troupe::kernels::cuda {
+
+enum class Softening : std::uint8_t { softmax, silu };
 
 // Empty if there is a kernel for these pages, else what is wrong and what was expected. `heads`: query heads.
 std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
@@ -46,7 +52,17 @@ enum class AttendPath : std::uint8_t { by_device, mma, hopper };
 // What plans for these pages are made for: the tiles that the device has shared memory for. DeviceError where
 // it has too little for any.
 AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
-                             AttendPath path = AttendPath::by_device);
+                             AttendPath path = AttendPath::by_device,
+                             Softening softening = Softening::softmax);
+
+// What SiLU's bias of pairs is made of, once for all layers and heads.
+struct AttendBias {
+  const std::int32_t* key_positions = nullptr;  // beside the addresses of tokens
+  const std::int32_t* row_positions = nullptr;  // per query row
+  const std::uint32_t* row_steps = nullptr;     // per query row: the number of its first step
+  // Of keys as the group has them, context first; behind a row's last one stands one whose key is ~0.
+  const BucketStep* steps = nullptr;
+};
 
 // One pass, the same for all its layers. Device pointers.
 struct AttendPass {
@@ -62,6 +78,7 @@ struct AttendPass {
   std::uint32_t tile_vectors = 64;
   AttendPath path = AttendPath::by_device;
   std::uint32_t blocks_max = ~0u;  // of a kernel whose blocks stay for several items: for tests
+  AttendBias bias;
 };
 
 // Row r, head h of the queries at queries + r*query_stride + h*head_dim, 16-byte aligned; outputs likewise.
@@ -73,6 +90,16 @@ struct AttendLayer {
   std::uint32_t heads = 1;  // query heads that share a key-value head
   HalfFormat out_format = HalfFormat::bf16;
   float scale = 1;          // positive
+  bool queries_as_keys = false;  // queries have the keys' format, not bf16; f32: they always have
+  float* out_f32 = nullptr;      // not null: outputs go there, unrounded, and not to `out`
+  // Not null: of row r and head h the largest score and by what powers of two are multiplied to be its share of the
+  // softmax, at stats + 2 * (r * kv_heads * heads + h).
+  float* stats = nullptr;
+  Softening softening = Softening::softmax;
+  // Of SiLU: by what sums are multiplied; weights by key's minus row's position, also below 0, and by bucket. Null:
+  // there is no bias.
+  float factor = 1;
+  const float *by_distance = nullptr, *by_bucket = nullptr;
 };
 
 std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials, std::uint32_t tile_vectors);

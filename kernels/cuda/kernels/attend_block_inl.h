@@ -1,7 +1,7 @@
 #pragma once
 // What blocks of both attention kernels do before and after their key tiles: where their vectors lie, what
 // rows see, partial results. Device code.
-#include "kernels/cuda/kernels/attend_tile_inl.h"
+#include "kernels/cuda/kernels/attend_soften_inl.h"
 #include "kernels/cuda/kernels/attend_versions.h"
 
 namespace troupe::kernels::cuda {
@@ -52,6 +52,24 @@ TROUPE_DEVICE float sum_of_four_lanes(float x) {
   return x + shuffle_xor(x, 2);
 }
 
+// What a row's weights are multiples of, for those who ask for them again (attend_mass.h): its largest score, and the
+// factor that makes shares of powers of two.
+template <class Item>
+TROUPE_DEVICE void write_stats(const Item& item, const AttendLayer& layer, unsigned kv_heads, unsigned kv_head,
+                               unsigned vector, float largest, float factor) {
+  if (layer.stats == nullptr) return;
+  float* const to = layer.stats + 2 * vector_at<1>(item, layer, kv_heads * layer.heads, kv_head, vector);
+  to[0] = largest, to[1] = factor;
+}
+
+// Numbers 2 * n and 2 * n + 1 of a vector's output, which begins at number `at`.
+TROUPE_DEVICE void write_two(const AttendLayer& layer, std::size_t at, unsigned n, float low, float high) {
+  if (layer.out_f32 != nullptr)
+    layer.out_f32[at + 2 * n] = low, layer.out_f32[at + 2 * n + 1] = high;
+  else
+    reinterpret_cast<std::uint32_t*>(layer.out + at)[n] = pack_out(layer, low, high);
+}
+
 template <class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_partial(const AttendItem& item, const AttendPass& pass, unsigned kv_heads,
                                  unsigned kv_head, const Running<dim, fragments>& running) {
@@ -68,6 +86,47 @@ TROUPE_DEVICE void write_partial(const AttendItem& item, const AttendPass& pass,
     for (unsigned i = 0; i < 2; ++i) to[8 * j + 2 * (lane() % 4) + i] = running.out[f][j][2 * half + i];
     if (lane() % 4 == 0) to[dim] = running.largest[f][half], to[dim + 1] = total;
   }
+}
+
+struct alignas(16) Piece {
+  std::uint32_t words[4];
+};
+
+template <class B>
+TROUPE_DEVICE void note_sights(const AttendPass& pass, const AttendItem& item, unsigned heads) {
+  static_assert(B::vectors <= B::threads);
+  if (thread_x() >= B::vectors) return;
+  dynamic_shared<Sight>(B::sight_start, B::vectors)[thread_x()] = sight_from(pass, item, heads, thread_x());
+}
+
+template <class B, unsigned dim>
+TROUPE_DEVICE void stage_queries(const AttendItem& item, const AttendLayer& layer, unsigned kv_head) {
+  const auto queries = dynamic_shared<std::byte>(0, B::vectors * B::vector_bytes);
+  const unsigned piece = thread_x() % B::pieces;
+  for (unsigned vector = thread_x() / B::pieces; vector < B::vectors; vector += B::rows_at_once) {
+    const bool present = vector < item.vectors;
+    const std::size_t at =
+        vector_at<dim>(item, layer, layer.query_stride, kv_head, present ? vector : 0) + piece * 8;
+    copy_async<16>(queries.address(B::place(vector, piece)), layer.queries + at, present);
+  }
+}
+
+// Products want queries and keys in one format. Each thread converts what it copied.
+template <class B, class Half>
+TROUPE_DEVICE void convert_queries() {
+  const auto queries = dynamic_shared<std::uint32_t>(0, B::vectors * B::vector_bytes / 4);
+  const unsigned piece = thread_x() % B::pieces;
+  for (unsigned vector = thread_x() / B::pieces; vector < B::vectors; vector += B::rows_at_once)
+    for (unsigned i = 0; i < 4; ++i) {
+      std::uint32_t& two = queries[B::place(vector, piece) / 4 + i];
+      two = pack<Half>(low_of<Bf16>(two), high_of<Bf16>(two));
+    }
+}
+template <class B, class Format>
+TROUPE_DEVICE void to_key_format(const AttendLayer&, Format) {}
+template <class B>
+TROUPE_DEVICE void to_key_format(const AttendLayer& layer, F16) {
+  if (!layer.queries_as_keys) convert_queries<B, F16>();
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct AttendBlock {
   std::uint32_t vectors = 0;
   std::uint32_t resident = 1;  // on a multiprocessor at once
   bool wgmma = false;          // else mma.sync
+  bool silu = false;           // else softmax
 };
 AttendTile attend_tile(unsigned capability, std::uint32_t head_dim, const AttendBlock& block);
 double l2_bytes_per_cycle(unsigned capability);

@@ -19,30 +19,32 @@ TROUPE_DEVICE std::uint32_t in_key_format<Bf16>(std::uint32_t two) {
 
 // The warp's vectors, as the left side of products with keys.
 template <class B, class Half, unsigned dim>
-TROUPE_DEVICE void take_queries(std::uint32_t (&queries)[dim / 16][4]) {
+TROUPE_DEVICE void take_queries(const AttendLayer& layer, std::uint32_t (&queries)[dim / 16][4]) {
   const unsigned vector = warp() * B::warp_vectors + lane() % 16;
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step) {
     load_matrices(queries[step],
                   address_of<B>(B::query_start + vector * B::query_bytes + (2 * step + lane() / 16) * 16));
+    if (layer.queries_as_keys) continue;
     TROUPE_UNROLL
     for (unsigned i = 0; i < 4; ++i) queries[step][i] = in_key_format<Half>(queries[step][i]);
   }
 }
 
 // What a consumer works with from tile to tile.
-template <class B, unsigned dim>
+template <class Soften, class B, unsigned dim>
 struct Consumer {
   std::uint32_t queries[dim / 16][4];
   std::uint32_t weights[attend_key_tile / 16][4];  // of the tile before, while its values are multiplied
   Scores<1> scores;
   Running<dim, 1> running;
   Sight sights[2];  // of this thread's rows
+  typename Soften::template Rows<1> rows;
   Turn<B> turn;
 };
 
-template <class B, class Half, unsigned dim>
-TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<B, dim>& c) {
+template <class Half, class Soften, class B, unsigned dim>
+TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<Soften, B, dim>& c) {
   const GroupMatrix keys = group_matrix(turn.keys(), 0);
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step)
@@ -51,8 +53,8 @@ TROUPE_DEVICE void start_scores(const Turn<B>& turn, Consumer<B, dim>& c) {
   group_commit();
 }
 
-template <class B, class Half, unsigned dim>
-TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<B, dim>& c) {
+template <class Half, class Soften, class B, unsigned dim>
+TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<Soften, B, dim>& c) {
   const GroupMatrix values = group_matrix(turn.values(), B::column_bytes);
   TROUPE_UNROLL
   for (unsigned pair = 0; pair < B::keys / 16; ++pair)
@@ -61,23 +63,20 @@ TROUPE_DEVICE void start_values(const Turn<B>& turn, Consumer<B, dim>& c) {
   group_commit();
 }
 
-template <class B, unsigned dim>
-TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, Consumer<B, dim>& c,
+template <class Soften, class B, unsigned dim>
+TROUPE_DEVICE void weigh_tile(const Work& work, const KeyTile& tile, Consumer<Soften, B, dim>& c,
                               float (&shrink)[1][2]) {
+  const auto sight = [&](unsigned, unsigned half) { return c.sights[half]; };
   if (tile.masked) {
-    const auto sight = [&](unsigned, unsigned half) { return c.sights[half]; };
     const auto notes = c.turn.notes();
     const std::uint64_t spoilt = notes[0] | notes[1] | notes[2] | notes[3];
     if (spoilt != 0) spoil_rows(work, tile, sight, spoilt, c.running);
-    judge_masked(work, tile, sight, c.scores, c.running);
-  } else {
-    judge(c.scores, c.running);
   }
-  weigh(work.scale, c.scores, c.running, shrink);
+  soften<Soften>(work, tile, sight, c.rows, c.scores, c.running, shrink);
 }
 
-template <class B, class Half, unsigned dim>
-TROUPE_DEVICE void round_all_weights(Consumer<B, dim>& c) {
+template <class Half, class Soften, class B, unsigned dim>
+TROUPE_DEVICE void round_all_weights(Consumer<Soften, B, dim>& c) {
   TROUPE_UNROLL
   for (unsigned pair = 0; pair < B::keys / 16; ++pair)
     round_weights<Half>(c.scores, 0, pair, c.weights[pair]);
@@ -96,23 +95,25 @@ TROUPE_DEVICE void give_turn(unsigned group, bool last) {
 }
 
 // Takes over the next item; false if there is none.
-template <class B, class Half, unsigned dim>
-TROUPE_DEVICE bool begin_item(unsigned parity, Handed& handed, Consumer<B, dim>& c) {
+template <class Half, class Soften, class B, unsigned dim>
+TROUPE_DEVICE bool begin_item(const AttendPass& pass, const AttendLayer& layer, unsigned parity, Handed& handed,
+                              Consumer<Soften, B, dim>& c) {
   mbarrier_wait(address_of<B>(B::queries_came), parity);
   handed = dynamic_shared<Handed>(B::handed_start, 1)[0];
   if (handed.item.vectors == 0) return false;
-  take_queries<B, Half, dim>(c.queries);
+  take_queries<B, Half, dim>(layer, c.queries);
   TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) c.sights[half] = sight_of<B>(0, half);
   arrive_as_warp(address_of<B>(B::queries_taken));
   clear(c.running);
+  Soften::template begin<B>(pass, layer, handed.item, c.rows);
   return true;
 }
 
 // While the scores of tile t are softened, the values of tile t - 1 are multiplied.
-template <class B, class Half, unsigned dim>
+template <class Half, class Soften, class B, unsigned dim>
 TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, unsigned group,
-                        Consumer<B, dim>& c) {
+                        Consumer<Soften, B, dim>& c) {
   if (count == 0) return;
   float shrink[1][2];
   if (group == 1) give_turn<B>(group, false);
@@ -120,11 +121,11 @@ TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, u
   mbarrier_wait(c.turn.full(), c.turn.parity);
   await_turn<B>(group);
   group_fence();
-  start_scores<B, Half>(c.turn, c);
+  start_scores<Half>(c.turn, c);
   give_turn<B>(group, count == 1);
   group_wait<0>();
   weigh_tile(work, tile, c, shrink);
-  round_all_weights<B, Half>(c);
+  round_all_weights<Half>(c);
   for (unsigned t = 1; t < count; ++t) {
     const Turn<B> before = c.turn;
     c.turn.move_on();
@@ -132,59 +133,61 @@ TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, u
     mbarrier_wait(c.turn.full(), c.turn.parity);
     await_turn<B>(group);
     group_fence();
-    start_scores<B, Half>(c.turn, c);
-    start_values<B, Half>(before, c);
+    start_scores<Half>(c.turn, c);
+    start_values<Half>(before, c);
     give_turn<B>(group, t + 1 == count);
     group_wait<1>();
     weigh_tile(work, tile, c, shrink);
     hold_for(c.running.total[0][0] + c.running.total[0][1]);
     group_wait<0>();
     arrive_as_warp(before.empty());
-    if (any(shrink[0][0] != 1 || shrink[0][1] != 1)) shrink_sums(shrink, c.running);
-    round_all_weights<B, Half>(c);
+    if constexpr (Soften::rescales)
+      if (any(shrink[0][0] != 1 || shrink[0][1] != 1)) shrink_sums(shrink, c.running);
+    round_all_weights<Half>(c);
   }
   group_fence();
-  start_values<B, Half>(c.turn, c);
+  start_values<Half>(c.turn, c);
   group_wait<0>();
   arrive_as_warp(c.turn.empty());
   c.turn.move_on();
 }
 
-// Divided and rounded. Four lanes write 16 bytes side by side.
-template <class B, unsigned dim>
-TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
-                                const Running<dim, 1>& running) {
+// Multiplied by its factor and rounded. Four lanes write 16 bytes side by side.
+template <class Soften, class B, unsigned dim>
+TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer, unsigned kv_heads,
+                                unsigned kv_head, const Running<dim, 1>& running) {
   TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
-    const float total = sum_of_four_lanes(running.total[0][half]);
-    const float inverse = total == 0 ? 0.0f : 1.0f / total;
+    const float factor = Soften::factor(layer, sum_of_four_lanes(running.total[0][half]));
     const unsigned vector = warp() * B::warp_vectors + 8 * half + lane() / 4;
     if (vector >= item.vectors) continue;
-    std::uint16_t* const to = layer.out + vector_at<dim>(item, layer, layer.out_stride, kv_head, vector);
+    const std::size_t at = vector_at<dim>(item, layer, layer.out_stride, kv_head, vector);
     TROUPE_UNROLL
     for (unsigned j = 0; j < dim / 8; ++j)
-      *reinterpret_cast<std::uint32_t*>(to + 8 * j + 2 * (lane() % 4)) =
-          pack_out(layer, running.out[0][j][2 * half] * inverse, running.out[0][j][2 * half + 1] * inverse);
+      write_two(layer, at, 4 * j + lane() % 4, running.out[0][j][2 * half] * factor,
+                running.out[0][j][2 * half + 1] * factor);
+    if (lane() % 4 == 0)
+      write_stats(item, layer, kv_heads, kv_head, vector, running.largest[0][half], factor);
   }
 }
 
-template <class B, class Half, unsigned dim>
+template <class Soften, class B, class Half, unsigned dim>
 TROUPE_DEVICE void consume(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
                            unsigned group) {
-  Consumer<B, dim> c;
+  Consumer<Soften, B, dim> c;
   Handed handed;
-  for (unsigned parity = 0; begin_item<B, Half>(parity, handed, c); parity ^= 1) {
+  for (unsigned parity = 0; begin_item<Half>(pass, layer, parity, handed, c); parity ^= 1) {
     const AttendItem& item = handed.item;
-    walk<B, Half>(work_of<B>(pass, layer, kv, handed), pass.key_tiles + item.tile_begin,
-                  item.tile_end - item.tile_begin, group, c);
+    walk<Half>(work_of<B>(pass, layer, kv, handed), pass.key_tiles + item.tile_begin,
+               item.tile_end - item.tile_begin, group, c);
     if (item.partial == whole_result)
-      write_result<B, dim>(item, layer, handed.kv_head, c.running);
+      write_result<Soften, B, dim>(item, layer, kv.kv_heads, handed.kv_head, c.running);
     else
       write_partial<B>(item, pass, kv.kv_heads, handed.kv_head, c.running);
   }
 }
 
-template <class Half, unsigned dim, unsigned groups>
+template <class Soften, class Half, unsigned dim, unsigned groups>
 TROUPE_KERNEL_RESIDENT((HopperBlock<dim, groups>::threads), (HopperBlock<dim, groups>::resident))
 attend_hopper_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
   using B = HopperBlock<dim, groups>;
@@ -195,32 +198,40 @@ attend_hopper_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
     produce<B, Half, dim>(pass, layer, kv);
   } else {
     registers_take<B::consumer_registers>();
-    consume<B, Half, dim>(pass, layer, kv, group);
+    consume<Soften, B, Half, dim>(pass, layer, kv, group);
   }
 }
 
-template <class Half, unsigned dim, unsigned groups>
+template <class Soften, class Half, unsigned dim, unsigned groups>
 void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, Stream& stream) {
   using B = HopperBlock<dim, groups>;
   const unsigned count = pass.item_count * kv.kv_heads;
-  launch("attend_hopper", attend_hopper_kernel<Half, dim, groups>,
+  launch("attend_hopper", attend_hopper_kernel<Soften, Half, dim, groups>,
          {.blocks = B::one_item ? count : std::min({count, device_multiprocessors(), pass.blocks_max}),
           .threads = B::threads,
           .shared_bytes = B::shared_bytes},
          stream, pass, layer, kv);
 }
 
-template <unsigned dim, unsigned groups>
-constexpr AttendVersion version_of(KvFormat format) {
+template <class Soften, unsigned dim, unsigned groups>
+constexpr AttendVersion version_of(Softening softening, KvFormat format) {
   using B = HopperBlock<dim, groups>;
-  return {dim, format, B::vectors, B::shared_bytes, true, B::resident,
-          format == KvFormat::bf16 ? run<Bf16, dim, groups> : run<F16, dim, groups>};
+  return {softening,       dim,  format,      B::vectors,
+          B::shared_bytes, true, B::resident, format == KvFormat::bf16 ? run<Soften, Bf16, dim, groups>
+                                                                       : run<Soften, F16, dim, groups>};
 }
 
-constexpr AttendVersion versions[] = {version_of<64, 1>(KvFormat::bf16),  version_of<64, 2>(KvFormat::bf16),
-                                      version_of<128, 1>(KvFormat::bf16), version_of<128, 2>(KvFormat::bf16),
-                                      version_of<64, 1>(KvFormat::f16),   version_of<64, 2>(KvFormat::f16),
-                                      version_of<128, 1>(KvFormat::f16),  version_of<128, 2>(KvFormat::f16)};
+constexpr Softening softmax = Softening::softmax, silu = Softening::silu;
+constexpr KvFormat bf16 = KvFormat::bf16, f16 = KvFormat::f16;
+constexpr AttendVersion versions[] = {
+    version_of<Softmax, 64, 1>(softmax, bf16),  version_of<Softmax, 64, 2>(softmax, bf16),
+    version_of<Softmax, 128, 1>(softmax, bf16), version_of<Softmax, 128, 2>(softmax, bf16),
+    version_of<Softmax, 64, 1>(softmax, f16),   version_of<Softmax, 64, 2>(softmax, f16),
+    version_of<Softmax, 128, 1>(softmax, f16),  version_of<Softmax, 128, 2>(softmax, f16),
+    version_of<Silu, 64, 1>(silu, bf16),        version_of<Silu, 64, 2>(silu, bf16),
+    version_of<Silu, 128, 1>(silu, bf16),       version_of<Silu, 128, 2>(silu, bf16),
+    version_of<Silu, 64, 1>(silu, f16),         version_of<Silu, 64, 2>(silu, f16),
+    version_of<Silu, 128, 1>(silu, f16),        version_of<Silu, 128, 2>(silu, f16)};
 
 }  // namespace
 

@@ -15,7 +15,19 @@ struct Sight {
   std::uint32_t begin, end;
 };
 
-// Sizes of a block. `fragments`: 16 query vectors each, per warp.
+// The 16-bit numbers that a number of this format is, side by side in parts of a vector, and their format.
+template <class Format>
+struct Stored {
+  using Half = Format;
+  static constexpr unsigned parts = 1;
+};
+template <>
+struct Stored<Split> {
+  using Half = F16;
+  static constexpr unsigned parts = 2;
+};
+
+// Sizes of a block. `dim`: 16-bit numbers of a vector. `fragments`: 16 query vectors each, per warp.
 template <unsigned dim, unsigned fragments>
 struct Block {
   static constexpr unsigned warps = 4, threads = warps * warp_threads;
@@ -43,21 +55,26 @@ struct Block {
   }
 };
 
+// Of vectors of `dim` numbers in that format.
+template <class Format, unsigned dim, unsigned fragments>
+struct FormatBlock : Block<dim * Stored<Format>::parts, fragments> {};
+
 // What a block knows of its work.
 struct Work {
   const std::byte* const* addresses;  // of the group's keys
   std::uint32_t keys_at, values_at;   // of this layer and head, from a token's address
   std::uint32_t context_tokens;
-  float scale;  // with log2(e), for powers of two
+  float scale;        // with log2(e), for powers of two
+  float plain_scale;  // without
 };
 
-// Streaming softmax of the rows that this thread holds a part of: rows lane/4 and lane/4 + 8 of each
-// fragment.
+// What was summed of the rows that this thread holds a part of: rows lane/4 and lane/4 + 8 of each fragment.
 template <unsigned dim, unsigned fragments>
 struct Running {
   float out[fragments][dim / 8][4];
   float largest[fragments][2];  // score
-  float total[fragments][2];  // of the weights of this thread's keys; NaN once a visible score was not finite
+  // Of the weights of this thread's keys; NaN once a visible score was not finite.
+  float total[fragments][2];
 };
 
 template <unsigned fragments>
@@ -76,8 +93,9 @@ TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsign
   copy_async<8>(slot.address(thread_x()), work.addresses + tile.first + key, true);
 }
 
-template <class B>
-TROUPE_DEVICE void stage_keys_values(const Work& work, const KeyTile& tile, unsigned number) {
+// Of either keys and values, or keys alone.
+template <class B, bool values>
+TROUPE_DEVICE void stage_tile(const Work& work, const KeyTile& tile, unsigned number) {
   if (tile.count == 0) return;
   const auto slot =
       dynamic_shared<const std::byte*>(B::address_start + number % B::address_slots * B::keys * 8, B::keys);
@@ -90,8 +108,16 @@ TROUPE_DEVICE void stage_keys_values(const Work& work, const KeyTile& tile, unsi
     const std::byte* const from = slot[key] + piece * 16;
     const unsigned to = B::place(key, piece);
     copy_async<16>(stage.address(to), from + work.keys_at, key < tile.count);
-    copy_async<16>(stage.address(B::tile_bytes + to), from + work.values_at, key < tile.count);
+    if constexpr (values) copy_async<16>(stage.address(B::tile_bytes + to), from + work.values_at, key < tile.count);
   }
+}
+template <class B>
+TROUPE_DEVICE void stage_keys_values(const Work& work, const KeyTile& tile, unsigned number) {
+  stage_tile<B, true>(work, tile, number);
+}
+template <class B>
+TROUPE_DEVICE void stage_keys(const Work& work, const KeyTile& tile, unsigned number) {
+  stage_tile<B, false>(work, tile, number);
 }
 
 // Not finite: all bits of some exponent set. In the two halves of a word at once.
@@ -158,8 +184,11 @@ TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4])
     load_matrices(a[f], queries.address((B::place(row, piece) ^ 32 * step) + f * 16 * B::vector_bytes));
 }
 
-template <class B, class Half, unsigned dim, unsigned fragments>
+// Of numbers in two parts: what both small parts give is below what their product is rounded to.
+template <class B, class Format, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
+  using Half = typename Stored<Format>::Half;
+  constexpr bool two_parts = Stored<Format>::parts == 2;
   const auto keys =
       dynamic_shared<std::byte>(B::stage_start + number % B::stages * 2 * B::tile_bytes, B::tile_bytes);
   const unsigned first = B::place(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2);
@@ -169,16 +198,25 @@ TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
     for (unsigned i = 0; i < 4; ++i) scores.of[f][j][i] = 0;
   TROUPE_UNROLL
   for (unsigned step = 0; step < dim / 16; ++step) {
-    std::uint32_t a[fragments][4];
+    std::uint32_t a[fragments][4], rest[two_parts ? fragments : 1][4];
     load_queries<B>(step, a);
+    if constexpr (two_parts) load_queries<B>(step + dim / 16, rest);
     TROUPE_UNROLL
     for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
+      const auto add = [&](unsigned key_step, const std::uint32_t(&queries)[fragments][4], bool loaded,
+                           std::uint32_t(&b)[4]) {
+        if (!loaded) load_matrices(b, keys.address((first ^ 32 * key_step) + pair * 16 * B::vector_bytes));
+        TROUPE_UNROLL
+        for (unsigned f = 0; f < fragments; ++f) {
+          multiply_add<Half>(scores.of[f][2 * pair], queries[f], b[0], b[1]);
+          multiply_add<Half>(scores.of[f][2 * pair + 1], queries[f], b[2], b[3]);
+        }
+      };
       std::uint32_t b[4];
-      load_matrices(b, keys.address((first ^ 32 * step) + pair * 16 * B::vector_bytes));
-      TROUPE_UNROLL
-      for (unsigned f = 0; f < fragments; ++f) {
-        multiply_add<Half>(scores.of[f][2 * pair], a[f], b[0], b[1]);
-        multiply_add<Half>(scores.of[f][2 * pair + 1], a[f], b[2], b[3]);
+      add(step, a, false, b);
+      if constexpr (two_parts) {
+        add(step, rest, true, b);
+        add(step + dim / 16, a, false, b);
       }
     }
   }
@@ -196,25 +234,51 @@ TROUPE_DEVICE void round_weights(const Scores<fragments>& scores, unsigned f, un
   }
 }
 
-template <class B, class Half, unsigned dim, unsigned fragments>
+// What is left of weights once they are rounded, likewise.
+template <class Half, unsigned fragments>
+TROUPE_DEVICE void round_rest(const Scores<fragments>& scores, unsigned f, unsigned pair,
+                              const std::uint32_t (&a)[4], std::uint32_t (&rest)[4]) {
+  TROUPE_UNROLL
+  for (unsigned i = 0; i < 4; ++i) {
+    const float(&two)[4] = scores.of[f][2 * pair + i / 2];
+    rest[i] =
+        pack<Half>(two[2 * (i % 2)] - low_of<Half>(a[i]), two[2 * (i % 2) + 1] - high_of<Half>(a[i]));
+  }
+}
+
+template <class B, class Format, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
                               Running<dim, fragments>& running) {
+  using Half = typename Stored<Format>::Half;
+  constexpr bool two_parts = Stored<Format>::parts == 2;
   const auto values =
       dynamic_shared<std::byte>(B::stage_start + (number % B::stages * 2 + 1) * B::tile_bytes, B::tile_bytes);
   const unsigned first = B::place(lane() % 16, lane() / 16);
   TROUPE_UNROLL
   for (unsigned pair = 0; pair < B::keys / 16; ++pair) {
-    std::uint32_t a[fragments][4];
+    std::uint32_t a[fragments][4], rest[two_parts ? fragments : 1][4];
     TROUPE_UNROLL
-    for (unsigned f = 0; f < fragments; ++f) round_weights<Half>(scores, f, pair, a[f]);
+    for (unsigned f = 0; f < fragments; ++f) {
+      round_weights<Half>(scores, f, pair, a[f]);
+      if constexpr (two_parts) round_rest<Half>(scores, f, pair, a[f], rest[f]);
+    }
     TROUPE_UNROLL
     for (unsigned step = 0; step < dim / 16; ++step) {
+      const auto add = [&](const std::uint32_t(&weights)[fragments][4], const std::uint32_t(&b)[4]) {
+        TROUPE_UNROLL
+        for (unsigned f = 0; f < fragments; ++f) {
+          multiply_add<Half>(running.out[f][2 * step], weights[f], b[0], b[1]);
+          multiply_add<Half>(running.out[f][2 * step + 1], weights[f], b[2], b[3]);
+        }
+      };
       std::uint32_t b[4];
       load_matrices_transposed(b, values.address((first ^ 32 * step) + pair * 16 * B::vector_bytes));
-      TROUPE_UNROLL
-      for (unsigned f = 0; f < fragments; ++f) {
-        multiply_add<Half>(running.out[f][2 * step], a[f], b[0], b[1]);
-        multiply_add<Half>(running.out[f][2 * step + 1], a[f], b[2], b[3]);
+      add(a, b);
+      if constexpr (two_parts) {
+        add(rest, b);
+        load_matrices_transposed(
+            b, values.address((first ^ 32 * (step + dim / 16)) + pair * 16 * B::vector_bytes));
+        add(a, b);
       }
     }
   }
@@ -240,11 +304,12 @@ TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, con
   return first_keys(static_cast<std::int32_t>(tile.count)) & (before(work.context_tokens) | tail);
 }
 
-// Invisible scores become minus infinity. A visible one that is not finite spoils its row: minus infinity too
-// is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
+// What invisible scores become is the policy's. A visible one that is not finite spoils its row: minus infinity too is
+// an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
 template <class SightOf, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
-                                Scores<fragments>& scores, Running<dim, fragments>& running) {
+                                float invisible, Scores<fragments>& scores,
+                                Running<dim, fragments>& running) {
   TROUPE_UNROLL
   for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
   for (unsigned half = 0; half < 2; ++half) {
@@ -257,7 +322,7 @@ TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const Sig
       float& score = scores.of[f][j][2 * half + i];
       const bool visible = (words[j / 4] & 1u << (j % 4 * 8 + i)) != 0;
       total = multiply_add(visible ? score : 0.0f, 0.0f, total);
-      score = visible ? score : minus_infinity;
+      score = visible ? score : invisible;
     }
   }
 }
@@ -271,44 +336,6 @@ TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const Sight
   for (unsigned half = 0; half < 2; ++half)
     if ((seen_keys(work, tile, sight_of_row(f, half)) & spoilt) != 0)
       running.total[f][half] += minus_infinity * 0.0f;
-}
-
-template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void judge(const Scores<fragments>& scores, Running<dim, fragments>& running) {
-  TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-  for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
-  for (unsigned i = 0; i < 4; ++i)
-    running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
-}
-
-// Turns scores into weights, powers of two below the largest score so far. `shrink`: by which all sums of
-// `running` but its totals must be multiplied now. The difference comes before the product, so that the
-// largest has weight one however large it is.
-template <unsigned dim, unsigned fragments>
-TROUPE_DEVICE void weigh(float scale, Scores<fragments>& scores, Running<dim, fragments>& running,
-                         float (&shrink)[fragments][2]) {
-  TROUPE_UNROLL
-  for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
-  for (unsigned half = 0; half < 2; ++half) {
-    float largest = running.largest[f][half];
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < attend_key_tile / 8; ++j)
-      largest = larger(largest, larger(scores.of[f][j][2 * half], scores.of[f][j][2 * half + 1]));
-    largest = larger(largest, shuffle_xor(largest, 1));
-    largest = larger(largest, shuffle_xor(largest, 2));
-    const float top = largest == minus_infinity ? 0.0f : largest;  // nothing seen yet: all weights are 0
-    shrink[f][half] = exp2_fast((running.largest[f][half] - top) * scale);
-    running.largest[f][half] = largest;
-    float total = running.total[f][half] * shrink[f][half];
-    TROUPE_UNROLL
-    for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
-    for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
-      scores.of[f][j][i] = exp2_fast((scores.of[f][j][i] - top) * scale);
-      total += scores.of[f][j][i];
-    }
-    running.total[f][half] = total;
-  }
 }
 
 template <unsigned dim, unsigned fragments>

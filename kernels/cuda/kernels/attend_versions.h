@@ -16,8 +16,11 @@ struct KvOffsets {
   std::uint32_t kv_heads;
 };
 
-// One for each head size, format of keys and tile of query vectors: launches the items, not the merges.
+KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer);
+
+// One for each softening, head size, format of keys and tile of query vectors: launches the items, not the merges.
 struct AttendVersion {
+  Softening softening;
   std::uint32_t head_dim;
   KvFormat format;
   std::uint32_t tile_vectors;

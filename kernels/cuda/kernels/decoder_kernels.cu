@@ -1,5 +1,6 @@
 #include "kernels/cuda/kernels/decoder_kernels.h"
 
+#include "kernels/cuda/kernels/row_numbers_inl.h"
 #include "kernels/cuda/kernels/sums_inl.h"
 #include "kernels/cuda/simt/simt.h"
 
@@ -124,61 +125,72 @@ struct KvPlaces {
   std::size_t values;       // from a key to its value
 };
 
-template <class Half>
-TROUPE_DEVICE void write_two(void* to, unsigned i, float low, float high) {
-  static_cast<std::uint32_t*>(to)[i / 2] = pack<Half>(low, high);
-}
+TROUPE_DEVICE float silu(float x) { return x / (1.0f + exp_fast(-x)); }
 
-// Norm and rotation of one head by one warp, which takes pairs i and i + dim/2, two neighbouring pairs a
-// lane.
-template <class Half>
-TROUPE_DEVICE void rotate_head(const float* head, unsigned dim, const float* norm, float epsilon,
-                               const float* rotations, void* to) {
-  const unsigned half = dim / 2;
-  float scale = 1;
-  if (norm != nullptr) {
+// A head by one warp, which takes pairs i and i + dim/2, two neighbouring pairs a lane.
+struct Head {
+  const float* from;
+  unsigned dim;
+  bool silu;
+  const float* norm;       // null: none
+  const float* rotations;  // of the row's position; null: none
+  float scale;
+};
+template <class Format>
+TROUPE_DEVICE void make_head(const Head& head, float epsilon, void* to) {
+  const unsigned half = head.dim / 2;
+  float scale = head.scale;
+  if (head.norm != nullptr) {
     float squares = 0;
-    for (unsigned i = lane(); i < dim; i += warp_threads) squares += head[i] * head[i];
-    scale = rsqrt_fast(warp_sum(squares) / static_cast<float>(dim) + epsilon);
+    for (unsigned i = lane(); i < head.dim; i += warp_threads) squares += head.from[i] * head.from[i];
+    scale *= rsqrt_fast(warp_sum(squares) / static_cast<float>(head.dim) + epsilon);
   }
   for (unsigned i = 2 * lane(); i < half; i += 2 * warp_threads) {
-    TwoFloats a = as<TwoFloats>(head + i), b = as<TwoFloats>(head + half + i);
-    const Floats turn = as<Floats>(rotations + 2 * i);  // cosine, sine, cosine, sine
+    TwoFloats a = as<TwoFloats>(head.from + i), b = as<TwoFloats>(head.from + half + i);
+    Floats turn{{1, 0, 1, 0}};  // cosine, sine, cosine, sine
+    if (head.rotations != nullptr) turn = as<Floats>(head.rotations + 2 * i);
     for (unsigned k = 0; k < 2; ++k) {
-      if (norm != nullptr) a.at[k] *= scale * norm[i + k], b.at[k] *= scale * norm[half + i + k];
+      if (head.silu) a.at[k] = silu(a.at[k]), b.at[k] = silu(b.at[k]);
+      if (head.norm != nullptr) a.at[k] *= head.norm[i + k], b.at[k] *= head.norm[half + i + k];
+      a.at[k] *= scale, b.at[k] *= scale;
+      if (head.rotations == nullptr) continue;
       const float c = turn.at[2 * k], s = turn.at[2 * k + 1], x = a.at[k], y = b.at[k];
       a.at[k] = x * c - y * s, b.at[k] = y * c + x * s;
     }
-    write_two<Half>(to, i, a.at[0], a.at[1]);
-    write_two<Half>(to, half + i, b.at[0], b.at[1]);
+    VectorNumbers<Format>::write_two(to, head.dim, i, a.at[0], a.at[1]);
+    VectorNumbers<Format>::write_two(to, head.dim, half + i, b.at[0], b.at[1]);
   }
 }
 
-// One warp a head of a row: query heads, key heads, value heads.
-template <class Half>
+// One warp a head of a row: query heads, key heads, value heads, gates.
+template <class Query, class Format>
 TROUPE_KERNEL(threads)
 make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint32_t dim) {
-  const std::uint32_t heads = task.heads + 2 * kv_heads;
-  const std::size_t count = std::size_t{task.rows} * heads;
+  const std::uint32_t units = task.heads + 2 * kv_heads + (task.gates != nullptr ? task.heads : 0);
+  const std::size_t count = std::size_t{task.rows} * units;
   for (std::size_t n = first_element() / warp_threads; n < count; n += grid_stride() / warp_threads) {
-    const std::size_t row = n / heads;
-    const auto head = static_cast<std::uint32_t>(n % heads);
+    const std::size_t row = n / units;
+    auto head = static_cast<std::uint32_t>(n % units);
     std::byte* const slot = task.slots[row];
     if (slot == nullptr) continue;
-    const float* const from = task.qkv + n * dim;
-    const float* const turn = task.rotations + task.positions[row] * std::size_t{dim};
+    const float* const from = task.qkv + row * task.stride;
+    const float* const turn =
+        task.rotations == nullptr ? nullptr : task.rotations + task.positions[row] * std::size_t{dim};
     if (head < task.heads) {
-      rotate_head<Bf16>(from, dim, task.q_norm, task.epsilon, turn,
-                        task.queries + (row * task.heads + head) * dim);
-    } else if (head < task.heads + kv_heads) {
-      std::byte* const to = slot + kv.keys + (head - task.heads) * kv.head_stride;
-      rotate_head<Half>(from, dim, task.k_norm, task.epsilon, turn, to);
+      const float scale =
+          task.scales == nullptr ? 1.0f : task.scales[task.scale_rows[row] * std::size_t{task.heads} + head];
+      make_head<Query>({from + task.query_at + head * dim, dim, task.silu, task.q_norm, turn, scale}, task.epsilon,
+                       task.queries + (row * task.heads + head) * dim * VectorNumbers<Query>::parts);
+    } else if ((head -= task.heads) < kv_heads) {
+      make_head<Format>({from + task.key_at + head * dim, dim, task.silu, task.k_norm, turn, 1}, task.epsilon,
+                        slot + kv.keys + head * kv.head_stride);
+    } else if ((head -= kv_heads) < kv_heads) {
+      make_head<Format>({from + task.value_at + head * dim, dim, task.silu, nullptr, nullptr, 1}, task.epsilon,
+                        slot + kv.keys + head * kv.head_stride + kv.values);
     } else {
-      std::byte* const to = slot + kv.keys + (head - task.heads - kv_heads) * kv.head_stride + kv.values;
-      for (unsigned i = 2 * lane(); i < dim; i += 2 * warp_threads) {
-        const auto two = as<TwoFloats>(from + i);
-        write_two<Half>(to, i, two.at[0], two.at[1]);
-      }
+      head -= kv_heads;
+      float* const gates = task.gates + row * task.stride + head * dim;
+      for (unsigned i = lane(); i < dim; i += warp_threads) gates[i] = silu(gates[i]);
     }
   }
 }
@@ -225,15 +237,26 @@ clear_tokens_kernel(std::byte* const* addresses, const std::uint32_t* count, std
   }
 }
 
+// Numbers i to i + 7 of a row.
+template <class Format>
+TROUPE_DEVICE void eight_of(const void* rows, std::size_t i, float (&numbers)[8]) {
+  widen<Format>(as<Words>(static_cast<const std::uint16_t*>(rows) + i), numbers);
+}
+template <>
+TROUPE_DEVICE void eight_of<float>(const void* rows, std::size_t i, float (&numbers)[8]) {
+  const Floats low = as<Floats>(static_cast<const float*>(rows) + i), high = as<Floats>(static_cast<const float*>(rows) + i + 4);
+  TROUPE_UNROLL
+  for (unsigned k = 0; k < 4; ++k) numbers[k] = low.at[k], numbers[k + 4] = high.at[k];
+}
+
 // One warp a vocabulary row, which it reads once for all the block's states.
-template <class Half>
+template <class Format>
 TROUPE_KERNEL(threads)
 read_out_kernel(ReadoutTask task) {
   static_assert(warps == readout_block_rows);
   const ReadoutBlock block = task.blocks[block_x()];
   if (block.states == 0 || warp() >= block.rows) return;
-  const std::uint16_t* const row =
-      task.output + task.lists[block.row_begin + warp()] * std::size_t{task.width};
+  const std::size_t row = task.lists[block.row_begin + warp()] * std::size_t{task.width};
   const float* states[readout_block_states];
   float sums[readout_block_states] = {};
   TROUPE_UNROLL
@@ -242,7 +265,7 @@ read_out_kernel(ReadoutTask task) {
         task.states + task.lists[block.state_begin + (s < block.states ? s : 0)] * std::size_t{task.width};
   for (std::size_t i = lane() * 8; i < task.width; i += warp_threads * 8) {
     float weights[8];
-    widen<Half>(as<Words>(row + i), weights);
+    eight_of<Format>(task.output, row + i, weights);
     TROUPE_UNROLL
     for (unsigned s = 0; s < readout_block_states; ++s) {
       if (s >= block.states) break;
@@ -293,10 +316,14 @@ void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t ro
 void make_heads(const KvLayout& layout, const HeadRows& task, Stream& stream) {
   if (task.rows == 0) return;
   const KvPlaces kv{layout.keys(task.layer, 0), 2 * layout.head_bytes(), layout.head_bytes()};
-  const std::size_t count = std::size_t{task.rows} * (task.heads + 2 * layout.kv_heads);
-  launch("make_heads", layout.format == KvFormat::bf16 ? make_heads_kernel<Bf16> : make_heads_kernel<F16>,
-         {.blocks = blocks_of_warps(count), .threads = threads}, stream, task, kv, layout.kv_heads,
-         layout.head_dim);
+  const std::size_t count = std::size_t{task.rows} * (2 * task.heads + 2 * layout.kv_heads);
+  const bool alike = task.queries_as_keys;
+  const auto kernel = layout.format == KvFormat::bf16  ? make_heads_kernel<Bf16, Bf16>
+                      : layout.format == KvFormat::f32 ? make_heads_kernel<Split, Split>
+                      : alike                          ? make_heads_kernel<F16, F16>
+                                                       : make_heads_kernel<Bf16, F16>;
+  launch("make_heads", kernel, {.blocks = blocks_of_warps(count), .threads = threads}, stream, task, kv,
+         layout.kv_heads, layout.head_dim);
 }
 
 void pick_rows(const PickedRows& task, Stream& stream) {
@@ -325,6 +352,13 @@ void read_out(HalfFormat half, const ReadoutTask& task, Stream& stream) {
   if (task.count == 0) return;
   launch("read_out", half == HalfFormat::bf16 ? read_out_kernel<Bf16> : read_out_kernel<F16>,
          {.blocks = task.count, .threads = threads}, stream, task);
+}
+
+void read_out_f32(const ReadoutTask& task, const float* output_f32, Stream& stream) {
+  if (task.count == 0) return;
+  ReadoutTask of_floats = task;
+  of_floats.output = output_f32;
+  launch("read_out", read_out_kernel<float>, {.blocks = task.count, .threads = threads}, stream, of_floats);
 }
 
 }  // namespace troupe::kernels::cuda

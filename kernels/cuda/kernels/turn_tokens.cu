@@ -1,7 +1,7 @@
 #include "kernels/cuda/kernels/turn_tokens.h"
 
 #include "kernels/base/check.h"
-#include "kernels/cuda/simt/simt.h"
+#include "kernels/cuda/kernels/turn_inl.h"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -28,21 +28,14 @@ turn_tokens_kernel(TurnedTokens tokens, TurnShape shape) {
     const auto head = static_cast<unsigned>(n % of_token / shape.words);
     const auto word = static_cast<unsigned>(n % shape.words);
     const std::size_t at = shape.layer_bytes + head * 2 * shape.head_bytes;
-    const auto* const key = reinterpret_cast<const std::uint32_t*>(places[2 * token] + at);
+    const std::byte* const key = places[2 * token] + at;
     const auto* const value =
         reinterpret_cast<const std::uint32_t*>(places[2 * token] + at + shape.head_bytes);
-    auto* const key_to = reinterpret_cast<std::uint32_t*>(places[2 * token + 1] + at);
+    std::byte* const key_to = places[2 * token + 1] + at;
     auto* const value_to = reinterpret_cast<std::uint32_t*>(places[2 * token + 1] + at + shape.head_bytes);
-    const std::int32_t distance = distances[token];
-    const std::size_t row = static_cast<std::size_t>(distance < 0 ? -distance : distance);
-    const float* const angles = tokens.rotations + (row * shape.words + word) * 4;
-    const float sign = distance < 0 ? -1.0f : 1.0f;
-    const std::uint32_t first = key[word], second = key[shape.words + word];
-    const float a = low_of<Half>(first), b = low_of<Half>(second);
-    const float c = high_of<Half>(first), d = high_of<Half>(second);
-    const float sine = sign * angles[1], next_sine = sign * angles[3];
-    key_to[word] = pack<Half>(a * angles[0] - b * sine, c * angles[2] - d * next_sine);
-    key_to[shape.words + word] = pack<Half>(b * angles[0] + a * sine, d * angles[2] + c * next_sine);
+    store_pairs<Half>(turned(load_pairs<Half>(key, shape.words, word), tokens.rotations, distances[token],
+                             shape.words, word),
+                      key_to, shape.words, word);
     value_to[word] = value[word];
     value_to[shape.words + word] = value[shape.words + word];
   }

@@ -218,6 +218,8 @@ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, 
 
 inline float exp2_fast(float x) { return std::exp2(x); }
 inline float exp_fast(float x) { return std::exp(x); }
+inline float reciprocal_fast(float x) { return 1.0f / x; }
+inline float root(float x) { return std::sqrt(x); }
 inline float rsqrt_fast(float x) { return 1.0f / std::sqrt(x); }
 inline float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
 inline double log_of(double x) { return std::log(x); }

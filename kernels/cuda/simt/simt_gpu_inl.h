@@ -150,6 +150,12 @@ TROUPE_DEVICE float exp2_fast(float x) {
   return y;
 }
 TROUPE_DEVICE float exp_fast(float x) { return exp2_fast(x * 1.44269504f); }
+TROUPE_DEVICE float reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+TROUPE_DEVICE float root(float x) { return sqrtf(x); }
 TROUPE_DEVICE float rsqrt_fast(float x) { return rsqrtf(x); }
 TROUPE_DEVICE float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 TROUPE_DEVICE double log_of(double x) { return ::log(x); }

@@ -1,0 +1,81 @@
+#pragma once
+// What a pass of Climber sends to the device: plain arrays from a ClimberBatch. The device's rows are the batch's with
+// gaps: of each tower histories and then candidates, each from a multiple of 16 rows on, where products may begin.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/climber/climber_batch.h"
+#include "kernels/cuda/engine/parcel.h"
+#include "kernels/cuda/kernels/attend.h"
+
+namespace troupe::kernels::cuda {
+
+inline constexpr std::uint32_t climber_row_step = 16;
+
+struct ClimberBounds {
+  std::uint32_t rows = 0;  // with gaps
+  std::uint32_t keys = 0;  // seen by groups of rows, summed over the groups
+};
+
+// Rows of a tower on the device.
+struct ClimberTowerRows {
+  std::uint32_t begin = 0, candidates = 0, end = 0;  // histories from `begin` on; both with gaps behind them
+};
+
+class ClimberPassPlan {
+ public:
+  // `scratch`: pages for as many tokens as there may be rows.
+  ClimberPassPlan(const ClimberConfig& config, const KvLayout& layout, const AttendMachine& machine,
+                  const ClimberBounds& bounds, std::span<std::byte* const> scratch);
+
+  // Empty, or what of the batch goes beyond the bounds; then there is no plan.
+  std::string plan(const ClimberBatch& batch);
+
+  // Until the next plan.
+  std::span<const ClimberTowerRows> towers() const { return towers_; }
+  std::uint32_t rows() const { return towers_.back().end; }
+  std::uint32_t candidates() const { return candidates_; }  // of a tower, with the gap
+  // Sends it; the stream was waited for since the last time.
+  void send(Stream& stream);
+  // Where it is on the device, once sent. `last`: candidates alone.
+  AttendPass attention(bool last) const;
+  const std::uint32_t* tokens() const { return parcel_.at<std::uint32_t>(at_.tokens); }
+  const std::uint32_t* actions() const { return parcel_.at<std::uint32_t>(at_.actions); }
+  const std::uint32_t* positions() const { return parcel_.at<std::uint32_t>(at_.positions); }
+  const std::uint32_t* scale_rows() const { return parcel_.at<std::uint32_t>(at_.scale_rows); }
+  std::byte* const* slots() const { return parcel_.at<std::byte*>(at_.slots); }
+  std::byte* const* cleared() const { return parcel_.at<std::byte*>(at_.cleared); }
+  const std::uint32_t* cleared_count() const { return parcel_.at<std::uint32_t>(at_.cleared_count); }
+
+ private:
+  struct Places {
+    std::size_t tokens, actions, positions, scale_rows, slots, cleared, cleared_count, begin, end, keys;
+    std::size_t items[2], tiles[2], merges[2];
+  };
+
+  void place_towers(const ClimberBatch& batch);
+  void fill_rows(const ClimberBatch& batch);
+  void list_keys(const ClimberBatch& batch);
+
+  const ClimberConfig& c_;
+  const KvLayout layout_;
+  const AttendMachine machine_;
+  const ClimberBounds bounds_;
+  const std::vector<std::byte*> scratch_;
+  std::vector<std::uint32_t> first_position_;  // of each tower, in the table of all
+
+  std::vector<ClimberTowerRows> towers_;
+  std::uint32_t candidates_ = 0;
+  std::vector<std::uint32_t> row_at_;  // of the batch's rows
+  std::vector<std::uint32_t> tokens_, actions_, positions_, scale_rows_, begin_, end_;
+  std::vector<std::byte*> slots_, cleared_;
+  std::vector<const std::byte*> keys_;
+  std::vector<AttendGroup> groups_, last_groups_;
+  AttendPlan attend_[2];
+  Parcel parcel_;
+  Places at_{};
+};
+
+}  // namespace troupe::kernels::cuda

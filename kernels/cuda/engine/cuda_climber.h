@@ -1,0 +1,100 @@
+#pragma once
+// The executor of the Climber family on a device.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/climber/climber_batch.h"
+#include "kernels/cuda/device/product.h"
+#include "kernels/cuda/engine/climber.h"
+#include "kernels/cuda/engine/climber_plan.h"
+#include "kernels/cuda/engine/decoder_pass.h"
+#include "kernels/cuda/engine/scratch.h"
+#include "kernels/cuda/kernels/rows.h"
+
+namespace troupe::kernels::cuda {
+
+// Device pointers. An affine layer: [outputs][inputs], outputs up to eight of zeros where that is needed.
+struct DeviceAffine {
+  const std::uint16_t* weight = nullptr;
+  const float* bias = nullptr;
+  std::uint32_t inputs = 0, outputs = 0;  // the latter as padded
+};
+struct DeviceNorm {
+  const float *weight = nullptr, *bias = nullptr;
+};
+struct DeviceClimberLayer {
+  DeviceNorm attention_norm, ffn_norm;
+  DeviceAffine qkv, output, fc1, fc2;
+};
+struct DeviceClimberTower {
+  std::vector<DeviceClimberLayer> layers;
+  DeviceNorm final_norm;
+};
+
+// Uploaded once and shared, unchanged, by every executor.
+struct DeviceClimber {
+  ClimberConfig config;
+  const float *items = nullptr, *actions = nullptr, *positions = nullptr;  // positions of one tower after the other
+  const float* scales = nullptr;  // one over the temperature: [tower][scenario][layer][head]
+  std::vector<DeviceClimberTower> towers;
+  DeviceAffine fusion, experts, gates;  // what reads the same input is one product
+  std::vector<std::pair<DeviceAffine, DeviceAffine>> tasks;
+  std::vector<DeviceMemory> memory;  // of all these
+};
+std::shared_ptr<const DeviceClimber> upload_climber(ClimberModel model, RowFormat format);
+
+class CudaClimber final : public Executor {
+ public:
+  CudaClimber(std::shared_ptr<const DeviceClimber> weights, const CudaRankerOptions& options);
+
+  PlanLimits limits() const override { return plan_limits(c_); }
+  std::string fault(const Plan& plan) const override { return find_fault(plan, c_); }
+  const PageLayout& layout() const override { return pages_; }
+  using Executor::run;
+  void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
+  void measure(PassTimes* times) override { times_ = times; }
+  std::unique_ptr<Executor> share(std::uint32_t) const override;
+
+ private:
+  std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
+  void enqueue();
+  void make_heads(std::uint32_t layer);
+  void attend(std::uint32_t layer);
+  void finish_layer(std::uint32_t layer, const DeviceClimberTower& tower, std::uint32_t begin, std::uint32_t end);
+  void score();
+  void score_task(std::uint32_t task);
+  MadeRows rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const;
+  void norm(const DeviceNorm& norm, MadeRows task);
+  // Of what make_rows left in `normed_`.
+  void multiply(const DeviceAffine& affine, std::uint32_t rows, ProductOut out, float* to);
+  float* state(std::uint32_t row) const { return state_.as<float>() + std::size_t{row} * c_.hidden; }
+  bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
+  void ended(double PassTimes::*part) {
+    if (times_ != nullptr) marks_.end(stream_, part);
+  }
+
+  const std::shared_ptr<const DeviceClimber> weights_;
+  const ClimberConfig& c_;
+  const CudaRankerOptions options_;
+  const KvLayout layout_;
+  const PageLayout pages_;
+  const AttendMachine machine_;
+  const Scratch scratch_;
+  ClimberPlanner batches_;
+  ClimberPassPlan plan_;
+  const std::unique_ptr<Product> product_;
+  const DeviceMemory state_, qkv_, mixed_, inner_;                    // float32, of rows
+  const DeviceMemory ends_, fused_, opinions_, shares_, logits_;      // float32, of candidates
+  const DeviceMemory queries_, normed_;                               // 16 bits
+  const DeviceMemory partials_;
+  const PageLockedMemory host_logits_;
+  PartMarks marks_;
+  PassTimes* times_ = nullptr;
+  Stream stream_;
+  const ClimberBatch* batch_ = nullptr;  // of the pass at hand
+};
+
+}  // namespace troupe::kernels::cuda

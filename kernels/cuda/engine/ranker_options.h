@@ -1,0 +1,45 @@
+#pragma once
+// What HSTU's and Climber's executors on a device are made with. Keys and values in f32 ask for float32's accuracy, or
+// nearly: then weights, activations, queries, keys and values are two f16 each (RowFormat::split), products take three
+// times their time, and pages have twice the bytes. Else all is in 16 bits, under a float32 residual stream.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/base/number_formats.h"
+#include "kernels/cuda/device/half_format.h"
+
+namespace troupe::kernels::cuda {
+
+struct CudaRankerOptions {
+  int device = 0;
+  std::uint32_t page_tokens = 16;
+  KvFormat kv = KvFormat::bf16;
+  HalfFormat weights = HalfFormat::bf16;  // where keys and values have 16 bits
+  // What one pass may have, as CudaDecoderOptions.
+  std::uint32_t rows_max = 8192;
+  std::uint32_t keys_max = 1 << 18;
+  std::uint32_t logits_max = 1 << 20;
+  std::size_t plan_bytes_max = std::size_t{16} << 20;
+
+  RowFormat rows() const {
+    if (kv == KvFormat::f32) return RowFormat::split;
+    return weights == HalfFormat::bf16 ? RowFormat::bf16 : RowFormat::f16;
+  }
+  // Numbers of 16 bits that one of a query is.
+  std::uint32_t query_parts() const { return kv == KvFormat::f32 ? 2 : 1; }
+};
+
+// Empty, or which of the bounds is none.
+inline std::string bounds_fault(const CudaRankerOptions& options) {
+  if (options.page_tokens == 0) return "page_tokens 0; expected at least 1";
+  if (options.rows_max == 0 || options.logits_max == 0 || options.plan_bytes_max == 0)
+    return "a bound of passes is 0; expected at least 1";
+  return "";
+}
+// Empty if `found` is a multiple of 8.
+inline std::string eights_fault(const char* what, std::uint32_t found) {
+  return found % 8 == 0 ? "" : std::string(what) + " " + std::to_string(found) + "; on a GPU expected a multiple of 8";
+}
+
+}  // namespace troupe::kernels::cuda

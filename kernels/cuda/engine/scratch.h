@@ -1,0 +1,21 @@
+#pragma once
+// Pages of device memory one behind the other, for keys and values that do not outlive a call.
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/decoder/searching.h"
+#include "kernels/operations/kv_layout.h"
+
+namespace troupe::kernels::cuda {
+
+struct Scratch {
+  DeviceMemory memory;
+  PageRun pages;
+  std::uint32_t count = 0;
+
+  Scratch(const KvLayout& layout, std::uint32_t tokens);
+  std::vector<std::byte*> all() const;
+};
+
+}  // namespace troupe::kernels::cuda
