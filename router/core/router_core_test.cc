@@ -322,6 +322,49 @@ TEST_CASE("of a generator's history that was put anew, whole parts stay: the new
   CHECK(b.probe.sent<Forget>().at(0).below == 0);
 }
 
+TEST_CASE("candidates that the catalog does not have are skipped and told where the request says so") {
+  RouterBench b;
+  const auto ask = [&](std::int64_t us, RequestId id, const std::string& unknown) {
+    b.probe.receive(us, door, RankRequest{.id = id, .tenant = "t", .user = "ann", .candidates = {"a", "x", "b"}, .policy = "recompute",
+                                          .unknown = unknown});
+    for (const auto& [started, work] : b.probe.started<FindFeatures>()) b.job = started;
+    Features found = test_features();
+    found.items.insert(found.items.begin() + 1, no_item);
+    b.find(us, std::move(found));
+  };
+  ask(0, 3, "");
+  CHECK(b.refused() == "404 unknown_item");
+  ask(1, 4, "skip");
+  REQUIRE(b.plans() == 1);
+  b.execute(2, {1, 2});
+  const RankReply reply = b.probe.sent<RankReply>().at(0);
+  CHECK(reply.skipped == std::vector<std::string>{"x"});
+  REQUIRE(reply.items.size() == 2);
+  CHECK(reply.items[0].id == "b");
+  b.probe.receive(3, door, RankRequest{.id = 5, .tenant = "t", .user = "ann", .candidates = {"a"}, .unknown = "drop"});
+  CHECK(b.refused() == "400 bad_unknown");
+}
+
+TEST_CASE("a history in the request stands for a user without a profile") {
+  RouterBench b;
+  b.probe.receive(0, door, RankRequest{.id = 3, .tenant = "t", .candidates = {"a"}, .policy = "recompute", .history = {"b", "b"}});
+  const auto jobs = b.probe.started<FindFeatures>();
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].second.user.empty());
+  CHECK(jobs[0].second.items == std::vector<std::string>{"a", "b", "b"});
+  Features found = features_of(nullptr, {test_item("a"), test_item("b")}, "catalog 1");
+  found.items = {found.items[0], found.items[1], found.items[1]};
+  b.job = jobs[0].first;
+  b.find(1, std::move(found));
+  const Execute plan = b.plan();
+  std::size_t history = 0;
+  for (const Segment& segment : plan.plan.segments)
+    if (segment.kind == SegmentKind::user) history += segment.tokens.size();
+  CHECK(history == 1 + 2 * 4);  // behind the form's own token
+  b.probe.receive(2, door, RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
+  CHECK(b.refused() == "400 ambiguous_history");
+}
+
 TEST_CASE("events that are appended are answered with what became of them, and whole parts of the history stay") {
   RouterConfig config = small_config();
   config.form.discriminant = {};
@@ -342,9 +385,10 @@ TEST_CASE("events that are appended are answered with what became of them, and w
 TEST_CASE("what is stored is told as the port has it, once, and by the deadline") {
   RouterBench b;
   b.probe.receive(0, door, GetUser{3, "t", "ann"});
-  b.probe.receive(0, door, GetUser{3, "t", "ann"});
   const auto jobs = b.probe.started<Read>();
   REQUIRE(jobs.size() == 1);
+  b.probe.receive(0, door, GetUser{3, "t", "ann"});
+  CHECK(b.probe.effects.list.empty());  // a copy
   b.probe.done(1, jobs[0].first, UserReply{.user = "ann", .version = 7});
   CHECK(b.probe.sent<UserReply>().at(0) == UserReply{.id = 3, .user = "ann", .version = 7});
   b.probe.receive(2, door, GetItem{4, "none"});
@@ -353,7 +397,7 @@ TEST_CASE("what is stored is told as the port has it, once, and by the deadline"
   b.probe.receive(4, door, GetItem{5, "a"});
   b.run_until(1'500);
   CHECK(b.refused() == "504 deadline_exceeded");
-  b.probe.receive(5, door, GetUser{6, "t", ""});
+  b.probe.receive(1'600, door, GetUser{6, "t", ""});
   CHECK(b.refused() == "400 empty_user");
 }
 

@@ -402,7 +402,9 @@ std::optional<std::string> model_in_path(std::string_view target) {
 
 std::optional<std::string_view> asked_of_model(std::string_view method, std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
-  if (path.starts_with(users_path) || path.starts_with(items_path) || path.starts_with(models_path) || find_bulk(path)) return "";
+  const bool of_entry = path.starts_with(users_path) || path.starts_with(items_path);
+  if (of_entry && (method != "POST" || path.ends_with(events_end))) return "";
+  if (path.starts_with(models_path) || find_bulk(path)) return "";
   if (method != "POST") return std::nullopt;
   if (path == "/v1/models/reload" || path == "/v1/catalog/reload") return "";
   const ComputedPath* computed = find_computed(path);

@@ -166,7 +166,7 @@ TEST_SUITE("front door") {
     Fixture f;
     const std::string reply = f.raw("HEAD /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
     CHECK(has(reply, "Content-Length: 13\r\n\r\nHTTP/1.1 200"));
-    CHECK(has(f.raw("PATCH /v1/users/a HTTP/1.1\r\nhost: x\r\n\r\n"), "Allow: PUT, DELETE"));
+    CHECK(has(f.raw("PATCH /v1/users/a HTTP/1.1\r\nhost: x\r\n\r\n"), "Allow: PUT, GET, HEAD, DELETE"));
   }
 
   TEST_CASE("a client that asks before it sends its body is told to go on, or at once that it need not") {

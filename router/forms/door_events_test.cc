@@ -13,7 +13,7 @@ using namespace troupe::router;
 namespace door_events_test {
 
 kernels::Vocabulary words() {
-  return kernels::vocabulary_of("vocab.json", nlohmann::json{{"<bos>", 1}, {"<a_1>", 2}, {"<b_\"2>", 3}}, 10);
+  return kernels::vocabulary_of("vocab.json", nlohmann::json::parse(R"({"<bos>":1,"<a_1>":2,"<b_\"2>":3})"), 10);
 }
 constexpr std::uint32_t events_max = 3;
 

@@ -96,6 +96,13 @@ PutUser only(const AppendEvents& events, const std::vector<std::size_t>& fresh) 
   return put;
 }
 
+// Of "history[1]" of those that are new: as the client counts its events.
+std::string place_of(const std::string& where, const std::vector<std::size_t>& fresh) {
+  constexpr std::string_view list = "history[";
+  if (!where.starts_with(list)) return where;
+  return "events[" + std::to_string(fresh.at(std::stoul(where.substr(list.size())))) + "].item";
+}
+
 }  // namespace
 
 std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEvents& events, const FeatureLimits& limits,
@@ -111,7 +118,10 @@ std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEve
     return grown;
   }
   StoredProfile more;
-  if (auto refusal = resolve(only(events, fresh), limits, catalog, more, fresh)) return *refusal;
+  if (auto refusal = resolve(only(events, fresh), limits, catalog, more, true)) {
+    refusal->where = place_of(refusal->where, fresh);
+    return *refusal;
+  }
   std::vector<OneEvent> all = before ? events_of(*before, limits) : std::vector<OneEvent>();
   std::ranges::move(events_of(std::move(more), limits), std::back_inserter(all));
   put_in_order(all, limits);

@@ -56,8 +56,8 @@ ItemList list_items(const ListItems& wanted, CatalogPointer catalog) {
 }
 
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
-                               StoredProfile& stored, std::span<const std::size_t> indices) {
-  if (indices.empty())
+                               StoredProfile& stored, bool checked) {
+  if (!checked)
     if (auto fault = find_fault(put, limits)) return fault;
   Profile& profile = stored.profile;
   profile.tokens = put.tokens;
@@ -69,7 +69,7 @@ std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, 
     if (number == no_item) {
       Refusal refusal = unknown_item(put.history[i]);
       refusal.status = 422;
-      refusal.where = "history[" + std::to_string(indices.empty() ? i : indices[i]) + "]";
+      refusal.where = "history[" + std::to_string(i) + "]";
       return refusal;
     }
     const std::span<const Token> tokens = catalog.item(number).tokens;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,10 +22,10 @@ Refusal catalog_full(const FeatureLimits& limits);
 // Absent if it may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
 std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model);
 
-// Fills all of `stored` but its version, tokens of its history as `catalog` has them. A refusal names the history's index, or
-// what `indices` has there.
+// Fills all of `stored` but its version, tokens of its history as `catalog` has them. Events that are appended, whose order is
+// not theirs alone, are checked by their caller.
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
-                               StoredProfile& stored, std::span<const std::size_t> indices = {});
+                               StoredProfile& stored, bool checked = false);
 
 // What a snapshot answers.
 JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);

@@ -356,7 +356,7 @@ TEST_CASE_FIXTURE(Shop, "events are appended behind those that are there, of som
   open(short_ones);
   CHECK(counts(append_of("ann", {"b"})) == std::vector<std::uint64_t>{4, 1, 0, 3, 3});
   CHECK(*find("t", "ann").user == Profile{4, {3, 1, 2, 3}, {1, 2, 1}});
-  CHECK(refused(append_of("ann", {"b", "none"})) == "422 unknown_item history[1]");
+  CHECK(refused(append_of("ann", {"b", "none"})) == "422 unknown_item events[1].item");
 }
 
 TEST_CASE_FIXTURE(Shop, "an event that is appended again is passed over, whatever became of its item") {
@@ -370,7 +370,7 @@ TEST_CASE_FIXTURE(Shop, "an event that is appended again is passed over, whateve
   const auto some = std::get<Written>(write(append_of("ann", {"a", "b", "b"}, {"e1", "e3", "e3"})));
   CHECK(some.appended == 1);
   CHECK(some.repeated == 2);
-  CHECK(refused(append_of("ann", {"a"}, {"e4"})) == "422 unknown_item history[0]");
+  CHECK(refused(append_of("ann", {"b", "a"}, {"e2", "e4"})) == "422 unknown_item events[1].item");
   CHECK(refused(append_of("ann", {"b"}, {"e4", "e5"})) == "422 bad_event_ids event_ids");
   version(PutUser{0, "t", "ann"});  // forgets them
   CHECK(std::get<Written>(write(append_of("ann", {"b"}, {"e2"}))).appended == 1);

@@ -223,7 +223,7 @@ answered item-with-names 422 'no word of the model' 'identifier' 'a word of voca
   -X PUT -d '{"tokens":["<a_8>"],"identifier":"item_1"}' "$at/v1/items/new"
 answered event-without-item 400 'missing_field' 'events\[0\].item' 'an item' -d '{"events":[{"id":"e1"}]}' "$at/v1/users/ana/events"
 answered events-as-history 400 'unknown_field' '"where":"history"' 'one of events' -d '{"history":["camp-0001"]}' "$at/v1/users/ana/events"
-answered event-of-nothing 422 'item \\"nosuch\\" is not in the catalog' 'history\[0\]' 'put before' \
+answered event-of-nothing 422 'item \\"nosuch\\" is not in the catalog' 'events\[0\].item' 'put before' \
   -d '{"events":[{"item":"nosuch"}]}' "$at/v1/users/ana/events"
 answered event-with-time 422 'takes no feature' 'features\[0\]' 'none, as the model takes none' \
   -d '{"events":[{"item":"camp-0001","timestamp":5}]}' "$at/v1/users/ana/events"
@@ -271,7 +271,7 @@ stop
 
 echo "== a door with TLS and keys"
 "$troupe" certs "$work/certs" --node localhost >/dev/null
-"$troupe" keys add "$work/keys" --tenant acme --rate 1 >"$work/key" 2>/dev/null
+"$troupe" keys add "$work/keys" --tenant acme --rate 0.01 >"$work/key" 2>/dev/null
 refused keys-revoke-nobody 'no key 0123' "$work/keys" 'an id of troupe keys list' "$troupe" keys revoke "$work/keys" 0123
 refused one-of-certificate-and-key 'only one is set' 'http.tls_key' 'both, or none' \
   "$troupe" serve --model "$model" --data-dir "$data" --port 0 --set http.tls_key="$work/certs/localhost.key"
@@ -290,7 +290,7 @@ answered tenant-without-key 401 'no_key' '"where":"authorization"' 'troupe keys 
 answered wrong-key 401 'bad_key' '"where":"authorization"' 'troupe keys add' "${tls[@]}" -H 'authorization: Bearer tk-x' "$at/v1/models"
 answered tenant-of-another 403 'not_your_tenant' 'x-troupe-tenant' 'own tenant, or no header' "${tls[@]}" \
   -H "authorization: Bearer $(cat "$work/key")" -H 'x-troupe-tenant: b' "$at/v1/models"
-answered too-often 429 'rate_limited' '"where":"tenant"' 'at most 1 a second' "${tls[@]}" \
+answered too-often 429 'rate_limited' '"where":"tenant"' 'at most 0.01 a second' "${tls[@]}" \
   -H "authorization: Bearer $(cat "$work/key")" "$at/v1/models" -o /dev/null --next -s -w '\n(HTTP %{http_code})' "${tls[@]}" \
   -H "authorization: Bearer $(cat "$work/key")" "$at/v1/models"
 refused tls-stranger 'certificate verify failed' 'https://localhost' 'an authority that is trusted' \

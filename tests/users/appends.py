@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does a history that grows by appended events keep what is cached of it?
 
-  tests/users/appends.py --troupe build/deploy/troupe [--events 60] [--json FILE]
+  tests/users/appends.py --troupe build/deploy/troupe [--json FILE]
 
 For a generator, and for an HSTU model: a user's first events are put, then one event after the other is appended, and after each the
 user is asked for. The same is done with policy `recompute`, which reuses nothing: the answers must be the same, and whole parts of the
@@ -21,7 +21,8 @@ import http.client
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHARED = os.path.join(ROOT, "..", "shared")
 CASES = {"generator": ("tiny-onerec", "amazon-industrial"), "hstu": ("tiny-hstu-movielens", "movielens-100k")}
-PART, FIRST, SKIPPED = 16, 20, 77
+PART, SKIPPED = 16, 77
+SPAN = {"generator": (4, 20), "hstu": (20, 60)}  # events at first and at last: the generator reads no more
 
 
 class Box:
@@ -81,16 +82,24 @@ def event_of(items, times, at):
     return {"id": f"e{at}", "item": items[at], **({"timestamp": times[at]} if times else {})}
 
 
-def run(troupe, kind, count):
+def is_same(answer, expected):
+    """The same items with the same scores, but for those that are equal up to rounding."""
+    mine, theirs = dict(answer), dict(expected)
+    common = mine.keys() & theirs.keys()
+    return len(common) + 2 >= max(len(mine), len(theirs)) and all(abs(mine[item] - theirs[item]) < 2e-3 for item in common)
+
+
+def run(troupe, kind):
+    first, count = SPAN[kind]
     items, times = history_of(kind, count)
     faults, computed, reused, again = [], 0, 0, 0
     with Box(troupe, *CASES[kind]) as box:
-        profile = {"history": items[:FIRST], "event_ids": [f"e{i}" for i in range(FIRST)]}
+        profile = {"history": items[:first], "event_ids": [f"e{i}" for i in range(first)]}
         if times:
-            profile["features"] = [{"name": "timestamps", "values": times[:FIRST]}]
+            profile["features"] = [{"name": "timestamps", "values": times[:first]}]
         box.send("PUT", "/v1/users/grows", profile)
-        ask(box, kind, "grows", "", times[FIRST] if times else 0)
-        for at in range(FIRST, count):
+        ask(box, kind, "grows", "", times[first] if times else 0)
+        for at in range(first, count):
             told = box.send("POST", "/v1/users/grows/events", {"events": [event_of(items, times, at)]})
             if (told["appended"], told["events"]) != (1, at + 1):
                 faults.append(f"event {at}: {told}")
@@ -102,27 +111,27 @@ def run(troupe, kind, count):
                 whole["features"] = [{"name": "timestamps", "values": times[:at + 1]}]
             box.send("PUT", f"/v1/users/new-{at}", whole)
             fresh, expected = ask(box, kind, f"new-{at}", "recompute", now)
-            if answer != expected:
+            if not is_same(answer, expected):
                 faults.append(f"after event {at}: {answer[:3]} and not {expected[:3]}")
             computed, reused = computed + reply["tokens_computed"], reused + reply["tokens_reused"]
             again += reply["tokens_total"]
-            if reply["history_cut"] == 0 and reply["tokens_reused"] < (at - 1) // PART * PART:
-                faults.append(f"after event {at} only {reply['tokens_reused']} tokens are reused of {at} events")
+            least = (at - 1) // PART * PART if kind == "hstu" else 3 * at // PART * PART  # whole parts of what was there before
+            if reply["history_cut"] == 0 and reply["tokens_reused"] < least:
+                faults.append(f"after event {at} only {reply['tokens_reused']} tokens are reused, and not {least}")
         repeated = box.send("POST", "/v1/users/grows/events", {"events": [event_of(items, times, count - 1)]})
         stored = box.send("GET", "/v1/users/grows")
         if repeated["repeated"] != 1 or stored["version"] != repeated["version"] or stored["history"] != items[:count] or \
                 stored["event_ids"] != [f"e{i}" for i in range(count)]:
             faults.append(f"what is stored is not what was appended: {json.dumps(stored)[:200]}")
-    print(f"{kind}: {count - FIRST} appends to a history of {FIRST} events, asked after each: {computed} tokens computed of {again}, "
+    print(f"{kind}: {count - first} appends to a history of {first} events, asked after each: {computed} tokens computed of {again}, "
           f"{reused} reused ({100 * reused / again:.0f} %)")
-    return {"kind": kind, "model": CASES[kind][0], "history_part": PART, "first_events": FIRST, "appends": count - FIRST,
+    return {"kind": kind, "model": CASES[kind][0], "history_part": PART, "first_events": first, "appends": count - first,
             "tokens_total": again, "tokens_computed": computed, "tokens_reused": reused}, faults
 
 
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--events", type=int, default=60)
     parser.add_argument("--json")
     args = parser.parse_args(argv)
     for model, data in CASES.values():
@@ -132,7 +141,7 @@ def main(argv):
                 return SKIPPED
     runs, faults = [], []
     for kind in CASES:
-        figures, wrong = run(args.troupe, kind, args.events)
+        figures, wrong = run(args.troupe, kind)
         runs.append(figures)
         faults += wrong
     for fault in faults:
