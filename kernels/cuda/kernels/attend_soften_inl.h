@@ -115,13 +115,14 @@ struct Silu {
     TROUPE_UNROLL
     for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 0; i < 2; ++i) {
-      const unsigned key = 8 * j + 2 * (lane() % 4) + i;
-      const std::int32_t position =
-          biased ? rows.key_positions[tile.first + (key < tile.count ? key : tile.count - 1u)] : 0;
+      const unsigned number = 8 * j + 2 * (lane() % 4) + i;
+      // Behind the last key the next tile may have keys between: rows do not go along that far.
+      const std::uint32_t key = tile.first + (number < tile.count ? number : tile.count - 1u);
+      const std::int32_t position = biased ? rows.key_positions[key] : 0;
       TROUPE_UNROLL
       for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
       for (unsigned half = 0; half < 2; ++half) {
-        const float bias = biased ? bias_of(rows, rows.of[f][half], tile.first + key, position) : 0.0f;
+        const float bias = biased ? bias_of(rows, rows.of[f][half], key, position) : 0.0f;
         float& score = scores.of[f][j][2 * half + i];
         score = silu(multiply_add(score, work.plain_scale, bias));
         running.total[f][half] = multiply_add(score, 0.0f, running.total[f][half]);
