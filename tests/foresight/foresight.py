@@ -180,7 +180,9 @@ def short(options):
         run([options.troupe, "bench", "calibrate", "--profiles", ",".join(str(file) for _, file in files), "--device", timed,
              "--machine-cores", "2", "--out", device])
         for policies, file in files:
-            exact = [f"{figure}=0" for figure in EXACT] if policies != ["planner"] else ["tokens_computed=0.25"]
+            # Of a full pool a chunk or two hang on when it was found to be full.
+            exact = [f"{figure}={'0' if file.stem.startswith('all') else '0.05'}" for figure in EXACT]
+            exact = exact if policies != ["planner"] else ["tokens_computed=0.25"]
             runs, done = bench.simulate(file, device, 2, [*exact, "cpu_seconds=1.5", "throughput=4"])
             print(done.stdout, end="")
             if done.returncode != 0:
