@@ -263,6 +263,7 @@ TEST_SUITE("costs") {
   TEST_CASE("a plan goes to the idle node that holds its blocks, unless that is busy or draining, or it waited") {
     CostBench b;
     PoolBlock block = *b.blocks(SegmentKind::user)[0];
+    block.kind = SegmentKind::item;  // a user's may have to go to the user's home
     block.tokens = 100;
     RequestId id = 70;
     const router::WorkerTable& table = b.cluster.node(asker).router->workers();
