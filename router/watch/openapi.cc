@@ -14,8 +14,16 @@ constexpr ApiPath paths[] = {
     {"post", "/v1/generate", "Finds items of the whole catalog for a user", "GenerateRequest", "GenerateReply"},
     {"post", "/v1/score", "Scores label tokens behind each item", "ScoreRequest", "ScoreReply"},
     {"post", "/v1/completions", "Continues a prompt, in OpenAI's form", "CompletionRequest", "Completion"},
+    {"post", "/v1/rerank", "Orders items for a user, in Cohere's and Jina's form", "Any", "Any"},
+    {"post", "/v2/rerank", "The same, in Cohere's second form", "Any", "Any"},
+    {"get", "/v1/users/{id}", "A user as it is stored", "", "Any"},
+    {"post", "/v1/users/{id}/events", "Appends events, each once by its id", "Any", "Appended"},
     {"put", "/v1/users/{id}", "Replaces a user's profile", "PutUser", "Stored"},
     {"delete", "/v1/users/{id}", "Removes a user", "", "Stored"},
+    {"post", "/v1/users", "Puts and removes many users, a line each", "", "", "application/x-ndjson"},
+    {"post", "/v1/items", "Puts and removes many items, a line each", "", "", "application/x-ndjson"},
+    {"post", "/v1/events", "Appends events of many users, a line each", "", "", "application/x-ndjson"},
+    {"get", "/v1/items/{id}", "An item as it is stored", "", "Any"},
     {"put", "/v1/items/{id}", "Puts an item into the catalog", "PutItem", "Stored"},
     {"delete", "/v1/items/{id}", "Removes an item", "", "Stored"},
     {"post", "/v1/models/reload", "Serves another version of the model", "Reload", "Stored"},
@@ -23,6 +31,10 @@ constexpr ApiPath paths[] = {
     {"get", "/v1/models", "The models that are served", "", "ModelList"},
     {"get", "/v1/cluster", "What each actor says of itself", "", "Cluster"},
     {"get", "/v1/slowest", "The slowest requests of the last five minutes", "", "Slowest"},
+    {"get", "/v2", "What the server is, as the Open Inference Protocol has it", "", "Any"},
+    {"get", "/v2/models/{model}", "What a model takes and gives", "", "Any"},
+    {"get", "/v2/models/{model}/ready", "Whether a model can be asked", "", "Any"},
+    {"post", "/v2/models/{model}/infer", "Orders items for a user, as tensors", "Any", "Any"},
     {"get", "/v2/health/live", "Whether the process runs", "", "Live"},
     {"get", "/v2/health/ready", "Whether it can serve", "", "Ready"},
     {"get", "/openapi.json", "This file", "", "Any"},
@@ -60,7 +72,9 @@ std::string operation(const ApiPath& of) {
   std::string out = "\"" + std::string(of.method) + "\":{\"summary\":";
   append_json_string(out, of.summary);
   out += R"(,"parameters":[{"$ref":"#/components/parameters/tenant"},{"$ref":"#/components/parameters/request_id"},{"$ref":"#/components/parameters/traceparent"})";
-  if (of.path.ends_with("{id}")) out += R"(,{"name":"id","in":"path","required":true,"schema":{"type":"string","minLength":1,"maxLength":256}})";
+  for (const std::string name : {"id", "model"})
+    if (of.path.find("{" + name + "}") != of.path.npos)
+      out += ",{\"name\":\"" + name + R"(","in":"path","required":true,"schema":{"type":"string","minLength":1,"maxLength":256}})";
   out += "]";
   if (!of.body.empty()) out += R"(,"requestBody":{"required":true,"content":)" + content("application/json", of.body) + "}";
   return out + R"(,"responses":{"200":{"description":"done","content":)" + content(of.type, of.answer) +
@@ -74,12 +88,12 @@ std::string make_openapi() {
     of += (of.empty() ? "" : ",") + operation(path);
   }
   std::string out =
-      R"({"openapi":"3.1.0","info":{"title":"Troupe","version":"1","description":"Ranks and generates items for users. API.md says what each member is for."},"paths":{)";
+      R"({"openapi":"3.1.0","info":{"title":"Troupe","version":"1","description":"Ranks and generates items for users. API.md says what each member is for."},"security":[{},{"key":[]}],"paths":{)";
   for (const auto& [path, of] : operations) {
     append_json_string(out += out.back() == '{' ? "" : ",", path);
     out += ":{" + of + "}";
   }
-  out += R"(},"components":{"parameters":{"tenant":{"name":"x-troupe-tenant","in":"header","schema":{"type":"string"},"description":"of users, rankings and scores"},"request_id":{"name":"x-request-id","in":"header","schema":{"type":"string","maxLength":128}},"traceparent":{"name":"traceparent","in":"header","schema":{"type":"string"}}},"schemas":{)";
+  out += R"(},"components":{"securitySchemes":{"key":{"type":"http","scheme":"bearer"}},"parameters":{"tenant":{"name":"x-troupe-tenant","in":"header","schema":{"type":"string"},"description":"of users, rankings and scores"},"request_id":{"name":"x-request-id","in":"header","schema":{"type":"string","maxLength":128}},"traceparent":{"name":"traceparent","in":"header","schema":{"type":"string"}}},"schemas":{)";
   for (const auto& [name, schema] : body_schemas()) {
     append_json_string(out += out.back() == '{' ? "" : ",", name);
     out += ":" + schema;

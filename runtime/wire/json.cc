@@ -120,6 +120,7 @@ std::map<std::string, std::string> body_schemas() {
   json::describe(capnp::Schema::from<schema::ScoreReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::GenerateReply>(), true, schemas);
   json::describe(capnp::Schema::from<schema::Stored>(), true, schemas);
+  json::describe(capnp::Schema::from<schema::Appended>(), true, schemas);
   json::describe(capnp::Schema::from<schema::StatusReply>(), true, schemas);
   return schemas;
 }
