@@ -86,7 +86,8 @@ int run_add(const KeysOptions& options) {
 
 int run_list(const KeysOptions& options) {
   Table table({{"id"}, {"tenant"}, {"may"}, {"requests/s", Table::Align::right}, {"at once", Table::Align::right}, {"made"}});
-  for (const auto& [id, key] : keys_in(options.file).all())
+  const router::ApiKeys keys = keys_in(options.file);
+  for (const auto& [id, key] : keys.all())
     table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
                std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),
                key.rate > 0 ? std::to_string(key.rate) : "", key.at_once > 0 ? std::to_string(key.at_once) : "", key.made});
