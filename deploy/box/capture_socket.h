@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "deploy/box/folder_socket.h"
-#include "deploy/box/trace_capture.h"
+#include "deploy/watch/trace_capture.h"
 
 namespace troupe::deploy {
 

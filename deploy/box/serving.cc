@@ -16,7 +16,7 @@
 #include "deploy/box/capture_socket.h"
 #include "deploy/box/control_socket.h"
 #include "deploy/box/own_rows.h"
-#include "deploy/box/span_exporter.h"
+#include "deploy/watch/span_exporter.h"
 #include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"

@@ -68,7 +68,7 @@ const std::map<std::string, SplitMember>& split_members() {
                                                       {"requests_per_s", range(&E::requests_per_s, 0, 10'000)},
                                                       {"hot_share", range(&E::hot_share, -1, 0.95)},
                                                       {"users_times", range(&E::users_times, 0.01, 100)},
-                                                      {"tables_tb", range(&E::tables_tb, 0.01, 20)},
+                                                      {"tables_tb", range(&E::tables_tb, 0.05, 20)},
                                                       {"memory_gb", range(&E::memory_gb, 1, 1'000)},
                                                       {"seed", range(&E::seed, 0, 1e15)},
                                                       {"by_window", flag(&E::by_window)}};

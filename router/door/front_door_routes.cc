@@ -384,7 +384,10 @@ std::string_view route_name(std::string_view target) {
   for (const std::string_view reload : {"/v1/models/reload", "/v1/catalog/reload"})
     if (path == reload) return reload;
   if (const BulkPath* bulk = find_bulk(path)) return bulk->path;
-  if (path.starts_with(models_path)) return "/v2/models/{model}";
+  if (path.starts_with(models_path))
+    return path.ends_with("/ready") ? "/v2/models/{model}/ready"
+           : path.ends_with("/infer") ? "/v2/models/{model}/infer"
+                                      : "/v2/models/{model}";
   const ComputedPath* computed = find_computed(path);
   return computed ? computed->path : "other";
 }

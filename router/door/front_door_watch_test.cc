@@ -118,7 +118,7 @@ TEST_SUITE("what the door says of requests") {
     config.access_log = AccessLog::all;
     Watched w(config);
     w.rank("x-troupe-tenant: t\r\ntraceparent: " + parent + "\r\n");
-    w.get("/v1/users/ana?x=1");
+    w.raw("PATCH /v1/users/ana?x=1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     const std::lock_guard lock(w.mutex);
     REQUIRE(w.lines.size() == 2);
     const auto field = [&](std::size_t line, const char* name) {

@@ -172,7 +172,10 @@ class PagePool {
   std::uint32_t page_tokens() const { return sizes_.page_tokens; }
   std::uint32_t free_pages() const { return static_cast<std::uint32_t>(free_.size()); }
   std::size_t areas() const { return areas_.size(); }
-  bool has_rows() const { return areas_.size() > index_of(PoolArea::row); }
+  // An area of that number in which no block lives.
+  bool has_rows() const {
+    return areas_.size() > index_of(PoolArea::row) && std::ranges::find(area_of_kind_, PoolArea::row) == area_of_kind_.end();
+  }
   PoolArea area_of(SegmentKind kind) const { return area_of_kind_[static_cast<std::size_t>(kind)]; }
   std::uint32_t cap(PoolArea area) const { return areas_[index_of(area)].cap; }  // with what it borrowed
   std::uint32_t used(PoolArea area) const { return areas_[index_of(area)].used; }

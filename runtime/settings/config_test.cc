@@ -97,7 +97,7 @@ TEST_CASE("a name that is not in the table is an error that lists what is") {
   CHECK(error_of("a: 1\nb: 2").starts_with("1: there is no section a; expected one of node, model, pool"));
   CHECK(error_of("router:\n  polcy: bat")
             .starts_with(
-                "2: there is no knob router.polcy; expected router.policy, router.approximate, router.requests_in_flight_max"));
+                "2: there is no knob router.polcy; expected router.policy, router.undivided, router.approximate, router.requests_in_flight_max"));
   CHECK(error_of("router.policy: bat")
             .starts_with("1: there is no section router.policy; expected one of node"));
   CHECK(error_of("pool:\n  memory: 1GiB\n  memory: 2GiB") == "3: pool.memory stands twice; expected it once");

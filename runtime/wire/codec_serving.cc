@@ -27,10 +27,8 @@ void get(capnp::Data::Reader name, BlockName& out) {
 }
 
 void get(capnp::Data::Reader name, std::optional<BlockName>& out) {
-  if (name.size() == 0)
-    out.reset();
-  else
-    get(name, out.emplace());
+  out.reset();
+  if (name.size() > 0) get(name, out.emplace());
 }
 
 void put(const Refusal& m, schema::Refusal::Builder to) {

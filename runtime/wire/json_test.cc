@@ -133,7 +133,7 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
   CHECK(refusal_of<ScoreRequest>(R"({"items":[{},{"x":1}]})") == "unknown_field items[1].x");
   CHECK(refusal_of(R"({"user":"a","user":"b"})") == "malformed_json user");
   RankRequest request;
-  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task, features");
+  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task, features, unknown, history");
 }
 
 TEST_CASE("a share is a number, whole or not") {

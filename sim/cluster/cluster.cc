@@ -185,6 +185,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   c.node = node.id;
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
+  if (c.coordinate) c.catalog_version = world_.options().catalogs.front();
   c.workers = workers_;
   c.routers = without(routers_, node.id);
   c.places = places_;
@@ -197,7 +198,6 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   router::RouterConfig c;
   c.coordinate = true;
   c.model_version = names_.model_version;
-  c.catalog_version = world_.options().catalogs.front();
   c.form = form_;
   c.names = names_;
   c.policy = scenario_.policy;

@@ -1,4 +1,4 @@
-#include "deploy/box/span_exporter.h"
+#include "deploy/watch/span_exporter.h"
 
 #include <chrono>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "deploy/box/trace_capture.h"
+#include "deploy/watch/trace_capture.h"
 
 #include <algorithm>
 #include <chrono>
