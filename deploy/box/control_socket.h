@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "deploy/box/folder_socket.h"
+#include "deploy/watch/folder_socket.h"
 #include "runtime/store/store.h"
 
 namespace troupe::deploy {

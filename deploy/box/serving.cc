@@ -13,7 +13,7 @@
 #include <mutex>
 #include <set>
 
-#include "deploy/box/capture_socket.h"
+#include "deploy/watch/capture_socket.h"
 #include "deploy/box/control_socket.h"
 #include "deploy/box/own_rows.h"
 #include "deploy/watch/span_exporter.h"

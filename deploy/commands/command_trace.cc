@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "deploy/box/capture_socket.h"
+#include "deploy/watch/capture_socket.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "deploy/box/capture_socket.h"
+#include "deploy/watch/capture_socket.h"
 #include "runtime/actor/catalog_test.h"
 #include "runtime/store/store_test_folder.h"
 

@@ -20,7 +20,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/bench/bench_result.cc", "result"},
     {"deploy/bench/child_process.cc", "child"},
     {"deploy/bench/cpu_profile.cc", "", of_kernel},
-    {"deploy/box/folder_socket.cc", "control"},
+    {"deploy/watch/folder_socket.cc", "control"},
     {"deploy/box/prompt_file.cc", "prompt"},
     {"deploy/box/serving.cc", "whole"},
     {"deploy/commands/command_keys.cc", "whole"},

@@ -1,4 +1,4 @@
-#include "deploy/box/capture_socket.h"
+#include "deploy/watch/capture_socket.h"
 
 #include <algorithm>
 #include <sstream>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/box/folder_socket.h"
+#include "deploy/watch/folder_socket.h"
 #include "deploy/watch/trace_capture.h"
 
 namespace troupe::deploy {

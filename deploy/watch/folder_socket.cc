@@ -1,4 +1,4 @@
-#include "deploy/box/folder_socket.h"
+#include "deploy/watch/folder_socket.h"
 
 #include <fcntl.h>
 #include <poll.h>
