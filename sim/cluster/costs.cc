@@ -197,30 +197,27 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
   for (const BlockEntry& added : changes.added)
     worker.blocks[added.generation] = {added.kind, added.tokens, earliest, ++worker.uses};
   worker.uses_told = worker.uses;
-  std::uint64_t largest = 0;
+  std::uint32_t largest = 0;  // in tokens
   std::set<PoolArea> areas;
   for (const BlockVersion& gone : changes.removed) {
     const auto known = worker.blocks.find(gone.generation);
     if (known == worker.blocks.end()) continue;
     areas.insert(pool.area_of(known->second.kind));
-    largest = std::max(largest, pool.pages_for(known->second.tokens));
+    largest = std::max(largest, known->second.tokens);
     const Known block = known->second;
     worker.blocks.erase(known);
     if (worker.acquires) judge_evicted(node, worker, gone, block);
   }
   if (!worker.acquires || areas.empty()) return;
-  std::int64_t room = 0;  // of all areas together where they are one
-  for (std::size_t i = 0; i < pool.areas(); ++i) {
-    const auto area = static_cast<PoolArea>(i);
-    if (area == PoolArea::row) continue;  // no block goes there
-    const std::int64_t left = std::int64_t{pool.cap(area)} - pool.used(area);
-    if (worker.areas_are_one) room += left;
-    if (!worker.areas_are_one && areas.contains(area)) room = std::max<std::int64_t>(room, pool.room(area));
-  }
-  if (room >= static_cast<std::int64_t>(largest))
+  const auto is_free = [&](SegmentKind kind) {  // of areas that are one: others keep what they do not lend
+    const PagePool::Room room = pool.room_anywhere(kind, largest, 1);
+    return room.possible && room.displaced.empty();
+  };
+  const std::uint64_t pages = pool.pages_for(largest);
+  if (worker.areas_are_one ? is_free(SegmentKind::item) && is_free(SegmentKind::user)
+                           : std::ranges::any_of(areas, [&](PoolArea area) { return pool.room(area) >= pages; }))
     report("kv_worker", node,
-           "has evicted blocks of up to " + std::to_string(largest) + " pages, and " + std::to_string(room) +
-               " are free");
+           "has evicted blocks of up to " + std::to_string(pages) + " pages, and so many are free for any block");
 }
 
 // By somebody of whose end nobody was told: a lease that ended without a release was the block's last use.

@@ -169,7 +169,7 @@ TEST_SUITE("costs") {
     b.says("");
     b.ask({});
     b.evict(oldest);
-    CHECK(b.says("are free"));  // the pool is not full
+    CHECK(b.says("are free for any block"));  // the pool is not full
     b.ask({});
     b.evict(*users.back());
     CHECK(b.says("was used after another one that stays"));
