@@ -436,7 +436,8 @@ void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std:
 }
 
 // First attempts only, whose plan does not depend on the place, and which did not wait for room: those had their place chosen
-// as things were then; nor those that keep a user's block, which may have to go to the user's home. Whoever is idle begins at once, so he is done first if he has less to compute at the same pace.
+// as things were then. Nor those that keep a user's block, which may have to go to the user's home. Whoever is idle begins at
+// once, so he is done first if he has less to compute at the same pace.
 void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
   const router::RouterCore* core = cluster_.node(node).router;
   router.lookups.erase(plan.id);  // an answer that comes now is too late
