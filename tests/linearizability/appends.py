@@ -8,7 +8,6 @@ does not know whether an append was done repeats it. A user's events only grow, 
 Ends with 1 if that is broken, or if the judge does not find what is planted in a history; with 77 without etcd or Redis."""
 import argparse
 import collections
-import http.client
 import json
 import math
 import pathlib
@@ -20,7 +19,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-from linearizability import ASK_LIMIT, FRONTS, PAUSE, ROOT, World, drive
+from linearizability import ASK_LIMIT, FRONTS, PAUSE, ROOT, Asker, World, drive
 import loopback
 
 USERS = 12
@@ -28,12 +27,12 @@ EVENTS_MAX = 700  # of a user: what the model has positions for, and some to spa
 Did = collections.namedtuple("Did", "user what start end seen")  # `seen`: of an append its id, of a read the list
 
 
-class Client(threading.Thread):
+class Client(Asker):
     def __init__(self, run, number):
-        super().__init__(daemon=True)
-        self.run_of, self.number, self.made = run, number, 0
+        super().__init__(run, number)
+        self.made = 0
         self.chance = random.Random(f"{run.seed}/{number}")
-        self.connections, self.done, self.repeated, self.refused, self.fault = {}, [], 0, collections.Counter(), None
+        self.done, self.repeated, self.refused, self.fault = [], 0, collections.Counter(), None
 
     def run(self):
         try:
@@ -76,23 +75,6 @@ class Client(threading.Thread):
             raise RuntimeError(f"{status} {reply}")
         self.refused[reply["error"]["code"] if reply else "no outcome"] += 1
         time.sleep(PAUSE)
-
-    def ask(self, router, method, path, body=None):
-        """Status and reply. 0: there was no outcome; none: nothing was asked."""
-        try:
-            if router not in self.connections:
-                connection = http.client.HTTPConnection(loopback.ADDRESS, self.run_of.cluster.door[router], timeout=ASK_LIMIT)
-                connection.connect()
-                self.connections[router] = connection
-        except OSError:
-            return None, None
-        try:
-            self.connections[router].request(method, path, None if body is None else json.dumps(body))
-            answer = self.connections[router].getresponse()
-            return answer.status, json.loads(answer.read())
-        except (OSError, http.client.HTTPException, ValueError):
-            self.connections.pop(router).close()
-            return 0, None
 
 
 class Run:

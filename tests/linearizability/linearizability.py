@@ -38,12 +38,36 @@ ASK_LIMIT = 4.0
 SURELY_NOT = ("features_unavailable",)  # of a write: nothing was stored
 
 
-class Client(threading.Thread):
+class Asker(threading.Thread):
+    """A client of the doors of a run's cluster, with a connection to each that is kept while it holds."""
     def __init__(self, run, number):
         super().__init__(daemon=True)
-        self.run_of, self.number = run, number
+        self.run_of, self.number, self.connections = run, number, {}
+
+    def ask(self, router, method, path, body=None):
+        """Status and reply. 0: there was no outcome; none: nothing was asked."""
+        try:
+            if router not in self.connections:
+                connection = http.client.HTTPConnection(loopback.ADDRESS, self.run_of.cluster.door[router],
+                                                        timeout=ASK_LIMIT)
+                connection.connect()
+                self.connections[router] = connection
+        except OSError:
+            return None, None
+        try:
+            self.connections[router].request(method, path, None if body is None else json.dumps(body))
+            answer = self.connections[router].getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            self.connections.pop(router).close()
+            return 0, None
+
+
+class Client(Asker):
+    def __init__(self, run, number):
+        super().__init__(run, number)
         self.chance = random.Random(f"{run.seed}/{run.name}/{number}")
-        self.connections, self.records, self.refused = {}, [], collections.Counter()
+        self.records, self.refused = [], collections.Counter()
         self.fault = None
 
     def run(self):
@@ -79,24 +103,6 @@ class Client(threading.Thread):
         if kind == "user":
             return "PUT", path, {"tokens": [int(number) % 100] * int(last)}
         return "PUT", path, {"title": value, "tokens": [5, 6, 7], "identifier": 7}
-
-    def ask(self, router, method, path, body):
-        """Status and reply. 0: there was no outcome; none: nothing was asked."""
-        try:
-            if router not in self.connections:
-                connection = http.client.HTTPConnection(loopback.ADDRESS, self.run_of.cluster.door[router],
-                                                        timeout=ASK_LIMIT)
-                connection.connect()
-                self.connections[router] = connection
-        except OSError:
-            return None, None
-        try:
-            self.connections[router].request(method, path, None if body is None else json.dumps(body))
-            answer = self.connections[router].getresponse()
-            return answer.status, json.loads(answer.read())
-        except (OSError, http.client.HTTPException, ValueError):
-            self.connections.pop(router).close()
-            return 0, None
 
     def settle(self, record, status, reply):
         """Whether anything is to be remembered of it."""
