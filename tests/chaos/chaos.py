@@ -183,7 +183,7 @@ class Chaos:
         if self.recovery:
             found += self.recovery.judge()
         print(f"blocks that workers pulled from each other, those of killed ones not counted: {self.pulled}")
-        if self.pulled == 0 and "faults" in self.options.parts:
+        if self.pulled == 0 and {"faults", "brief"} & set(self.options.parts):
             found.append("no block was pulled: nothing was shown of transfers")
         for fault in found:
             print("FAILED:", fault)

@@ -189,8 +189,11 @@ class Faults:
         self.kill("router-1")
         self.roll(self.chaos.busiest())
         self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
+        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.01,
+                       spared=[*UNGUARDED, LINK_PORT], least=1000)
         self.kill("redis", expect="away")
         self.harmed(self.chaos.busiest())
+        self.cut(self.chaos.busiest())
 
     def cables(self):
         self.bad_cable("40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20)

@@ -1,8 +1,9 @@
 // Shows that the checks bite (promise 18): plants one bug after the other and runs the swarm until it has
 // found it, through a violation of the bug's own promise or of one that its row names beside it; prints the
 // seed, the shortest fault list and what was seen, and what is broken instead if it is not found.
-// First the same seeds without a bug, and once with block names cut to 8 bits, must be clean.
-//   mutants [--seeds N] [--bug NAME] [--shrink]
+// First the same seeds without a bug, and once with block names cut to 8 bits, must be clean. A file of seeds says where
+// each was found last: it is sought there first, and from seed 1 on where that seed does not find it any more.
+//   mutants [--seeds N] [--bug NAME] [--shrink] [--found FILE [--write]]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,14 +58,22 @@ struct Options {
   std::string only;
   bool shrink = false;
   std::vector<sim::FaultKind> kinds;  // of faults; empty: all
+  std::string found_file;             // a line for each bug: its name and the seed that found it last
+  bool write = false;
+  std::map<std::string, std::uint64_t> found;  // what that file says
 };
 
-sim::SwarmResult swarm(std::uint64_t seeds, double twice_share, int shrink_runs,
+struct Seeds {
+  std::uint64_t first = 1, last = 1;
+};
+
+sim::SwarmResult swarm(Seeds seeds, double twice_share, int shrink_runs,
                        const std::vector<sim::FaultKind>& kinds = {}, std::vector<int> promises = {}) {
   sim::SwarmOptions options;
   options.promises = std::move(promises);
   options.limits.kinds = kinds;
-  options.last = seeds;
+  options.first = seeds.first;
+  options.last = seeds.last;
   options.threads = std::max(1U, std::thread::hardware_concurrency());
   options.failures_max = 1;
   options.twice_share = twice_share;
@@ -71,7 +82,7 @@ sim::SwarmResult swarm(std::uint64_t seeds, double twice_share, int shrink_runs,
 }
 
 bool check_clean(const char* what, std::uint64_t seeds) {
-  const sim::SwarmResult result = swarm(seeds, 0.1, 0);
+  const sim::SwarmResult result = swarm({1, seeds}, 0.1, 0);
   std::printf("%-26s %s after %llu seeds\n", what, result.kept_all() ? "clean" : "NOT CLEAN",
               static_cast<unsigned long long>(result.seeds));
   for (const sim::Failure& failure : result.failures)
@@ -101,20 +112,32 @@ std::vector<sim::FaultKind> kinds_for(const BugRow& row, const Options& options)
 
 // The bug is on. What else is broken by it, if anything.
 void tell_other_promises(const BugRow& row, const Options& options, const std::vector<sim::FaultKind>& kinds) {
-  const sim::SwarmResult result = swarm(std::min<std::uint64_t>(options.seeds, 200), 0, 0, kinds);
+  const sim::SwarmResult result = swarm({1, std::min<std::uint64_t>(options.seeds, 200)}, 0, 0, kinds);
   for (const sim::Failure& failure : result.failures)
     std::printf("%-26s promise %2d  only through promise %d, seed %llu: %s\n", row.name, row.promise,
                 failure.violation.promise, static_cast<unsigned long long>(failure.seed),
                 failure.violation.what.c_str());
 }
 
+// Where it was found last, else from the first seed on.
+sim::SwarmResult seek(const BugRow& row, const Options& options, const std::vector<sim::FaultKind>& kinds) {
+  const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
+  const int shrink_runs = options.shrink ? 100 : 0;
+  const auto last_time = options.found.find(row.name);
+  if (last_time != options.found.end()) {
+    const std::uint64_t seed = last_time->second;
+    sim::SwarmResult result = swarm({seed, seed}, twice_share, shrink_runs, kinds, promises_of(row));
+    if (!result.failures.empty()) return result;
+  }
+  return swarm({1, options.seeds}, twice_share, shrink_runs, kinds, promises_of(row));
+}
+
 bool find(const BugRow& row, const Options& options) {
   planting::bug = row.bug;
   // Names that collide are what an identity check is for.
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
-  const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
   const std::vector<sim::FaultKind> kinds = kinds_for(row, options);
-  sim::SwarmResult result = swarm(options.seeds, twice_share, options.shrink ? 100 : 0, kinds, promises_of(row));
+  const sim::SwarmResult result = seek(row, options, kinds);
   if (result.failures.empty()) tell_other_promises(row, options, kinds);
   planting::bug = Bug::none;
   planting::name_bits = 256;
@@ -133,6 +156,7 @@ bool find(const BugRow& row, const Options& options) {
   std::printf("%-26s promise %2d  found by seed %llu through promise %d: %s\n", row.name, row.promise,
               static_cast<unsigned long long>(failure.seed), failure.violation.promise,
               failure.violation.what.c_str());
+  if (options.write) std::ofstream(options.found_file, std::ios::app) << row.name << ' ' << failure.seed << '\n';
   if (options.shrink)
     for (const sim::Fault& fault : failure.shrunk) std::printf("    %s\n", describe(fault).c_str());
   std::fflush(stdout);
@@ -155,6 +179,13 @@ bool find_in_child(const BugRow& row, const Options& options) {
     return true;
   }
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool read_found(Options& options) {
+  std::ifstream file(options.found_file);
+  std::string name;
+  for (std::uint64_t seed; file >> name >> seed; name.clear()) options.found[name] = seed;
+  return file.eof() && name.empty() && !options.found.empty();
 }
 
 int run_all(const Options& options) {
@@ -186,6 +217,8 @@ int main(int argc, char** argv) {
   app.add_option("--clean-seeds", options.clean_seeds, "Seeds that must pass without a bug");
   app.add_option("--bug", options.only, "Only this one");
   app.add_flag("--shrink", options.shrink, "Also shorten the fault list");
+  auto* file = app.add_option("--found", options.found_file, "Seeds that found each bug last, sought first");
+  app.add_flag("--write", options.write, "Seek all from the first seed on and write that file anew")->needs(file);
   std::vector<std::string> faults;
   app.add_option("--faults", faults, "Only faults of these kinds")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
@@ -193,5 +226,9 @@ int main(int argc, char** argv) {
     if (std::ranges::count(faults, name_of(static_cast<troupe::sim::FaultKind>(kind))) > 0)
       options.kinds.push_back(static_cast<troupe::sim::FaultKind>(kind));
   if (options.kinds.size() != faults.size()) return std::fputs("--faults: no such kind\n", stderr), 2;
+  if (options.write)
+    std::ofstream{options.found_file};  // empty
+  else if (!options.found_file.empty() && !troupe::read_found(options))
+    return std::fprintf(stderr, "--found %s: lines of a bug's name and a seed are expected\n", options.found_file.c_str()), 2;
   return troupe::run_all(options);
 }
