@@ -110,7 +110,9 @@ JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::st
   if (auto known = find_known(wanted, key)) return std::move(*known);
   const Instant asked = present();
   JobResult result = store_->run(job, lane);
-  if (const auto* features = std::get_if<Features>(&result)) profiles_.put(key, features->user, asked);
+  // What a store that is away remembers was read before, nobody knows when.
+  if (const auto* features = std::get_if<Features>(&result); features && features->of == Features::Of::store)
+    profiles_.put(key, features->user, asked);
   return result;
 }
 

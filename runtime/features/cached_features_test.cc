@@ -27,7 +27,9 @@ class Far final : public FeatureStore {
     const int turn = ++asked;
     while (held && turn > through) std::this_thread::yield();
     if (away) return Refusal{503, "features_unavailable"};
-    return find_items(wanted, user(), catalog);
+    JobResult result = find_items(wanted, user(), catalog);
+    if (remembers) std::get<Features>(result).of = Of::stale;
+    return result;
   }
   std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) override {
     ++batches;
@@ -55,7 +57,7 @@ class Far final : public FeatureStore {
 
   std::atomic<int> asked = 0, batches = 0, batched = 0, through = 0;  // so many are let through while it is held
   std::atomic<std::uint32_t> lane_asked = 0;
-  std::atomic<bool> held = false, away = false, nobody = false;
+  std::atomic<bool> held = false, away = false, nobody = false, remembers = false;
   std::atomic<std::uint64_t> version = 1;
   CatalogPointer catalog = CatalogWriter().publish(7);
 };
@@ -116,6 +118,16 @@ TEST_CASE("a user that is not there is not asked for again, and a store that is 
   CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).status == 503);
   CHECK(std::get<Refusal>(near.features->run(near.wanted("other"), 0)).status == 503);
   CHECK(near.far->asked == 3);
+}
+
+TEST_CASE("what a store that is away remembers is told as stale, and not kept as if it had been read") {
+  Near near(Freshness::wait);
+  near.far->remembers = true;
+  CHECK(near.find().of == Of::stale);
+  near.far->remembers = false;
+  near.far->version = 2;
+  CHECK(near.find().user->version == 2);
+  CHECK(near.find().of == Of::cache);
 }
 
 TEST_CASE("several that want the same user wait for one reading") {

@@ -141,6 +141,7 @@ TEST_CASE("last known: each user as read last, with the items of that very readi
   CHECK(router.find("ann", {"a", "b", "c", "d"}) == "c3 ann=1 a=1 b=1 c=1 d=-");
   CHECK(router.find("bob", {"a", "b", "c", "d"}) == "c6 bob=2 a=2 b=- c=1 d=2");
   CHECK(router.find("", {"a", "b", "c", "d"}) == "c6 a=2 b=- c=1 d=2");
+  CHECK(std::get<Features>(router.port.run(FindFeatures{"t", "bob", {}}, 0)).of == Features::Of::stale);
   CHECK(router.find("cid", {"a"}) == away);
   CHECK(router.list() == "acd");
   CHECK(router.write(user("ann", 4)) == away);

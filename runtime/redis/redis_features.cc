@@ -200,7 +200,9 @@ JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const st
   StoredCatalogPointer catalog = catalog_.mirror().at(at);
   if (at.run.empty() || !catalog) return unavailable(away.why + ", and its catalog is not known here");
   held_.note(catalog);
-  return find_items(wanted, std::move(user), std::move(catalog));
+  JobResult result = find_items(wanted, std::move(user), std::move(catalog));
+  if (auto* features = std::get_if<Features>(&result); features && !key.empty()) features->of = Features::Of::stale;
+  return result;
 }
 
 std::optional<StoredProfile> RedisFeaturePort::stored_of(const StorePoint& point, const std::string& key) {

@@ -7,7 +7,7 @@
 // history, the atomic step that read the profile. While Redis is away (refused, silent, broken, loading, read
 // only, a replica, or talking nonsense) answers are, as configured,
 //   refuse      503 `features_unavailable`;
-//   last_known  the answer that this router had at an earlier such point: a profile as it was read here last,
+//   last_known  the answer that this router had at an earlier such point, told as stale: a profile as it was read here last,
 //               with the items as they stood at that very reading. Two users may so be answered from two
 //               points, one request never. What is not known whole is refused as above: a profile that was
 //               not read here or that was written here since, a point from which too many items have changed,

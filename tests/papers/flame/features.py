@@ -12,7 +12,6 @@ the histories' blocks kept. Prints user-item pairs/s, latency, bytes over the li
 then what stale and missing profiles do to the ranking of the true item among 100. Exit status 77 where something is missing.
 """
 import argparse
-import asyncio
 import gzip
 import http.client
 import json
@@ -26,6 +25,9 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "..", "features"))
+from link import Link
+
 SHARED = os.path.join(HERE, "..", "..", "..", "..", "shared")
 MODEL, MOVIES = os.path.join(SHARED, "models", "tiny-climber"), os.path.join(SHARED, "data", "movielens-100k")
 # Thousands of pairs a second, latency and its 99th percentile in ms, MB/s.
@@ -33,45 +35,6 @@ TABLE3 = [("-Cache, -Mem Opt", 67.4, 22.6, 60, 46.3), ("+Cache, -Mem Opt", 106.4
           ("+Cache, +Mem Opt (Full PDA)", 126.6, 13.2, 46, 34)]
 ROWS = [("no cache", "exact", "recompute"), ("cache, waits", "wait", "recompute"), ("cache, behind", "behind", "recompute"),
         ("cache, waits, and memory", "wait", ""), ("cache, behind, and memory", "behind", "")]
-
-
-# ---- the link: a process of its own, which tells its count of bytes for each line that it reads ----
-
-async def carry(reader, writer, link, rate, delay):
-    queue = asyncio.Queue(256)
-
-    async def send():
-        while (held := await queue.get()) is not None:
-            await asyncio.sleep(max(0.0, held[0] - time.monotonic()))
-            writer.write(held[1])
-            await writer.drain()
-        writer.close()
-
-    sender = asyncio.create_task(send())
-    while data := await reader.read(16384):
-        link["bytes"] += len(data)
-        link["free"] = max(link["free"], time.monotonic()) + len(data) / rate  # all connections share a direction
-        await queue.put((link["free"] + delay, data))
-    await queue.put(None)
-    await sender
-
-
-async def run_link(port, target, rate, delay):
-    there, back = {"bytes": 0, "free": 0.0}, {"bytes": 0, "free": 0.0}
-
-    async def join(reader, writer):
-        try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target)
-            await asyncio.gather(carry(reader, far_writer, there, rate, delay), carry(far_reader, writer, back, rate, delay))
-        except OSError:
-            writer.close()
-
-    await asyncio.start_server(join, "127.0.0.1", port)
-    lines = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    print("ready", flush=True)
-    while await lines.readline():
-        print(there["bytes"] + back["bytes"], flush=True)
 
 
 def free_port():
@@ -90,24 +53,16 @@ class World:
             time.sleep(0.05)
         subprocess.run([args.troupe, "import", "--model", MODEL, "--data", MOVIES, "--data-dir", self.folder.name + "/import",
                         "--set", f"features.store=redis://127.0.0.1:{self.redis_port}"], check=True, stdout=subprocess.DEVNULL)
-        self.link = subprocess.Popen([sys.executable, "-B", __file__, "--link", f"{self.link_port},{self.redis_port}",
-                                      "--rate", str(args.rate), "--delay-ms", str(args.delay_ms), "--troupe", ""],
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.link.stdout.readline()
+        self.link = Link(self.link_port, self.redis_port, bytes_per_second=args.rate, delay_ms=args.delay_ms)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for process in (self.link, self.redis):
-            process.kill()
-            process.wait()
+        self.link.end()
+        self.redis.kill()
+        self.redis.wait()
         self.folder.cleanup()
-
-    def link_bytes(self):
-        self.link.stdin.write("\n")
-        self.link.stdin.flush()
-        return int(self.link.stdout.readline())
 
 
 class Box:
@@ -201,13 +156,13 @@ def measure(world, rows, visits, name, freshness, policy):
             faults.append(fault)
 
     with Box(world, [f"features.expiry={args.expiry_ms}ms"]) as box:
-        began, cpu, carried = time.perf_counter(), box.cpu_seconds(), world.link_bytes()
+        began, cpu, carried = time.perf_counter(), box.cpu_seconds(), world.link.bytes()
         threads = [threading.Thread(target=ask, args=(began + args.seconds,)) for _ in range(args.clients)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        wall, cpu, carried = time.perf_counter() - began, box.cpu_seconds() - cpu, world.link_bytes() - carried
+        wall, cpu, carried = time.perf_counter() - began, box.cpu_seconds() - cpu, world.link.bytes() - carried
         if faults:
             raise faults[0]
         metrics = http.client.HTTPConnection("127.0.0.1", box.port, timeout=10)
@@ -272,10 +227,7 @@ def main():
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--no-quality", action="store_true")
     parser.add_argument("--json")
-    parser.add_argument("--link", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.link:
-        return asyncio.run(run_link(*map(int, args.link.split(",")), args.rate, args.delay_ms / 1e3))
     if args.results:
         with open(args.results) as file:
             return show(json.load(file))
