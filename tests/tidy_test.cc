@@ -142,6 +142,8 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"ucs/", {"runtime/transfer/ucx_"}},
       {"rocksdb/", {"runtime/store/", "runtime/features/store_"}},
       {"hiredis/", {"runtime/redis/"}},
+      {"pcre2", {"runtime/text/text_pieces"}},
+      {"utf8proc", {"runtime/text/text_pieces"}},
       {"metis", {"placement/places/graph_partition"}},
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
@@ -167,7 +169,7 @@ bool decides(const std::string& path) {
   if (path.starts_with("router/")) return !path.starts_with("router/door/");
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
   return starts_with_any(path, {"runtime/pages/page_pool", "runtime/pages/row_slab", "runtime/host/sim_",
-                                "runtime/hard_state/coordination_state", "runtime/actor/recent_ids",
+                                "runtime/hard_state/coordination_state", "runtime/actor/recent_ids", "runtime/text/",
                                 "runtime/actor/planted"});
 }
 

@@ -68,6 +68,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"runtime/store/store_mark.cc", "store"},
     {"runtime/store/store_rocks.cc", "store"},
     {"runtime/store/store_salvage.cc", "store"},
+    {"runtime/text/tokenizer_file.cc", "whole"},
     {"runtime/transfer/ucx_worker.cc", "ucx"},
     {"sim/runs/load.cc", "", of_kernel},
 };

@@ -1,0 +1,48 @@
+// The tokenizers of Qwen3 and Llama 3.1, against what an independent program made of the same texts.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "deploy/data/text_file.h"
+#include "runtime/text/tokenizer_file.h"
+
+namespace troupe::reference {
+namespace {
+
+std::string whole(const std::filesystem::path& path) {
+  deploy::TextFile file(path);
+  std::string text, line;
+  while (file.next(line)) text += line + "\n";
+  return text;
+}
+
+void compare(const std::string& name, bool composes) {
+  const std::filesystem::path folder = std::filesystem::path(TROUPE_ROOT_DIR) / "../shared/tokenizers" / name;
+  if (!std::filesystem::exists(folder)) {
+    MESSAGE("skipped: no ../shared/tokenizers/", name);
+    return;
+  }
+  const Tokenizer tokenizer = tokenizer_of(name, whole(folder / "tokenizer.json.gz"));
+  deploy::TextFile golden(folder / "golden.jsonl.gz");
+  std::size_t texts = 0, others = 0;
+  for (std::string line; golden.next(line); ++texts) {
+    const auto row = nlohmann::json::parse(line);
+    const auto& text = row.at("text").get_ref<const std::string&>();
+    std::vector<Token> tokens;
+    REQUIRE(tokenizer.encode(text, 10'000, tokens) == Tokenizer::Fault::none);
+    const bool same = tokens == row.at("ids").get<std::vector<Token>>() && tokenizer.decode(tokens) == (composes ? composed(text) : text);
+    if (!same) MESSAGE("differs: ", text);
+    others += !same;
+  }
+  CHECK(others == 0);
+  CHECK(texts > 5'000);
+}
+
+}  // namespace
+
+TEST_SUITE("golden tokenizers") {
+  TEST_CASE("Qwen3: every title and hard string has the same tokens, and comes back from them") { compare("qwen3", true); }
+  TEST_CASE("Llama 3.1: every title and hard string has the same tokens, and comes back from them") { compare("llama3_1", false); }
+}
+
+}  // namespace troupe::reference
