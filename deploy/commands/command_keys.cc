@@ -50,6 +50,17 @@ class Turn {
   const int lock_;
 };
 
+// A file that servers would refuse is not written.
+std::string text_of(const router::ApiKeys& keys) {
+  std::string text = keys.text();
+  try {
+    router::ApiKeys::parse(text);
+  } catch (const router::KeysError& error) {
+    throw std::invalid_argument("the key cannot be made; its line would be refused: " + std::string(error.what()));
+  }
+  return text;
+}
+
 // As a whole, or not: a server may read it meanwhile.
 void replace(const fs::path& file, const std::string& text) {
   const fs::path next = file.string() + ".next";
@@ -77,7 +88,7 @@ int run_add(const KeysOptions& options) {
   wanted.made = today();
   const router::MadeKey made = router::make_key(wanted);
   keys.add(made.key);
-  replace(options.file, keys.text());
+  replace(options.file, text_of(keys));
   std::cerr << "troupe: key " << made.key.id << " is in " << options.file
             << "; servers take it at SIGHUP. Nobody can tell it again:\n";
   std::cout << made.text << "\n";

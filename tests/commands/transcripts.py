@@ -9,7 +9,9 @@ sixth digit (machines round sums of other orders), all else has to be equal. Lin
 
     # a remark
     mask REGEX     what it matches is measured, not computed, and stands as ~ in the page
-    needs PROGRAM  without it the page is skipped
+    needs PROGRAM  without it the page is skipped; with a slash it is a path from the root of the tree
+
+$SHARED is the data beside the checkout, $COMMANDS this folder.
 
 Behind `$ serve ARGUMENTS` a box of the folder box serves until the page's end, and $PORT is its port.
 """
@@ -46,7 +48,8 @@ class Typist:
     def __init__(self, troupe):
         self.folder, self.box = pathlib.Path(tempfile.mkdtemp(prefix="troupe-commands-")), None
         os.symlink(troupe, self.folder / "troupe")
-        self.environment = os.environ | {"DEMO": str(ROOT / "deploy" / "demo"), "PATH": f"{self.folder}:{os.environ['PATH']}",
+        self.environment = os.environ | {"DEMO": str(ROOT / "deploy" / "demo"), "SHARED": str(ROOT.parent / "shared"),
+                                         "COMMANDS": str(HERE), "PATH": f"{self.folder}:{os.environ['PATH']}",
                                          "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
 
     def close(self):
@@ -74,10 +77,14 @@ class Typist:
         done = subprocess.run(["bash", "-c", f"umask 022; set -o pipefail; {command}"], cwd=self.folder, env=self.environment, timeout=SECONDS,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = re.sub(r"(^|\n)[^\n]*\r", r"\1", done.stdout.decode(errors="replace"))  # progress, written over
-        said = said.replace(str(self.folder), "FOLDER").replace(str(ROOT), "ROOT")
+        said = said.replace(str(self.folder), "FOLDER").replace(str(ROOT.parent / "shared"), "SHARED").replace(str(ROOT), "ROOT")
         if said and not said.endswith("\n"):
             said += "\n"
         return said + (f"(status {done.returncode})\n" if done.returncode else "")
+
+
+def is_here(needed):
+    return (ROOT / needed).exists() if "/" in needed else shutil.which(needed)
 
 
 def hidden(match):
@@ -129,7 +136,7 @@ def main():
     failed = []
     for path in sorted(path for path in (HERE / "pages").glob("*.txt") if options.only in path.stem):
         page, start = Page(path), time.monotonic()
-        if missing := [line for line in page.head if line.startswith("needs ") and not shutil.which(line.removeprefix("needs "))]:
+        if missing := [line for line in page.head if line.startswith("needs ") and not is_here(line.removeprefix("needs "))]:
             print(f"skipped: {path.stem}: {missing[0]}")
             continue
         now = told(page, options.troupe.resolve())

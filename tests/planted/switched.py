@@ -18,15 +18,20 @@ HEADER_TEXT = """#pragma once
 #pragma GCC diagnostic warning "-Wunused-variable"
 #pragma GCC diagnostic warning "-Wunused-but-set-variable"
 #pragma GCC diagnostic warning "-Wunused-parameter"
+#pragma GCC diagnostic warning "-Wunused-function"
+#pragma GCC diagnostic warning "-Wparentheses"
+#pragma GCC diagnostic warning "-Wmaybe-uninitialized"
+#pragma GCC diagnostic warning "-Wuninitialized"
+#pragma GCC diagnostic warning "-Wreturn-type"
+#pragma GCC diagnostic warning "-Wbool-compare"
+#pragma GCC diagnostic warning "-Wtype-limits"
+#pragma GCC diagnostic warning "-Wextra"
 namespace troupe_planted {
-inline int number() {
-  static const int chosen = [] {
-    const char* const text = std::getenv("TROUPE_BUG");
-    return text ? std::atoi(text) : 0;
-  }();
-  return chosen;
-}
-constexpr bool chosen(int bug) { return !std::is_constant_evaluated() && number() == bug; }
+inline const int number = [] {
+  const char* const text = std::getenv("TROUPE_BUG");
+  return text ? std::atoi(text) : 0;
+}();
+constexpr bool chosen(int bug) { return !std::is_constant_evaluated() && number == bug; }
 }  // namespace troupe_planted
 """
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])+\'|'

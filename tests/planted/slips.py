@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Makes slips by rule at places drawn by lot, as a table that run.py plants: nobody chooses, and nobody has to look.
+
+  slips.py --seed 1 --count 400 > pool.txt                       # of all rooms, as many of each folder as it has lines
+  slips.py --seed 2 --count 110 --of pool.txt --without seen.txt > fresh.txt     # drawn from a pool that is built already
+
+A slip stands in the first line at or behind its place in which one can be made: a bound that is one further, a test the
+other way round, "and" for "or", a step forgotten, a statement or an early return left out, a constant one larger. It stands
+in a function, so that all of a pool can be built together (switched.py). Left out is what no test should ask for: checks
+of our own state, and what is merely reserved. Of headers those are left out that more than so many files include
+(--includers), since each would be a build of everything.
+"""
+import argparse
+import collections
+import pathlib
+import random
+import re
+import sys
+
+import draw
+import switched
+import table
+
+QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|//.*')
+LEFT_OUT = re.compile(r"TROUPE_CHECK|static_assert|\bassert\(|reserve\(|shrink_to_fit|constexpr|\boperator\b|^\s*(using|typedef|case) |"
+                      r"R\"\(|\\$|#")
+GUARD = re.compile(r"^\s+if \(.*\) (return\b.*|continue|break);$")
+CALL = re.compile(r"^\s+(?!return\b|if\b|for\b|while\b|throw\b|delete\b|switch\b)[\w.\->\[\]:]+\(.*\);$")
+SET = re.compile(r"^\s+[\w.\->\[\]]+ (=|\+=|-=|\|=) .*;$|^\s+(\+\+|--)[\w.\->\[\]]+;$")
+SWAPS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "),
+         (" && ", " || "), (" || ", " && "), (" + 1", ""), (" - 1", ""), (" - ", " + "), (" += ", " -= "), ("std::min", "std::max"),
+         ("std::max", "std::min"), (".front()", ".back()"), (".back()", ".front()"), ("lower_bound(", "upper_bound("),
+         ("upper_bound(", "lower_bound("), ("(!", "("), (" !", " "), ("true", "false"), ("false", "true")]
+NUMBER = re.compile(r"(?<=[ (,])(\d+)(?=[;,) ])")
+WORD = re.compile(r"\w")
+
+
+def masked(line):
+    """The line with what is quoted, and remarks, made unrecognizable, each character in its place."""
+    return QUOTED.sub(lambda match: "\"" * len(match[0]), line)
+
+
+def at_words_end(line, begin, end):
+    """Whether a word, or a number, would go on: `- 1` is not in `- 10`, nor `true` in `is_true`."""
+    inside = line[begin:end]
+    return not (WORD.match(inside[-1]) and WORD.match(line[end:end + 1]) or
+                WORD.match(inside[0]) and begin and WORD.match(line[begin - 1]))
+
+
+def slips_of(line):
+    """Pairs of a kind and the line with the slip; an empty text: the line is left out."""
+    shown, found = masked(line), []
+    for old, new in SWAPS:
+        if old == " += " and '"' in line:
+            continue  # of texts
+        for match in re.finditer(re.escape(old), shown):
+            if at_words_end(shown, *match.span()) and shown[match.end():match.end() + 1] not in (".", "="):
+                found.append((old.strip(), line[:match.start()] + new + line[match.end():]))
+    for match in NUMBER.finditer(shown):
+        found.append(("number", line[:match.start()] + str(int(match[0]) + 1) + line[match.end():]))
+    if shown.count("(") == shown.count(")") and shown.count("{") == shown.count("}"):
+        if GUARD.match(shown):
+            found.append(("guard", ""))
+        elif CALL.match(shown) or SET.match(shown):
+            found.append(("statement", ""))
+    return found
+
+
+def begins_statement(lines, number):
+    """Whether the line before has ended: what is left out must be a statement of its own, and no branch of an if."""
+    before = next((lines[i].strip() for i in range(number - 1, -1, -1) if lines[i].strip() and not lines[i].strip().startswith("//")), "")
+    return before.endswith((";", "{", "}")) and not (before.endswith(")") or before.endswith("else"))
+
+
+def slip_at(name, text, number, chance):
+    """One slip in this line, as a bug of the table, or None."""
+    lines = text.split("\n")
+    line = lines[number]
+    if LEFT_OUT.search(line):
+        return None
+    kinds = collections.defaultdict(list)
+    for kind, planted in slips_of(line):
+        if planted or begins_statement(lines, number):
+            kinds[kind].append(planted)
+    while kinds:
+        kind = chance.choice(sorted(kinds))
+        planted = chance.choice(kinds[kind])
+        begin = number
+        while text.count("\n".join(lines[begin:number + 1])) != 1 and number - begin < 12 and begin > 0:
+            begin -= 1
+        before = lines[begin:number]
+        bug = table.Bug(f"slip_{pathlib.Path(name).stem}_{number + 1}", "", name, f"slip: {kind}", present=before + [line],
+                        planted=before + ([planted] if planted else []))
+        if text.count("\n".join(bug.present)) == 1 and all(text for text in bug.present[:1]) and switched.switchable(text, bug):
+            return bug
+        del kinds[kind]
+    return None
+
+
+def includers():
+    """Of each file, how many others include it, by whichever way."""
+    direct = collections.defaultdict(set)
+    for path in draw.ROOT.rglob("*"):
+        if path.suffix in (".cc", ".h", ".cu") and "build" not in path.relative_to(draw.ROOT).parts[0]:
+            for included in re.findall(r'^#include "([^"]+)"', path.read_text(errors="replace"), re.M):
+                direct[included].add(path.relative_to(draw.ROOT).as_posix())
+    counts = {}
+    for name in direct:
+        seen, todo = set(), [name]
+        while todo:
+            for other in direct.get(todo.pop(), ()):
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        counts[name] = len(seen)
+    return counts
+
+
+def make(count, seed, most):
+    known, chance, counts = {}, random.Random(seed), includers()
+    places = [place for place in draw.lines_of_code() if not place[0].endswith(".h") or counts.get(place[0], 0) <= most]
+    for place in draw.draw(places, min(count, len(places)), seed):
+        for name, number in places[places.index(place):][:200]:
+            text = (draw.ROOT / name).read_text()
+            bug = slip_at(name, text, number - 1, chance)
+            if bug and bug.name not in known:
+                known[bug.name] = bug
+                break
+    return list(known.values())
+
+
+def write(bugs):
+    for bug in bugs:
+        print(f"bug {bug.name}\nfile {bug.file}\nbreaks {bug.breaks}")
+        if bug.file.startswith("kernels/cuda/"):
+            print("tests cuda_emulated")
+        print("\n".join(["-" + line for line in bug.present] + ["+" + line for line in bug.planted]) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--includers", type=int, default=12)
+    parser.add_argument("--of", type=pathlib.Path, help="a table, of which so many are drawn")
+    parser.add_argument("--without", type=pathlib.Path, action="append", default=[], help="tables whose bugs are not drawn again")
+    options = parser.parse_args()
+    if not options.of:
+        return write(make(options.count, options.seed, options.includers))
+    seen = {bug.name for bug in table.read_all(options.without)}
+    left = [bug for bug in table.read_all([options.of]) if bug.name not in seen]
+    if len(left) < options.count:
+        sys.exit(f"{options.of}: {len(left)} bugs are left; expected {options.count} at least")
+    return write(draw.draw(left, options.count, options.seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
