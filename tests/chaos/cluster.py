@@ -195,7 +195,8 @@ class Cluster:
     def _files(self, name):
         for base, _, files in os.walk(self.data(name)):
             for file in files:
-                yield os.path.join(base, file)
+                if os.path.isfile(path := os.path.join(base, file)):  # and no socket
+                    yield path
 
     def empty_folder(self, name):
         """Of a node that is not running: as with a new disk."""

@@ -31,7 +31,7 @@ from stores import talk, until
 
 FRONTS = ("front-1", "front-2")
 TYPED = ("429", "503", "504")
-READY_S = 60
+PAUSE_S = 0.01  # of a client between two questions
 
 
 class Front(several.Box):
@@ -102,6 +102,7 @@ class Asking(threading.Thread):
         while not self.stopping:
             name, number = MODELS[turn % len(MODELS)][0], turn // len(MODELS) % CASES
             turn += 1
+            time.sleep(PAUSE_S)
             try:
                 off, _ = getattr(golden, name)(front, number)
                 self.outcomes["golden" if off <= TOLERANCE else "wrong"] += 1
