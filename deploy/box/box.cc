@@ -193,7 +193,12 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
 // Profiles and items are lost with a damaged store, and that is for its owner to decide; blocks are computed
 // again.
 void Box::open_store(const std::filesystem::path& folder) {
-  if (has_names()) {
+  if (keeps_features() && !has_names()) {
+    store_ = std::make_unique<Store>(folder, store_options(config_));
+    tell_of_store(log_, metrics_, *store_);
+    return;
+  }
+  if (keeps_features())
     for (const auto& model : models_) {
       const std::filesystem::path own = required_text(model->config, "node.data_dir");
       make_data_folder(own);
@@ -203,11 +208,6 @@ void Box::open_store(const std::filesystem::path& folder) {
       model->store = std::make_unique<Store>(own, store_options(model->config));
       tell_of_store(log_, metrics_, *model->store);
     }
-  } else if (keeps_features()) {
-    store_ = std::make_unique<Store>(folder, store_options(config_));
-    tell_of_store(log_, metrics_, *store_);
-    return;
-  }
   if (place_.worker) {
     OpenedCache opened = open_cache(folder);
     store_ = std::move(opened.store);
@@ -260,13 +260,15 @@ void Box::open_router(ServedModel& model) {
         return names.item(tokens);
       },
       {[&model, present](const std::string& noted) { return why_foreign(noted, present, model.config); },
-       [this](const std::string& what) { tell_loss(what); }});
+       [this](const std::string& what) { tell_loss(what); }},
+      model.name);
   model.features = std::make_unique<CachedFeatures>(std::move(store), cached);
   claim_rows(*model.features, present, model.config, [this](const std::string& what) {
     const std::vector<LogField> fields{{"what", what}};
     if (log_) log_(LogLevel::warning, "main", "rows_of_unknown_model", fields);
   });
-  model.router_port = std::make_unique<CoordinatingPort>(*coordination_, model.features.get());
+  const std::string own_keys = model.name.empty() ? "" : "model/" + model.name + "/";
+  model.router_port = std::make_unique<CoordinatingPort>(*coordination_, model.features.get(), own_keys);
 }
 
 // What Redis had acknowledged is gone: nobody here can bring it back.
@@ -284,9 +286,10 @@ ProfilePointer Box::find_profile(const ServedModel& model, const std::string& te
 
 Box::~Box() = default;
 
-std::vector<NodeId> Box::numbers() const {
+std::vector<NodeId> Box::numbers(std::span<const NodeId> nodes) const {
   std::vector<NodeId> numbers;
-  for (const auto& model : models_) numbers.push_back(model->number);
+  for (const NodeId node : nodes)
+    for (const auto& model : models_) numbers.push_back(seats().number(node, model->place));
   return numbers;
 }
 
@@ -303,13 +306,11 @@ std::vector<double> Box::shares() const {
 
 std::vector<Address> Box::actors() const {
   std::vector<Address> list;
-  for (const NodeId node : has_names() ? numbers() : place_.routers) list.push_back({node, Role::router});
+  for (const NodeId number : numbers(place_.routers)) list.push_back({number, Role::router});
   for (const NodeId node : place_.cache_metas) list.push_back({node, Role::cache_meta});
   for (const NodeId node : place_.workers)
-    for (const Role role : {Role::kv_worker, Role::inference_worker, Role::allocator})
-      list.push_back({node, role});
-  for (const auto& model : models_)
-    if (model->number != place_.node) list.push_back({model->number, Role::inference_worker});
+    for (const Role role : {Role::kv_worker, Role::allocator}) list.push_back({node, role});
+  for (const NodeId number : numbers(place_.workers)) list.push_back({number, Role::inference_worker});
   return list;
 }
 
@@ -321,13 +322,12 @@ std::string Box::render_metrics(const MetricRegistry& own, MetricForm form) cons
 }
 
 void Box::add_to(Host& host) {
-  const NodeId node = place_.node;
   if (place_.router)
     for (const auto& model : models_)
-      host.add({{model->number, Role::router}, model->seated(make_router(*model), node), model->router_port.get(),
+      host.add({{model->number, Role::router}, model->seated(make_router(*model), seats()), model->router_port.get(),
                 router_lanes});
   if (place_.cache_meta)
-    host.add({{node, Role::cache_meta}, make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
+    host.add({{place_.node, Role::cache_meta}, make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
   if (place_.worker) add_worker_to(host);
 }
 
@@ -337,7 +337,7 @@ void Box::add_worker_to(Host& host) {
   host.add(
       {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), kv_port_.get(), block_lanes(kv)});
   for (const auto& model : models_)
-    host.add({{model->number, Role::inference_worker}, model->seated(make_inference_worker(*model), node),
+    host.add({{model->number, Role::inference_worker}, model->seated(make_inference_worker(*model), seats()),
               model->compute.get(), model->compute->lanes()});
   host.add({{node, Role::allocator}, make_allocator()});
 }
@@ -406,7 +406,7 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
 std::unique_ptr<Core> Box::make_cache_meta() const {
   actors::CacheMetaConfig c = cache_meta_config(config_, place_);
   c.incarnation = incarnation_;
-  if (has_names()) c.routers = numbers();
+  c.routers = numbers(place_.routers);
   return std::make_unique<actors::CacheMetaCore>(c);
 }
 
@@ -429,7 +429,7 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.rows.borrowers = with_rows();
   c.pool = pool_sizes(pages, has_names() ? 1 : first().facts.layout.page_tokens, split_pages(pages, shares()));
   if (!has_names()) return c;
-  c.models = numbers();
+  c.models = numbers({&place_.node, 1});
   c.token_bytes = static_cast<double>(arena_->page_bytes());
   return c;
 }

@@ -4,12 +4,14 @@
 // `serve`, the benchmarks and the scenario tests stand on that; `node` runs one place of a cluster. Which
 // world it runs in is the host's matter.
 //
-// A box that is alone may serve several models, each under its name: each has a router and an inference worker of its own,
-// and a data folder for its profiles and items; one KV-cache worker, one cache-meta and one allocator agent serve all of
-// them, on one pool (runtime/host/model_actor.h).
+// A box that is alone, or all nodes of a cluster, may serve several models, each under its name: each has a router and an
+// inference worker of its own where the node has that role, and profiles and items of its own (in a folder, or in the Redis of a
+// cluster under its name); the KV-cache workers, cache-metas and allocator agents serve all of them, on one pool
+// (runtime/host/model_actor.h).
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,7 @@ class Box {
   Store* store() { return store_.get(); }  // null: neither a worker nor features in files
   bool keeps_features() const { return place_.router && !features_in_redis(config_); }
   bool has_names() const { return !first().name.empty(); }  // its models have
+  Seats seats() const { return {static_cast<std::uint32_t>(models_.size())}; }
   const std::vector<std::unique_ptr<ServedModel>>& models() const { return models_; }
   // What it has counted, and what its models' actors have.
   std::string render_metrics(const MetricRegistry& own, MetricForm form) const;
@@ -95,7 +98,7 @@ class Box {
   void tell_loss(const std::string& what) const;
   void add_worker_to(Host& host);
   ServedModel& first() const { return *models_.front(); }
-  std::vector<NodeId> numbers() const;  // of models
+  std::vector<NodeId> numbers(std::span<const NodeId> nodes) const;  // of their models
   std::vector<NodeId> with_rows() const;  // of those, whose tables are not in memory
   std::vector<double> shares() const;     // of the pool's areas
   std::unique_ptr<Core> make_router(const ServedModel& model) const;

@@ -1,8 +1,10 @@
 #include "deploy/box/cluster_file.h"
 
 #include <arpa/inet.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 namespace troupe::deploy {
@@ -10,6 +12,19 @@ namespace {
 
 bool has(const ClusterNode& node, NodeRole role) {
   return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
+}
+
+// Short, whatever it holds: it is said at each joining.
+std::string list_of(const std::vector<NamedModel>& models) {
+  std::string names;
+  for (const NamedModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
+  constexpr std::size_t told_bytes = 160;
+  if (names.size() <= told_bytes) return names;
+  const XXH128_hash_t hash = XXH3_128bits(names.data(), names.size());
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
+  return names.substr(0, told_bytes - 33) + " " + digits;
 }
 
 bool is_ip_address(const std::string& text) {
@@ -47,6 +62,9 @@ ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const Clust
   ClusterPlace place;
   place.cluster = config.text("cluster.name");
   place.node = own.node;
+  place.seats.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
+  // Numbers stand for places in this list: who has another one is of another cluster.
+  if (!own.models.empty()) place.cluster += " of models " + list_of(own.models);
   place.port = own.port;
   place.address = config.text("cluster.listen_address");
   if (place.address.empty()) place.address = is_ip_address(own.host) ? own.host : "0.0.0.0";

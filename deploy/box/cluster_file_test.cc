@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 namespace troupe::deploy {
 namespace {
 
@@ -23,6 +25,23 @@ TEST_CASE("each node knows its roles and who has which") {
   CHECK(Place{}.is_alone());
   CHECK_THROWS_WITH_AS(find_node(nodes, "x"), doctest::Contains("expected one of front, spare, w"),
                        ConfigError);
+}
+
+TEST_CASE("nodes with another list of models are of another cluster") {
+  auto nodes = three_nodes();
+  CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe");
+  CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 1);
+  nodes[0].models = {{"games", {}}, {"news", {}}};
+  CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe of models games, news");
+  CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 2);
+  std::set<std::string> told;
+  for (const char* last : {"a", "b", "c"}) {
+    nodes[0].models.assign(63, {std::string(64, 'm'), {}});
+    nodes[0].models.push_back({last, {}});
+    told.insert(cluster_place_of(nodes, nodes[0]).cluster);
+    CHECK(told.rbegin()->size() <= 255);
+  }
+  CHECK(told.size() == 3);
 }
 
 TEST_CASE("a node listens at its host, or everywhere if that is a name, and knows all others") {

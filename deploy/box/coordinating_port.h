@@ -1,19 +1,23 @@
 #pragma once
 // A port that answers questions to the Coordination itself and hands every other job to the port behind it:
 // what a router (profiles and catalog behind it) and a cache-meta (nothing behind it) are given.
+#include <string>
+#include <utility>
+
 #include "runtime/actor/ports.h"
 
 namespace troupe::deploy {
 
 class CoordinatingPort final : public Port {
  public:
-  // Both outlive it; `rest` may be null.
-  CoordinatingPort(Coordination& coordination, Port* rest) : coordination_(coordination), rest_(rest) {}
+  // Both outlive it; `rest` may be null. `prefix`: of the keys of one model among several.
+  CoordinatingPort(Coordination& coordination, Port* rest, std::string prefix = "")
+      : coordination_(coordination), rest_(rest), prefix_(std::move(prefix)) {}
 
   JobResult run(const Job& job, std::uint32_t lane) override {
     if (const auto* question = std::get_if<Coordinate>(&job))
       return std::visit([](auto&& answer) -> JobResult { return std::move(answer); },
-                        coordination_.ask(*question));
+                        coordination_.ask(own(*question)));
     if (rest_) return rest_->run(job, lane);
     return Refusal{500, "unknown_job", "this port only asks the coordination", "coordination",
                    "a Coordinate job"};
@@ -25,8 +29,18 @@ class CoordinatingPort final : public Port {
   }
 
  private:
+  Coordinate own(Coordinate question) const {
+    std::visit(
+        [this](auto& what) {
+          if constexpr (requires { what.key; }) what.key.insert(0, prefix_);
+        },
+        question.what);
+    return question;
+  }
+
   Coordination& coordination_;
   Port* rest_;
+  const std::string prefix_;
 };
 
 }  // namespace troupe::deploy

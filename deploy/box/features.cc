@@ -42,14 +42,15 @@ CachedFeatureOptions cached_feature_options(const Config& config) {
 bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }
 
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls) {
+                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls,
+                                            const std::string& model) {
   if (!features_in_redis(config)) {
     TROUPE_CHECK(folder, "features are kept in a folder");
     return std::make_unique<FeaturePort>(*folder, limits, std::move(name_item));
   }
   RedisFeatureOptions options;
   options.address = parse_redis_url(config.text("features.store"));
-  options.prefix = "troupe:" + config.text("cluster.name") + ":";
+  options.prefix = "troupe:" + config.text("cluster.name") + ":" + (model.empty() ? "" : model + ":");
   options.lanes = lanes;
   options.time_limit = std::chrono::microseconds(config.duration_us("features.time_limit"));
   options.when_away = config.text("features.when_away") == "refuse" ? WhenAway::refuse : WhenAway::last_known;

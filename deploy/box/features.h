@@ -26,9 +26,10 @@ struct RedisCalls {
   std::function<void(const std::string& what)> on_loss;
 };
 
-// `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. Throws
-// ConfigError if the Redis is not well named.
+// `folder` outlives it; it may be null if the features are in Redis. `lanes`: jobs at a time. `model`: the name of one among
+// several, whose rows in a Redis are apart from others'. Throws ConfigError if the Redis is not well named.
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
-                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls = {});
+                                            std::uint32_t lanes, NameItem name_item, RedisCalls calls = {},
+                                            const std::string& model = "");
 
 }  // namespace troupe::deploy

@@ -56,20 +56,22 @@ std::string required_text(const Config& config, const char* knob) {
 
 std::string_view ServedModel::serves() const { return router::served_kinds(prompt); }
 
-std::unique_ptr<Core> ServedModel::seated(std::unique_ptr<Core> core, NodeId node) {
+std::unique_ptr<Core> ServedModel::seated(std::unique_ptr<Core> core, Seats seats) {
   if (name.empty()) return core;
   return std::make_unique<ModelActor>(std::move(core),
-                                      ModelSeat{name, node, number, facts.layout.page_tokens, &metrics});
+                                      ModelSeat{name, place, seats, facts.layout.page_tokens, &metrics});
 }
 
 std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models, const Families& families,
-                                                      NodeId first_number) {
+                                                      NodeId node) {
+  const Seats seats{static_cast<std::uint32_t>(models.size())};
   std::vector<std::unique_ptr<ServedModel>> read;
   for (NamedModel& model : models) {
     read.push_back(std::make_unique<ServedModel>());
     read.back()->name = std::move(model.name);
     read.back()->config = std::move(model.config);
-    read.back()->number = first_number + static_cast<NodeId>(read.size() - 1);
+    read.back()->place = static_cast<std::uint32_t>(read.size() - 1);
+    read.back()->number = seats.number(node, read.back()->place);
   }
   if (read.size() > 1) share_pages(read, families);
   for (const auto& model : read) read_model(*model, families);
@@ -101,14 +103,13 @@ NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models
 }
 
 void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
-  if (!is_alone)
-    throw ConfigError("a node of a cluster has a list of models; expected one model (several are served by a box that is "
-                      "alone, troupe serve)");
-  if (!box.text("cluster.coordination").empty())
+  if (is_alone && !box.text("cluster.coordination").empty())
     throw ConfigError("cluster.coordination is set beside a list of models; expected none, for the box is alone");
   for (const NamedModel& model : models) {
     const std::string who = of(model.name);
-    if (!model.config.text("features.store").empty())
+    if (!is_alone && model.config.text("features.store") != box.text("features.store"))
+      throw ConfigError(who + "features.store is another than its node's; expected one store for all models of a cluster");
+    if (is_alone && !model.config.text("features.store").empty())
       throw ConfigError(who + "features.store is set; expected none: of several models each has its users and items in its "
                               "data_dir");
     if (!model.config.text("model.versions").empty())

@@ -26,7 +26,8 @@ std::string required_text(const Config& config, const char* knob);
 struct ServedModel {
   std::string name;  // ""; the box has one, and nobody needs to name it
   Config config;     // its own, where there are several
-  NodeId number = 1;  // of its router and its inference worker (runtime/host/model_actor.h)
+  std::uint32_t place = 0;  // in the list of models
+  NodeId number = 1;        // of its router and its inference worker here (runtime/actor/seat.h)
   ModelFacts facts;
   NameContext names;
   kernels::Vocabulary vocabulary;
@@ -41,7 +42,7 @@ struct ServedModel {
 
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them
   // `core`, or what stands between it and the others where there are several.
-  std::unique_ptr<Core> seated(std::unique_ptr<Core> core, NodeId node);
+  std::unique_ptr<Core> seated(std::unique_ptr<Core> core, Seats seats);
 };
 
 // Reads what its configuration and its directory say of a model, without its weights: facts, vocabulary and prompt. Throws
@@ -50,7 +51,7 @@ void describe_model(ServedModel& model, const Families& families);
 
 // Reads all that is to be known before a pool is mapped, in the order of `models`. Throws as Box does.
 std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models, const Families& families,
-                                                      NodeId first_number);
+                                                      NodeId node);
 
 // Of the pages that models have together: a model whose tokens are smaller has more of them in a page, as many as fit. Sets
 // pool.page_tokens of each, which the configuration has for the one with the largest tokens. The bytes of a page.
@@ -60,7 +61,7 @@ std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const
 // that had no name, for they say in tokens what these say in pages.
 NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models, std::size_t page_bytes);
 
-// Throws ConfigError where a box with several models is asked for what only one can have.
+// Throws ConfigError where a box or a node of a cluster with several models is asked for what only one can have.
 void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone);
 
 }  // namespace troupe::deploy

@@ -90,9 +90,34 @@ TEST_SUITE("models of a box") {
     CHECK(names_of_all(models, 4'000).layout_version == "f32");  // as of a box with one model
   }
 
+  TEST_CASE("a model's keys of hard state are its own, and leases are anybody's") {
+    struct Asked final : Coordination {
+      std::vector<Coordinate> questions;
+      std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
+        questions.push_back(question);
+        return Coordinated{true};
+      }
+    } asked;
+    CoordinatingPort games(asked, nullptr, "model/games/"), only(asked, nullptr);
+    games.run(Coordinate{ReadKey{"versions"}}, 0);
+    games.run(Coordinate{WriteKey{"versions", "1", 2, 3}}, 0);
+    games.run(Coordinate{KeepLease{5}}, 0);
+    only.run(Coordinate{ReadKey{"versions"}}, 0);
+    REQUIRE(asked.questions.size() == 4);
+    CHECK(std::get<ReadKey>(asked.questions[0].what).key == "model/games/versions");
+    CHECK(std::get<WriteKey>(asked.questions[1].what).key == "model/games/versions");
+    CHECK(std::get<WriteKey>(asked.questions[1].what).expected == 2);
+    CHECK(std::get<KeepLease>(asked.questions[2].what).lease == 5);
+    CHECK(std::get<ReadKey>(asked.questions[3].what).key == "versions");
+  }
+
   TEST_CASE("what only one model can have is refused by name") {
     CHECK(refused("", "") == "");
-    CHECK(refused("", "", false, false).find("a node of a cluster has a list of models") == 0);
+    CHECK(refused("", "", false, false) == "");
+    CHECK(refused("features.store", "redis://x", false, false).find("model games: features.store is another than its node's") == 0);
+    CHECK(refused("features.store", "redis://x", true, false).find("model games: features.store is another") == 0);
+    CHECK(refused("cluster.coordination", "http://x", true, false) == "");
+    CHECK(refused("model.versions", "/v", false, false).find("model games: model.versions is set") == 0);
     CHECK(refused("cluster.coordination", "http://x", true).find("cluster.coordination is set") == 0);
     CHECK(refused("features.store", "redis://x").find("model games: features.store is set") == 0);
     CHECK(refused("model.versions", "/v").find("model games: model.versions is set") == 0);

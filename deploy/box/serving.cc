@@ -101,12 +101,13 @@ std::shared_ptr<const router::ApiKeys> door_keys(const Config& config) {
   }
 }
 
-std::vector<router::DoorModel> door_models(const Box& box) {
+// `router`: the node whose routers are asked.
+std::vector<router::DoorModel> door_models(const Box& box, NodeId router) {
   std::vector<router::DoorModel> models;
   for (const auto& model : box.models())
     if (box.has_names())
       models.push_back({model->name, std::string(model->serves()), door_limits(model->config, model->facts),
-                        &model->vocabulary, {model->number, Role::router}});
+                        &model->vocabulary, {box.seats().number(router, model->place), Role::router}});
   return models;
 }
 
@@ -132,8 +133,9 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.words = &box.vocabulary();
   door.actors = box.actors();
   std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
-                       [&](Address actor) { return box.has_names() || actor.node == place.node; });
-  door.models = door_models(box);
+                       [&](Address actor) { return box.seats().node_of(actor.node) == place.node; });
+  door.models = door_models(box, router_of(place));
+  door.seats = box.seats();
   door.router = {router_of(place), Role::router};
   door.version = version();
   door.last_id = box.incarnation();
@@ -435,8 +437,8 @@ class Running {
     if (!box_.has_names() && serving_.place.router) std::cout << " and " << box_.items() << " items";
     if (box_.has_names())
       for (const auto& model : box_.models())
-        std::cout << "\n  " << model->name << " serves " << model->serves() << " with " << model->features->items()
-                  << " items";
+        std::cout << "\n  " << model->name << " serves " << model->serves()
+                  << (model->features ? " with " + std::to_string(model->features->items()) + " items" : "");
     std::cout << "\n" << std::flush;
     if (!serving_.port_file.empty()) write_output(serving_.port_file, std::to_string(door_.port()) + "\n");
   }

@@ -19,19 +19,33 @@ namespace {
 
 struct ImportOptions {
   BoxOptions box;
-  std::string data, node, history = "all";
+  std::string data, node, served, history = "all";
   bool replace = false, skip_unknown = false, adopt = false;
 };
 
 const std::map<std::string, HistoryPart> history_parts{
     {"all", HistoryPart::all}, {"before-test", HistoryPart::before_test}, {"train", HistoryPart::train}};
 
+const NamedModel& find_model(const std::vector<NamedModel>& models, const std::string& name) {
+  std::string names;
+  for (const NamedModel& model : models) {
+    if (model.name == name) return model;
+    names += (names.empty() ? "" : ", ") + model.name;
+  }
+  throw ConfigError("--served is " + (name.empty() ? "missing" : name) + "; expected one of " + names + ", whose rows these are");
+}
+
 // As a node of a cluster, from the cluster's file; or as a box.
 Config config_of(const ImportOptions& options) {
+  if (options.node.empty() && !options.served.empty())
+    throw ConfigError("--served goes with --node, of a cluster; of a box with several models each has a folder, --data-dir");
   if (options.node.empty()) return options.box.load();
   if (!options.box.model.empty() || !options.box.data_dir.empty() || !options.box.prompt.empty())
     throw ConfigError("--node goes with --config and --set only; the file says where model and data are");
-  Config config = find_node(load_cluster(options.box.config_file), options.node).config;
+  const ClusterNode node = find_node(load_cluster(options.box.config_file), options.node);
+  Config config = node.models.empty() ? node.config : find_model(node.models, options.served).config;
+  if (node.models.empty() && !options.served.empty())
+    throw ConfigError("--served is " + options.served + ", and the cluster has no list of models; expected none");
   apply_settings(config, options.box.settings);
   return config;
 }
@@ -172,7 +186,8 @@ int run_import(const ImportOptions& options) {
   Rows rows = options.adopt ? Rows{} : read_rows(options, model);
   const std::unique_ptr<Store> folder = open_folder(config);
   const auto features = open_features(config, folder.get(), feature_limits(config, model.facts), 1,
-                                      [](auto) { return BlockName{}; });  // nothing asks for names
+                                      [](auto) { return BlockName{}; },  // nothing asks for names
+                                      {}, options.served);
   if (options.adopt) return adopt(*features, model.made_for, config);
   const bool users_gone = forgets_users(*features, model.made_for, config, options.replace);
   const UnknownEvents unknown =
@@ -203,6 +218,8 @@ void add_import(Command app) {
                          "or ratings.tsv (plain or .gz)");
   command.add_option("--node", options->node, "--config is a cluster's file: as this node of it")
       .needs("--config");
+  command.add_option("--served", options->served, "Of a cluster with several models, the name of the one whose rows these are")
+      .needs("--node");
   command.add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
       .one_of({"all", "before-test", "train"})
       .default_shown();

@@ -15,7 +15,10 @@ struct NodeOptions {
 
 ClusterNode own_node(const NodeOptions& options) {
   ClusterNode own = find_node(load_cluster(options.config_file), options.name);
-  apply_settings(own.config, options.settings);
+  BoxFile box{std::move(own.config), std::move(own.models)};
+  apply_settings(box, options.settings);
+  own.config = std::move(box.config);
+  own.models = std::move(box.models);
   return own;
 }
 
@@ -29,6 +32,7 @@ int run_node(const NodeOptions& options) {
   const std::vector<ClusterNode> nodes = load_cluster(options.config_file);
   const ClusterNode own = own_node(options);
   return serve_until_signal({.config = own.config,
+                             .models = own.models,
                              .place = place_of(nodes, own),
                              .cluster = cluster_place_of(nodes, own),
                              .name = own.name,

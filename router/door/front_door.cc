@@ -58,6 +58,8 @@ std::string why_not_ready(const StatusReply& reply) {
 // Which actor said it: of several models' routers all are one node's.
 auto actor_of(const StatusReply& reply) { return std::tuple(reply.node, reply.role, field_of(reply, "model")); }
 
+bool is_of_model(Role role) { return role == Role::router || role == Role::inference_worker; }
+
 std::vector<Address> routers_of(const DoorConfig& config) {
   if (config.models.empty()) return {config.router};
   std::vector<Address> routers;
@@ -347,17 +349,19 @@ void FrontDoor::Server::finish_status(RequestId id) {
   node.mapped().on_status(std::move(replies));
 }
 
-// Who was asked and does not answer, and what nodes are called. Where several models have a router each, all are of one node,
-// which has answered.
+// Who was asked and does not answer, and what nodes are called.
 std::string FrontDoor::Server::cluster_json(const std::vector<StatusReply>& replies) const {
   std::string text = to_json(replies), names;
   text.pop_back();
   text += ",\"silent\":[";
-  for (const Address& actor : config.models.empty() ? config.actors : std::vector<Address>()) {
-    if (std::ranges::any_of(replies, [&](auto& r) { return r.node == actor.node && r.role == actor.role; })) continue;
+  for (const Address& actor : config.actors) {
+    const NodeId node = config.seats.node_of(actor.node);
+    const std::string model = is_of_model(actor.role) && !config.models.empty() ? config.models[config.seats.model_of(actor.node)].name : "";
+    if (std::ranges::any_of(replies, [&](auto& r) { return actor_of(r) == std::tuple(node, actor.role, model); })) continue;
     text += text.ends_with('[') ? "{\"node\":" : ",{\"node\":";
     const std::string name = name_of(actor);
-    append_json_string(text += std::to_string(actor.node) + ",\"role\":", name.substr(0, name.find('@')));
+    append_json_string(text += std::to_string(node) + ",\"role\":", name.substr(0, name.find('@')));
+    if (!model.empty()) append_json_string(text += ",\"model\":", model);
     text += '}';
   }
   for (const auto& [node, name] : config.names) {

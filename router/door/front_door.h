@@ -20,6 +20,7 @@
 #include "kernels/checkpoint/vocabulary.h"
 #include "router/guard/api_keys.h"
 #include "router/door/door_models.h"
+#include "runtime/actor/seat.h"
 #include "router/door/front_door_routes.h"
 #include "router/guard/rate_limits.h"
 #include "router/watch/seen_request.h"
@@ -63,6 +64,7 @@ struct DoorConfig {
   Address router;
   // Several models, each with its router; none: there is one, and all above is said of it.
   std::vector<DoorModel> models;
+  Seats seats;  // of their actors
   std::function<std::string(MetricForm)> metrics;  // what /metrics answers; none: what the door's registry has
   std::string version;    // of the program, as /v2 tells it
   std::map<NodeId, std::string> names;  // of the cluster's nodes; one that is not there goes by its number

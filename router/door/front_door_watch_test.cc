@@ -35,12 +35,13 @@ struct Watched {
   explicit Watched(DoorConfig config = {}) {
     config.port = 0;
     config.router = router_address;
-    config.actors = {router_address, {7, Role::kv_worker}};
+    if (config.actors.empty()) config.actors = {router_address, {7, Role::kv_worker}};
+    const std::string first = config.models.empty() ? "" : config.models.front().name;
     config.names = {{7, "<worker>"}};
     config.on_sampled = [this](const SeenRequest&) { ++recorded; };
     door = std::make_unique<FrontDoor>(
         config,
-        [this](Address to, Message m) {
+        [this, first](Address to, Message m) {
           if (const auto* rank = std::get_if<RankRequest>(&m)) {
             RankReply reply{.id = rank->id, .user = rank->user, .plan = "item", .tokens_total = 9, .node = 4, .timings = {.compute = 5}};
             {
@@ -50,7 +51,7 @@ struct Watched {
             return door->deliver(reply);
           }
           if (const auto* status = std::get_if<StatusRequest>(&m); status && to.node == 1)
-            door->deliver(StatusReply{status->id, 1, to.role, true, {}});
+            door->deliver(StatusReply{status->id, 1, to.role, true, {{"model", first}}});
         },
         metrics,
         [this](LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) {
@@ -154,6 +155,20 @@ TEST_SUITE("what the door says of requests") {
     CHECK(cluster["silent"][0]["node"] == 7);
     CHECK(cluster["silent"][0]["role"] == "kv_worker");
     CHECK(cluster["names"]["7"] == "<worker>");
+  }
+
+  TEST_CASE("of several models, who is silent is told by node and model") {
+    DoorConfig config;
+    config.seats = {2};
+    config.models = {{.name = "games"}, {.name = "news"}};
+    const NodeId router = config.seats.number(1, 1), worker = config.seats.number(7, 1);
+    config.actors = {router_address, {router, Role::router}, {worker, Role::inference_worker}, {7, Role::kv_worker}};
+    Watched w(config);
+    const auto silent = nlohmann::json::parse(body_of(w.get("/v1/cluster")))["silent"];
+    REQUIRE(silent.size() == 3);
+    CHECK(silent[0] == nlohmann::json({{"node", 1}, {"role", "router"}, {"model", "news"}}));
+    CHECK(silent[1] == nlohmann::json({{"node", 7}, {"role", "inference_worker"}, {"model", "news"}}));
+    CHECK(silent[2] == nlohmann::json({{"node", 7}, {"role", "kv_worker"}}));
   }
 
   TEST_CASE("who accepts OpenMetrics gets it") {

@@ -53,7 +53,7 @@ constexpr std::pair<const char*, const char*> by_hand[] = {
     {"ModelList",
      R"({"type":"object","required":["object","data"],"additionalProperties":false,"properties":{"object":{"type":"string","enum":["list"]},"data":{"type":"array","items":{"type":"object","required":["id","object","created","owned_by","serves"],"additionalProperties":false,"properties":{"id":{"type":"string"},"object":{"type":"string","enum":["model"]},"created":{"type":"integer"},"owned_by":{"type":"string"},"serves":{"type":"string"},"version":{"type":"string"}}}}}})"},
     {"Cluster",
-     R"({"type":"object","required":["actors","silent","names"],"additionalProperties":false,"properties":{"actors":{"type":"array","items":{"$ref":"#/components/schemas/StatusReply"}},"silent":{"type":"array","items":{"type":"object","required":["node","role"],"properties":{"node":{"type":"integer"},"role":{"type":"string"}}}},"names":{"type":"object"}}})"},
+     R"({"type":"object","required":["actors","silent","names"],"additionalProperties":false,"properties":{"actors":{"type":"array","items":{"$ref":"#/components/schemas/StatusReply"}},"silent":{"type":"array","items":{"type":"object","required":["node","role"],"properties":{"node":{"type":"integer"},"role":{"type":"string"},"model":{"type":"string"}}}},"names":{"type":"object"}}})"},
     {"Slowest",
      R"({"type":"object","required":["requests"],"additionalProperties":false,"properties":{"requests":{"type":"array","items":{"type":"object","required":["request","trace","kind","tenant","status","us","ago_ms","timings"]}}}})"},
     {"Live", R"({"type":"object","required":["live"],"additionalProperties":false,"properties":{"live":{"type":"boolean"}}})"},

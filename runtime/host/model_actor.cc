@@ -14,9 +14,11 @@ bool is_of_model(Address address) { return address.role == Role::router || addre
 void ModelActor::step(Instant now, const Event& event, Effects& effects) {
   Effects own;
   const auto* received = std::get_if<Received>(&event);
-  if (received && is_of_model(received->from) && received->from.node != seat_.node) {
+  const bool of_model = received && is_of_model(received->from);
+  if (of_model && seat_.seats.model_of(received->from.node) != seat_.place) return effects.count(Metric::protocol_errors);
+  if (of_model && seat_.place > 0) {
     Received renamed = *received;
-    if (renamed.from.node == seat_.number) renamed.from.node = seat_.node;
+    renamed.from.node = seat_.seats.node_of(renamed.from.node);
     core_->step(now, std::move(renamed), own);
   } else {
     core_->step(now, event, own);
@@ -26,7 +28,7 @@ void ModelActor::step(Instant now, const Event& event, Effects& effects) {
 
 void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
   if (auto* send = std::get_if<Effects::Send>(&effect)) {
-    if (is_of_model(send->to) && send->to.node == seat_.node) send->to.node = seat_.number;
+    if (is_of_model(send->to)) send->to.node = number_at(send->to.node);
     translate(send->message);
   } else if (auto* line = std::get_if<Effects::Log>(&effect)) {
     line->fields.push_back({"model", seat_.model});

@@ -1,8 +1,8 @@
 #pragma once
-// An actor of one model among several of a node. Each model has a router and an inference worker of its own; the KV-cache
+// An actor of one model among several of a node, alone or of a cluster. Each model has a router and an inference worker of its own; the KV-cache
 // worker, the cache-meta and the allocator agent, and with them the pool, are the node's. This stands between such an
 // actor's core and its host, so that neither the core nor those who serve all models know that there are others:
-//   - the core says the node's number where its model's router or worker is meant; they have a number of their own
+//   - the core says a node's number where its model's router or worker there is meant; they have numbers of their own (seat.h)
 //   - users and items of two models may have the same ids: an owner of blocks that leaves the core has its model's name
 //     before it. Names of blocks are hashes of model and layout, and need nothing
 //   - tokens of two models take different room: the pool counts in pages, and so does what is said of blocks
@@ -13,13 +13,14 @@
 #include <string>
 
 #include "runtime/actor/core.h"
+#include "runtime/actor/seat.h"
 
 namespace troupe {
 
 struct ModelSeat {
   std::string model;              // its name
-  NodeId node = 1;                // where it is
-  NodeId number = 1;              // that the model's router and inference worker have instead; nobody else's
+  std::uint32_t place = 0;        // in the list of models
+  Seats seats;                    // of all models, on all nodes
   std::uint32_t page_tokens = 1;  // of the model, that a page holds
   MetricRegistry* metrics = nullptr;  // of the model; outlives the actor. Null: all is counted by the host
 };
@@ -34,6 +35,7 @@ class ModelActor final : public Core {
   void translate(Message& message) const;
   void put_owner(std::string& owner) const;
   std::uint32_t pages_of(std::uint32_t tokens) const;
+  NodeId number_at(NodeId node) const { return seat_.seats.number(node, seat_.place); }
 
   const std::unique_ptr<Core> core_;
   const ModelSeat seat_;

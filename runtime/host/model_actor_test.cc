@@ -30,12 +30,13 @@ class Told final : public Core {
 
 constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker},
     cache{1, Role::kv_worker}, index{1, Role::cache_meta};
+constexpr NodeId own = Seats{4}.number(1, 3), elsewhere = Seats{4}.number(7, 3), other = Seats{4}.number(7, 2);
 
 struct Bench {
   std::vector<Received> heard;
   MetricRegistry metrics;
   Told* core = new Told(heard);
-  ModelActor actor{std::unique_ptr<Core>(core), {"news", 1, 4, 8, &metrics}};
+  ModelActor actor{std::unique_ptr<Core>(core), {"news", 3, {4}, 8, &metrics}};
   CoreProbe probe{actor};
 
   template <class M>
@@ -55,16 +56,41 @@ TEST_CASE("a model's router and worker have a number of their own, which their c
   using namespace model_actor_test;
   Bench b;
   b.say(worker, Drain{1});
-  CHECK(b.probe.recipients() == std::vector<Address>{{4, Role::inference_worker}});
+  CHECK(b.probe.recipients() == std::vector<Address>{{own, Role::inference_worker}});
+  b.say({7, Role::router}, Drain{5});
+  CHECK(b.probe.recipients() == std::vector<Address>{{elsewhere, Role::router}});
   b.say(index, Drain{2});
   CHECK(b.probe.recipients() == std::vector<Address>{index});
   b.heard.clear();
-  b.probe.receive(0, {4, Role::router}, Drain{3});
+  b.probe.receive(0, {own, Role::router}, Drain{3});
   b.probe.receive(0, cache, Drain{4});
-  REQUIRE(b.heard.size() == 2);
+  b.probe.receive(0, {elsewhere, Role::inference_worker}, Drain{6});
+  REQUIRE(b.heard.size() == 3);
   CHECK(b.heard[0].from == router);
   CHECK(b.heard[0].message == Message(Drain{3}));
   CHECK(b.heard[1].from == cache);
+  CHECK(b.heard[2].from == Address{7, Role::inference_worker});
+}
+
+TEST_CASE("what another model's actor says is for nobody here") {
+  using namespace model_actor_test;
+  Bench b;
+  b.probe.receive(0, {other, Role::router}, Drain{3});
+  b.probe.receive(0, {1, Role::inference_worker}, Drain{4});  // of the first model
+  CHECK(b.heard.empty());
+  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("a number says a node and a model, and one that nobody has says none") {
+  constexpr Seats four{4}, one;
+  for (const NodeId node : {NodeId{1}, NodeId{7}, Seats::nodes_max})
+    for (std::uint32_t model = 0; model < 4; ++model) {
+      CHECK(four.node_of(four.number(node, model)) == node);
+      CHECK(four.model_of(four.number(node, model)) == model);
+    }
+  CHECK(four.number(7, 0) == 7);
+  CHECK(four.node_of(Seats{5}.number(7, 4)) == 0);
+  CHECK(one.node_of(0xFFFF'FFFF) == 0xFFFF'FFFF);  // of a cluster with one model nodes may have any number
 }
 
 TEST_CASE("owners carry their model's name, and blocks are as large as their pages") {

@@ -70,7 +70,7 @@ void CafHost::World::spawn_all() {
   for (auto& [address, actor] : actors)
     routes.inside[address] = system->spawn<Shell, caf::lazy_init>(&actor, &routes, &journal);
   for (auto& [address, door] : doors)
-    routes.inside[address] = system->spawn<DoorShell, caf::lazy_init>(address, door, &journal);
+    routes.inside[address] = system->spawn<DoorShell, caf::lazy_init>(address, door, &routes, &journal);
   // CAF leaves a reference to its logger with the thread that spawns, and the system's destructor waits for
   // all of them: without this, stop() on another thread would never return.
   caf::logger::set_current_actor_system(nullptr);
@@ -87,6 +87,7 @@ void CafHost::World::make_links() {
     for (auto& [address, actor] : routes.inside) hand(actor, Lost{peer}, nullptr);
   };
   routes.node = place->node;
+  routes.seats = place->seats;
   routes.links = std::make_unique<Links>(*place, Links::Inside{deliver, tell_lost}, journal);
 }
 

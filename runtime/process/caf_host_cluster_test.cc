@@ -54,11 +54,13 @@ class Node {
     Incarnation incarnation = 1;
     std::uint16_t port = 0;
     std::string cluster = "troupe";
+    Seats seats = {};
   };
 
   explicit Node(const Wish& wish) : node_(wish.node) {
     ClusterPlace place;
     place.cluster = wish.cluster;
+    place.seats = wish.seats;
     place.node = wish.node;
     place.incarnation = wish.incarnation;
     place.address = "127.0.0.1";
@@ -77,21 +79,25 @@ class Node {
       diary.write(line);
     });
     host->join(place);
-    host->add({{node_, Role::router}, core_of([this](Instant, const Event& event, Effects& effects) {
-                 if (const auto* lost = std::get_if<PeerLost>(&event))
-                   diary.write("core lost " + std::to_string(lost->node));
-                 const auto* received = std::get_if<Received>(&event);
-                 if (!received) return;
-                 if (const auto* request = std::get_if<StatusRequest>(&received->message))
-                   effects.send(received->from, Stored{request->id, node_});
-                 if (const auto* score = std::get_if<ScoreRequest>(&received->message))
-                   effects.send(received->from, Stored{score->id, score->query.size()});
-               })});
+    for (std::uint32_t model = 0; model < wish.seats.models; ++model) add_router(wish.seats.number(node_, model));
     host->set_door({node_, Role::door}, inbox.door());
     host->start();
   }
   ~Node() {
     if (host) host->stop();
+  }
+
+  void add_router(NodeId number) {
+    host->add({{number, Role::router}, core_of([this, number](Instant, const Event& event, Effects& effects) {
+                 if (const auto* lost = std::get_if<PeerLost>(&event))
+                   diary.write("core lost " + std::to_string(lost->node));
+                 const auto* received = std::get_if<Received>(&event);
+                 if (!received) return;
+                 if (const auto* request = std::get_if<StatusRequest>(&received->message))
+                   effects.send(received->from, Stored{request->id, number});
+                 if (const auto* score = std::get_if<ScoreRequest>(&received->message))
+                   effects.send(received->from, Stored{score->id, score->query.size()});
+               })});
   }
 
   void ask(NodeId to, std::uint64_t id) {
@@ -122,6 +128,18 @@ bool reaches(Node& from, NodeId to, std::uint64_t id) {
     if (answered()) return true;
   }
   return false;
+}
+
+TEST_CASE("actors of several models are reached by their numbers on other nodes") {
+  Node one({.node = 1, .peers = {{2}}, .seats = {3}});
+  Node two({.node = 2, .peers = {one.address()}, .seats = {3}});
+  for (std::uint32_t model = 0; model < 3; ++model) {
+    CHECK(reaches(one, Seats{3}.number(2, model), 10 + model));
+    CHECK(reaches(two, Seats{3}.number(1, model), 20 + model));
+    CHECK(reaches(two, Seats{3}.number(2, model), 30 + model));
+  }
+  one.ask(Seats{4}.number(2, 3), 40);  // of a model that there is not
+  CHECK(one.diary.await("nobody_at_address"));
 }
 
 TEST_CASE("three nodes reach each other and know who is there") {

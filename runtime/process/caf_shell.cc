@@ -25,9 +25,9 @@ Instant steady_now() {
 }
 
 // Nobody speaks for another node.
-std::optional<Envelope> open(const Journal& journal, Address to, const Encoded& parcel) {
+std::optional<Envelope> open(const Journal& journal, Address to, const Encoded& parcel, const Seats& seats) {
   auto envelope = journal.open(to, *parcel.envelope);
-  if (!envelope || parcel.peer == 0 || envelope->from.node == parcel.peer) return envelope;
+  if (!envelope || parcel.peer == 0 || seats.node_of(envelope->from.node) == parcel.peer) return envelope;
   journal.protocol_error(name_of(to), "forged_sender",
                          "node " + std::to_string(parcel.peer) + " sends as " + name_of(envelope->from));
   return std::nullopt;
@@ -95,7 +95,7 @@ caf::behavior Shell::make_behavior() {
 }
 
 void Shell::receive(const Encoded& parcel) {
-  auto envelope = open(*journal_, actor_->spec.address, parcel);
+  auto envelope = open(*journal_, actor_->spec.address, parcel, routes_->seats);
   if (!envelope) return;
   const Event event = Received{envelope->from, std::move(envelope->message)};
   handle(&event);
@@ -155,7 +155,7 @@ caf::behavior DoorShell::make_behavior() {
             deliver(received.from, std::move(received.message));
           },
           [this](const Encoded& parcel) noexcept {
-            auto envelope = open(*journal_, address_, parcel);
+            auto envelope = open(*journal_, address_, parcel, routes_->seats);
             if (envelope) deliver(envelope->from, std::move(envelope->message));
           },
           [](const Launch&) {}, [](const Lost&) {}};

@@ -50,9 +50,10 @@ struct Routes {  // written before the first actor runs, then only read
   std::map<Address, caf::actor> inside;
   std::unique_ptr<Links> links;  // to other nodes; null: this process is alone
   NodeId node = 0;               // with links: of this process
+  Seats seats;                   // and of its cluster's models
   bool encode_inside = false;
 
-  bool lead_out(Address to) const { return links && to.node != node; }
+  bool lead_out(Address to) const { return links && seats.node_of(to.node) != node; }
   // From an actor that `unit` runs, or from outside (null).
   void send(Address from, Address to, Message message, caf::execution_unit* unit, const Journal& journal) const;
 };
@@ -106,8 +107,8 @@ class Shell : public caf::event_based_actor {
 
 class DoorShell : public caf::event_based_actor {
  public:
-  DoorShell(caf::actor_config& config, Address address, Host::Door door, const Journal* journal)
-      : caf::event_based_actor(config), address_(address), door_(std::move(door)), journal_(journal) {}
+  DoorShell(caf::actor_config& config, Address address, Host::Door door, const Routes* routes, const Journal* journal)
+      : caf::event_based_actor(config), address_(address), door_(std::move(door)), routes_(routes), journal_(journal) {}
 
   caf::behavior make_behavior() override;
 
@@ -116,6 +117,7 @@ class DoorShell : public caf::event_based_actor {
 
   Address address_;
   Host::Door door_;
+  const Routes* routes_;
   const Journal* journal_;
 };
 

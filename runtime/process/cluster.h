@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/actor/core.h"
+#include "runtime/actor/seat.h"
 
 namespace troupe {
 
@@ -28,6 +29,7 @@ struct TlsFiles {
 struct ClusterPlace {
   std::string cluster = "troupe";  // processes of another cluster are turned away
   NodeId node = 0;
+  Seats seats;  // where actors of several models are
   Incarnation incarnation = 0;
   std::string address = "127.0.0.1";  // to listen on
   std::uint16_t port = 0;             // 0: any free one

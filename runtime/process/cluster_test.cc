@@ -22,6 +22,11 @@ TEST_CASE("a place in a cluster is whole or says what is missing") {
   CHECK(fault([](auto& p) { p.greeting.resize(greeting_bytes_max + 1); }).starts_with("the greeting has"));
   CHECK(fault([](auto& p) { p.peers.push_back({3, "x", "h", 1}); }) == "node 3 is there twice");
   CHECK(fault([](auto& p) { p.peers.push_back({2, "x", "h", 1}); }) == "node 2 is there twice");
+  CHECK(fault([](auto& p) { p.peers.push_back({70'000, "x", "h", 1}); }) == "");
+  CHECK(fault([](auto& p) {
+          p.peers.push_back({70'000, "x", "h", 1});
+          p.seats.models = 2;
+        }) == "node 70000 is of a cluster with several models; expected a number of at most 65535");
   CHECK(fault([](auto& p) { p.peers[0].port = 0; }) == "node 1 has no address; expected host and port");
   CHECK(fault([](auto& p) { p.tls = {"ca.pem", "", "key.pem"}; }).starts_with("TLS is half configured"));
   CHECK(fault([](auto& p) {

@@ -354,7 +354,7 @@ Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
       break;
     }
     if (got.frame.kind == Kind::ping) continue;
-    if (got.frame.to.node != place.node) {
+    if (place.seats.node_of(got.frame.to.node) != place.node) {
       journal.nobody_at(got.frame.to);
       continue;
     }
@@ -400,7 +400,7 @@ void Links::World::log(LogLevel level, const char* event, std::vector<LogField> 
 }
 
 void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
-  const auto at = peers.find(to.node);
+  const auto at = peers.find(place.seats.node_of(to.node));
   if (at == peers.end()) return journal.nobody_at(to);
   const ConnectionPtr& connection = at->second.connection;
   const bool taken = connection && envelope->size() + link::seal_bytes <= message_bytes_max &&

@@ -24,7 +24,7 @@ constexpr const char* many_values = "50000 values; expected sections of keys and
 constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
 constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
 constexpr std::size_t model_name_bytes_max = 64;
-constexpr std::size_t models_max = 64;
+constexpr std::size_t models_max = 64, models_of_nodes_max = 4096;  // each with a configuration of its own
 constexpr const char* model_keys = "name, directory, data_dir, prompt or settings";
 
 std::size_t index_of(const Knob& knob) { return static_cast<std::size_t>(&knob - knob_table().data()); }
@@ -112,15 +112,7 @@ class FileReader {
     read_map(document, "");
     const YAML::Node list = document["models"];
     if (!list) return {};
-    if (!list.IsSequence() || list.size() == 0)
-      fail(list.Mark(), "models is no list; expected one entry for each model, with name, directory and data_dir");
-    if (list.size() > models_max) fail(list.Mark(), "models has more than 64 entries; expected at most so many");
-    if (!config_.text("model.directory").empty())
-      fail(list.Mark(), "there is model.directory and a list of models; expected the directory of each in the list");
-    std::vector<NamedModel> models;
-    for (const auto& entry : list) models.push_back(read_model(entry));
-    check_together(models, list);
-    return models;
+    return read_models(list);
   }
 
   // The sections, then the list `nodes`.
@@ -134,6 +126,16 @@ class FileReader {
       fail(document.Mark(), "there is no list of nodes; expected `nodes:` with one entry for each");
     std::vector<ClusterNode> nodes;
     for (const auto& entry : list) nodes.push_back(read_node(entry));
+    if (const YAML::Node models = document["models"]) {
+      if (nodes.size() * models.size() > models_of_nodes_max)
+        fail(models.Mark(), std::to_string(models.size()) + " models on " + std::to_string(nodes.size()) +
+                                " nodes; expected a product of at most " + std::to_string(models_of_nodes_max));
+      for (ClusterNode& node : nodes) {
+        FileReader own(path_, node.config);
+        own.nodes_expected_ = true;
+        node.models = own.read_models(models);
+      }
+    }
     check_together(nodes, list);
     return nodes;
   }
@@ -189,7 +191,7 @@ class FileReader {
       const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
       if (!seen_.insert(name).second) fail(key.Mark(), name + " stands twice; expected it once");
       if (section.empty() && name == "nodes" && nodes_expected_) continue;
-      if (section.empty() && name == "models" && models_expected_) continue;
+      if (section.empty() && name == "models" && (models_expected_ || nodes_expected_)) continue;
       if (section.empty())
         read_section(key, value, name);
       else
@@ -203,10 +205,6 @@ class FileReader {
       if (!value.IsNull()) read_map(value, name);  // null: all its keys are comments
       return;
     }
-    if (name == "models" && nodes_expected_)
-      fail(key.Mark(),
-           "there is a list of models in a cluster's file; expected model.directory, for nodes of a cluster serve one "
-           "model (several are served by a box that is alone, troupe serve)");
     if (name == "models")
       fail(key.Mark(),
            "there is a list of models: this file is for `troupe serve`; expected one of a single model, or --model and "
@@ -233,7 +231,19 @@ class FileReader {
     at(value, [&] { config_.set(name, value.Scalar()); });
   }
 
-  // ---- models of a box ----
+  // ---- several models, of a box or of a cluster ----
+
+  std::vector<NamedModel> read_models(const YAML::Node& list) {
+    if (!list.IsSequence() || list.size() == 0)
+      fail(list.Mark(), "models is no list; expected one entry for each model, with name, directory and data_dir");
+    if (list.size() > models_max) fail(list.Mark(), "models has more than 64 entries; expected at most so many");
+    if (!config_.text("model.directory").empty())
+      fail(list.Mark(), "there is model.directory and a list of models; expected the directory of each in the list");
+    std::vector<NamedModel> models;
+    for (const auto& entry : list) models.push_back(read_model(entry));
+    check_together(models, list);
+    return models;
+  }
 
   std::string text_of(const YAML::Node& entry, const char* key) {
     const YAML::Node value = entry[key];
@@ -259,7 +269,9 @@ class FileReader {
       fail(entry["name"].Mark(), "a model is named " + model.name.substr(0, quoted_bytes_max) +
                                      "; expected at most 64 letters, digits, '.', '_' and '-'");
     model.config.set("model.directory", text_of(entry, "directory"));
-    model.config.set("node.data_dir", text_of(entry, "data_dir"));
+    // Of a cluster whose users and items are in a Redis none has a folder.
+    const bool in_folder = !nodes_expected_ || config_.text("features.store").empty() || entry["data_dir"];
+    if (in_folder) model.config.set("node.data_dir", text_of(entry, "data_dir"));
     if (entry["prompt"]) model.config.set("model.prompt", text_of(entry, "prompt"));
     if (const YAML::Node settings = entry["settings"]; settings && !settings.IsNull()) {
       refuse_shared(settings);
@@ -289,7 +301,7 @@ class FileReader {
       const std::string& folder = models[i].config.text("node.data_dir");
       if (!names.insert(models[i].name).second)
         fail(list[i].Mark(), "two models are named " + models[i].name + "; expected a name of its own for each");
-      if (!folders.insert(normal(folder)).second)
+      if (list[i]["data_dir"] && !folders.insert(normal(folder)).second)
         fail(list[i].Mark(), "model " + models[i].name + " has its data in " + folder +
                                  ", as another or the box itself; expected a folder of its own");
     }

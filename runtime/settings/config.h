@@ -41,6 +41,12 @@ class Config {
 Config load_config(const std::string& path);
 Config read_config(const std::string& text, const std::string& path);  // `path`: of the text, for errors
 
+// One of several models (model_list.h).
+struct NamedModel {
+  std::string name;  // unique; letters, digits, '.', '_' and '-'
+  Config config;     // the box's or the node's, with model.directory, model.prompt, node.data_dir and settings of this one
+};
+
 // ---- a cluster: one file for all of its nodes ----
 //
 //   cluster: {name: blue, coordination: "http://10.0.0.9:2379"}   # knobs that all nodes share, by section
@@ -62,6 +68,7 @@ struct ClusterNode {
   std::uint16_t port = 0;
   std::vector<NodeRole> roles;  // each once
   Config config;                // what all share, with its own settings
+  std::vector<NamedModel> models = {};  // the same of all nodes; none: the one that `config` says
 };
 // There is a node, a router, a cache-meta and a worker; nodes, names and addresses are unique.
 std::vector<ClusterNode> load_cluster(const std::string& path);

@@ -1,7 +1,8 @@
 #pragma once
 // The file of a box that serves several models: sections of knobs, as of one model, and a list of models, each with a
 // name, a directory and a data folder of its own. What is said of model, router, inference and features holds for all
-// of them, but for what a model's `settings` say otherwise.
+// of them, but for what a model's `settings` say otherwise. A cluster's file (config.h) may have the same list, whose data
+// folders are left out where users and items are in a Redis; then a node's settings come before a model's.
 //
 //   node: {data_dir: /var/lib/troupe}     # saved blocks, hard state
 //   pool: {memory: 16GiB}                 # one pool for all of them
@@ -16,10 +17,6 @@
 
 namespace troupe {
 
-struct NamedModel {
-  std::string name;  // unique; letters, digits, '.', '_' and '-'
-  Config config;     // the box's, with model.directory, model.prompt, node.data_dir and settings of this one
-};
 struct BoxFile {
   Config config;
   std::vector<NamedModel> models;  // none: the file lists none, and `config` says which one there is

@@ -90,6 +90,36 @@ TEST_CASE("a list of models that cannot be meant is refused where it is wrong") 
 TEST_CASE("who can use one model only says so of a list of them") {
   CHECK_THROWS_WITH_AS(read_config(two, "box.yaml"), doctest::Contains("box.yaml:3: there is a list of models: this file is for "
                                                                         "`troupe serve`"), ConfigError);
-  CHECK_THROWS_WITH_AS(read_cluster(two + "nodes: []", "cluster.yaml"),
-                       doctest::Contains("cluster.yaml:3: there is a list of models in a cluster's file"), ConfigError);
+}
+
+TEST_CASE("a cluster's models are the same on all nodes, each with the node's knobs and its own over them") {
+  const std::string nodes = R"(
+nodes:
+  - {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker], settings: {router: {policy: item, width_max: 8}}}
+  - {node: 2, name: b, host: h, port: 2, roles: [worker]}
+)";
+  const std::string shared = "features: {store: \"redis://h\"}\nrouter: {policy: planner}\nmodels:\n";
+  const std::string games = "  - {name: games, directory: /srv/games}\n";
+  const std::string news = "  - {name: news, directory: /srv/news, settings: {router: {policy: user}}}\n";
+  const auto read = read_cluster(shared + games + news + nodes, "cluster.yaml");
+  REQUIRE(read.size() == 2);
+  REQUIRE(read[0].models.size() == 2);
+  REQUIRE(read[1].models.size() == 2);
+  CHECK(read[1].models[0].name == "games");
+  CHECK(read[0].models[0].config.text("model.directory") == "/srv/games");
+  CHECK(read[0].models[0].config.text("router.policy") == "item");
+  CHECK(read[1].models[0].config.text("router.policy") == "planner");
+  CHECK(read[0].models[1].config.text("router.policy") == "user");
+  CHECK(read[0].models[1].config.integer("router.width_max") == 8);
+  CHECK_THROWS_WITH_AS(read_cluster(shared + games + games + nodes, "cluster.yaml"),
+                       doctest::Contains("cluster.yaml:5: two models are named games"), ConfigError);
+  CHECK_THROWS_WITH_AS(read_cluster("models:\n" + games + nodes, "cluster.yaml"),
+                       doctest::Contains("cluster.yaml:2: a model has no data_dir"), ConfigError);  // and there is no Redis
+  std::string many = "features: {store: \"redis://h\"}\nmodels:\n", places = "nodes:\n";
+  for (int i = 1; i <= 64; ++i) many += "  - {name: m" + std::to_string(i) + ", directory: /m}\n";
+  for (int i = 1; i <= 65; ++i)
+    places += "  - {node: " + std::to_string(i) + ", name: n" + std::to_string(i) + ", host: h, port: " + std::to_string(i) +
+              ", roles: [router, cache_meta, worker]}\n";
+  CHECK_THROWS_WITH_AS(read_cluster(many + places, "cluster.yaml"), doctest::Contains("64 models on 65 nodes; expected"),
+                       ConfigError);
 }

@@ -47,9 +47,9 @@ def run(troupe, *words):
 
 class Cluster:
     """`settings`: lines of the cluster's file for all nodes. With more fronts than one they have to name a Redis. `own`: more
-    sections of settings, of some nodes by name."""
+    sections of settings, of some nodes by name. `worker`: the roles of those that are no fronts."""
 
-    def __init__(self, troupe, folder, workers, settings, fronts=("front",), own=None):
+    def __init__(self, troupe, folder, workers, settings, fronts=("front",), own=None, worker="worker"):
         self.troupe, self.folder = troupe, pathlib.Path(folder)
         self.fronts = list(fronts)
         self.names = self.fronts + [f"worker-{i + 1}" for i in range(workers)]
@@ -62,7 +62,7 @@ class Cluster:
                  *settings, "nodes:"]
         for number, (name, port) in enumerate(zip(self.names, ports[3::2]), 1):
             (self.folder / name).mkdir()
-            roles = "router, cache_meta" if name in self.fronts else "worker"
+            roles = "router, cache_meta" if name in self.fronts else worker
             more = f", {own[name]}" if own and name in own else ""
             lines.append(f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
                          f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}{more}}}}}")

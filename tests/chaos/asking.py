@@ -30,9 +30,27 @@ def find_fault(reply, right, tolerance=TOLERANCE, more=False):
 class Ranking:
     path, plans, tolerance = "/v1/rank", ("item", "user"), TOLERANCE
     catalog = False  # workers compute with it
+    routes = ""  # behind a path, of whom it asks
 
     def __init__(self):
         self.answers = {}
+
+    def models(self, demo, folder):
+        """Of several: name, directory, data and settings of each. None: the demo's."""
+        return []
+
+    def actors(self, routers, metas, workers):
+        """Of a cluster."""
+        return routers + metas + (4 if self.catalog else 3) * workers
+
+    def requests(self, of_ranker):
+        return of_ranker
+
+    def path_of(self, request):
+        return self.path
+
+    def told(self, request, reply):
+        return self.plan_of(reply)
 
     def prompt(self, demo, folder):
         """A prompt form other than the model's own, as a file."""

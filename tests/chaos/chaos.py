@@ -16,6 +16,7 @@ import time
 
 import hosts as network
 from asking import KINDS
+import families
 from cluster import HEARTBEAT, HOSTS, ROLES, STRICT, Cluster
 from faults import Faults
 from judge import HEAD, find_fault_of_store, judge_deaths, judge_faults, judge_load, judge_writers, measure, row
@@ -27,6 +28,7 @@ DEADLINE = 1.0
 GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares two cores with the whole cluster
 USERS, WRITERS = 60, 2
 SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
+ASKS = {**KINDS, "several": families.Several}
 PARTS = ("upgrade", "few", "brief", "faults", "cables", "kills")  # cables are among the faults, as few and brief ones
 
 
@@ -43,21 +45,30 @@ class Chaos:
         self.faults = []
         self.tries = []  # the faults, and those that the machine was too busy to tell
         self.hosts = self.cluster = self.load = self.writers = self.recovery = None
-        self.asking = KINDS[options.asks]()
+        self.asking = ASKS[options.asks]()
         self.prompt = self.asking.prompt(self.demo, self.folder)
+        self.models = self.asking.models(self.demo, self.folder)
 
     # ---- what is right ----
 
     @contextlib.contextmanager
     def box(self):
         data = os.path.join(self.folder, "reference")
-        model = ["--model", f"{self.demo}/model", *(["--prompt", self.prompt] if self.prompt else [])]
-        subprocess.run([self.troupe, "import", *model, "--data-dir", data, "--data", f"{self.demo}/world"], check=True,
-                       capture_output=True)
+        model = ["--model", f"{self.demo}/model", *(["--prompt", self.prompt] if self.prompt else []), "--data-dir", data]
+        rows = [(model, f"{self.demo}/world")]
+        if self.models:
+            model = ["--config", f"{self.folder}/reference.yaml"]
+            rows = [(["--model", directory, "--data-dir", f"{data}-{name}"], rows) for name, directory, rows, _ in self.models]
+            with open(f"{self.folder}/reference.yaml", "w") as file:
+                file.write(f"node: {{data_dir: {data}}}\nmodels:\n" + "".join(
+                    f"  - {{name: {name}, directory: {directory}, data_dir: {data}-{name}{settings}}}\n"
+                    for name, directory, _, settings in self.models))
+        for words, source in rows:
+            subprocess.run([self.troupe, "import", *words, "--data", source], check=True, capture_output=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        box = subprocess.Popen([self.troupe, "serve", *model, "--data-dir", data, "--port", str(port), "--set",
+        box = subprocess.Popen([self.troupe, "serve", *model, "--port", str(port), "--set",
                                 "pool.precompute_items=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             for _ in range(100):
@@ -118,13 +129,14 @@ class Chaos:
         requests = [{key: line[key] for key in ("user", "candidates")} for line in lines]
         with open(f"{self.demo}/model/vocab.json") as file:
             vocabulary = json.load(file)
+        of_ranker, requests = requests, self.asking.requests(requests)
         with self.box() as box:
-            subjects = [Subject.told_apart(number, requests, vocabulary, self.asking, box) for number in range(WRITERS)]
+            subjects = [Subject.told_apart(number, of_ranker, vocabulary, self.asking, box) for number in range(WRITERS)]
             self.asking.learn(box, requests, [subject.item for subject in subjects])
         self.hosts = network.Hosts(HOSTS)
         first = self.before if "upgrade" in self.options.parts else self.troupe
         self.cluster = Cluster(self.hosts, self.troupe, self.demo, self.folder, first,
-                               self.options.clear, self.prompt, self.asking.catalog)
+                               self.options.clear, self.prompt, self.asking.catalog, self.models)
         self.cluster.up()
         self.wait_until_up()
         routers = [name for name, role in ROLES.items() if role == "router"]
@@ -170,7 +182,7 @@ class Chaos:
         for _ in range(150):
             seen = self.hosts.inside("router-1", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
             actors = [line for line in seen.splitlines() if line[:4].strip().isdigit()]
-            if len(actors) == 2 + 2 + (4 if self.asking.catalog else 3) * 4:
+            if len(actors) == self.asking.actors(2, 2, 4):
                 return
             time.sleep(0.2)
         raise RuntimeError(f"the cluster does not come up: see {self.folder}")
@@ -222,7 +234,7 @@ def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--old", help="the program that is upgraded; by default the same one")
-    parser.add_argument("--asks", choices=list(KINDS), default="rank", help="what the cluster serves and clients ask for")
+    parser.add_argument("--asks", choices=list(ASKS), default="rank", help="what the cluster serves and clients ask for")
     parser.add_argument("--rate", type=float, default=40, help="requests per second")
     parser.add_argument("--parts", default="faults", help="some of " + ",".join(PARTS))
     parser.add_argument("--long", action="store_true", help="all parts")
@@ -243,7 +255,7 @@ def main():
         if shutil.which(program) is None:
             print(f"skipped: chaos needs {program}")
             return 77
-    lacks = network.missing()
+    lacks = network.missing() or (families.missing() if options.asks == "several" else "")
     if lacks:
         print(f"skipped: chaos needs {lacks}")
         return 77

@@ -21,9 +21,10 @@ ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False, prompt=None, catalog=False):
+    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False, prompt=None, catalog=False, models=()):
         """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS.
-        `prompt`: another form than the model's own. `catalog`: workers compute with it, so each has a router, too."""
+        `prompt`: another form than the model's own. `catalog`: workers compute with it, so each has a router, too. `models`: of
+        several name, directory, data and settings; none: the demo's."""
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
@@ -31,7 +32,7 @@ class Cluster:
         self.closing = False
         self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
-        self.clear, self.prompt, self.catalog = clear, prompt, catalog
+        self.clear, self.prompt, self.catalog, self.models = clear, prompt, catalog, list(models)
         self._write_file()
 
     def data(self, name):
@@ -43,7 +44,7 @@ class Cluster:
                  "" if self.clear else f"  certificates: {self.folder}/certificates",
                  f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
                  f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
-                 f"model: {{directory: {self.demo}/model{', prompt: ' + self.prompt if self.prompt else ''}}}", "http: {address: 0.0.0.0, port: 8080}",
+                 *self._model_lines(), "http: {address: 0.0.0.0, port: 8080}",
                  "pool: {memory: 48MiB, placement: hash}", "inference: {executors: 1, cores: 1}",
                  # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
                  # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
@@ -57,6 +58,11 @@ class Cluster:
                          f"roles: [{role}{', router' if self.catalog and role == 'worker' else ''}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}")
         with open(self.file, "w") as file:
             file.write("\n".join(lines) + "\n")
+
+    def _model_lines(self):
+        if not self.models:
+            return [f"model: {{directory: {self.demo}/model{', prompt: ' + self.prompt if self.prompt else ''}}}"]
+        return ["models:", *(f"  - {{name: {name}, directory: {directory}{settings}}}" for name, directory, _, settings in self.models)]
 
     # ---- processes ----
 
@@ -132,8 +138,9 @@ class Cluster:
         self.start_etcd()
         self.start_redis()
         time.sleep(1.5)
-        self.hosts.inside("router-1", self.troupe, "import", "--config", self.file, "--node", "router-1", "--data",
-                          f"{self.demo}/world")
+        rows = [(["--served", name], data) for name, _, data, _ in self.models] or [([], f"{self.demo}/world")]
+        for served, data in rows:
+            self.hosts.inside("router-1", self.troupe, "import", "--config", self.file, "--node", "router-1", *served, "--data", data)
         self.limit_disk(ROOMY, "128m")
         for name in ROLES:
             self.start_node(name)
@@ -188,7 +195,8 @@ class Cluster:
     def _files(self, name):
         for base, _, files in os.walk(self.data(name)):
             for file in files:
-                yield os.path.join(base, file)
+                if os.path.isfile(path := os.path.join(base, file)):  # and no socket
+                    yield path
 
     def empty_folder(self, name):
         """Of a node that is not running: as with a new disk."""

@@ -144,7 +144,7 @@ class Load:
         body = json.dumps({**self.asking.body(request, turn), "budget_us": int(self.deadline * 1e6)})
         for router in self._order(number):
             try:
-                status, text = ask(self.hosts.address[router], "POST", self.asking.path, body, limit)
+                status, text = ask(self.hosts.address[router], "POST", self.asking.path_of(request), body, limit)
             except ConnectionRefusedError:
                 self.ready[router] = False
                 continue  # nothing was sent: the next one
@@ -158,5 +158,5 @@ class Load:
             if status != 200:
                 return "refused", f"{status} {text.decode()[:300]}", router
             fault = self.asking.fault(request, turn, reply)
-            return ("wrong", fault, router) if fault else ("ok", f"{self.asking.plan_of(reply)} at {reply['node']}", router)
+            return ("wrong", fault, router) if fault else ("ok", f"{self.asking.told(request, reply)} at {reply['node']}", router)
         return "nobody", "no router takes a connection", ""

@@ -34,8 +34,8 @@ class Subject:
     def write_of(self, kind, which):
         """Path and body."""
         if kind == "user":
-            return f"/v1/users/{self.user}", {"history": self.histories[which]}
-        return f"/v1/items/{self.item}", {"title": f"content {which}", "tokens": self.contents[which],
+            return f"/v1/users/{self.user}{self.asking.routes}", {"history": self.histories[which]}
+        return f"/v1/items/{self.item}{self.asking.routes}", {"title": f"content {which}", "tokens": self.contents[which],
                                           "identifier": self.identifier}
 
     @staticmethod

@@ -275,7 +275,10 @@ def check_files(troupe, folder, faults):
             faults.append(f"{text!r} was told {run.stderr!r}; expected {words}")
     with open(bad, "w") as file:
         file.write(start + good + "nodes:\n  - {node: 1, name: a, host: 127.0.0.1, port: 7001, roles: [router, cache_meta, worker]}\n")
-    for words, command in ((("nodes of a cluster serve one model",), ["node", "--config", bad, "--name", "a"]),
+    for words, command in ((("--served is missing", "expected one of games"), ["import", "--config", bad, "--node", "a", "--data", folder]),
+                           (("--served is nosuch", "expected one of games"),
+                            ["import", "--config", bad, "--node", "a", "--served", "nosuch", "--data", folder]),
+                           (("--node",), ["import", "--config", bad, "--served", "games", "--data", folder]),
                            (("`troupe serve`", "--data-dir"), ["import", "--config", bad, "--data", folder]),
                            (("each model's own", "in the list of models"), None)):
         if command is None:

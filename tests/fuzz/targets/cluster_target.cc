@@ -14,6 +14,10 @@ void check_nodes(const std::vector<ClusterNode>& nodes) {
     TROUPE_CHECK(node.node != 0 && node.port != 0 && !node.name.empty() && !node.host.empty(), "half a node");
     TROUPE_CHECK(numbers.insert(node.node).second, "a number of two nodes");
     roles.insert(node.roles.begin(), node.roles.end());
+    TROUPE_CHECK(node.models.size() == nodes.front().models.size(), "a node has other models");
+    std::set<std::string> names;
+    for (const NamedModel& model : node.models)
+      TROUPE_CHECK(!model.config.text("model.directory").empty() && names.insert(model.name).second, "half a model, or one twice");
   }
   TROUPE_CHECK(roles.size() == 3, "a role is nobody's");
 }
@@ -35,7 +39,10 @@ std::vector<std::string> seeds() {
               "     settings: {http: {address: 0.0.0.0}}}\n"
               "  - {node: 2, name: b, host: \"::1\", port: 7000, roles: [worker]}\n",
           "nodes:\n- {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker]}\n", shared,
-          "nodes: &n [*n]\n"};
+          "nodes: &n [*n]\n",
+          "features: {store: \"redis://h\"}\nmodels:\n- {name: a, directory: /a}\n- {name: b, directory: /b, prompt: p,\n"
+          "   settings: {router: {policy: user}}}\n"
+          "nodes:\n- {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker]}\n"};
 }
 
 }  // namespace
