@@ -58,8 +58,6 @@ std::string why_not_ready(const StatusReply& reply) {
 // Which actor said it: of several models' routers all are one node's.
 auto actor_of(const StatusReply& reply) { return std::tuple(reply.node, reply.role, field_of(reply, "model")); }
 
-bool is_of_model(Role role) { return role == Role::router || role == Role::inference_worker; }
-
 std::vector<Address> routers_of(const DoorConfig& config) {
   if (config.models.empty()) return {config.router};
   std::vector<Address> routers;
@@ -356,7 +354,8 @@ std::string FrontDoor::Server::cluster_json(const std::vector<StatusReply>& repl
   text += ",\"silent\":[";
   for (const Address& actor : config.actors) {
     const NodeId node = config.seats.node_of(actor.node);
-    const std::string model = is_of_model(actor.role) && !config.models.empty() ? config.models[config.seats.model_of(actor.node)].name : "";
+    const bool of_one = is_of_model(actor.role) && !config.models.empty();
+    const std::string model = of_one ? config.models.at(config.seats.model_of(actor.node)).name : "";
     if (std::ranges::any_of(replies, [&](auto& r) { return actor_of(r) == std::tuple(node, actor.role, model); })) continue;
     text += text.ends_with('[') ? "{\"node\":" : ",{\"node\":";
     const std::string name = name_of(actor);

@@ -8,6 +8,9 @@
 
 namespace troupe {
 
+// Of whom each model has its own.
+constexpr bool is_of_model(Role role) { return role == Role::router || role == Role::inference_worker; }
+
 struct Seats {
   static constexpr NodeId nodes_max = 0xFFFF;  // the highest number of a node where there are several models
 

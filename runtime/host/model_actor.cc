@@ -5,16 +5,11 @@
 #include "runtime/host/model_metrics.h"
 
 namespace troupe {
-namespace {
-
-bool is_of_model(Address address) { return address.role == Role::router || address.role == Role::inference_worker; }
-
-}  // namespace
 
 void ModelActor::step(Instant now, const Event& event, Effects& effects) {
   Effects own;
   const auto* received = std::get_if<Received>(&event);
-  const bool of_model = received && is_of_model(received->from);
+  const bool of_model = received && is_of_model(received->from.role);
   if (of_model && seat_.seats.model_of(received->from.node) != seat_.place) return effects.count(Metric::protocol_errors);
   if (of_model && seat_.place > 0) {
     Received renamed = *received;
@@ -28,7 +23,7 @@ void ModelActor::step(Instant now, const Event& event, Effects& effects) {
 
 void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
   if (auto* send = std::get_if<Effects::Send>(&effect)) {
-    if (is_of_model(send->to)) send->to.node = number_at(send->to.node);
+    if (is_of_model(send->to.role)) send->to.node = number_at(send->to.node);
     translate(send->message);
   } else if (auto* line = std::get_if<Effects::Log>(&effect)) {
     line->fields.push_back({"model", seat_.model});

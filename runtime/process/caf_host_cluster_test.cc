@@ -140,6 +140,15 @@ TEST_CASE("actors of several models are reached by their numbers on other nodes"
   }
   one.ask(Seats{4}.number(2, 3), 40);  // of a model that there is not
   CHECK(one.diary.await("nobody_at_address"));
+
+  const auto speak_as = [&](NodeId from) {
+    two.host->post_encoded({1, Role::router}, encode(Envelope{{from, Role::router}, StatusRequest{50}}));
+  };
+  speak_as(Seats{3}.number(2, 1));
+  CHECK(reaches(two, 1, 51));
+  CHECK_FALSE(one.diary.has("forged_sender"));
+  speak_as(Seats{3}.number(4, 1));  // another node's
+  CHECK(one.diary.await("forged_sender"));
 }
 
 TEST_CASE("three nodes reach each other and know who is there") {

@@ -30,6 +30,7 @@ def find_fault(reply, right, tolerance=TOLERANCE, more=False):
 class Ranking:
     path, plans, tolerance = "/v1/rank", ("item", "user"), TOLERANCE
     catalog = False  # workers compute with it
+    names = ()  # of several models
     routes = ""  # behind a path, of whom it asks
 
     def __init__(self):

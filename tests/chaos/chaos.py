@@ -19,7 +19,8 @@ from asking import KINDS
 import families
 from cluster import HEARTBEAT, HOSTS, ROLES, STRICT, Cluster
 from faults import Faults
-from judge import HEAD, find_fault_of_store, judge_deaths, judge_faults, judge_load, judge_writers, measure, row
+from judge import (HEAD, answers_of, find_fault_of_store, judge_deaths, judge_faults, judge_kinds, judge_load, judge_writers,
+                   measure, row)
 from load import Box, Load
 from recovery import Recovery
 from writers import Subject, Writers
@@ -191,7 +192,7 @@ class Chaos:
         print()
         found = judge_load(self.load, self.faults) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths, self.tries)
         counts, bad = judge_writers(self.writers, self.faults)
-        found += bad
+        found += bad + judge_kinds(self.load, self.asking.names)
         if self.recovery:
             found += self.recovery.judge()
         print(f"blocks that workers pulled from each other, those of killed ones not counted: {self.pulled}")
@@ -207,7 +208,7 @@ class Chaos:
         told = [{k: round(v, 3) if isinstance(v, float) else v for k, v in f.items() if k not in ("at", "ended")}
                 for f in self.faults]
         with open(self.options.json or f"{self.folder}/chaos.json", "w") as file:
-            json.dump({"faults": told, "requests": len(self.load.outcomes), "writers": counts, "failed": found,
+            json.dump({"faults": told, "requests": len(self.load.outcomes), "answers": answers_of(self.load), "writers": counts, "failed": found,
                        "recovery": self.recovery.table() if self.recovery else {}}, file, indent=1)
         with open(f"{self.folder}/history.jsonl", "w") as file:
             for sent, kind, what, took, router in sorted(self.load.outcomes):

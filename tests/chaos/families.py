@@ -64,6 +64,7 @@ class Several(Ranking):
     """Requests of the others have `name`, their path and their body; those of the ranker are as of a cluster that serves it
     alone, but for its name."""
     catalog = True
+    names = (RANKER, *(name for name, _, _ in OTHERS))
     routes = "?model=" + RANKER
 
     def models(self, demo, folder):

@@ -126,6 +126,20 @@ def judge_load(load, faults):
     return found
 
 
+def answers_of(load):
+    """Right ones, by what they were."""
+    return dict(sorted(collections.Counter(o[2].rsplit(" at ", 1)[0] for o in load.outcomes if o[1] == "ok").items()))
+
+
+def judge_kinds(load, names):
+    """Of several models each was asked all the time, and answered."""
+    answers = answers_of(load)
+    if names:
+        print("answers: " + ", ".join(f"{count} {what}" for what, count in answers.items()))
+    return [f"{name}: too few answers to show anything" for name in names
+            if sum(count for what, count in answers.items() if what.startswith(name + " ")) < 40]
+
+
 def judge_writers(writers, faults):
     counts = {kind: writers.count(kind) for kind in ("written", "write refused", "right", "last known", "refused", "lost",
                                                      "nobody", "hung", "mixed", "older")}
