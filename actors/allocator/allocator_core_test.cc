@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <memory>
+
 #include "runtime/actor/core_probe.h"
 #include "runtime/pages/pool_areas.h"
 
@@ -123,6 +126,27 @@ TEST_CASE("a policy sees what the window came to, and its split has the next epo
   CHECK(d.policy->seen[0].alpha == doctest::Approx(0.2));
   REQUIRE(d.probe.sent<SetSplit>().size() == 1);
   CHECK(d.probe.sent<SetSplit>()[0] == SetSplit{70, 2, {{50, 50}, {50, 50}}});
+}
+
+TEST_CASE("a policy decides about the area that it is of, wherever that stands among three") {
+  for (std::size_t first = 0; first < 3; ++first) {
+    CAPTURE(first);
+    auto policy = std::make_shared<Scripted>();
+    policy->alpha = 0.4;
+    AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.2, 0.5, 0.3}, .retry = {100}, .policy = policy, .first = first,
+                        .window = {1'000}}};
+    CoreProbe probe{core};
+    probe.start();
+    probe.receive(0, worker, PoolReport{70, 1, {{20}, {50}, {30}}});
+    probe.run_until(1'000);
+    probe.receive(1'500, worker, PoolReport{70, 1, {{20}, {50}, {30}}});
+    probe.run_until(2'000);
+    REQUIRE(policy->seen.size() == 1);
+    CHECK(policy->seen[0].alpha == doctest::Approx(std::array{0.2, 0.5, 0.3}[first]));
+    const auto sent = probe.sent<SetSplit>();
+    REQUIRE(!sent.empty());
+    CHECK(sent.back().areas[first].pages == 40);
+  }
 }
 
 TEST_CASE("nothing is decided until the last decision has arrived, nor by a window with another process") {

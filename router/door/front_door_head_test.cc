@@ -72,6 +72,19 @@ TEST_SUITE("the head of a request") {
     CHECK(fault_of(begin + "x" + fits.substr(begin.size())) == "header_too_long");
   }
 
+  TEST_CASE("has a hundred fields at most, and no line more") {
+    const auto fault_with = [](std::size_t fields) {  // the host among them
+      std::string bytes = get + host;
+      for (std::size_t i = 1; i < fields; ++i) bytes += "a:b\r\n";
+      RequestHead head({.header_bytes_max = 8192, .body = limits.body});
+      head.take(bytes + "\r\n");
+      CHECK((head.fault() || head.done()));
+      return head.fault() ? head.fault()->code : "";
+    };
+    CHECK(fault_with(100) == "");
+    CHECK(fault_with(101) == "header_too_long");
+  }
+
   TEST_CASE("names one host, one tenant and a length that can be") {
     CHECK(fault_of(get + host + "\r\n") == "");
     CHECK(fault_of(get + "\r\n") == "bad_host");
