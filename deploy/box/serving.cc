@@ -106,7 +106,7 @@ std::vector<router::DoorModel> door_models(const Box& box) {
   for (const auto& model : box.models())
     if (box.has_names())
       models.push_back({model->name, std::string(model->serves()), door_limits(model->config, model->facts),
-                        &model->vocabulary, {model->number, Role::router}});
+                        model->text(), {model->number, Role::router}});
   return models;
 }
 
@@ -129,7 +129,7 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.keys = door_keys(config);
   door.tenant_limit = {config.real("http.tenant_rate"), static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
   door.limits = door_limits(config, box.model());
-  door.words = &box.vocabulary();
+  door.text = box.text();
   door.actors = box.actors();
   std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
                        [&](Address actor) { return box.has_names() || actor.node == place.node; });
