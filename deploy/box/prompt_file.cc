@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/settings/whole_file.h"
+#include "runtime/text/tokenizer_file.h"
 #include "runtime/wire/json_bounds.h"
 
 namespace troupe::deploy {
@@ -46,10 +47,17 @@ json read_json(const std::filesystem::path& file) {
   return form;
 }
 
+// What says which tokens texts are.
+struct FormText {
+  const kernels::Vocabulary& vocabulary;
+  const Tokenizer* tokenizer = nullptr;  // null: the model has none
+};
+
 Token token_at(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits,
-               const kernels::Vocabulary& vocabulary) {
+               const FormText& text) {
   std::optional<Token> token;
-  if (entry.is_string()) token = vocabulary.find(entry.get<std::string>());
+  if (entry.is_string()) token = text.vocabulary.find(entry.get<std::string>());
+  if (entry.is_string() && !token && text.tokenizer) token = text.tokenizer->find(entry.get<std::string>());
   if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() < limits.vocabulary)
     token = entry.get<Token>();
   if (!token)
@@ -66,10 +74,22 @@ const json& list_at(const json& form, const char* key, const std::string& where)
   return *list;
 }
 
+// A token, or {"text": …}: as many as the tokenizer makes of it.
+void add_tokens(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits, const FormText& text,
+                std::vector<Token>& out) {
+  if (!entry.is_object()) return out.push_back(token_at(entry, key, where, limits, text));
+  const json written = entry.value("text", json());
+  if (entry.size() != 1 || !written.is_string() || !text.tokenizer)
+    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + "; expected a token, or {\"text\": …} of a model with a tokenizer.json");
+  const auto most = static_cast<std::size_t>(limits.positions_max);
+  if (text.tokenizer->encode(written.get_ref<const std::string&>(), most, out) != Tokenizer::Fault::none)
+    throw LoadError(where + ": " + key + " has a text of too many tokens; expected at most " + std::to_string(most));
+}
+
 std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
-                              const kernels::PlanLimits& limits, const kernels::Vocabulary& vocabulary) {
+                              const kernels::PlanLimits& limits, const FormText& text) {
   std::vector<Token> tokens;
-  for (const json& entry : list_at(form, key, where)) tokens.push_back(token_at(entry, key, where, limits, vocabulary));
+  for (const json& entry : list_at(form, key, where)) add_tokens(entry, key, where, limits, text, tokens);
   return tokens;
 }
 
@@ -77,14 +97,14 @@ std::vector<Token> token_list(const json& form, const char* key, const std::stri
 std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form, const char* key,
                                                                const std::string& where,
                                                                const kernels::PlanLimits& limits,
-                                                               const kernels::Vocabulary& vocabulary) {
+                                                               const FormText& text) {
   std::vector<Token> parts[2];
   std::size_t words = 0;
   for (const json& entry : list_at(form, key, where)) {
     if (entry == "{words}")
       ++words;
     else
-      parts[std::min<std::size_t>(words, 1)].push_back(token_at(entry, key, where, limits, vocabulary));
+      add_tokens(entry, key, where, limits, text, parts[std::min<std::size_t>(words, 1)]);
   }
   if (words != 1)
     throw LoadError(where + ": " + key + " has " + std::to_string(words) + " times \"{words}\"; expected it once");
@@ -108,16 +128,16 @@ std::uint32_t events_max_of(const json& form, const char* key, const std::string
 
 // Of rankers that score each candidate behind its own tokens.
 router::PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
-                                const kernels::Vocabulary& vocabulary) {
+                                const FormText& text) {
   check_keys(form,
              {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order", "score",
               "max_words"},
              where, "instruction, history_item, candidate, read_at, yes, no, max_history");
   router::PromptForm prompt;
-  prompt.system = token_list(form, "instruction", where, limits, vocabulary);
-  auto [event, behind_event] = around_words(form, "history_item", where, limits, vocabulary);
-  auto [item, score] = around_words(form, "candidate", where, limits, vocabulary);
-  const auto one = [&](const char* key) { return token_at(form.value(key, json()), key, where, limits, vocabulary); };
+  prompt.system = token_list(form, "instruction", where, limits, text);
+  auto [event, behind_event] = around_words(form, "history_item", where, limits, text);
+  auto [item, score] = around_words(form, "candidate", where, limits, text);
+  const auto one = [&](const char* key) { return token_at(form.value(key, json()), key, where, limits, text); };
   if (!behind_event.empty())
     throw LoadError(where + ": history_item has tokens behind \"{words}\"; expected none");
   if (score.empty() || score.back() != one("read_at"))
@@ -133,15 +153,15 @@ router::PromptForm scoring_form(const json& form, const std::string& where, cons
 }
 
 router::PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
-                              const kernels::Vocabulary& vocabulary) {
+                              const FormText& text) {
   const std::string keys = "system, user, instruction, discriminant, events_max";
   check_keys(form, {"system", "user", "instruction", "discriminant", "events_max"}, where, keys);
   router::PromptForm prompt;
-  prompt.system = token_list(form, "system", where, limits, vocabulary);
-  prompt.user = token_list(form, "user", where, limits, vocabulary);
-  prompt.instruction = token_list(form, "instruction", where, limits, vocabulary);
+  prompt.system = token_list(form, "system", where, limits, text);
+  prompt.user = token_list(form, "user", where, limits, text);
+  prompt.instruction = token_list(form, "instruction", where, limits, text);
   const bool ranks = form.contains("discriminant");
-  if (ranks) prompt.discriminant = token_list(form, "discriminant", where, limits, vocabulary);
+  if (ranks) prompt.discriminant = token_list(form, "discriminant", where, limits, text);
   if (ranks && (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty()))
     throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
   prompt.events_max = events_max_of(form, "events_max", where);
@@ -153,7 +173,7 @@ router::PromptForm usual_form(const json& form, const std::string& where, const 
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
                                     const kernels::PlanLimits& limits,
-                                    const kernels::Vocabulary& vocabulary) {
+                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
   if (limits.features > 0)
     throw LoadError(model_directory.string() + ": requests of such a model are not served yet, for no prompt gives its tokens their " +
                     std::to_string(limits.features) + " features; expected a family with a plan of its own (`troupe logits --request` asks any)");
@@ -164,8 +184,8 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
                                             " is not there, and the default prompt form does not fit";
   const json form = from_file ? read_json(file ? *file : own)
                               : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
-  router::PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, vocabulary)
-                                                         : usual_form(form, where, limits, vocabulary);
+  const FormText text{vocabulary, tokenizer};
+  router::PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text) : usual_form(form, where, limits, text);
   if (prompt.system.empty())
     throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
                     " is empty; expected at least one token, for a user may have no history");
@@ -182,8 +202,8 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
 
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
-                                    const kernels::Vocabulary& vocabulary) {
-  if (facts.history_plan.empty()) return read_prompt_form(model_directory, file, facts.limits, vocabulary);
+                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+  if (facts.history_plan.empty()) return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
   if (file) throw LoadError(file->string() + ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
   router::PromptForm form;
   form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
@@ -194,6 +214,21 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   form.scenarios = facts.scenarios;
   form.tasks = facts.tasks;
   return form;
+}
+
+std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
+                                                       const kernels::PlanLimits& limits) {
+  const std::filesystem::path file = model_directory / "tokenizer.json";
+  if (!std::filesystem::exists(file)) return nullptr;
+  try {
+    auto tokenizer = std::make_unique<const Tokenizer>(read_tokenizer(file.string()));
+    if (tokenizer->end() > limits.vocabulary)
+      throw LoadError(file.string() + ": has token " + std::to_string(tokenizer->end() - 1) + "; expected ids below " +
+                      std::to_string(limits.vocabulary) + ", which are the model's");
+    return tokenizer;
+  } catch (const TokenizerError& error) {
+    throw LoadError(error.what());
+  }
 }
 
 kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,

@@ -10,7 +10,7 @@
 //    "read_at": "<score>", "yes": "<yes>", "no": "<no>", "max_history": 10}
 // A candidate's score is the logit of `yes` less that of `no` at `read_at`, its last token. Blocks of events and
 // candidates, with what precedes their words, are computed behind the instruction. `order`, `score` and `max_words` are
-// for people.
+// for people. Of a model with a tokenizer.json {"text": "Is it relevant? "} stands for its tokens in any of these lists.
 #include <filesystem>
 #include <optional>
 
@@ -18,6 +18,7 @@
 #include "kernels/base/plan.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "router/request/prompt.h"
+#include "runtime/text/tokenizer.h"
 
 namespace troupe::deploy {
 
@@ -27,13 +28,16 @@ namespace troupe::deploy {
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
                                     const kernels::PlanLimits& limits,
-                                    const kernels::Vocabulary& vocabulary);
+                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer = nullptr);
 // The same of a model of any family; one whose tokens are items has no file and takes none.
 router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
-                                    const kernels::Vocabulary& vocabulary);
+                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer = nullptr);
 
-// The model directory's vocab.json; empty where there is none (then catalogs hold token ids, not names).
+// The model directory's tokenizer.json; null if there is none. Throws LoadError.
+std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
+                                                       const kernels::PlanLimits& limits);
+// Its vocab.json; empty where there is none (then catalogs hold token ids, not names).
 kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,
                                            const kernels::PlanLimits& limits);
 

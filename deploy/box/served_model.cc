@@ -25,10 +25,11 @@ void describe_model(ServedModel& model, const Families& families) {
   const Family& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
+  model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   const std::string& prompt = config.text("model.prompt");
   model.prompt = read_prompt_form(directory,
                                   prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
-                                  model.facts, model.vocabulary);
+                                  model.facts, model.vocabulary, model.tokenizer.get());
   if (model.prompt.generates() || !model.prompt.history_plan.empty())
     model.prompt.history_part = static_cast<std::uint32_t>(config.integer("router.history_part"));
 }

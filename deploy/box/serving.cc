@@ -107,7 +107,7 @@ std::vector<router::DoorModel> door_models(const Box& box, NodeId router) {
   for (const auto& model : box.models())
     if (box.has_names())
       models.push_back({model->name, std::string(model->serves()), door_limits(model->config, model->facts),
-                        &model->vocabulary, {box.seats().number(router, model->place), Role::router}});
+                        model->text(), {box.seats().number(router, model->place), Role::router}});
   return models;
 }
 
@@ -130,7 +130,7 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.keys = door_keys(config);
   door.tenant_limit = {config.real("http.tenant_rate"), static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
   door.limits = door_limits(config, box.model());
-  door.words = &box.vocabulary();
+  door.text = box.text();
   door.actors = box.actors();
   std::ranges::copy_if(door.actors, std::back_inserter(door.must_be_ready),
                        [&](Address actor) { return box.seats().node_of(actor.node) == place.node; });

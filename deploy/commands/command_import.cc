@@ -54,6 +54,7 @@ Config config_of(const ImportOptions& options) {
 struct ImportModel {
   ModelFacts facts;
   kernels::Vocabulary vocabulary;
+  std::unique_ptr<const Tokenizer> tokenizer;  // null: it has none
   MadeFor made_for;
   bool generates = false;
 };
@@ -63,10 +64,11 @@ ImportModel read_model(const Config& config) {
   const Family& family = family_of(all_families(), directory);
   ImportModel model{.facts = family.describe(directory, config)};
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
+  model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   const std::string& prompt = config.text("model.prompt");
   const router::PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
-      model.vocabulary);
+      model.vocabulary, model.tokenizer.get());
   model.generates = form.generates();
   model.made_for = made_for(family.open(directory, config).version, model.vocabulary, form);
   return model;
@@ -152,7 +154,7 @@ Rows read_rows(const ImportOptions& options, const ImportModel& model) {
   const bool items_are_tokens = !model.facts.history_plan.empty();
   std::vector<std::string> features;
   for (const EventFeature& feature : model.facts.event_features) features.push_back(feature.name);
-  Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary),
+  Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary, model.tokenizer.get()),
             read_user_rows(options.data, history_parts.at(options.history), features)};
   refuse_twice(rows.items);
   refuse_twice(rows.users);

@@ -192,15 +192,27 @@ void for_each_line(const std::filesystem::path& path, Read read) {
   }
 }
 
-DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary) {
+std::vector<Token> tokens_in(const TextFile& file, const Tokenizer* tokenizer, const std::string& text) {
+  constexpr std::size_t tokens_max = 1 << 20;
+  std::vector<Token> tokens;
+  if (!tokenizer) file.fail("tokens are a text, and the model has no tokenizer.json", "a list of tokens");
+  if (tokenizer->encode(text, tokens_max, tokens) != Tokenizer::Fault::none)
+    file.fail("the text of tokens has too many, or is no UTF-8", "at most " + std::to_string(tokens_max) + " tokens");
+  return tokens;
+}
+
+DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
   DataRows<PutItem> items{path};
   for_each_line(path, [&](const TextFile& file, const json& line) {
     PutItem item;
     item.item = line.at("id").get<std::string>();
     item.title = line.value("title", "");
-    for (const json& value : line.at("tokens").get_ref<const json::array_t&>())
-      item.tokens.push_back(token_of(file, vocabulary, value));
-    item.identifier = token_of(file, vocabulary, line.at("identifier"));
+    const json &tokens = line.at("tokens"), &identifier = line.at("identifier");
+    if (tokens.is_string()) item.tokens = tokens_in(file, tokenizer, tokens.get_ref<const std::string&>());
+    else
+      for (const json& value : tokens.get_ref<const json::array_t&>()) item.tokens.push_back(token_of(file, vocabulary, value));
+    const auto named = identifier.is_string() && tokenizer ? tokenizer->find(identifier.get_ref<const std::string&>()) : std::nullopt;
+    item.identifier = named ? *named : token_of(file, vocabulary, identifier);
     items.add(std::move(item), file.line_number());
   });
   return items;
@@ -253,8 +265,8 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
 
 }  // namespace
 
-DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary) {
-  if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, vocabulary);
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+  if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, vocabulary, tokenizer);
   if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, vocabulary);
   throw no_catalog(folder);
 }

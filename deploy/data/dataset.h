@@ -4,7 +4,7 @@
 //   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
 //   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
 //          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
-// A column `tokens` has an item's token ids as they are. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
+// Of a model with a tokenizer.json `tokens` of a line may be a text. A column `tokens` has an item's token ids as they are. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
 // vocabulary has them, an item is its own identifier token <item_…>.
 #include <filesystem>
 #include <map>
@@ -16,6 +16,7 @@
 #include "deploy/data/text_file.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/messages.h"
+#include "runtime/text/tokenizer.h"
 
 namespace troupe::deploy {
 
@@ -38,7 +39,9 @@ struct DataRows {
 };
 
 // All throw ImportError with file, line, what is wrong and what was expected.
-DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
+// `tokenizer`: with it `tokens` of items.jsonl may be a text.
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
+                                 const Tokenizer* tokenizer = nullptr);
 // `features`: what histories bring of each event beside its item, from ratings.tsv ("timestamps", and "actions": its ratings)
 // or, under the names of the features, from the lines of users.jsonl.
 DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,

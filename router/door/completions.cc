@@ -81,8 +81,7 @@ class Words {
 // Takes the parser's events. What the message has no place for is refused where it begins.
 class Reader {
  public:
-  Reader(const kernels::Vocabulary* words, std::uint32_t tokens_max)
-      : words_(words), tokens_max_(tokens_max) {}
+  Reader(const ModelText& text, std::uint32_t tokens_max) : text_(text), tokens_max_(tokens_max) {}
 
   CompleteRequest request{.max_tokens = usual_tokens};
 
@@ -156,7 +155,7 @@ class Reader {
   }
   void passed_over(const Value&) {}  // it changes no answer: the same request has the same one
 
-  const kernels::Vocabulary* words_;
+  const ModelText& text_;
   const std::uint32_t tokens_max_;
   bool begun_ = false;
   std::string key_;              // of the member at hand
@@ -249,10 +248,11 @@ void Reader::add_token(Token token) {
 }
 
 void Reader::add_text(const std::string& text) {
-  if (!words_ || words_->named() == 0)
-    throw Refusal{422, "no_words", "the model has no vocab.json that says what words mean", "prompt",
+  if (text_.tokenizer) return add_text_tokens(text_, text, "prompt", tokens_max_, request.prompt);
+  if (!text_.has_words())
+    throw Refusal{422, "no_words", "the model has no tokenizer.json, and no vocab.json that says what words mean", "prompt",
                   "a list of token ids"};
-  Words words(*words_, text);
+  Words words(*text_.words, text);
   while (const std::optional<Token> token = words.next()) add_token(*token);
 }
 
@@ -265,21 +265,16 @@ Number Reader::number(const Value& value) const {
 
 // ---- The answer ----
 
-std::string word_of(Token token, const kernels::Vocabulary* words) {
-  const std::string name = words && words->named() > 0 ? words->name(token) : "";
-  return name.empty() ? std::to_string(token) : name;
-}
-
 struct Text {
   std::string text;
   std::vector<std::string> words;
   std::vector<std::size_t> offsets;  // in bytes, of each word
 };
-Text text_of(const std::vector<Token>& tokens, const kernels::Vocabulary* words) {
+Text text_of(const std::vector<Token>& tokens, const ModelText& text) {
   Text made;
   for (const Token token : tokens) {
-    made.words.push_back(word_of(token, words));
-    if (!made.text.empty()) made.text += ' ';
+    made.words.push_back(text_of_token(text, token));
+    if (!text.tokenizer && !made.text.empty()) made.text += ' ';
     made.offsets.push_back(made.text.size());
     made.text += made.words.back();
   }
@@ -294,8 +289,8 @@ OrderedValue logprobs_of(const Beam& beam, const Text& text) {
 }
 
 OrderedValue choice_of(const Beam& beam, std::size_t index, bool logprobs, bool items,
-                       const kernels::Vocabulary* words) {
-  const Text text = text_of(beam.path, words);
+                       const ModelText& model) {
+  const Text text = text_of(beam.path, model);
   return {{"index", index},
           {"text", text.text},
           {"logprobs", logprobs ? logprobs_of(beam, text) : OrderedValue(nullptr)},
@@ -307,14 +302,14 @@ OrderedValue choice_of(const Beam& beam, std::size_t index, bool logprobs, bool 
 }  // namespace
 
 std::variant<CompleteRequest, Refusal> read_completion(std::string_view body,
-                                                       const kernels::Vocabulary* words,
+                                                       const ModelText& text,
                                                        std::uint32_t prompt_tokens_max) {
   try {
     // The library takes a NUL for the end of the text and would not look at what follows.
     if (const auto nul = body.find('\0'); nul != body.npos)
       throw Refusal{400, "malformed_json", "the body has a NUL byte", "byte " + std::to_string(nul + 1),
                     "a JSON object"};
-    Reader reader(words, prompt_tokens_max);
+    Reader reader(text, prompt_tokens_max);
     Value::sax_parse(body.begin(), body.end(), &reader);
     reader.finish();
     return std::move(reader.request);
@@ -323,12 +318,12 @@ std::variant<CompleteRequest, Refusal> read_completion(std::string_view body,
   }
 }
 
-std::string completion_body(const CompleteReply& reply, const kernels::Vocabulary* words,
+std::string completion_body(const CompleteReply& reply, const ModelText& text,
                             std::int64_t created_s) {
   OrderedValue choices = OrderedValue::array();
   std::size_t generated = 0;
   for (const Beam& beam : reply.completions) {
-    choices.push_back(choice_of(beam, choices.size(), reply.logprobs, reply.items, words));
+    choices.push_back(choice_of(beam, choices.size(), reply.logprobs, reply.items, text));
     generated += beam.path.size();
   }
   const OrderedValue body{{"id", "cmpl-" + std::to_string(reply.id)},

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <variant>
 
-#include "kernels/checkpoint/vocabulary.h"
 #include "router/door/front_door_routes.h"
 #include "runtime/actor/identity.h"
 
@@ -22,7 +21,7 @@ struct DoorModel {
   std::string name;
   std::string serves;  // kinds of requests: "rank, score"
   DoorLimits limits;
-  const kernels::Vocabulary* words = nullptr;  // outlives the door; null: the model names none
+  ModelText text = {};
   Address router;
 };
 

@@ -107,8 +107,7 @@ FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
           .code = refusal.code};
 }
 
-// `words`: of the model; null: it names none.
-FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const kernels::Vocabulary* words) {
+FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const ModelText& text) {
   if (const auto* m = std::get_if<RankReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
   if (const auto* m = std::get_if<ScoreReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
   if (const auto* m = std::get_if<GenerateReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
@@ -118,9 +117,9 @@ FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const kernels::V
   if (const auto* m = std::get_if<Stored>(&message)) return versioned(to_json(*m), m->version);
   if (const auto* m = std::get_if<Appended>(&message)) return versioned(to_json(*m), m->version);
   if (const auto* m = std::get_if<UserReply>(&message))
-    return versioned(with_words(to_json(*m), m->tokens, words), m->version);
+    return versioned(with_words(to_json(*m), m->tokens, text), m->version);
   if (const auto* m = std::get_if<ItemReply>(&message))
-    return versioned(with_words(to_json(*m), m->tokens, words), m->version);
+    return versioned(with_words(to_json(*m), m->tokens, text), m->version);
   if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
   return of(
       Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
@@ -310,20 +309,20 @@ void FrontDoor::Server::deliver(const Message& answer) {
   else
     pauses.answered(found->second.tenant);
   const DoorModel* const model = found->second.model;
-  const kernels::Vocabulary* const words = model ? model->words : config.words;
+  const ModelText& text = model ? model->text : config.text;
   const auto shape = std::move(found->second.shape);
   waiting.erase(found);
   if (shape && !std::holds_alternative<Refused>(answer)) {
-    auto body = shape(answer, model ? model->name : "");
+    auto body = shape(answer, model ? model->name : "", since_1970_s());
     if (const auto* refusal = std::get_if<Refusal>(&body)) return then(Answer::of(*refusal));
     return then({.body = std::get<std::string>(std::move(body)), .run = run_of(answer)});
   }
   if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
     CompleteReply reply = *completed;
     if (model) reply.model_version = model->name;  // as the client knows it
-    return then({.body = completion_body(reply, words, since_1970_s()), .run = run_of("complete", reply)});
+    return then({.body = completion_body(reply, text, since_1970_s()), .run = run_of("complete", reply)});
   }
-  then(Answer::of(answer, words));
+  then(Answer::of(answer, text));
 }
 
 void FrontDoor::Server::expire(RequestId id) {

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/checkpoint/vocabulary.h"
 #include "router/guard/api_keys.h"
 #include "router/door/door_models.h"
 #include "runtime/actor/seat.h"
@@ -56,7 +55,7 @@ struct DoorConfig {
   std::shared_ptr<const ApiKeys> keys;  // whoever asks needs one, but for his health; null: nobody does
   RateLimit tenant_limit;               // of each tenant, unless its key says another
   DoorLimits limits;
-  const kernels::Vocabulary* words = nullptr;  // of the model; outlives the door. Null: it names none
+  ModelText text = {};  // the model's
   std::vector<Address> actors;         // whom /v1/cluster asks
   std::vector<Address> must_be_ready;  // whom /v2/health/ready asks; none: all of those
   std::function<std::string()>

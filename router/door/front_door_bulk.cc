@@ -56,7 +56,7 @@ DoorRoute FrontDoor::Session::route_line(const std::string& line, const DoorMode
   const AskedModel& of = std::get<AskedModel>(chosen);
   model = of.model;
   if (of.in_body) request.body = of.body;
-  return router::route_line(bulk->kind, request, limits_of(model), model ? model->words : config.words);
+  return router::route_line(bulk->kind, request, limits_of(model), model ? model->text : config.text);
 }
 
 void FrontDoor::Session::ask_line(std::string line) {

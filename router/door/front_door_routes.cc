@@ -15,6 +15,7 @@
 #include "router/door/request_body.h"
 #include "router/forms/inference_protocol.h"
 #include "router/forms/rerank.h"
+#include "router/forms/score_forms.h"
 #include "router/forms/word_tokens.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_bounds.h"
@@ -29,7 +30,7 @@ constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/",
 
 Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
-          "/v1/rank, /v1/score, /v1/generate, /v1/completions, /v1/rerank, /v1/users/{id}, /v1/users/{id}/events, "
+          "/v1/rank, /v1/score, /score, /generative_scoring, /v1/generate, /v1/completions, /v1/rerank, /v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
           "/v1/cluster, /v1/slowest, /openapi.json, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
@@ -117,7 +118,7 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
 }
 
 bool names_token(const Refusal& refusal) {
-  return refusal.where.starts_with("tokens[") || refusal.where == "identifier";
+  return refusal.where.starts_with("tokens[") || refusal.where == "tokens" || refusal.where == "identifier";
 }
 
 // Mistakes that are made again and again get an answer of their own.
@@ -128,7 +129,7 @@ Refusal explained(Refusal refusal) {
       return {400, "tenant_in_body", "the body names a tenant", "tenant", "the header x-troupe-tenant"};
   if constexpr (std::is_same_v<M, PutItem>) {
     if (refusal.code == "wrong_type" && names_token(refusal))
-      refusal.expected += "; words are for models with a vocab.json";
+      refusal.expected += "; words and texts are for models with a vocab.json or a tokenizer.json";
     if (refusal.code == "unknown_field" && refusal.where == "id")
       refusal.expected += "; the id stands in the path, /v1/items/{id}";
   }
@@ -136,11 +137,11 @@ Refusal explained(Refusal refusal) {
 }
 
 template <class M>
-DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words = nullptr) {
+DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits, const ModelText& text = {}) {
   M message;
   std::optional<Refusal> refusal = from_json(request.body, message, list_limits<M>(limits));
-  if (refusal && refusal->code == "wrong_type" && words && names_token(*refusal)) {
-    const auto numbers = with_numbers(request.body, *words);
+  if (refusal && refusal->code == "wrong_type" && (text.words || text.tokenizer) && names_token(*refusal)) {
+    const auto numbers = with_numbers(request.body, text, limits.prompt_tokens_max);
     if (const auto* unknown = std::get_if<Refusal>(&numbers)) return *unknown;
     refusal = from_json(std::get<std::string>(numbers), message, list_limits<M>(limits));
   }
@@ -150,10 +151,10 @@ DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits, const ker
 }
 
 DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits,
-                           const kernels::Vocabulary* words) {
+                           const ModelText& text) {
   if (request.body.starts_with("\x1f\x8b"))
     return Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
-  auto read = read_completion(request.body, words, limits.prompt_tokens_max);
+  auto read = read_completion(request.body, text, limits.prompt_tokens_max);
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& message = std::get<CompleteRequest>(read);
   message.tenant = request.tenant;
@@ -163,7 +164,7 @@ DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits,
 // PUT, GET and DELETE of one user or item. The members are those that the path's id goes to.
 template <class Put, class Get, class Delete>
 DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, const DoorLimits& limits,
-                      const kernels::Vocabulary* words, std::string Put::*put_id, std::string Get::*get_id,
+                      const ModelText& text, std::string Put::*put_id, std::string Get::*get_id,
                       std::string Delete::*delete_id) {
   const auto decoded = id_in_path(path_id, limits);
   if (const auto* refusal = std::get_if<Refusal>(&decoded)) return *refusal;
@@ -184,7 +185,7 @@ DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, cons
     return Message{std::move(gone)};
   }
   if (request.method != "PUT") return wrong_method(request.method, "PUT, GET, HEAD, DELETE");
-  DoorRoute routed = parsed<Put>(request, limits, words);
+  DoorRoute routed = parsed<Put>(request, limits, text);
   if (auto* message = std::get_if<Message>(&routed)) {
     auto& put = std::get<Put>(*message);
     if (auto fault = take_id(put.*put_id, id)) return *fault;
@@ -194,13 +195,13 @@ DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, cons
 }
 
 DoorRoute route_events(const DoorRequest& request, std::string_view path_id, const DoorLimits& limits,
-                       const kernels::Vocabulary* words) {
+                       const ModelText& text) {
   const auto decoded = id_in_path(path_id, limits);
   if (const auto* refusal = std::get_if<Refusal>(&decoded)) return *refusal;
   if (request.method != "POST") return wrong_method(request.method, "POST");
   const auto condition = condition_of(request.if_match, request.if_none_match);
   if (const auto* refusal = std::get_if<Refusal>(&condition)) return *refusal;
-  auto read = read_events(request.body, limits.history_events_max, words);
+  auto read = read_events(request.body, limits.history_events_max, text);
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& events = std::get<AppendEvents>(read);
   if (auto fault = take_id(events.user, std::get<std::string>(decoded))) return *fault;
@@ -210,10 +211,10 @@ DoorRoute route_events(const DoorRequest& request, std::string_view path_id, con
 }
 
 DoorRoute route_user(const DoorRequest& request, std::string_view rest, const DoorLimits& limits,
-                     const kernels::Vocabulary* words) {
+                     const ModelText& text) {
   if (rest.ends_with(events_end))
-    return route_events(request, rest.substr(0, rest.size() - events_end.size()), limits, words);
-  return route_entry(request, rest, limits, words, &PutUser::user, &GetUser::user, &DeleteUser::user);
+    return route_events(request, rest.substr(0, rest.size() - events_end.size()), limits, text);
+  return route_entry(request, rest, limits, text, &PutUser::user, &GetUser::user, &DeleteUser::user);
 }
 
 // Who is asked must be the model that was named, where the box's one model has no name but its version.
@@ -223,33 +224,67 @@ std::optional<Refusal> find_other_model(const std::string& asked, const std::str
                  (known.empty() ? version + ", or troupe" : known) + ", or none"};
 }
 
-DoorRoute route_rerank(const DoorRequest& request, const DoorLimits& limits) {
-  auto read = read_rerank(request.body, limits.candidates_max, limits.history_events_max);
+ScoreLimits score_limits(const DoorLimits& limits) {
+  const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
+  return {limits.score_items_max, limits.score_labels_max, std::min(limits.pass_tokens_max, limits.request_tokens_max),
+          by_memory ? "inference.memory_max" : "router.request_tokens_max"};
+}
+
+Refusal other_answer() { return {500, "wrong_answer", "the router answered with another kind", "router", "an answer to what was asked"}; }
+
+template <class M>
+Message with_tenant(M message, std::string_view tenant) {
+  message.tenant = tenant;
+  return Message{std::move(message)};
+}
+
+DoorRoute route_rerank(const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+  auto read = read_rerank(request.body, limits.candidates_max, limits.history_events_max, text, score_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Rerank>(read);
-  RankRequest rank = std::move(asked.request);
-  rank.tenant = request.tenant;
-  return Shaped{Message{std::move(rank)},
-                [asked = std::move(asked)](const Message& reply, const std::string& model) -> std::variant<std::string, Refusal> {
+  Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant) : with_tenant(asked.request, request.tenant);
+  asked.request.candidates.clear();
+  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const std::string& model,
+                                                               std::int64_t) -> std::variant<std::string, Refusal> {
                   const auto* ranked = std::get_if<RankReply>(&reply);
-                  if (!ranked) return Refusal{500, "wrong_answer", "the router answered with another kind", "router", "a ranking"};
-                  if (auto other = find_other_model(asked.model, model, ranked->model_version)) return *other;
-                  return rerank_body(asked, *ranked, model);
+                  const auto* scored = std::get_if<ScoreReply>(&reply);
+                  if (!ranked && !scored) return other_answer();
+                  if (auto other = find_other_model(asked.model, model, ranked ? ranked->model_version : scored->model_version)) return *other;
+                  return ranked ? rerank_body(asked, *ranked, model) : rerank_body(asked, *scored, model);
                 }};
 }
+
+// In vLLM's form, or in SGLang's.
+DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+  auto read = read_score(form, request.body, text, score_limits(limits));
+  if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
+  auto& asked = std::get<ForeignScore>(read);
+  Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
+  if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};  // its answer says all
+  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const std::string& model,
+                                                               std::int64_t now_s) -> std::variant<std::string, Refusal> {
+                  const auto* ranked = std::get_if<RankReply>(&reply);
+                  const auto* scored = std::get_if<ScoreReply>(&reply);
+                  if (!ranked && !scored) return other_answer();
+                  const std::string& version = ranked ? ranked->model_version : scored->model_version;
+                  if (auto other = find_other_model(asked.model, model, version)) return *other;
+                  return score_body(asked, reply, model.empty() ? version : model, now_s);
+                }};
+}
+DoorRoute route_score(std::string_view path, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+  const ScoreForm form = score_form(path, request.body);
+  return form == ScoreForm::ours ? parsed<ScoreRequest>(request, limits) : route_foreign_score(form, request, limits, text);
+}
+
 
 DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorLimits& limits) {
   auto read = read_infer(request.body, limits.candidates_max, limits.history_events_max);
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Infer>(read);
-  const auto with_tenant = [&](auto message) {
-    message.tenant = request.tenant;
-    return Message{std::move(message)};
-  };
-  Message message = std::visit(with_tenant, asked.request);
+  Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
   return Shaped{std::move(message),
-                [asked = std::move(asked), named = std::move(named)](const Message& reply,
-                                                                     const std::string& model) -> std::variant<std::string, Refusal> {
+                [asked = std::move(asked), named = std::move(named)](const Message& reply, const std::string& model,
+                                                                     std::int64_t) -> std::variant<std::string, Refusal> {
                   std::string version;
                   if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
                   if (const auto* generate = std::get_if<GenerateReply>(&reply)) version = generate->model_version;
@@ -311,6 +346,7 @@ struct QuestionPath {
 struct ComputedPath {
   std::string_view path, kind;
 };
+                                    ComputedPath{"/score", "score"}, ComputedPath{"/generative_scoring", "score"},
 constexpr std::array computed_paths{ComputedPath{"/v1/rank", "rank"}, ComputedPath{"/v1/score", "score"},
                                     ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
                                     ComputedPath{"/v1/rerank", "rank"}, ComputedPath{"/v2/rerank", "rank"}};
@@ -350,10 +386,10 @@ std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id
 }
 
 template <class Put, class Delete>
-DoorRoute route_change(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words,
+DoorRoute route_change(const DoorRequest& request, const DoorLimits& limits, const ModelText& text,
                        std::string Delete::*delete_id, const char* member) {
   auto gone = deletion_in(request.body, delete_id, member);
-  if (!gone) return parsed<Put>(request, limits, words);
+  if (!gone) return parsed<Put>(request, limits, text);
   if constexpr (requires { gone->tenant; }) gone->tenant = request.tenant;
   return Message{*std::move(gone)};
 }
@@ -427,18 +463,18 @@ std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request
   return std::nullopt;
 }
 
-DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words) {
-  if (kind == BulkKind::users) return route_change<PutUser>(request, limits, words, &DeleteUser::user, "user");
-  if (kind == BulkKind::items) return route_change<PutItem>(request, limits, words, &DeleteItem::item, "item");
+DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+  if (kind == BulkKind::users) return route_change<PutUser>(request, limits, text, &DeleteUser::user, "user");
+  if (kind == BulkKind::items) return route_change<PutItem>(request, limits, text, &DeleteItem::item, "item");
   if (kind == BulkKind::rankings) return parsed<RankRequest>(request, limits);
-  auto read = read_events(request.body, limits.history_events_max, words);
+  auto read = read_events(request.body, limits.history_events_max, text);
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& events = std::get<AppendEvents>(read);
   events.tenant = request.tenant;
   return Message{std::move(events)};
 }
 
-DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words) {
+DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
   const std::string_view target = origin_form(request.target);
   const std::string_view path = target.substr(0, target.find('?'));
   for (const QuestionPath& q : question_paths)
@@ -448,22 +484,22 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kern
                  : DoorRoute{wrong_method(request.method, "GET, HEAD")};
   if (is_computed(path)) {
     if (request.method != "POST") return wrong_method(request.method, "POST");
-    if (path == "/v1/score") return parsed<ScoreRequest>(request, limits);
+    if (path.ends_with("/score") || path == "/generative_scoring") return route_score(path, request, limits, text);
     if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits);
-    if (path == "/v1/completions") return route_completion(request, limits, words);
-    if (path.ends_with("/rerank")) return route_rerank(request, limits);
+    if (path == "/v1/completions") return route_completion(request, limits, text);
+    if (path.ends_with("/rerank")) return route_rerank(request, limits, text);
     return parsed<RankRequest>(request, limits);
   }
   if (path == "/v2/") return DoorQuestion::server;
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
   if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
   if (path.starts_with(users_path))
-    return route_user(request, path.substr(users_path.size()), limits, words);
+    return route_user(request, path.substr(users_path.size()), limits, text);
   if (path.starts_with(items_path) && !may_change_items(request, limits)) return not_your_catalog();
   if (find_bulk(path)) return wrong_method(request.method, "POST");
   if (auto named = model_path(path)) return route_model(request, *std::move(named), limits);
   if (path.starts_with(items_path))
-    return route_entry(request, path.substr(items_path.size()), limits, words, &PutItem::item, &GetItem::item,
+    return route_entry(request, path.substr(items_path.size()), limits, text, &PutItem::item, &GetItem::item,
                        &DeleteItem::item);
   return not_found(path);
 }

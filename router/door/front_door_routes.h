@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "kernels/checkpoint/vocabulary.h"
+#include "router/forms/model_text.h"
 #include "runtime/actor/messages.h"
 
 namespace troupe::router {
@@ -22,10 +22,10 @@ struct ModelQuestion {
 };
 
 // A message whose answer has another form than its own: what that is, or why there is none. `model`: the name by which a client
-// knows the one that was asked, "" of a box whose one model has none.
+// knows the one that was asked, "" of a box whose one model has none; `now_s`: seconds since 1970.
 struct Shaped {
   Message message;
-  std::function<std::variant<std::string, Refusal>(const Message& reply, const std::string& model)> body;
+  std::function<std::variant<std::string, Refusal>(const Message& reply, const std::string& model, std::int64_t now_s)> body;
 };
 
 struct DoorRequest {
@@ -61,8 +61,8 @@ std::optional<std::string_view> asked_of_model(std::string_view method, std::str
 // The model that a path of the Open Inference Protocol names (/v2/models/{model}/infer); none: it is no such path.
 std::optional<std::string> model_in_path(std::string_view target);
 
-// The message's id is 0; the door gives it one. `words`: of the model; null: it names none.
-DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words = nullptr);
+// The message's id is 0; the door gives it one. `text`: the model's.
+DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const ModelText& text = {});
 
 // Requests of many lines, each a JSON object of its own, with a line for each in the answer: users and items to put or delete,
 // events to append, rankings.
@@ -73,6 +73,6 @@ std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view targ
 // Why not one of its lines may be served.
 std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request, const DoorLimits& limits);
 // As route(), of a line in the place of the body.
-DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const kernels::Vocabulary* words);
+DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const ModelText& text);
 
 }  // namespace troupe::router

@@ -40,7 +40,7 @@ struct FrontDoor::Answer {
   SeenRun run = {};            // of what was computed
 
   static Answer of(const Refusal& refusal);
-  static Answer of(const Message& message, const kernels::Vocabulary* words = nullptr);
+  static Answer of(const Message& message, const ModelText& text = {});
   // In the form of OpenAI's list of models, with what may be asked of each; no list if no router answered.
   static Answer of_models(std::span<const StatusReply> routers);
 };

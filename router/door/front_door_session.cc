@@ -252,7 +252,7 @@ DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
   const AskedModel& of = std::get<AskedModel>(chosen);
   model = of.model;
   if (of.in_body) request.body = of.body;
-  return route(request, limits_of(model), model ? model->words : config.words);
+  return route(request, limits_of(model), model ? model->text : config.text);
 }
 
 // With keys, who may change versions is theirs to say.

@@ -22,7 +22,7 @@ JsonTree parse_events(std::string_view body, std::uint32_t events_max) {
 
 class EventsReader {
  public:
-  EventsReader(std::uint32_t events_max, const kernels::Vocabulary* words) : events_max_(events_max), words_(words) {}
+  EventsReader(std::uint32_t events_max, const ModelText& text) : events_max_(events_max), text_(text) {}
 
   AppendEvents take(const JsonTree& body) {
     if (!body.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
@@ -78,10 +78,12 @@ class EventsReader {
     if (value.is_number_integer() && value >= 0 && value <= std::numeric_limits<Token>::max())
       return events_.tokens.push_back(value.get<Token>());
     if (!value.is_string()) tree_fault("wrong_type", where + "[0] is something else", where + "[0]", "a token's number, or its word");
-    const auto token = words_ ? words_->find(value.get_ref<const std::string&>()) : std::nullopt;
+    const auto& word = value.get_ref<const std::string&>();
+    auto token = text_.words ? text_.words->find(word) : std::nullopt;
+    if (!token && text_.tokenizer) token = text_.tokenizer->find(word);
     if (!token)
-      throw Refusal{422, "unknown_word", in_quotes(value.get<std::string>()) + " is no word of the model's vocabulary", where + "[0]",
-                    "a word of vocab.json, or a token's number"};
+      throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary", where + "[0]",
+                    "a word of the vocabulary, or a token's number"};
     events_.tokens.push_back(*token);
   }
 
@@ -108,7 +110,7 @@ class EventsReader {
 
   static constexpr std::size_t features_max = 16;  // as many as any model has
   std::uint32_t events_max_;
-  const kernels::Vocabulary* words_;
+  const ModelText& text_;
   AppendEvents events_;
   std::size_t count_ = 0;  // events so far
   bool has_ids_ = false;
@@ -117,9 +119,9 @@ class EventsReader {
 }  // namespace
 
 std::variant<AppendEvents, Refusal> read_events(std::string_view body, std::uint32_t events_max,
-                                                const kernels::Vocabulary* words) {
+                                                const ModelText& text) {
   try {
-    return EventsReader(events_max, words).take(parse_events(body, events_max));
+    return EventsReader(events_max, text).take(parse_events(body, events_max));
   } catch (const Refusal& refusal) {
     return refusal;
   }

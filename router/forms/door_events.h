@@ -8,13 +8,13 @@
 #include <string_view>
 #include <variant>
 
-#include "kernels/checkpoint/vocabulary.h"
+#include "router/forms/model_text.h"
 #include "runtime/actor/messages.h"
 
 namespace troupe::router {
 
 // Without user and tenant, but for a `user` in the body. `events_max`: router.history_events_max.
 std::variant<AppendEvents, Refusal> read_events(std::string_view body, std::uint32_t events_max,
-                                                const kernels::Vocabulary* words);
+                                                const ModelText& text);
 
 }  // namespace troupe::router

@@ -68,7 +68,7 @@ TEST_SUITE("door events") {
     const auto read = read_events(R"({"events":[{"tokens":["<a_1>"]}]})", events_max, &vocabulary);
     CHECK(std::get<AppendEvents>(read).tokens == std::vector<Token>{2});
     const auto rewritten = [&](const std::string& body) {
-      const auto numbers = with_numbers(body, vocabulary);
+      const auto numbers = with_numbers(body, &vocabulary, 9);
       const auto* refusal = std::get_if<Refusal>(&numbers);
       return refusal ? refusal->code + " " + refusal->where : std::get<std::string>(numbers);
     };

@@ -1,6 +1,9 @@
 #include "router/forms/rerank.h"
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +21,12 @@ std::string document_of(const JsonTree& value, const std::string& where) {
   if (id == value.end() || value.size() != 1)
     tree_fault("wrong_type", where + " is something else", where, "an item's id: a text, or an object with `id` or `text`");
   return tree_text(*id, where);
+}
+
+// Whether query and documents are texts for a model that ranks texts.
+bool has_texts(const JsonTree& tree) {
+  const auto names_item = [](const JsonTree& document) { return document.is_object() && document.contains("id"); };
+  return tree.at("query").is_string() && std::ranges::none_of(tree.at("documents"), names_item);
 }
 
 void take_query(const JsonTree& value, RankRequest& request) {
@@ -58,7 +67,8 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
 
 }  // namespace
 
-std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max, std::uint32_t events_max) {
+std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max, std::uint32_t events_max,
+                                          const ModelText& text, const ScoreLimits& limits) {
   try {
     const std::size_t values = 4 * (std::size_t{candidates_max} + events_max) + 64;
     const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
@@ -69,10 +79,43 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
       if (!tree.contains(needed))
         tree_fault("missing_field", std::string("the body has no ") + needed, needed, std::string(rerank_members));
     out.request.candidates = out.documents;
+    if (text.ranks_texts() && has_texts(tree)) {
+      out.texts = score_pairs(text, {"query", {out.request.user}}, {"documents", out.documents}, limits);
+      out.texts->budget_us = out.request.budget_us;
+    }
     return out;
   } catch (const Refusal& refusal) {
     return refusal;
   }
+}
+
+namespace {
+
+nlohmann::ordered_json body_of(RequestId id, const std::string& model, nlohmann::ordered_json results, std::uint32_t tokens) {
+  return {{"id", "rerank-" + std::to_string(id)},
+          {"model", model},
+          {"results", std::move(results)},
+          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
+          {"meta", {{"api_version", {{"version", "2"}}}, {"billed_units", {{"search_units", 1}}}}}};
+}
+
+std::string written(const nlohmann::ordered_json& body) { return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string rerank_body(const Rerank& asked, const ScoreReply& reply, const std::string& model) {
+  std::vector<std::size_t> order(reply.items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto score = [&](std::size_t index) { return reply.items[index].scores.front(); };
+  std::ranges::stable_sort(order, std::greater<>(), score);
+  if (asked.request.top_k > 0 && order.size() > asked.request.top_k) order.resize(asked.request.top_k);
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (const std::size_t index : order) {
+    nlohmann::ordered_json result{{"index", index}, {"relevance_score", score(index)}};
+    if (asked.return_documents) result["document"] = {{"text", asked.documents[index]}};
+    results.push_back(std::move(result));
+  }
+  return written(body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total));
 }
 
 std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::string& model) {
@@ -84,13 +127,9 @@ std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::
     if (asked.return_documents) result["document"] = {{"id", item.id}, {"text", item.title}};
     results.push_back(std::move(result));
   }
-  nlohmann::ordered_json body{{"id", "rerank-" + std::to_string(reply.id)},
-                              {"model", model.empty() ? reply.model_version : model},
-                              {"results", std::move(results)},
-                              {"usage", {{"prompt_tokens", reply.tokens_total}, {"total_tokens", reply.tokens_total}}},
-                              {"meta", {{"api_version", {{"version", "2"}}}, {"billed_units", {{"search_units", 1}}}}}};
+  nlohmann::ordered_json body = body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total);
   if (!reply.skipped.empty()) body["skipped"] = reply.skipped;
-  return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return written(body);
 }
 
 }  // namespace troupe::router

@@ -10,7 +10,8 @@ namespace {
 
 class WordRewriter {
  public:
-  WordRewriter(std::string_view body, const kernels::Vocabulary& words) : body_(body), words_(words) {}
+  WordRewriter(std::string_view body, const ModelText& text, std::size_t tokens_max)
+      : body_(body), text_(text), tokens_max_(tokens_max) {}
 
   // Throws Refusal.
   std::string rewritten() {
@@ -51,24 +52,41 @@ class WordRewriter {
     const bool key = depth_ == 1 && end != body_.npos && is_key(end);
     if (key) key_ = literal;
     const bool is_word = (depth_ == 1 && !key && key_ == "\"identifier\"") || (depth_ == 2 && key_ == "\"tokens\"");
-    if (end != body_.npos && is_word)
+    const bool is_text = depth_ == 1 && !key && key_ == "\"tokens\"";
+    if (end != body_.npos && is_text)
+      out_ += tokens_of(literal);
+    else if (end != body_.npos && is_word)
       out_ += std::to_string(token_of(literal));
     else
       out_ += literal;
     at_ += literal.size();
   }
 
-  Token token_of(std::string_view literal) const {
+  static std::string text_in(std::string_view literal) {
     const auto text = nlohmann::json::parse(literal, nullptr, false);
-    const std::string word = text.is_string() ? text.get<std::string>() : std::string(literal);
-    if (const auto token = words_.find(word)) return *token;
+    return text.is_string() ? text.get<std::string>() : std::string(literal);
+  }
+
+  std::string tokens_of(std::string_view literal) const {
+    std::vector<Token> tokens;
+    add_text_tokens(text_, text_in(literal), "tokens", tokens_max_, tokens);
+    std::string list = "[";
+    for (const Token token : tokens) list += (list.size() > 1 ? "," : "") + std::to_string(token);
+    return list + "]";
+  }
+
+  Token token_of(std::string_view literal) const {
+    const std::string word = text_in(literal);
+    if (const auto token = text_.words ? text_.words->find(word) : std::nullopt) return *token;
+    if (const auto token = text_.tokenizer ? text_.tokenizer->find(word) : std::nullopt) return *token;
     throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary",
                   depth_ == 1 ? "identifier" : "tokens[" + std::to_string(element_) + "]",
-                  "a word of vocab.json, or a token's number"};
+                  "a word of the vocabulary, or a token's number"};
   }
 
   const std::string_view body_;
-  const kernels::Vocabulary& words_;
+  const ModelText& text_;
+  const std::size_t tokens_max_;
   std::size_t at_ = 0;
   int depth_ = 0;
   std::size_t element_ = 0;  // of the list at hand
@@ -78,21 +96,25 @@ class WordRewriter {
 
 }  // namespace
 
-std::variant<std::string, Refusal> with_numbers(std::string_view body, const kernels::Vocabulary& words) {
+std::variant<std::string, Refusal> with_numbers(std::string_view body, const ModelText& text, std::size_t tokens_max) {
   try {
-    return WordRewriter(body, words).rewritten();
+    return WordRewriter(body, text, tokens_max).rewritten();
   } catch (const Refusal& refusal) {
     return refusal;
   }
 }
 
-std::string with_words(std::string json, std::span<const Token> tokens, const kernels::Vocabulary* words) {
-  if (!words || words->named() == 0 || tokens.empty()) return json;
+std::string with_words(std::string json, std::span<const Token> tokens, const ModelText& text) {
+  if (tokens.empty() || (!text.tokenizer && !text.has_words())) return json;
   json.back() = ',';
+  if (text.tokenizer) {
+    append_json_string(json += "\"text\":", text.tokenizer->decode(tokens));
+    return json + "}";
+  }
   json += "\"words\":[";
   for (const Token token : tokens) {
     if (!json.ends_with('[')) json += ',';
-    append_json_string(json, words->name(token));
+    append_json_string(json, text.words->name(token));
   }
   return json + "]}";
 }

@@ -5,7 +5,7 @@
   TROUPE_COHERE=FOLDER tests/dialects/clients.py --troupe build/deploy/troupe
 
 Asks by the npm package `cohere-ai` (clients.mjs), versions 1 and 2 of its rerank; then, without any package, /v2, a model's metadata,
-readiness and infer. --install gets the package from the registry into a temporary folder; without it, the package is where TROUPE_COHERE
+readiness and infer, and what texts.py asks. --install gets the package from the registry into a temporary folder; without it, the package is where TROUPE_COHERE
 says. Exit status 1 on any difference; 77 where node or the package is missing, and then what needs neither was tried all the same.
 """
 import argparse
@@ -18,6 +18,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+
+import texts as texts_test
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "deploy", "demo")
@@ -118,6 +120,8 @@ def main(argv):
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--install", action="store_true")
     args = parser.parse_args(argv)
+    if texts_test.main(["--troupe", args.troupe]):
+        return 1
     with tempfile.TemporaryDirectory(prefix="troupe-cohere-") as temporary, Box(args.troupe) as box:
         if try_protocol(box):
             return 1
