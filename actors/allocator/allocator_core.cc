@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "kernels/base/check.h"
+#include "placement/split/latency_counts.h"
 #include "runtime/actor/planted.h"
 #include "runtime/pages/pool_areas.h"
 
@@ -15,6 +17,12 @@ constexpr std::uint64_t retry_timer = 1, window_timer = 2;
 
 double rate(std::uint64_t hits, std::uint64_t misses) {
   return hits + misses > 0 ? static_cast<double>(hits) / static_cast<double>(hits + misses) : 0;
+}
+
+std::string short_number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", number);
+  return text;
 }
 
 }  // namespace
@@ -54,7 +62,7 @@ void AllocatorCore::on_report(Instant now, Address from, const PoolReport& repor
   report_ = report;
   if (restarted) before_.reset();
   follow(report);
-  if (config_.policy && !window_ends_) {
+  if (!window_ends_) {
     window_ends_ = now + config_.window;
     effects.set_timer(window_timer, *window_ends_);
   }
@@ -76,7 +84,7 @@ void AllocatorCore::set_split(Instant now, Effects& effects) {
   retrying_ = true;
 }
 
-// ---- a policy ----
+// ---- windows ----
 
 // Nothing is decided before the last decision has arrived, nor by a window in which the worker was another process.
 void AllocatorCore::end_window(Instant now, Effects& effects) {
@@ -85,17 +93,56 @@ void AllocatorCore::end_window(Instant now, Effects& effects) {
   effects.set_timer(window_timer, *window_ends_);
   if (!report_ || !settled() || report_->areas.size() != split_.areas.size()) return;
   if (before_) {
-    const placement::SplitState state = measure();
-    std::vector<double> shares;
-    for (const AreaSplit& area : split_.areas) shares.push_back(static_cast<double>(area.pages) / config_.pages);
-    const auto first = shares.begin() + static_cast<std::ptrdiff_t>(config_.first);
-    std::rotate(shares.begin(), first, first + 1);  // a policy's alpha is the share in front
-    config_.policy->decide({state, {}}, shares);
-    std::rotate(shares.begin(), shares.begin() + 1, first + 1);
-    if (take_shares(std::move(shares)) && !retrying_) set_split(now, effects);
-    config_.policy->learn();
+    note_savings();
+    tell_values(effects);
+    if (config_.policy) decide(now, effects);
   }
   before_ = report_;
+}
+
+void AllocatorCore::decide(Instant now, Effects& effects) {
+  std::vector<double> shares;
+  for (const AreaSplit& area : split_.areas) shares.push_back(static_cast<double>(area.pages) / config_.pages);
+  std::vector<placement::Savings> savings = savings_;
+  const auto first = static_cast<std::ptrdiff_t>(config_.first);
+  const auto to_front = [&](auto& areas) { std::rotate(areas.begin(), areas.begin() + first, areas.begin() + first + 1); };
+  to_front(shares);  // a policy's alpha is the share in front
+  to_front(savings);
+  config_.policy->decide({measure(), savings}, shares);
+  std::rotate(shares.begin(), shares.begin() + 1, shares.begin() + first + 1);
+  if (take_shares(std::move(shares)) && !retrying_) set_split(now, effects);
+  config_.policy->learn();
+}
+
+// What is no curve is none: the area would have saved nothing.
+void AllocatorCore::note_savings() {
+  savings_.resize(split_.areas.size());
+  windows_ = 1 + config_.kept * windows_;
+  for (std::size_t i = 0; i < savings_.size(); ++i) {
+    const std::vector<double>&now = report_->areas[i].savings, &before = before_->areas[i].savings;
+    for (std::size_t cell = 0; cell < savings_[i].size(); ++cell) {
+      const double gained =
+          now.size() == savings_[i].size() ? now[cell] - (before.size() == now.size() ? before[cell] : 0) : 0;
+      savings_[i][cell] = config_.kept * savings_[i][cell] + (gained > 0 && std::isfinite(gained) ? gained : 0);
+    }
+  }
+}
+
+void AllocatorCore::tell_values(Effects& effects) {
+  values_.assign(savings_.size(), {});
+  const double pages_of_cell = static_cast<double>(config_.pages) / placement::split_cells;
+  const double seconds = windows_ * static_cast<double>(config_.window.us) / 1e6;
+  for (std::size_t i = 0; i < savings_.size(); ++i) {
+    const double at = std::min(static_cast<double>(split_.areas[i].pages) / pages_of_cell, 1.0 * placement::split_cells);
+    const auto below = static_cast<std::size_t>(std::ceil(at)), above = static_cast<std::size_t>(at);
+    const auto slope = [&](std::size_t cell) {
+      return (savings_[i][cell + 1] - savings_[i][cell]) / pages_of_cell / seconds;
+    };
+    if (above < placement::split_cells) values_[i].more = slope(above);
+    if (below > 0) values_[i].less = slope(below - 1);
+    effects.count(area_table[i].page_more, values_[i].more);
+    effects.count(area_table[i].page_less, values_[i].less);
+  }
 }
 
 placement::SplitState AllocatorCore::measure() const {
@@ -111,7 +158,21 @@ placement::SplitState AllocatorCore::measure() const {
   }
   state.kv_hits = rate(hits, misses);
   state.alpha = static_cast<double>(split_.areas[config_.first].pages) / config_.pages;
+  measure_served(state);
   return state;
+}
+
+void AllocatorCore::measure_served(placement::SplitState& state) const {
+  const ServedReport &now = report_->served, &before = before_->served;
+  const auto requests = static_cast<double>(now.requests - before.requests);
+  std::vector<std::uint64_t> latencies = now.latencies;
+  if (now.requests <= before.requests || before.latencies.size() > latencies.size()) return;
+  state.hot_share = static_cast<double>(now.hot_requests - before.hot_requests) / requests;
+  state.length = std::min(1.0, static_cast<double>(now.user_tokens - before.user_tokens) / requests / config_.history_max);
+  for (std::size_t i = 0; i < before.latencies.size(); ++i) latencies[i] -= std::min(before.latencies[i], latencies[i]);
+  const auto objective_us = static_cast<double>(config_.objective.us);
+  state.violations = placement::share_beyond(latencies, objective_us);
+  state.p99 = std::min(1.0, placement::latency_quantile(latencies, 0.99) / (2 * objective_us));
 }
 
 // True if it is another split.
@@ -126,7 +187,7 @@ bool AllocatorCore::take_shares(std::vector<double> shares) {
     other = other || pages[i] != split_.areas[i].pages;
     split_.areas[i] = {pages[i], pages[i]};
   }
-  split_.epoch += other;
+  if (other) split_.epoch = std::max(split_.epoch, report_->epoch) + 1;
   return other;
 }
 
@@ -141,6 +202,12 @@ StatusReply AllocatorCore::status(RequestId id) const {
     reply.fields.push_back({area + "_pages_used", std::to_string(told.used)});
     reply.fields.push_back({area + "_hits", std::to_string(told.hits)});
     reply.fields.push_back({area + "_misses", std::to_string(told.misses)});
+    reply.fields.push_back({area + "_saved_ms", short_number(told.saved_us / 1'000)});
+    if (split_.areas[i].pages > 0)
+      reply.fields.push_back({area + "_saved_us_per_page", short_number(told.saved_us / static_cast<double>(split_.areas[i].pages))});
+    if (i >= values_.size()) continue;
+    reply.fields.push_back({area + "_page_more_us_per_s", short_number(values_[i].more)});
+    reply.fields.push_back({area + "_page_less_us_per_s", short_number(values_[i].less)});
   }
   return reply;
 }

@@ -8,8 +8,9 @@
 // reports, so that what it said to an earlier process has no power over the next (promise 5).
 //
 // With a policy (placement/split/) it decides again after each window, by what the window's reports came to, and areas lend
-// nothing: where they would, the policy's alpha would not be what it is. A report has the hits and misses of areas, and
-// neither latencies nor savings, so a policy that needs those leaves the split as it is.
+// nothing: where they would, the policy's alpha would not be what it is. Reports have sums since the worker's start, so
+// one that is lost takes nothing from a window. With a policy or without, it says after each window what a page more would
+// save in each area, and what a page less would cost.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,6 +30,9 @@ struct AllocatorConfig {
   std::shared_ptr<placement::SplitPolicy> policy;
   std::size_t first = 0;
   Duration window{5'000'000};  // after which it decides
+  Duration objective{100'000};  // of requests' latencies, for policies that go by them
+  double history_max = 1'024;   // tokens of a user's that are many
+  double kept = 0.9;            // of what areas would have saved, at each further window
 };
 
 class AllocatorCore final : public Core {
@@ -41,7 +45,11 @@ class AllocatorCore final : public Core {
   void follow(const PoolReport& report);
   void set_split(Instant now, Effects& effects);
   void end_window(Instant now, Effects& effects);
+  void decide(Instant now, Effects& effects);
+  void note_savings();
+  void tell_values(Effects& effects);
   placement::SplitState measure() const;
+  void measure_served(placement::SplitState& state) const;
   bool take_shares(std::vector<double> shares);
   StatusReply status(RequestId id) const;
   bool settled() const { return report_ && report_->epoch >= split_.epoch; }
@@ -52,6 +60,12 @@ class AllocatorCore final : public Core {
   std::optional<PoolReport> report_;  // the last one of the worker's latest incarnation
   std::optional<PoolReport> before_;  // that of the same incarnation with which the window began
   std::optional<Instant> window_ends_;
+  std::vector<placement::Savings> savings_;  // of each area, over the windows so far, the earlier the less
+  double windows_ = 0;                       // how many those stand for
+  struct Value {                             // of a page, in microseconds a second
+    double more = 0, less = 0;
+  };
+  std::vector<Value> values_;  // of each area, as of the last window
   bool retrying_ = false;  // a retry timer is running
 };
 

@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 
+#include "placement/split/latency_counts.h"
+#include "placement/split/marginal.h"
 #include "runtime/actor/core_probe.h"
 #include "runtime/pages/pool_areas.h"
 
@@ -163,6 +167,88 @@ TEST_CASE("nothing is decided until the last decision has arrived, nor by a wind
   CHECK(d.policy->seen.size() == 1);
   d.probe.run_until(5'000);
   CHECK(d.policy->seen.size() == 2);
+}
+
+// A curve that rises evenly until so many hundredths.
+std::vector<double> rises(std::size_t until, double us) {
+  std::vector<double> savings;
+  for (std::size_t cell = 0; cell <= placement::split_cells; ++cell)
+    savings.push_back(us * static_cast<double>(std::min(cell, until)));
+  return savings;
+}
+
+struct Marginal {
+  AllocatorCore core{{.node = 1, .pages = 1'000, .shares = {0.3, rest_of_pages, 0.2}, .retry = {100},
+                      .policy = std::make_shared<placement::MarginalSplit>(), .first = 2, .window = {1'000'000}}};
+  CoreProbe probe{core};
+  void report(std::int64_t us, std::uint64_t epoch, std::vector<AreaReport> areas) {
+    probe.receive(us, worker, PoolReport{70, epoch, std::move(areas)});
+  }
+};
+
+TEST_CASE("by what reports say that areas would have saved, pages go where they save most") {
+  Marginal m;
+  m.probe.start();
+  m.report(0, 1, {{300, 0, 0, 0, 0, rises(60, 1)}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rises(80, 1)}});
+  m.probe.run_until(1'000'000);
+  // Since then users would have saved nothing, items much until they had 10 hundredths, and rows until they had 70.
+  m.report(1'500'000, 1, {{300, 0, 0, 0, 4'000, rises(60, 1)}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rises(80, 1)}});
+  m.probe.run_until(2'000'000);
+  CHECK(m.probe.sent<SetSplit>().empty());
+  std::vector<double> items = rises(60, 1);
+  for (std::size_t cell = 0; cell < items.size(); ++cell) items[cell] += 50.0 * static_cast<double>(std::min<std::size_t>(cell, 10));
+  std::vector<double> rows = rises(80, 1);
+  for (std::size_t cell = 0; cell < rows.size(); ++cell) rows[cell] += 20.0 * static_cast<double>(std::min<std::size_t>(cell, 70));
+  m.report(2'500'000, 1, {{300, 0, 0, 0, 9'000, items}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rows}});
+  m.probe.run_until(3'000'000);
+  REQUIRE(m.probe.sent<SetSplit>().size() == 1);
+  const SetSplit split = m.probe.sent<SetSplit>()[0];
+  CHECK(split.epoch == 2);
+  CHECK(split.areas.at(0).pages >= 100);
+  CHECK(split.areas.at(2).pages >= 700);
+  CHECK(split.areas.at(2).least == split.areas.at(2).pages);  // and lends nothing
+  m.probe.receive(3'000'001, door, StatusRequest{9});
+  const StatusReply status = m.probe.sent<StatusReply>().at(0);
+  const auto field = [&](std::string_view name) {
+    for (const StatusField& one : status.fields)
+      if (one.name == name) return one.value;
+    return std::string("none");
+  };
+  CHECK(field("item_saved_ms") == "9");
+  // Over 1.9 windows of a second: 20 us for each ten pages.
+  CHECK(field("row_page_more_us_per_s") == "1.053");
+  CHECK(field("user_page_less_us_per_s") == "0");
+}
+
+TEST_CASE("a curve that is none says nothing, and a split by somebody else is left behind by its number") {
+  Marginal m;
+  m.probe.start();
+  m.report(0, 7, {{300}, {500}, {200}});
+  m.probe.run_until(1'000'000);
+  std::vector<double> wrong = rises(50, 1);
+  wrong.back() = std::numeric_limits<double>::quiet_NaN();
+  m.report(1'500'000, 7, {{300, 0, 0, 0, 0, {1, 2, 3}}, {500, 0, 0, 0, 0, wrong}, {200, 0, 0, 0, 0, rises(90, 1)}});
+  m.probe.run_until(2'000'000);
+  REQUIRE(m.probe.sent<SetSplit>().size() == 1);
+  CHECK(m.probe.sent<SetSplit>()[0].epoch == 8);
+}
+
+TEST_CASE("a policy that goes by latencies is told of the window's") {
+  Decided d;
+  d.probe.start();
+  PoolReport told{70, 1, {{20}, {80}}, {10, 1, 100, std::vector<std::uint64_t>(placement::latency_steps)}};
+  told.served.latencies[0] = 10;
+  d.probe.receive(0, worker, told);
+  d.probe.run_until(1'000);
+  told.served.requests = 30, told.served.hot_requests = 6, told.served.user_tokens = 100 + 20 * 512;
+  told.served.latencies[placement::latency_step(150'000)] = 20;
+  d.probe.receive(1'500, worker, told);
+  d.probe.run_until(2'000);
+  REQUIRE(d.policy->seen.size() == 1);
+  CHECK(d.policy->seen[0].hot_share == doctest::Approx(0.25));
+  CHECK(d.policy->seen[0].length == doctest::Approx(0.5));
+  CHECK(d.policy->seen[0].violations == 1);
+  CHECK(d.policy->seen[0].p99 == doctest::Approx(0.75).epsilon(0.1));
 }
 
 TEST_CASE("another node's report and a message for somebody else are counted and ignored") {

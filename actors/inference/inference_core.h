@@ -121,6 +121,7 @@ class InferenceCore final : public Core {
   bool fits_batch(const placement::Pass& pass) const;
   void accept(Instant now, Address from, const Execute& plan, Effects& effects);
   static void collect_wants(Task& task);
+  void weigh_wants(Task& task) const;
   void begin(Instant now, Serial serial, Task& task, Effects& effects);
   void acquire(Instant now, Serial serial, Task& task, Effects& effects);
   void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);

@@ -12,7 +12,7 @@ void InferenceCore::on_lend(Address from, const LendPages& lend, Effects& effect
   if (from != kv_worker()) return effects.count(Metric::protocol_errors);
   if (lend.incarnation != config_.incarnation || lend.number < rows_.answer.number || rows_.job != 0) return;
   if (lend.number == rows_.answer.number) return effects.send(kv_worker(), rows_.answer);
-  rows_.answer = {lend.incarnation, lend.number, {}, 0, 0};
+  rows_.answer = {lend.incarnation, lend.number, {}, 0, 0, rows_.answer.saved_us, std::move(rows_.answer.savings)};
   rows_.lent = lend.pages;
   rows_.job = next_serial_++;
   effects.start(rows_.job, ChangeRowPages{lend.pages, lend.give_back});
@@ -35,6 +35,8 @@ bool InferenceCore::on_rows_done(const Done& done, Effects& effects) {
 void InferenceCore::end_lend(const JobResult& result, Effects& effects) {
   if (const auto* changed = std::get_if<RowPages>(&result)) {
     rows_.answer.given_back = changed->given_back;
+    rows_.answer.saved_us = changed->saved_us;
+    rows_.answer.savings = changed->savings;
     count_rows(changed->rows, effects);
   } else {
     rows_.answer.given_back = rows_.lent;

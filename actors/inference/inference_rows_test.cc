@@ -30,8 +30,8 @@ TEST_CASE_FIXTURE(RowBench, "pages go to the device, and what it gives back goes
   lend(3, 2, {}, 1);
   const auto next = probe.started<ChangeRowPages>().at(0);
   CHECK(next.second.give_back == 1);
-  probe.done(4, next.first, RowPages{{5}, {.hits = 5, .misses = 4}});
-  CHECK(probe.sent<PagesLent>().at(0) == PagesLent{1, 2, {5}, 5, 4});
+  probe.done(4, next.first, RowPages{{5}, {.hits = 5, .misses = 4}, 70, {0, 1}});
+  CHECK(probe.sent<PagesLent>().at(0) == PagesLent{1, 2, {5}, 5, 4, 70, {0, 1}});
   CHECK(probe.counted(Metric::rows_hit) == 2);
 }
 

@@ -1,6 +1,7 @@
 #include "actors/inference/row_cache_port.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::size_t evicted_max = 1 << 20;  // rows that went, remembered to be refilled
+constexpr double fetch_kept = 0.99;            // of what fetches took, at each further one
 constexpr std::size_t refilled_at_once = 64;  // so long a pass that misses rows may wait for a refill
 
 std::uint32_t rows_in_page(const PageArena& arena, std::uint32_t columns) {
@@ -45,11 +47,15 @@ struct RowCache::Scratch {
   std::vector<Token> missed;               // in order of the batch
   std::vector<std::uint32_t> missed_at;    // per row of the batch
   std::vector<float> fetched;              // of `missed`
+  double fetch_us = 0;                     // that took
   std::vector<const float*> sources;       // per row that was asked for
 };
 
 RowCache::RowCache(PageArena& arena, std::uint32_t columns)
-    : arena_(arena), columns_(columns), slab_(rows_in_page(arena, columns), evicted_max) {}
+    : arena_(arena),
+      columns_(columns),
+      slab_(rows_in_page(arena, columns), evicted_max),
+      savings_(std::uint64_t{arena.pages()} * slab_.page_rows()) {}
 
 std::shared_ptr<kernels::EmbeddingTable> RowCache::cached(std::shared_ptr<kernels::EmbeddingTable> table) {
   if (table->columns() != columns_) return table;
@@ -102,6 +108,7 @@ RowSlab::Batch RowCache::look_up(std::uint32_t number, std::span<const Token> ro
   scratch.asked.assign(rows.begin(), rows.end());
   const std::lock_guard lock(mutex_);
   RowSlab::Batch batch = slab_.look_up(number, scratch.asked);
+  savings_.use(batch, fetched_rows_ > 0 ? fetch_us_ / fetched_rows_ : 1);
   scratch.sums.assign(batch.rows.size(), 0);
   for (std::size_t i = 0; i < batch.rows.size(); ++i)
     if (batch.rows[i].state == RowState::ready) scratch.sums[i] = sums_[batch.rows[i].handle];
@@ -131,7 +138,9 @@ void RowCache::fetch_missed(const Table& table, const RowSlab::Batch& batch, Scr
     explicit Waiting(std::atomic<std::uint32_t>& passes) : count(passes) { ++count; }
     ~Waiting() { --count; }
   } waiting(fetching_);
+  const auto begun = std::chrono::steady_clock::now();
   table.slow->fetch(scratch.missed, scratch.fetched.data());
+  scratch.fetch_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
 }
 
 // The rows that were fetched, in the places that they were given; nobody else looks there before the release.
@@ -149,7 +158,13 @@ void RowCache::keep(const Table& table, const RowSlab::Batch& batch, Scratch& sc
     if (batch.rows[i].state == RowState::fill) sums_[batch.rows[i].handle] = scratch.sums[i];
   }
   bytes_missed_ += scratch.fetched.size() * sizeof(float);
+  if (!scratch.missed.empty()) note_fetch(scratch.fetch_us, scratch.missed.size());
   slab_.release(batch);
+}
+
+void RowCache::note_fetch(double us, std::size_t rows) {
+  fetch_us_ = fetch_us_ * fetch_kept + us;
+  fetched_rows_ = fetched_rows_ * fetch_kept + static_cast<double>(rows);
 }
 
 // ---- pages come and go ----
@@ -161,6 +176,7 @@ RowPages RowCache::change(const ChangeRowPages& change) {
     for (const std::uint32_t page : change.pages) slab_.grow(page);
     changed.given_back = slab_.shrink(change.give_back);
     sums_.resize(slab_.handles());
+    savings_.tell(changed);
   }
   changed.rows = totals();
   return changed;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/inference/row_savings.h"
 #include "kernels/checkpoint/embedding_table.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/page_arena.h"
@@ -52,6 +53,7 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   void fetch_missed(const Table& table, const RowSlab::Batch& batch, Scratch& scratch);
   void keep(const Table& table, const RowSlab::Batch& batch, Scratch& scratch);
   void drop(std::uint32_t number);
+  void note_fetch(double us, std::size_t rows);
   float* place(RowPlace place) const;
   std::uint64_t sum(const Table& table, std::uint32_t row, const float* values) const;
 
@@ -64,6 +66,8 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   std::map<std::uint32_t, Table> tables_;
   std::uint32_t last_number_ = 0;
   std::uint64_t bytes_missed_ = 0, bytes_refilled_ = 0;
+  RowSavings savings_;
+  double fetch_us_ = 0, fetched_rows_ = 0;  // for passes, lately: what a row takes
 };
 
 }  // namespace troupe::actors

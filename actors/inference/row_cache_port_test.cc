@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <stdexcept>
@@ -118,6 +119,17 @@ TEST_CASE_FIXTURE(Bench, "pages that come are refilled with the rows that went, 
   read({1, 2, 3, 4, 5, 6, 7, 8});
   CHECK(slow->fetched == before);
   CHECK_FALSE(cache->totals().wants_refill);
+}
+
+TEST_CASE_FIXTURE(Bench, "it says what the rows at hand saved, and what more pages would have") {
+  read({1, 2, 3, 4});
+  read({1, 2, 3, 4});
+  const RowPages told = cache->change({});
+  CHECK(told.saved_us > 0);
+  REQUIRE(told.savings.size() == 101);
+  CHECK(told.savings.front() == 0);
+  CHECK(told.savings.back() == doctest::Approx(told.saved_us));
+  CHECK(std::ranges::is_sorted(told.savings));
 }
 
 TEST_CASE_FIXTURE(Bench, "lanes that read while pages come and go see right rows") {

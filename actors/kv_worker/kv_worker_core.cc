@@ -32,7 +32,9 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
       scrub_(scrub_config(config_), config_.pool.pages),
       samples_(config_.incarnation),
       pulls_(config_.pulling),
-      wanted_(pool_.areas()) {
+      wanted_(pool_.areas()),
+      savings_(pool_.areas() - pool_.has_rows(), config_.pool.pages),
+      told_saved_us_(pool_.areas()) {
   told_.incarnation = config_.incarnation;
 }
 
@@ -59,7 +61,7 @@ void KvWorkerCore::on_message(Instant now, const Received& received, Effects& ef
   } else if (const auto* acquired = std::get_if<BlocksAcquired>(&message)) {
     on_acquired(now, received.from, *acquired, effects);
   } else if (const auto* release = std::get_if<ReleaseBlocks>(&message)) {
-    on_release(received.from, *release, effects);
+    on_release(now, received.from, *release, effects);
   } else if (const auto* request = std::get_if<StatusRequest>(&message)) {
     effects.send(received.from, status(now, request->id));
   } else if (const auto* lent = std::get_if<PagesLent>(&message)) {
@@ -98,7 +100,7 @@ void KvWorkerCore::on_request_timer(Instant now, Serial serial, Effects& effects
   if (request.remote() && now >= request.lease_ends) {
     effects.log(LogLevel::warning, "lease_ended",
                 {{"request", request.ask.id}, {"node", request.from.node}});
-    end_request(serial, {}, effects);
+    end_request(now, serial, {}, effects);
   } else if (now >= request.patience_ends && !request.answered) {
     end_patience(serial, effects);
   }
@@ -140,9 +142,20 @@ void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
 }
 
 void KvWorkerCore::on_report_timer(Instant now, Effects& effects) {
-  effects.send(allocator(), report());
+  PoolReport report = this->report();
+  count_saved(report, effects);
+  effects.send(allocator(), std::move(report));
   lend_rows(now, true, effects);
   effects.set_timer(report_timer, now + config_.report);
+}
+
+void KvWorkerCore::count_saved(const PoolReport& report, Effects& effects) {
+  for (std::size_t i = 0; i < report.areas.size(); ++i) {
+    const double us = report.areas[i].saved_us - told_saved_us_[i];
+    if (us <= 0) continue;
+    effects.count(area_table[i].saved, us / 1e6);
+    told_saved_us_[i] += us;
+  }
 }
 
 // ---- pages for rows ----
@@ -173,10 +186,9 @@ PoolReport KvWorkerCore::report() const {
     report.areas[i].pages = pool_.cap(static_cast<PoolArea>(i));
     report.areas[i].used = pool_.used(static_cast<PoolArea>(i));
   }
-  if (pool_.has_rows()) {
-    report.areas[index_of(PoolArea::row)].hits = rows_.hits();
-    report.areas[index_of(PoolArea::row)].misses = rows_.misses();
-  }
+  savings_.tell(report.areas);
+  report.served = savings_.served();
+  if (pool_.has_rows()) rows_.tell(report.areas[index_of(PoolArea::row)]);
   return report;
 }
 
@@ -192,6 +204,7 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
     field((area + "_pages_used").c_str(), pages.areas[i].used);
     field((area + "_hits").c_str(), pages.areas[i].hits);
     field((area + "_misses").c_str(), pages.areas[i].misses);
+    field((area + "_saved_ms").c_str(), static_cast<std::uint64_t>(pages.areas[i].saved_us / 1'000));
   }
   if (pool_.has_rows()) field("boundary_bytes_copied", boundary_bytes_copied_);
   field("page_tokens", pool_.page_tokens());

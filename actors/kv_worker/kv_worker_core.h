@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/kv_worker/area_savings.h"
 #include "actors/kv_worker/persistent_tier.h"
 #include "actors/kv_worker/pulls.h"
 #include "actors/kv_worker/row_lending.h"
@@ -95,6 +96,9 @@ class KvWorkerCore final : public Core {
     Instant patience_ends;
     Instant lease_ends;  // of a remote one
     bool answered = false;
+    bool counts = false;            // its wants are hits and misses
+    std::uint64_t user = 0;         // whose it is, as AreaSavings::user_key
+    std::uint32_t user_tokens = 0;  // that it wants
     bool remote() const { return from.role == Role::kv_worker; }
   };
   struct Waiter {
@@ -114,6 +118,7 @@ class KvWorkerCore final : public Core {
   void on_done(Instant now, const Done& done, Effects& effects);
   void on_split(const SetSplit& split, Effects& effects);
   void on_report_timer(Instant now, Effects& effects);
+  void count_saved(const PoolReport& report, Effects& effects);
   void on_pages_lent(Instant now, Address from, const PagesLent& answer, Effects& effects);
   void lend_rows(Instant now, bool ask, Effects& effects);
   void on_heartbeat_timer(Instant now, Effects& effects);
@@ -135,6 +140,7 @@ class KvWorkerCore final : public Core {
   bool is_sampled();
   BlockGrant grant_of(const Request& request, std::size_t want) const;
   void count_wants(const AcquireBlocks& ask);
+  void count_user(Request& request, const BlockWant& want) const;
   const PoolBlock* reserve_in_area(PagePool::Want want, const AcquireBlocks& ask);
   const PoolBlock* reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask);
   bool is_hotter(const PagePool::Want& want, const AcquireBlocks& ask);
@@ -145,9 +151,9 @@ class KvWorkerCore final : public Core {
   void answer(Serial serial, Effects& effects);
   void decide(Waiter waiter, Hold hold, Effects& effects);
   void end_patience(Serial serial, Effects& effects);
-  void on_release(Address from, const ReleaseBlocks& release, Effects& effects);
+  void on_release(Instant now, Address from, const ReleaseBlocks& release, Effects& effects);
   Request take(Serial serial);
-  void end_request(Serial serial, const ReleaseBlocks& release, Effects& effects);
+  void end_request(Instant now, Serial serial, const ReleaseBlocks& release, Effects& effects);
   void end_read(const Request& request, const Hold& hold, const BlockOutcome* outcome, Effects& effects);
   void quarantine(const PoolBlock& block, std::string where, Effects& effects);
   void count_corrupt(const BlockName& name, std::string where, Effects& effects);
@@ -230,6 +236,8 @@ class KvWorkerCore final : public Core {
   std::uint64_t leader_token_ = 0;  // the highest heard of
   bool leader_heard_ = false;       // a LeaderBeat, since the start
   std::vector<AreaReport> wanted_;  // hits and misses, by area
+  AreaSavings savings_;
+  std::vector<double> told_saved_us_;  // of each area, as last counted
   std::vector<BlockEntry> added_;   // in this step
   std::vector<BlockName> refused_;  // in this step: users' blocks
   CacheChanges told_;               // the last one, without its blocks

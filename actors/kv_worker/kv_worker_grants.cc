@@ -134,15 +134,19 @@ std::vector<const PoolBlock*> KvWorkerCore::find_wanted(const AcquireBlocks& ask
 std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial, Request& request,
                                                       const AcquireBlocks& ask, Effects& effects) {
   std::vector<std::size_t> absent;
-  const bool counts = ask.may_evict && !ask.read_only && !ask.retention.belongs;
+  request.counts = ask.may_evict && !ask.read_only && !ask.retention.belongs;
   const std::vector<const PoolBlock*> found = find_wanted(ask);
   for (std::size_t i = 0; i < ask.wants.size(); ++i) {
     const BlockWant& want = ask.wants[i];
     const PoolBlock* block = found[i];
     const bool here = block && same_block(block->name, want.name);
     const bool ready = here && block->state == BlockState::ready;
-    AreaReport& area = wanted_[index_of(pool_.area_of(want.kind))];
-    if (counts) ++(ready ? area.hits : area.misses);
+    const std::size_t area = index_of(pool_.area_of(want.kind));
+    if (request.counts) {
+      ++(ready ? wanted_[area].hits : wanted_[area].misses);
+      savings_.use(area, want, pool_.pages_for(want.tokens), ready);
+      count_user(request, want);
+    }
     if (!block) absent.push_back(i);  // another one that has its place is rare, and stays
     if (!here || block->tokens != want.tokens || block->kind != want.kind) continue;
     if (ready && planted(Bug::recompute_held)) continue;
@@ -224,6 +228,12 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
     sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
+}
+
+void KvWorkerCore::count_user(Request& request, const BlockWant& want) const {
+  if (want.kind != SegmentKind::user) return;
+  if (request.user == 0) request.user = AreaSavings::user_key(want.owner);
+  request.user_tokens += want.tokens;
 }
 
 std::uint32_t KvWorkerCore::times_wanted(const BlockName& name) const {
@@ -325,10 +335,10 @@ void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
 
 // ---- release ----
 
-void KvWorkerCore::on_release(Address from, const ReleaseBlocks& release, Effects& effects) {
+void KvWorkerCore::on_release(Instant now, Address from, const ReleaseBlocks& release, Effects& effects) {
   const auto known = serials_.find({from, release.id});
   if (known != serials_.end())
-    end_request(known->second, release, effects);  // else: doubled, or after the lease
+    end_request(now, known->second, release, effects);  // else: doubled, or after the lease
 }
 
 KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
@@ -339,8 +349,9 @@ KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
 }
 
 // What the release does not name was read without a check, or was not written.
-void KvWorkerCore::end_request(Serial serial, const ReleaseBlocks& release, Effects& effects) {
+void KvWorkerCore::end_request(Instant now, Serial serial, const ReleaseBlocks& release, Effects& effects) {
   const Request request = take(serial);
+  if (request.counts) savings_.served(request.user, request.user_tokens, now - request.received);
   for (const Hold& hold : request.holds)
     if (hold.grant == Grant::read) pool_.prefetch(*hold.block);
   std::map<std::uint64_t, const BlockOutcome*> outcomes;  // by generation, which is one block's alone

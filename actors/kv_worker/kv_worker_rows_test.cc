@@ -1,5 +1,6 @@
 // The KV-cache worker and the boundary between blocks and rows of embedding tables.
 #include "actors/kv_worker/kv_worker_test.h"
+#include "placement/split/latency_counts.h"
 
 namespace troupe::actors::kv_worker_test {
 namespace {
@@ -69,6 +70,48 @@ TEST_CASE_FIXTURE(RowBench, "a boundary that moves away from rows waits for thei
   CHECK(core.pool().free_pages() == 1);
   CHECK(acquire(6, {item(6)}).at(0).grant == Grant::write);
   CHECK(core.pool().find(name(2)) != nullptr);
+}
+
+TEST_CASE_FIXTURE(RowBench, "the report says what each area saved, and what it would have with the whole pool") {
+  probe.start();
+  std::vector<double> savings(placement::split_cells + 1);
+  for (std::size_t cell = 0; cell < savings.size(); ++cell) savings[cell] = static_cast<double>(cell);
+  probe.receive(1, worker, PagesLent{1, 1, {}, 5, 6, 33, savings});
+  const auto dear = [](std::uint8_t n) {
+    BlockWant want = item(n);
+    want.compute_us = 100;
+    return want;
+  };
+  for (std::uint8_t n = 1; n <= 5; ++n) write(2, dear(n));  // the first goes, for an area has four
+  CHECK(acquire(3, {dear(5), dear(1)}).at(0).grant == Grant::read);
+  const PoolReport report = core.report();
+  CHECK(report.areas.at(0).saved_us == 100);
+  CHECK(report.areas.at(0).savings.at(100) == 200);  // nine pages would have had both
+  CHECK(report.areas.at(0).savings.at(12) == 100);   // of the one, there is but the last
+  CHECK(report.areas.at(1).savings.empty());
+  CHECK(report.areas.at(2).saved_us == 33);
+  CHECK(report.areas.at(2).savings == savings);
+}
+
+TEST_CASE_FIXTURE(RowBench, "savings that fall, or are too few, are no answer") {
+  probe.start();
+  for (const std::vector<double>& wrong : {std::vector<double>{1, 2}, std::vector<double>(101, -1.0)}) {
+    probe.receive(1, worker, PagesLent{1, 1, {}, 5, 6, 33, wrong});
+    CHECK(probe.counted(Metric::protocol_errors) == 1);
+  }
+}
+
+TEST_CASE_FIXTURE(RowBench, "requests are counted by the time for which they held their blocks, and by whose they are") {
+  probe.start();
+  for (int i = 0; i < 5; ++i) {
+    const auto grants = acquire(10'000 * i, {user(1)});
+    release(10'000 * i + 3'000, last, 1, grants.at(0), i == 0 ? Outcome::written : Outcome::done);
+  }
+  const ServedReport served = core.report().served;
+  CHECK(served.requests == 5);
+  CHECK(served.hot_requests == 2);  // from the fourth on
+  CHECK(served.user_tokens == 20);
+  CHECK(served.latencies.at(placement::latency_step(3'000)) == 5);
 }
 
 TEST_CASE_FIXTURE(RowBench, "pages that nobody was lent, and a stranger's answer, are counted and change nothing") {

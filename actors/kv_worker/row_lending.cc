@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "actors/kv_worker/area_savings.h"
 #include "kernels/base/check.h"
 
 namespace troupe::actors {
@@ -55,6 +56,7 @@ bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& n
 
 // Pages that it was lent, each once.
 bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
+  if (!(answer.saved_us >= 0) || !is_savings(answer.savings)) return false;
   std::set<std::uint32_t> pages;
   for (const std::uint32_t page : answer.given_back)
     if (page >= borrower_of_.size() || borrower_of_[page] != i + 1 || !pages.insert(page).second) return false;
@@ -75,6 +77,8 @@ bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PageP
   borrower.pages -= static_cast<std::uint32_t>(answer.given_back.size());
   borrower.hits = std::max(borrower.hits, answer.hits);
   borrower.misses = std::max(borrower.misses, answer.misses);
+  borrower.saved_us = std::max(borrower.saved_us, answer.saved_us);
+  if (!answer.savings.empty()) borrower.savings = answer.savings;
   borrower.told.reset();
   return true;
 }
@@ -89,16 +93,17 @@ bool RowLending::waits() const {
   return std::ranges::any_of(borrowers_, [](const Borrower& borrower) { return borrower.told.has_value(); });
 }
 
-std::uint64_t RowLending::hits() const {
-  std::uint64_t hits = 0;
-  for (const Borrower& borrower : borrowers_) hits += borrower.hits;
-  return hits;
-}
-
-std::uint64_t RowLending::misses() const {
-  std::uint64_t misses = 0;
-  for (const Borrower& borrower : borrowers_) misses += borrower.misses;
-  return misses;
+// Each has an equal part of what the area has.
+void RowLending::tell(AreaReport& rows) const {
+  for (const Borrower& borrower : borrowers_) {
+    rows.hits += borrower.hits;
+    rows.misses += borrower.misses;
+    rows.saved_us += borrower.saved_us;
+    if (borrower.savings.empty()) continue;
+    rows.savings.resize(borrower.savings.size());
+    for (std::size_t cell = 0; cell < rows.savings.size(); ++cell)
+      rows.savings[cell] += borrower.savings[cell / borrowers_.size()];
+  }
 }
 
 std::uint32_t RowLending::lent() const {

@@ -31,8 +31,8 @@ class RowLending {
   bool settled(const PagePool& pool) const;  // everybody has what the boundary says, and has said so
   Duration retry() const { return config_.retry; }
   bool waits() const;  // for an answer, or for pages
-  std::uint64_t hits() const;
-  std::uint64_t misses() const;
+  // What its borrowers said of their hits, misses and savings, together.
+  void tell(AreaReport& rows) const;
   std::uint32_t lent() const;
 
  private:
@@ -42,6 +42,8 @@ class RowLending {
     std::optional<LendPages> told;   // and not answered
     Instant told_at, rests_until;    // before that it is not asked for pages again
     std::uint64_t hits = 0, misses = 0;
+    double saved_us = 0;
+    std::vector<double> savings;  // with so much of the pool for it alone
   };
   std::uint32_t share(std::size_t borrower, const PagePool& pool) const;
   bool change(Instant now, std::size_t borrower, PagePool& pool, LendPages& next);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 namespace troupe::actors::row_lending_test {  // beside the other test benches of this executable
 namespace {
 
@@ -38,8 +40,22 @@ TEST_CASE_FIXTURE(Bench, "everybody gets the same share, and is told until the a
   CHECK(answer(101, 8, 1));
   CHECK(answer(102, 8, 1));  // doubled
   CHECK(lending.settled(pool));
-  CHECK(lending.hits() == 20);
-  CHECK(lending.misses() == 40);
+  AreaReport rows;
+  lending.tell(rows);
+  CHECK(rows.hits == 20);
+  CHECK(rows.misses == 40);
+}
+
+TEST_CASE_FIXTURE(Bench, "of what the area has each borrower has its part, and so is what more would save") {
+  next(0);
+  std::vector<double> savings(101);
+  for (std::size_t cell = 0; cell < savings.size(); ++cell) savings[cell] = static_cast<double>(std::min<std::size_t>(cell, 30));
+  for (const NodeId node : {7U, 8U}) CHECK(lending.answer({1}, node, {5, 1, {}, 10, 20, 5, savings}, pool));
+  AreaReport rows;
+  lending.tell(rows);
+  CHECK(rows.saved_us == 10);
+  CHECK(rows.savings.at(20) == 20);
+  CHECK(rows.savings.at(80) == 60);
 }
 
 TEST_CASE_FIXTURE(Bench, "what the boundary takes comes back when it is given back, and asked for again after a rest") {

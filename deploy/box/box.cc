@@ -16,6 +16,7 @@
 #include "deploy/box/own_rows.h"
 #include "deploy/box/store_reports.h"
 #include "deploy/data/device_option.h"
+#include "deploy/data/split_policies.h"
 #include "kernels/base/check.h"
 #include "placement/split/split_choice.h"
 #include "runtime/hard_state/etcd_coordination.h"
@@ -120,13 +121,23 @@ WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const Config& c
   };
 }
 
-// By name, of those that areas' hits are enough for. Null: none.
+constexpr double better_split = 0.01;  // another split saves at least so much more, as a share
+
+// By name. Null: none.
 std::shared_ptr<placement::SplitPolicy> split_of(const Config& config) {
-  const std::string name = config.text("pool.split");
+  const std::string &name = config.text("pool.split"), &file = config.text("pool.split_trained");
   if (name.empty()) return nullptr;
-  if (name == "pid" || name.starts_with("static:"))
-    if (auto policy = placement::make_split(name, {})) return policy;
-  throw ConfigError("pool.split is \"" + name + "\"; expected static:SHARE, of 0..1, or pid");
+  if (!placement::knows_split(name))
+    throw ConfigError("pool.split is \"" + name + "\"; expected " + placement::split_names());
+  if (!placement::learned_split(name)) return placement::make_split(name, {.better = better_split});
+  if (file.empty())
+    throw ConfigError("pool.split_trained is empty; expected the file that troupe train wrote, for pool.split: " + name);
+  try {
+    const placement::TrainedPolicies trained = read_split_policies(file);
+    return placement::make_split(name, {.trained = &trained});
+  } catch (const std::exception& error) {
+    throw ConfigError(std::string("pool.split_trained: ") + error.what());
+  }
 }
 
 // The area that a split policy's alpha is about: that of rows where there is one, else that of items.
@@ -480,6 +491,8 @@ std::unique_ptr<Core> Box::make_allocator() const {
   c.policy = split_of(config_);
   c.first = first_area(c.shares.size());
   c.window = {config_.duration_us("pool.split_window")};
+  c.objective = {config_.duration_us("pool.split_objective")};
+  c.history_max = first().facts.limits.positions_max;
   return std::make_unique<actors::AllocatorCore>(c);
 }
 

@@ -1,6 +1,7 @@
 // `troupe rank` and `troupe status`: a person's view of a running server, over HTTP.
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -9,6 +10,7 @@
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
+#include "runtime/pages/pool_areas.h"
 
 namespace troupe::deploy {
 
@@ -137,6 +139,29 @@ int run_rank(const RankOptions& options) {
   return 0;
 }
 
+// One line for each area of each node's pool: what allocator agents say that its pages saved, and would.
+void print_savings(const json& actors) {
+  Table table({{"node", Table::Align::right}, {"area"}, {"pages", Table::Align::right}, {"hits", Table::Align::right},
+               {"misses", Table::Align::right}, {"saved ms", Table::Align::right}, {"us a page", Table::Align::right},
+               {"a page more, us/s", Table::Align::right}, {"a page less, us/s", Table::Align::right}});
+  bool any = false;
+  for (const json& actor : actors) {
+    if (actor.at("role") != "allocator") continue;
+    std::map<std::string, std::string> fields;
+    for (const json& field : actor.at("fields")) fields[field.at("name")] = field.at("value");
+    for (const AreaRow& area : area_table) {
+      const auto field = [&](const char* what) { return fields[std::string(area.name) + what]; };
+      if (!fields.contains(std::string(area.name) + "_saved_ms")) continue;
+      any = true;
+      table.row({actor.at("node").dump(), std::string(area.name), field("_pages"), field("_hits"), field("_misses"),
+                 field("_saved_ms"), field("_saved_us_per_page"), field("_page_more_us_per_s"), field("_page_less_us_per_s")});
+    }
+  }
+  if (!any) return;
+  std::cout << "\nWhat each page saved\n";
+  table.print(std::cout);
+}
+
 int run_status(const ServerOptions& server, const std::string& json_file) {
   const json cluster = call(server, "GET", "/v1/cluster", nullptr);
   if (!json_file.empty()) {
@@ -155,6 +180,7 @@ int run_status(const ServerOptions& server, const std::string& json_file) {
     }
   }
   table.print(std::cout);
+  print_savings(cluster.at("actors"));
   return 0;
 }
 

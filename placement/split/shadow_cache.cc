@@ -21,10 +21,11 @@ void ShadowCache::use(std::uint64_t key, std::uint32_t size, double spared_us) {
   if (cell <= split_cells) found_[cell] += spared_us * options_.one_of;
 }
 
-const Savings& ShadowCache::savings() {
+Savings ShadowCache::savings() const {
+  Savings savings;
   double sum = 0;
-  for (std::size_t cell = 0; cell <= split_cells; ++cell) savings_[cell] = (sum += found_[cell]) / windows_;
-  return savings_;
+  for (std::size_t cell = 0; cell <= split_cells; ++cell) savings[cell] = (sum += found_[cell]) / windows_;
+  return savings;
 }
 
 void ShadowCache::next_window() {

@@ -26,14 +26,13 @@ class ShadowCache {
   // Used now; finding it would spare so many microseconds. Keys need not be well mixed.
   void use(std::uint64_t key, std::uint32_t size, double spared_us);
   // Microseconds by hundredths of the pool, over the windows so far, the earlier the less.
-  const Savings& savings();
+  Savings savings() const;
   void next_window();
 
  private:
   ShadowOptions options_;
   RecencyStack stack_;
   Savings found_{};  // microseconds that need at least so many hundredths
-  Savings savings_{};
   double windows_ = 1;  // how many the sums stand for
 };
 

@@ -55,7 +55,7 @@ std::unique_ptr<SplitPolicy> make_split(std::string_view name, const SplitChoice
   if (learned_split(name)) return choice.trained ? make_learned(name, *choice.trained) : nullptr;
   if (name == "pid") return std::make_unique<PidSplit>(PidOptions{.kv_weight = choice.kv_us, .row_weight = choice.row_us});
   if (name == "bayes") return std::make_unique<BayesSplit>();
-  if (name == "marginal") return std::make_unique<MarginalSplit>(MarginalOptions{.least = choice.least});
+  if (name == "marginal") return std::make_unique<MarginalSplit>(MarginalOptions{.least = choice.least, .better = choice.better});
   return nullptr;
 }
 

@@ -310,6 +310,7 @@ struct BlockWant {
   std::string owner;
   std::uint32_t tokens = 0;
   NodeId at = 0;  // as SegmentBlock::at
+  float compute_us = 0;  // what it is spared who finds it, of computing less of reading it, as far as the asker knows
   bool operator==(const BlockWant&) const = default;
 };
 struct AcquireBlocks {
@@ -434,12 +435,24 @@ struct AreaReport {
   std::uint64_t pages = 0;  // of the split, with what was borrowed since, without what was lent
   std::uint64_t used = 0;
   std::uint64_t hits = 0, misses = 0;  // blocks that requests wanted, or rows, since the start, there or not
+  double saved_us = 0;                 // by those hits
+  // What would have been, with so many hundredths of the pool: of 0 to 100, never falling. Empty: nobody counts.
+  std::vector<double> savings = {};
   bool operator==(const AreaReport&) const = default;
+};
+// What the node's requests came to since the start, from when their blocks were wanted until these were let go.
+struct ServedReport {
+  std::uint64_t requests = 0;
+  std::uint64_t hot_requests = 0;             // of users who come often
+  std::uint64_t user_tokens = 0;              // of users' blocks
+  std::vector<std::uint64_t> latencies = {};  // requests by time (placement/split/latency_counts.h)
+  bool operator==(const ServedReport&) const = default;
 };
 struct PoolReport {  // KV-cache worker → allocator agent, after each SetSplit and on a timer
   Incarnation incarnation = 0;
   std::uint64_t epoch = 0;
   std::vector<AreaReport> areas;
+  ServedReport served = {};
   bool operator==(const PoolReport&) const = default;
 };
 
@@ -457,6 +470,8 @@ struct PagesLent {
   std::uint64_t number = 0;
   std::vector<std::uint32_t> given_back;  // nobody reads or writes them any more
   std::uint64_t hits = 0, misses = 0;     // rows that passes wanted since the start, there or not
+  double saved_us = 0;                    // as AreaReport's
+  std::vector<double> savings = {};
   bool operator==(const PagesLent&) const = default;
 };
 

@@ -32,6 +32,9 @@ constexpr std::string_view plans_help = "Requests by the plan that was run.";
 constexpr std::string_view hit_help = "Blocks that a request found in the cache and reused.";
 constexpr std::string_view computed_help = "Blocks that had to be computed.";
 constexpr std::string_view evicted_help = "Blocks evicted from the pool to make room.";
+constexpr std::string_view saved_help = "Time that requests were spared by what an area had.";
+constexpr std::string_view page_more_help = "Microseconds a second that requests would be spared if an area had a page more.";
+constexpr std::string_view page_less_help = "Microseconds a second that requests would lose if an area had a page less.";
 constexpr std::string_view pages_help = "Pages of the pool that an area has.";
 constexpr std::string_view device_blocks_help =
     "Cached blocks that batches read, by where the GPU found them.";
@@ -128,6 +131,15 @@ constexpr MetricRow rows[] = {
     {row_bytes_refilled, counter, "troupe_row_bytes_total", "for=\"refill\"", row_bytes_help},
     {boundary_bytes_copied, counter, "troupe_boundary_bytes_copied_total", "",
      "Bytes of blocks that lie elsewhere than before the boundary of their area moved: 0, as it moves by page numbers."},
+    {item_saved, counter, "troupe_saved_seconds_total", item_label, saved_help},
+    {user_saved, counter, "troupe_saved_seconds_total", user_label, saved_help},
+    {row_saved, counter, "troupe_saved_seconds_total", row_label, saved_help},
+    {item_page_more, gauge, "troupe_page_more_us", item_label, page_more_help},
+    {user_page_more, gauge, "troupe_page_more_us", user_label, page_more_help},
+    {row_page_more, gauge, "troupe_page_more_us", row_label, page_more_help},
+    {item_page_less, gauge, "troupe_page_less_us", item_label, page_less_help},
+    {user_page_less, gauge, "troupe_page_less_us", user_label, page_less_help},
+    {row_page_less, gauge, "troupe_page_less_us", row_label, page_less_help},
     {device_blocks_hit, counter, "troupe_device_blocks_read_total", "from=\"device\"", device_blocks_help},
     {device_blocks_missed, counter, "troupe_device_blocks_read_total", "from=\"host\"", device_blocks_help},
     {device_blocks_evicted, counter, "troupe_device_blocks_evicted_total", "",

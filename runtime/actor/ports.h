@@ -138,6 +138,8 @@ struct ChangeRowPages {
 struct RowPages {
   std::vector<std::uint32_t> given_back;
   RowTotals rows;
+  double saved_us = 0;               // as AreaReport's
+  std::vector<double> savings = {};
 };
 // Brings rows back that went, into pages with room, as long as no pass misses one. Answered by RowsRefilled.
 struct RefillRows {

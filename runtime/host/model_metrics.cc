@@ -81,6 +81,15 @@ bool is_of_model(Metric metric) {
     case row_pages:
     case row_pages_used:
     case boundary_bytes_copied:
+    case item_saved:
+    case user_saved:
+    case row_saved:
+    case item_page_more:
+    case user_page_more:
+    case row_page_more:
+    case item_page_less:
+    case user_page_less:
+    case row_page_less:
     case features_lost:
     case index_blocks:
     case index_users:

@@ -20,16 +20,18 @@ using KindSet = std::uint32_t;
 constexpr KindSet kinds(auto... kinds) { return (0U | ... | (1U << static_cast<unsigned>(kinds))); }
 
 // One line per area: its name, the kinds of its blocks, the knob with its share of the pages at start ("": it
-// gets what the others leave), the gauges of its size and of what is used of it, the counter of its
-// evictions.
+// gets what the others leave), the gauges of its size and of what is used of it, the counters of its
+// evictions and of what it saved, the gauges of what a page more would save and a page less would cost.
 #define TROUPE_FOR_EACH_AREA(X)                                                                        \
   X(item,                                                                                              \
     kinds(SegmentKind::system, SegmentKind::item, SegmentKind::instruction, SegmentKind::discriminant, \
           SegmentKind::beam),                                                                          \
-    "pool.item_share", Metric::item_pages, Metric::item_pages_used, Metric::blocks_evicted_item)       \
+    "pool.item_share", Metric::item_pages, Metric::item_pages_used, Metric::blocks_evicted_item,       \
+    Metric::item_saved, Metric::item_page_more, Metric::item_page_less)                                \
   X(user, kinds(SegmentKind::user), "", Metric::user_pages, Metric::user_pages_used,                   \
-    Metric::blocks_evicted_user)                                                                       \
-  X(row, 0, "pool.row_share", Metric::row_pages, Metric::row_pages_used, Metric::rows_evicted)
+    Metric::blocks_evicted_user, Metric::user_saved, Metric::user_page_more, Metric::user_page_less)   \
+  X(row, 0, "pool.row_share", Metric::row_pages, Metric::row_pages_used, Metric::rows_evicted,         \
+    Metric::row_saved, Metric::row_page_more, Metric::row_page_less)
 
 enum class PoolArea : std::uint8_t {
 #define TROUPE_X(name, ...) name,
@@ -41,7 +43,7 @@ struct AreaRow {
   std::string_view name;
   KindSet kinds;
   std::string_view share_knob;
-  Metric pages, pages_used, evicted;
+  Metric pages, pages_used, evicted, saved, page_more, page_less;
 };
 inline constexpr AreaRow area_table[] = {
 #define TROUPE_X(name, ...) {#name, __VA_ARGS__},

@@ -73,8 +73,11 @@ constexpr Knob knobs[] = {
     {"pool.row_share", real, "0", "0..1", "",
      "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with model.tables: mapped."},
     {"pool.split", text, "", "", "",
-     "How the areas' boundary is decided anew every pool.split_window: static:SHARE or pid, which go by the areas' hits alone. "
-     "Empty: it stays, and moves by what areas lend."},
+     "How the areas' boundary is decided anew every pool.split_window: marginal (a page goes where it saves most time), "
+     "static:SHARE, pid, bayes, or, of pool.split_trained, smart, ppo, ppo+adapter or trees. Empty: it stays, and moves by what areas lend."},
+    {"pool.split_trained", text, "", "", "", "File that troupe train wrote (deploy/policies/split.txt), for the policies that learned."},
+    {"pool.split_objective", duration, "100ms", "1ms..10min", "",
+     "Time for which a request may hold its blocks, for policies of pool.split that go by latencies."},
     {"pool.split_window", duration, "5s", "100ms..1h", "", "Time between two decisions of pool.split."},
     {"pool.verify_on_read", boolean, "false", "", "",
      "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there. Without "

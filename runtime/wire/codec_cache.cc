@@ -66,6 +66,7 @@ void put(const BlockWant& m, schema::BlockWant::Builder to) {
   to.setOwner(wire(m.owner));
   to.setTokens(m.tokens);
   to.setAt(m.at);
+  to.setComputeUs(m.compute_us);
 }
 void get(schema::BlockWant::Reader from, BlockWant& m) {
   get(from.getName(), m.name);
@@ -73,6 +74,7 @@ void get(schema::BlockWant::Reader from, BlockWant& m) {
   get(from.getOwner(), m.owner);
   m.tokens = from.getTokens();
   m.at = from.getAt();
+  m.compute_us = from.getComputeUs();
 }
 
 void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {

@@ -35,23 +35,42 @@ void put(const AreaReport& m, schema::AreaReport::Builder to) {
   to.setUsed(m.used);
   to.setHits(m.hits);
   to.setMisses(m.misses);
+  to.setSavedUs(m.saved_us);
+  put_list(m.savings, to.initSavings(m.savings.size()));
 }
 void get(schema::AreaReport::Reader from, AreaReport& m) {
   m.pages = from.getPages();
   m.used = from.getUsed();
   m.hits = from.getHits();
   m.misses = from.getMisses();
+  m.saved_us = from.getSavedUs();
+  get_list(from.getSavings(), m.savings);
+}
+
+void put(const ServedReport& m, schema::ServedReport::Builder to) {
+  to.setRequests(m.requests);
+  to.setHotRequests(m.hot_requests);
+  to.setUserTokens(m.user_tokens);
+  put_list(m.latencies, to.initLatencies(m.latencies.size()));
+}
+void get(schema::ServedReport::Reader from, ServedReport& m) {
+  m.requests = from.getRequests();
+  m.hot_requests = from.getHotRequests();
+  m.user_tokens = from.getUserTokens();
+  get_list(from.getLatencies(), m.latencies);
 }
 
 void put(const PoolReport& m, schema::PoolReport::Builder to) {
   to.setIncarnation(m.incarnation);
   to.setEpoch(m.epoch);
   put_list(m.areas, to.initAreas(m.areas.size()));
+  put(m.served, to.initServed());
 }
 void get(schema::PoolReport::Reader from, PoolReport& m) {
   m.incarnation = from.getIncarnation();
   m.epoch = from.getEpoch();
   get_list(from.getAreas(), m.areas);
+  get(from.getServed(), m.served);
 }
 
 void put(const LendPages& m, schema::LendPages::Builder to) {
@@ -73,6 +92,8 @@ void put(const PagesLent& m, schema::PagesLent::Builder to) {
   put_list(m.given_back, to.initGivenBack(m.given_back.size()));
   to.setHits(m.hits);
   to.setMisses(m.misses);
+  to.setSavedUs(m.saved_us);
+  put_list(m.savings, to.initSavings(m.savings.size()));
 }
 void get(schema::PagesLent::Reader from, PagesLent& m) {
   m.incarnation = from.getIncarnation();
@@ -80,6 +101,8 @@ void get(schema::PagesLent::Reader from, PagesLent& m) {
   get_list(from.getGivenBack(), m.given_back);
   m.hits = from.getHits();
   m.misses = from.getMisses();
+  m.saved_us = from.getSavedUs();
+  get_list(from.getSavings(), m.savings);
 }
 
 void put(const Heartbeat& m, schema::Heartbeat::Builder to) {

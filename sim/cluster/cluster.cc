@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "placement/split/split_choice.h"
 #include "sim/scenario/served.h"
 
 namespace troupe::sim {
@@ -346,6 +347,11 @@ ActorSpec Cluster::make_allocator(Node& node) {
   c.node = node.id;
   c.pages = scenario_.pages;
   if (!scenario_.served) c.shares = shares();
+  if (!scenario_.split.empty()) {
+    c.policy = placement::make_split(scenario_.split, {});
+    c.first = c.shares.size() > index_of(PoolArea::row) ? index_of(PoolArea::row) : 0;
+    c.window = scenario_.split_window;
+  }
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 

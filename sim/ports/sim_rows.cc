@@ -15,6 +15,7 @@ std::uint32_t SimRows::number_of(const std::string& model_version) {
 SimRows::Reading SimRows::begin(const std::string& model_version, std::span<const Token> tokens) {
   const std::vector<std::uint32_t> rows(tokens.begin(), tokens.end());
   Reading reading{slab_.look_up(number_of(model_version), rows), model_mark(model_version)};
+  savings_.use(reading.batch, row_us);
   for (const RowSlab::Row& row : reading.batch.rows) {
     if (row.state == RowState::fill) write(row, reading.model);
     if (row.state == RowState::ready) look(row, reading);
@@ -67,7 +68,9 @@ void SimRows::drop(const std::string& model_version) {
 
 RowPages SimRows::change(const ChangeRowPages& change) {
   for (const std::uint32_t page : change.pages) slab_.grow(page);
-  return {slab_.shrink(change.give_back), totals()};
+  RowPages changed{slab_.shrink(change.give_back), totals()};
+  savings_.tell(changed);
+  return changed;
 }
 
 RowsRefilled SimRows::refill(const RefillRows& refill) {

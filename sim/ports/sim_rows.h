@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/inference/row_savings.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/row_slab.h"
 #include "sim/world/pages.h"
@@ -18,7 +19,8 @@ namespace troupe::sim {
 class SimRows {
  public:
   // `pages` outlives it.
-  SimRows(Pages& pages, std::uint32_t page_rows) : pages_(pages), slab_(page_rows, evicted_max) {}
+  SimRows(Pages& pages, std::uint32_t page_rows)
+      : pages_(pages), slab_(page_rows, evicted_max), savings_(std::uint64_t{pages.count()} * page_rows) {}
 
   struct Reading {
     RowSlab::Batch batch;
@@ -39,6 +41,7 @@ class SimRows {
  private:
   static constexpr std::size_t evicted_max = 4'096;
   static constexpr std::uint64_t row_bytes = 64;
+  static constexpr double row_us = 5;  // as what a row saves is weighed
   struct Stored {
     std::uint32_t model = 0, token = 0;
     std::uint32_t writing = 0;  // of its page
@@ -49,6 +52,7 @@ class SimRows {
 
   Pages& pages_;
   RowSlab slab_;
+  actors::RowSavings savings_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Stored> rows_;  // by page and slot
   std::map<std::string, std::uint32_t> numbers_;                    // of versions
   std::map<std::uint32_t, std::uint32_t> models_;                   // of numbers

@@ -121,6 +121,14 @@ void draw_rows(std::uint64_t seed, Scenario& s) {
   s.item_share *= 1 - s.row_share;
 }
 
+void draw_split(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x5917);
+  if (chance(random, 0.6)) return;
+  constexpr const char* splits[] = {"marginal", "marginal", "marginal", "pid", "bayes", "static:0.3"};
+  s.split = splits[random.below(std::size(splits))];
+  s.split_window = {draw_knob(random, "pool.split_window", 200'000, 2'000'000)};
+}
+
 void draw_routing(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x407e);
   if (chance(random, 0.7)) return;
@@ -333,6 +341,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   if (s.drill) s.deadline = {draw_knob(random, "router.deadline", 1'600'000, 3'000'000)};
   draw_load(random, s);
   draw_rows(seed, s);
+  draw_split(seed, s);
   draw_routing(seed, s);
   draw_approximation(seed, s);
   draw_placement(seed, s);
@@ -356,13 +365,14 @@ std::string describe(const Scenario& s) {
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
-      "%zu faults in %.1f s%s%s",
+      "%zu faults in %.1f s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       static_cast<long long>(s.window.us),
       s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
-      s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "");
+      s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "",
+      s.split.empty() ? "" : "; split ", s.split.c_str());
   return text;
 }
 

@@ -95,5 +95,37 @@ TEST_CASE("answers stay the golden ones while the boundary between rows and bloc
   CHECK(box.metric(Metric::protocol_errors) == 0);
 }
 
+TEST_CASE("a box that splits by what pages save gives users the pages that rows hardly need, and copies nothing") {
+  const auto model = hstu::shared_model("tiny-hstu-movielens");
+  if (!model) {
+    MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
+    return;
+  }
+  const TestFolder folder;
+  RunningBox box(World::simulation,
+                 box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
+                                     "pool.row_share=0.7", "pool.item_share=0.1", "pool.split=marginal", "pool.split_window=1s"}),
+                 false);
+  RequestId id = 0;
+  const std::vector<Asked> all = put_all(box, *model, id);
+  double most = 0;
+  for (int round = 0; round < 6; ++round) {
+    for (const Asked& one : all) {
+      RankRequest request{++id, "", one.user, distinct(names_of(one.golden.request.candidates))};
+      request.request_timestamp = one.golden.request.now;
+      most = std::max(most, gap_of(box.ask(std::move(request)), one.golden));
+    }
+    box.run_for({2'000'000});
+  }
+  MESSAGE("of 170 pages users have ", box.metric(Metric::user_pages), ", rows ", box.metric(Metric::row_pages), "; saved ",
+          box.metric(Metric::user_saved), " s and ", box.metric(Metric::row_saved), " s");
+  CHECK(most < 1e-4);
+  CHECK(box.metric(Metric::user_pages) > 170 * 0.3);
+  CHECK(box.metric(Metric::row_pages) < 170 * 0.6);
+  CHECK(box.metric(Metric::user_saved) > 0);
+  CHECK(box.metric(Metric::boundary_bytes_copied) == 0);
+  CHECK(box.metric(Metric::protocol_errors) == 0);
+}
+
 }  // namespace
 }  // namespace troupe::scenario::rows_test

@@ -61,6 +61,7 @@ struct BlockWant {
   owner @2 :Text;
   tokens @3 :UInt32;
   at @4 :UInt32;                                  # another node that is said to hold it; 0: none is known
+  computeUs @5 :Float32;                          # what whoever finds it is spared
 }
 
 struct AcquireBlocks {

@@ -53,6 +53,16 @@ struct AreaReport {
   used @1 :UInt64;
   hits @2 :UInt64;                                # blocks that requests wanted since the start, and that were there
   misses @3 :UInt64;
+  savedUs @4 :Float64;                            # by those hits
+  savings @5 :List(Float64);                      # what would have been, with 0 to 100 hundredths of the pool
+}
+
+struct ServedReport {
+  # What a node's requests came to since the start.
+  requests @0 :UInt64;
+  hotRequests @1 :UInt64;                         # of users who come often
+  userTokens @2 :UInt64;                          # of users' blocks
+  latencies @3 :List(UInt64);                     # requests by the time for which they held blocks
 }
 
 struct PoolReport {
@@ -64,6 +74,7 @@ struct PoolReport {
   obsoleteItemPages @4 :UInt64;
   obsoleteUserPages @5 :UInt64;
   areas @6 :List(AreaReport);                     # in order of the pool's areas
+  served @7 :ServedReport;
 }
 
 struct LendPages {
@@ -81,6 +92,8 @@ struct PagesLent {
   givenBack @2 :List(UInt32);
   hits @3 :UInt64;                                # rows that passes wanted since the start, and that were there
   misses @4 :UInt64;
+  savedUs @5 :Float64;                            # as AreaReport's
+  savings @6 :List(Float64);
 }
 
 struct Heartbeat {

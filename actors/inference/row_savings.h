@@ -1,0 +1,24 @@
+#pragma once
+// What rows of embedding tables that were at hand saved their passes, and would have saved with another share of the node's
+// pool: a sampled shadow cache of the rows that passes wanted. Whoever holds the rows says what fetching one takes.
+#include <cstdint>
+
+#include "placement/split/shadow_cache.h"
+#include "runtime/actor/ports.h"
+#include "runtime/pages/row_slab.h"
+
+namespace troupe::actors {
+
+class RowSavings {
+ public:
+  explicit RowSavings(std::uint64_t pool_rows);  // that the whole pool would hold
+
+  void use(const RowSlab::Batch& batch, double us_per_row);
+  void tell(RowPages& to) const;
+
+ private:
+  placement::ShadowCache shadow_;
+  double saved_us_ = 0;
+};
+
+}  // namespace troupe::actors

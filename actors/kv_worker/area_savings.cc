@@ -1,0 +1,73 @@
+#include "actors/kv_worker/area_savings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "placement/heat/spread.h"
+#include "placement/split/latency_counts.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::uint32_t samples_max = 16'384;  // about a megabyte for each area
+constexpr std::size_t users_known = 4'096;
+constexpr std::uint32_t hot_from = 4;  // requests, as far as the sketch remembers
+
+placement::ShadowOptions shadow_of(std::uint32_t pages) {
+  return {.pool = pages, .one_of = pages / samples_max + 1, .samples_max = std::min(pages, samples_max)};
+}
+
+std::uint64_t shadow_key(const BlockName& name) {  // a name is a hash
+  std::uint64_t key;
+  std::memcpy(&key, name.bytes.data(), sizeof key);
+  return key;
+}
+
+}  // namespace
+
+bool is_savings(const std::vector<double>& savings) {
+  if (savings.empty()) return true;
+  return savings.size() == placement::split_cells + 1 && savings.front() >= 0 && std::isfinite(savings.back()) &&
+         std::ranges::is_sorted(savings) && std::ranges::none_of(savings, [](double us) { return std::isnan(us); });
+}
+
+AreaSavings::AreaSavings(std::size_t areas, std::uint32_t pool_pages) : users_(users_known) {
+  for (std::size_t i = 0; i < areas; ++i) areas_.push_back({placement::ShadowCache(shadow_of(std::max(pool_pages, 1U)))});
+}
+
+void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit) {
+  const double us = want.compute_us > 0 && std::isfinite(want.compute_us) ? want.compute_us : 0;
+  Area& of = areas_[area];
+  of.used = true;
+  of.shadow.use(shadow_key(want.name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);
+  if (hit) of.saved_us += us;
+}
+
+// FNV-1a: the same everywhere.
+std::uint64_t AreaSavings::user_key(std::string_view owner) {
+  std::uint64_t key = 0xcbf29ce484222325;
+  for (const char c : owner) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return std::max<std::uint64_t>(spread(key), 1);
+}
+
+void AreaSavings::served(std::uint64_t user, std::uint32_t user_tokens, Duration held) {
+  ++served_.requests;
+  served_.latencies.resize(placement::latency_steps);
+  ++served_.latencies[placement::latency_step(held.us)];
+  if (user == 0) return;
+  users_.touch(user);
+  served_.hot_requests += users_.count(user) >= hot_from;
+  served_.user_tokens += user_tokens;
+}
+
+void AreaSavings::tell(std::vector<AreaReport>& areas) const {
+  for (std::size_t i = 0; i < std::min(areas.size(), areas_.size()); ++i) {
+    if (!areas_[i].used) continue;
+    const placement::Savings savings = areas_[i].shadow.savings();
+    areas[i].saved_us = areas_[i].saved_us;
+    areas[i].savings.assign(savings.begin(), savings.end());
+  }
+}
+
+}  // namespace troupe::actors
