@@ -31,6 +31,8 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
     return JsonTree::parse(body, look);
   } catch (const JsonTree::parse_error& error) {
     tree_fault("malformed_json", "the body is no JSON", "byte " + std::to_string(error.byte), "a JSON object");
+  } catch (const JsonTree::exception&) {
+    tree_fault("malformed_json", "a number is out of range", "body", "numbers that a double can hold");
   }
 }
 
