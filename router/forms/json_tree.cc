@@ -10,6 +10,7 @@
 namespace troupe::router {
 
 void tree_fault(const char* code, std::string what, std::string where, std::string expected) {
+  if (where.empty()) where = "\"\"";  // a member may be called so
   throw Refusal{400, code, printable(std::move(what)), printable(where.substr(0, 2 * quoted_bytes_max)), std::move(expected)};
 }
 
