@@ -150,6 +150,8 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"hwy/", {"kernels/cpu/"}},
       {"boost/asio", {"router/door/front_door", "runtime/process/link", "runtime/hard_state/etcd_http"}},
       {"boost/beast", {"router/door/front_door", "runtime/hard_state/etcd_http"}},
+      {"grpc", {"router/door/grpc_door"}},
+      {"google/protobuf", {"router/door/grpc_door"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
       {"capnp/", {"runtime/wire/codec", "runtime/wire/json"}},
       {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},

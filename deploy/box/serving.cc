@@ -20,6 +20,7 @@
 #include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
+#include "router/door/grpc_door.h"
 #include "router/door/front_door.h"
 #include "runtime/meter/process_figures.h"
 #include "runtime/process/caf_host.h"
@@ -142,6 +143,17 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.access_log = router::access_log(config.text("http.access_log"));
   door.sampled_share = config.real("telemetry.sampled");
   return door;
+}
+
+// Its bounds are the door's.
+router::GrpcConfig grpc_config(const Config& config) {
+  return {.listen = config.text("grpc.listen"),
+          .certificate = door_certificate(config),
+          .message_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max")),
+          .metadata_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max")),
+          .calls_max = static_cast<std::uint32_t>(config.integer("http.connections_max")),
+          .memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max")),
+          .idle_us_max = config.duration_us("http.timeout")};
 }
 
 // Takes the signals from all threads, so that only its own calls see them. Before any thread is made.
@@ -314,6 +326,7 @@ class Running {
   ~Running() {
     capture_socket_.reset();  // it reads profiles
     door_.close();
+    grpc_.reset();
     if (box_.transport()) box_.transport()->stop();  // its callers are threads of the host
     host_.stop();
   }
@@ -321,6 +334,10 @@ class Running {
   void run() {
     host_.start();
     door_.open();
+    if (!serving_.config.text("grpc.listen").empty())
+      grpc_ = std::make_unique<router::GrpcDoor>(grpc_config(serving_.config), [this](router::DoorCall call, router::OnDoorReply then) {
+        door_.ask(std::move(call), std::move(then));
+      });
     say_hello();
     int signal = signals_.wait();
     for (; signal == SIGHUP; signal = signals_.wait()) read_again();
@@ -430,6 +447,7 @@ class Running {
   void say_hello() const {
     const bool tls = !serving_.config.text("http.tls_certificate").empty();
     std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.text("http.address") << ":" << door_.port();
+    if (grpc_) std::cout << ", over gRPC on port " << grpc_->port() << ",";
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
                 << host_.port();
@@ -480,6 +498,7 @@ class Running {
   std::map<NodeId, TraceCapture> captures_;  // by the number of the model's router
   CafHost host_;
   router::FrontDoor door_;
+  std::unique_ptr<router::GrpcDoor> grpc_;  // null: nothing comes over gRPC
   std::vector<std::unique_ptr<ControlSocket>> controls_;
   std::unique_ptr<CaptureSocket> capture_socket_;
 };

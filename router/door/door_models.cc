@@ -177,4 +177,9 @@ std::variant<AskedModel, Refusal> choose_model(const DoorRequest& request, std::
   return AskedModel{std::get<const DoorModel*>(chosen), std::move(named.body), named.in_body};
 }
 
+std::variant<const DoorModel*, Refusal> choose_model(const std::string& name, std::string_view kind, std::span<const DoorModel> models) {
+  if (models.empty()) return nullptr;
+  return choose(name.empty() ? std::nullopt : std::optional(name), kind, models);
+}
+
 }  // namespace troupe::router

@@ -31,5 +31,7 @@ struct AskedModel {
   bool in_body = false;
 };
 std::variant<AskedModel, Refusal> choose_model(const DoorRequest& request, std::span<const DoorModel> models);
+// By its name, "" none, and by what it has to serve; null of a box whose one model has no name.
+std::variant<const DoorModel*, Refusal> choose_model(const std::string& name, std::string_view kind, std::span<const DoorModel> models);
 
 }  // namespace troupe::router

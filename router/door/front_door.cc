@@ -283,6 +283,12 @@ void FrontDoor::Server::ask_router(Message message, const TraceContext& trace, s
   post(model ? model->router : config.router, std::move(message));
 }
 
+std::variant<std::string, Refusal> FrontDoor::Server::begin_count(const ApiKey* key, const std::string& tenant) {
+  const bool of_key = key && (key->rate > 0 || key->at_once > 0);
+  const RateLimit limit = of_key ? RateLimit{key->rate, key->at_once} : config.tenant_limit;
+  return rates.begin(of_key ? "key " + key->id : "tenant " + tenant, limit, now_us());
+}
+
 void FrontDoor::Server::ask_status(const std::vector<Address>& actors, OnStatus then) {
   Waiting& waits = wait(status_us_max);
   waits.on_status = std::move(then);
@@ -474,9 +480,10 @@ void FrontDoor::retire() {
 }
 
 void FrontDoor::close() {
-  if (!server_->thread.joinable()) return;
+  if (!server_->thread.joinable()) return server_->end_calls();
   asio::post(server_->io, [server = server_.get()] { server->stop(); });
   server_->thread.join();
+  server_->end_calls();
 }
 
 std::uint16_t FrontDoor::port() const { return server_->config.port; }

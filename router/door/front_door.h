@@ -19,12 +19,13 @@
 
 #include "router/guard/api_keys.h"
 #include "router/door/door_models.h"
-#include "runtime/actor/seat.h"
+#include "router/door/front_door_calls.h"
 #include "router/door/front_door_routes.h"
 #include "router/guard/rate_limits.h"
 #include "router/watch/seen_request.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
+#include "runtime/actor/seat.h"
 #include "runtime/host/host.h"
 
 namespace troupe::router {
@@ -90,6 +91,9 @@ class FrontDoor {
   // call does nothing.
   void close();
 
+  // From any thread. It is answered in any case: once the door has closed, that the server stops.
+  void ask(DoorCall call, OnDoorReply then);
+
   std::uint16_t port() const;
   void deliver(Message answer);  // from any thread: an actor's answer to a message that the door posted
 
@@ -97,6 +101,7 @@ class FrontDoor {
   struct Answer;   // what a response is made of
   struct Server;   // the state of the door's one thread
   struct Session;  // one connection
+  class Call;      // a request that came another way
   std::unique_ptr<Server> server_;
 };
 

@@ -217,13 +217,6 @@ DoorRoute route_user(const DoorRequest& request, std::string_view rest, const Do
   return route_entry(request, rest, limits, text, &PutUser::user, &GetUser::user, &DeleteUser::user);
 }
 
-// Who is asked must be the model that was named, where the box's one model has no name but its version.
-std::optional<Refusal> find_other_model(const std::string& asked, const std::string& known, const std::string& version) {
-  if (asked.empty() || asked == known || (known.empty() && (asked == version || asked == "troupe"))) return std::nullopt;
-  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
-                 (known.empty() ? version + ", or troupe" : known) + ", or none"};
-}
-
 ScoreLimits score_limits(const DoorLimits& limits) {
   const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
   return {limits.score_items_max, limits.score_labels_max, std::min(limits.pass_tokens_max, limits.request_tokens_max),
@@ -271,11 +264,11 @@ DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const 
                   return score_body(asked, reply, model.empty() ? version : model, now_s);
                 }};
 }
+
 DoorRoute route_score(std::string_view path, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
   const ScoreForm form = score_form(path, request.body);
   return form == ScoreForm::ours ? parsed<ScoreRequest>(request, limits) : route_foreign_score(form, request, limits, text);
 }
-
 
 DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorLimits& limits) {
   auto read = read_infer(request.body, limits.candidates_max, limits.history_events_max);
@@ -346,8 +339,8 @@ struct QuestionPath {
 struct ComputedPath {
   std::string_view path, kind;
 };
-                                    ComputedPath{"/score", "score"}, ComputedPath{"/generative_scoring", "score"},
 constexpr std::array computed_paths{ComputedPath{"/v1/rank", "rank"}, ComputedPath{"/v1/score", "score"},
+                                    ComputedPath{"/score", "score"}, ComputedPath{"/generative_scoring", "score"},
                                     ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
                                     ComputedPath{"/v1/rerank", "rank"}, ComputedPath{"/v2/rerank", "rank"}};
 const ComputedPath* find_computed(std::string_view path) {
@@ -405,6 +398,12 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
                                     QuestionPath{"/openapi.json", DoorQuestion::openapi}};
 
 }  // namespace
+
+std::optional<Refusal> find_other_model(const std::string& asked, const std::string& known, const std::string& version) {
+  if (asked.empty() || asked == known || (known.empty() && (asked == version || asked == "troupe"))) return std::nullopt;
+  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
+                 (known.empty() ? version + ", or troupe" : known) + ", or none"};
+}
 
 bool asks_health(std::string_view target) {
   const std::string_view whole = origin_form(target);

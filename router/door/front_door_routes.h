@@ -72,6 +72,10 @@ enum class BulkKind : std::uint8_t { users, items, events, rankings };
 std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target, std::string_view content_type);
 // Why not one of its lines may be served.
 std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request, const DoorLimits& limits);
+// Who is asked must be the model that was named, where the box's one model has no name but its version. `known`: by which clients know
+// it, "" where it has none.
+std::optional<Refusal> find_other_model(const std::string& asked, const std::string& known, const std::string& version);
+
 // As route(), of a line in the place of the body.
 DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const ModelText& text);
 

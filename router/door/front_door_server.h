@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,6 +73,10 @@ struct FrontDoor::Server {
   void send_away(DoorPlaces::Guest guest);
   void stop();
   Waiting& wait(std::int64_t us);
+  // By its key where that has limits of its own, else by its tenant. What ends it, or why it may not be.
+  std::variant<std::string, Refusal> begin_count(const ApiKey* key, const std::string& tenant);
+  void take_calls();  // that came another way
+  void end_calls();   // when nobody takes them any more
   void ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model, OnAnswer then,
                   decltype(Shaped::body) shape = {});
   static std::int64_t now_us();
@@ -110,8 +115,11 @@ struct FrontDoor::Server {
   asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
   Tcp::acceptor acceptor;
   asio::steady_timer pause;              // between attempts to accept; then, of the farewell
-  std::map<RequestId, Waiting> waiting;  // at most one per connection
+  std::map<RequestId, Waiting> waiting;  // at most one per connection, and one per call
   std::thread thread;
+  std::mutex calls_mutex;  // what follows is every thread's
+  std::vector<std::shared_ptr<Call>> calls;
+  bool calls_closed = false;
 };
 
 // Requests on a connection are served one after the other; a pipelined one waits in the socket.

@@ -144,12 +144,9 @@ std::optional<Refusal> FrontDoor::Session::find_asker() {
   return std::nullopt;
 }
 
-// By its key where that has limits of its own, else by its tenant.
 std::variant<std::string, Refusal> FrontDoor::Session::count() {
-  const bool of_key = key && (key->rate > 0 || key->at_once > 0);
-  const RateLimit limit = of_key ? RateLimit{key->rate, key->at_once} : server.config.tenant_limit;
   if (asks_health(asked.target)) return "";
-  return server.rates.begin(of_key ? "key " + key->id : "tenant " + asked.tenant, limit, Server::now_us());
+  return server.begin_count(key ? &*key : nullptr, asked.tenant);
 }
 
 std::optional<Refusal> FrontDoor::Session::begin_count() {

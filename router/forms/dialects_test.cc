@@ -54,6 +54,7 @@ TEST_SUITE("dialects") {
   TEST_CASE("what is no reranking is refused where it is none") {
     CHECK(rerank_fault("") == "400 malformed_json byte 1");
     CHECK(rerank_fault("[]") == "400 wrong_type body");
+    CHECK(rerank_fault("{\"top_n\":1" + std::string(400, '0') + "}") == "400 malformed_json body");
     CHECK(rerank_fault(R"({"query":"u"})") == "400 missing_field documents");
     CHECK(rerank_fault(R"({"query":7,"documents":["a"]})") == "400 wrong_type query");
     CHECK(rerank_fault(R"({"query":"u","documents":["a",7]})") == "400 wrong_type documents[1]");

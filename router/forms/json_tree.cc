@@ -10,6 +10,7 @@
 namespace troupe::router {
 
 void tree_fault(const char* code, std::string what, std::string where, std::string expected) {
+  if (where.empty()) where = "\"\"";  // a member may be called so
   throw Refusal{400, code, printable(std::move(what)), printable(where.substr(0, 2 * quoted_bytes_max)), std::move(expected)};
 }
 
@@ -31,6 +32,8 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
     return JsonTree::parse(body, look);
   } catch (const JsonTree::parse_error& error) {
     tree_fault("malformed_json", "the body is no JSON", "byte " + std::to_string(error.byte), "a JSON object");
+  } catch (const JsonTree::exception&) {
+    tree_fault("malformed_json", "a number is out of range", "body", "numbers that a double can hold");
   }
 }
 

@@ -260,6 +260,10 @@ constexpr Knob knobs[] = {
     {"http.catalog_tenant", text, "", "", "",
      "The tenant that may put and delete items, which all tenants share; empty: requests without a tenant."},
 
+    {"grpc.listen", text, "", "", "",
+     "Where rankings, scores and generations are taken over gRPC, such as 127.0.0.1:8081; empty: nowhere. Certificate, keys and limits "
+     "are those of http. A program that was built without gRPC refuses it."},
+
     {"telemetry.collector", text, "", "", "",
      "Where spans of recorded requests go: an OpenTelemetry collector that takes OTLP as JSON over HTTP, such as "
      "http://10.0.0.9:4318; empty: nowhere."},

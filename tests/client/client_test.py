@@ -46,6 +46,9 @@ def fault_of(value, schema, schemas, where="body"):
     """"": it is as the schema has it."""
     if "$ref" in schema:
         return fault_of(value, schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, where)
+    if "anyOf" in schema:
+        faults = [fault_of(value, one, schemas, where) for one in schema["anyOf"]]
+        return "" if "" in faults else faults[0]
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(is_kind(value, kind) for kind in kinds):
@@ -134,6 +137,9 @@ def fuzz(checked, ids, bodies, seed):
     draw = random.Random(seed)
     sound = [("POST", "/v1/rank", "/v1/rank", lambda: {"user": draw.choice(["ana", "bo", "nobody"]), "candidates": draw.sample(ids, draw.randrange(1, 9))}),
              ("POST", "/v1/score", "/v1/score", lambda: {"query": [1, 2], "items": [{"tokens": [3]}], "label_tokens": [4, 5]}),
+             ("POST", "/v1/score", "/v1/score", lambda: {"query": [1, 2], "items": [[3]], "label_token_ids": [4, 5], "apply_softmax": True}),
+             ("POST", "/score", "/score", lambda: {"text_1": "ana", "text_2": ["camp-0001", "camp-0002"]}),
+             ("POST", "/generative_scoring", "/generative_scoring", lambda: {"query": [1], "items": [[2], [3]], "label_token_ids": [4, 5]}),
              ("POST", "/v1/generate", "/v1/generate", lambda: {"user": "ana", "top_k": 3}),
              ("POST", "/v1/completions", "/v1/completions", lambda: {"prompt": [1, 2], "max_tokens": 2}),
              ("PUT", "/v1/users/{id}", "/v1/users/bo", lambda: {"history": draw.sample(ids, 2)}),

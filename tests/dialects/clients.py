@@ -5,7 +5,7 @@
   TROUPE_COHERE=FOLDER tests/dialects/clients.py --troupe build/deploy/troupe
 
 Asks by the npm package `cohere-ai` (clients.mjs), versions 1 and 2 of its rerank; then, without any package, /v2, a model's metadata,
-readiness and infer, and what texts.py asks. --install gets the package from the registry into a temporary folder; without it, the package is where TROUPE_COHERE
+readiness and infer, and what texts.py and calls.py ask. --install gets the package from the registry into a temporary folder; without it, the package is where TROUPE_COHERE
 says. Exit status 1 on any difference; 77 where node or the package is missing, and then what needs neither was tried all the same.
 """
 import argparse
@@ -105,6 +105,12 @@ def install(folder):
     return "" if run.returncode == 0 else "npm cannot install " + PACKAGE + ": " + run.stderr.strip()[-200:]
 
 
+def calls_fail(troupe):
+    """By the system's Python, which has Debian's package."""
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    return subprocess.run([python, "-B", os.path.join(os.path.dirname(os.path.abspath(__file__)), "calls.py"), "--troupe", troupe]).returncode == 1
+
+
 def why_no_client(args, folder):
     for program in ("node", "npm") if args.install else ("node",):
         if not shutil.which(program):
@@ -120,7 +126,7 @@ def main(argv):
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--install", action="store_true")
     args = parser.parse_args(argv)
-    if texts_test.main(["--troupe", args.troupe]):
+    if texts_test.main(["--troupe", args.troupe]) or calls_fail(args.troupe):
         return 1
     with tempfile.TemporaryDirectory(prefix="troupe-cohere-") as temporary, Box(args.troupe) as box:
         if try_protocol(box):

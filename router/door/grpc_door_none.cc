@@ -1,0 +1,17 @@
+// In the place of grpc_door.cc where gRPC is not installed.
+#include "router/door/grpc_door.h"
+
+namespace troupe::router {
+
+struct GrpcDoor::Server {};
+
+bool has_grpc() { return false; }
+
+GrpcDoor::GrpcDoor(const GrpcConfig&, Ask) {
+  throw DoorError("grpc.listen is set, and this program was built without gRPC; expected none, or a build with libgrpc++-dev, "
+                  "libprotobuf-dev and protobuf-compiler-grpc installed");
+}
+GrpcDoor::~GrpcDoor() = default;
+std::uint16_t GrpcDoor::port() const { return 0; }
+
+}  // namespace troupe::router

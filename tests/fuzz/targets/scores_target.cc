@@ -1,0 +1,86 @@
+// Bodies of /v1/score in others' forms, and of /v1/rerank. What is accepted is within its bounds, has tokens of the model's reader, and
+// survives the wire; a refusal has words.
+#include <numeric>
+
+#include "router/forms/rerank.h"
+#include "router/forms/score_forms.h"
+#include "runtime/wire/codec.h"
+#include "runtime/wire/json.h"
+#include "tests/fuzz/targets/target.h"
+
+namespace troupe::fuzz {
+namespace {
+
+constexpr router::ScoreLimits limits{.items_max = 4, .labels_max = 3, .tokens_max = 48};
+
+const router::ModelText& model() {
+  static const Tokenizer bytes = [] {
+    TokenizerParts parts;
+    for (int byte = 0; byte < 256; ++byte) {
+      parts.words.emplace(std::string(1, static_cast<char>(byte)), byte);
+      parts.bytes[static_cast<std::size_t>(byte)] = byte;
+    }
+    parts.added = {{"<s>", 256}};
+    parts.before = {256};
+    return Tokenizer(std::move(parts));
+  }();
+  static const router::PromptForm form = [] {
+    router::PromptForm made;
+    made.system = {1};
+    made.event = made.item = {2};
+    made.score = {3};
+    return made;
+  }();
+  static const router::ModelText text(nullptr, &bytes, &form);
+  return text;
+}
+
+void check_refusal(const Refusal& refusal) {
+  TROUPE_CHECK(refusal.status >= 400 && refusal.status < 500 && !refusal.code.empty() && !refusal.where.empty(), "a refusal that is none");
+  TROUPE_CHECK(to_json(refusal).size() < 4'096, "a refusal that does not end");
+}
+
+void check_request(const Message& message) {
+  const Envelope sent{{}, message};
+  const auto back = decode(encode(sent));
+  TROUPE_CHECK(std::holds_alternative<Envelope>(back) && std::get<Envelope>(back) == sent, "changed on its way");
+  const auto* scores = std::get_if<ScoreRequest>(&message);
+  if (!scores) return;
+  const auto add = [](std::size_t sum, const TokenList& item) { return sum + item.tokens.size(); };
+  const std::size_t tokens = std::accumulate(scores->items.begin(), scores->items.end(), scores->query.size(), add);
+  // Frames are the model's own, and add a few.
+  TROUPE_CHECK(scores->items.size() <= limits.items_max && scores->label_tokens.size() <= limits.labels_max && tokens <= limits.tokens_max + 16,
+               "more than there may be");
+}
+
+void run(Input input) {
+  const std::uint8_t choice = take_choice(input) % 4;
+  const std::string_view body = text_of(input);
+  if (choice == 3) {
+    const auto read = router::read_rerank(body, 4, 5, model(), limits);
+    if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
+    const auto& asked = std::get<router::Rerank>(read);
+    return check_request(asked.texts ? Message{*asked.texts} : Message{asked.request});
+  }
+  const auto form = static_cast<router::ScoreForm>(choice + 1);
+  const auto read = router::read_score(form, body, model(), limits);
+  if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
+  std::visit([](const auto& request) { check_request(Message{request}); }, std::get<router::ForeignScore>(read).request);
+}
+
+std::vector<std::string> seeds() {
+  const auto of = [](char choice, const char* body) { return std::string(1, choice) + body; };
+  return {of(0, R"({"text_1":"q","text_2":["a","b"],"model":"m","use_activation":true})"),
+          of(0, R"({"queries":["q","r"],"documents":["a","b"],"priority":0})"),
+          of(1, R"({"query":"q","items":["a","ab"],"label_token_ids":[7,8],"apply_softmax":true})"),
+          of(1, R"({"query":[1],"items":[[2,3],[4]],"label_token_ids":[7],"apply_softmax":true,"item_first":true})"),
+          of(2, R"({"query":"q","items":[[5]],"label_token_ids":[9],"add_special_tokens":false})"),
+          of(3, R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})"),
+          of(3, R"({"query":{"history":["x"]},"documents":[{"id":"a"}],"unknown":"skip"})")};
+}
+
+}  // namespace
+
+const Target scores_target{"scores", run, seeds, true};
+
+}  // namespace troupe::fuzz
