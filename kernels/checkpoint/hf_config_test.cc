@@ -64,13 +64,15 @@ TEST_CASE("the family decides on biases and on norms of queries and keys") {
 TEST_CASE("rope scaling is read in its older and newer spellings") {
   const json llama3{{"rope_type", "llama3"},
                     {"factor", 8},
-                    {"low_freq_factor", 1.0},
-                    {"high_freq_factor", 4.0},
-                    {"original_max_position_embeddings", 8192}};
+                    {"low_freq_factor", 1.5},
+                    {"high_freq_factor", 7.0},
+                    {"original_max_position_embeddings", 4096}};  // none is what it would be without
   const RopeScaling scaling = read(with({{"rope_scaling", llama3}})).rope_scaling;
   CHECK(scaling.kind == RopeScaling::Kind::llama3);
   CHECK(scaling.factor == 8);
-  CHECK(scaling.original_positions == 8192);
+  CHECK(scaling.low_frequency_factor == 1.5);
+  CHECK(scaling.high_frequency_factor == 7);
+  CHECK(scaling.original_positions == 4096);
   const RopeScaling old = read(with({{"rope_scaling", {{"type", "linear"}, {"factor", 2.5}}}})).rope_scaling;
   CHECK(old.kind == RopeScaling::Kind::linear);
   CHECK(old.factor == 2.5);

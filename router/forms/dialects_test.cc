@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "router/forms/inference_protocol.h"
+#include "router/forms/json_tree.h"
 #include "router/forms/rerank.h"
 
 using namespace troupe;
@@ -108,6 +109,16 @@ TEST_SUITE("dialects") {
           "400 malformed_json inputs[1]");
     CHECK(infer_fault(R"({"inputs":[],"parameters":{"policy":"item"}})") == "400 unknown_field parameters.policy");
     CHECK(infer_fault(R"({"inputs":[],"output":[]})") == "400 unknown_field output");
+  }
+
+  TEST_CASE("a number may be its bounds, and nothing beyond them or beside whole numbers") {
+    for (const std::int64_t fits : {std::int64_t{-3}, std::int64_t{0}, std::int64_t{7}}) CHECK(tree_number(JsonTree(fits), "n", -3, 7) == fits);
+    CHECK(tree_number(JsonTree(INT64_MAX), "n", 0, INT64_MAX) == INT64_MAX);
+    for (const char* none : {"-4", "8", "1.0", "9223372036854775808", "true", "null", "\"1\"", "[1]"}) {
+      CAPTURE(none);
+      CHECK_THROWS_AS(tree_number(JsonTree::parse(none), "n", -3, 7), Refusal);
+    }
+    CHECK_THROWS_AS(tree_number(JsonTree::parse("9223372036854775808"), "n", INT64_MIN, INT64_MAX), Refusal);
   }
 
   TEST_CASE("metadata says what a model takes and gives") {

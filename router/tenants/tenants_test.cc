@@ -36,6 +36,9 @@ TEST_CASE("names beyond the bound are one tenant; who has no request left makes 
   CHECK(tenants.id_of("a") == a);  // nobody needed its place yet
   CHECK(tenants.id_of("c") == a);
   CHECK(tenants.id_of("b") == b);
+  tenants.enter(a);  // now c's place: who had it before is one of the others, and not c
+  CHECK(tenants.id_of("a") == Tenants::others);
+  tenants.leave(a);
   for (int i = 0; i < 10'000; ++i) tenants.id_of("invented " + std::to_string(i));
   CHECK(tenants.size() == 4);
   CHECK(tenants[b].name == "b");
