@@ -52,14 +52,24 @@ SYSTEMS = {
 
 
 class Simulator:
-    def __init__(self, troupe, threads):
-        self.troupe, self.threads, self.commit = troupe, threads, ""
-        self.asked, self.results = [], {}
+    AT_ONCE = 8  # experiments between which results are kept: whoever is stopped goes on from there
+
+    def __init__(self, troupe, threads, kept=None):
+        self.troupe, self.threads, self.kept, self.commit = troupe, threads, kept, ""
+        self.asked, self.results, self.rows = [], {}, []
+        if kept and os.path.exists(kept):
+            with open(kept) as file:
+                before = json.load(file)
+            self.commit, self.asked, self.rows = before["commit"], before["experiments"], before["rows"]
+            self.results = {result["name"]: result for result in before["results"]}
 
     def run(self, experiments):
         experiments = list({e["name"]: e for e in experiments if e["name"] not in self.results}.values())
-        if not experiments:
-            return
+        for first in range(0, len(experiments), self.AT_ONCE):
+            self.run_some(experiments[first:first + self.AT_ONCE])
+            self.keep()
+
+    def run_some(self, experiments):
         with tempfile.TemporaryDirectory() as folder:
             asked, answered = os.path.join(folder, "asked.json"), os.path.join(folder, "answered.json")
             with open(asked, "w") as file:
@@ -73,6 +83,16 @@ class Simulator:
         self.commit = document["commit"]
         self.asked += [{k: v for k, v in e.items() if k != "trained"} for e in experiments]
         self.results.update({result["name"]: result for result in document["results"]})
+
+    def keep(self):
+        if not self.kept:
+            return
+        document = dict(commit=self.commit, run=RUN, seeds=SEEDS, cluster=CLUSTER, cluster_rate=CLUSTER_RATE, rows=self.rows,
+                        experiments=self.asked, results=list(self.results.values()))
+        with open(self.kept + ".new", "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+        os.replace(self.kept + ".new", self.kept)
 
     def of(self, experiments):
         self.run(experiments)
@@ -288,20 +308,13 @@ def main():
     if options.short:
         RUN.update(nodes=2)
         ORACLE.update(oracle_draws=4)
-    sim, report = Simulator(options.troupe, options.threads), Report()
-    if options.json and os.path.exists(options.json):
-        with open(options.json) as file:
-            before = json.load(file)
-        sim.commit, sim.asked = before["commit"], before["experiments"]
-        sim.results = {result["name"]: result for result in before["results"]}
+    sim, report = Simulator(options.troupe, options.threads, options.json), Report()
     for figure in figures:
         FIGURES[figure](sim, report)
     report.print()
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(dict(commit=sim.commit, run=RUN, seeds=SEEDS, cluster=CLUSTER, cluster_rate=CLUSTER_RATE, rows=report.rows,
-                           experiments=sim.asked, results=list(sim.results.values())), file, indent=1)
-            file.write("\n")
+    shown = {(row["figure"], row["what"]) for row in report.rows}
+    sim.rows = [row for row in sim.rows if (row["figure"], row["what"]) not in shown] + report.rows
+    sim.keep()
     return report.missed()
 
 
