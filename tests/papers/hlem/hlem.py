@@ -258,7 +258,7 @@ def figure_16(sim, report):
 
 def figure_17(sim, report):
     """Requests a second that nodes could serve without pause: one over the mean time of serving."""
-    for data, more in FIGURE_17.items():
+    for data in DATA:
         rates = {}
         for nodes in (2, 8, 32):
             static = experiment(data=data, nodes=nodes, windows=12, warm_up=6, requests_per_s=CLUSTER_RATE[6], policy=f"static:{best_static(sim, data, 6, 'steady')}", routing="kv")
@@ -267,7 +267,7 @@ def figure_17(sim, report):
             for name, e in dict(ours, static=static).items():
                 rates[name, nodes] = nodes / sim.results[e["name"]]["served_ms"] * 1e3
         for name in ("HLEM", "marginal, cost"):
-            report.say("Figure 17", f"{data}: throughput of {name} over the static split's, 32 nodes", 1 + more,
+            report.say("Figure 17", f"{data}: throughput of {name} over the static split's, 32 nodes", 1 + FIGURE_17[data],
                        rates[name, 32] / rates["static", 32])
             scaled = rates[name, 32] / rates[name, 2] / 16
             report.holds("Figure 17", f"{data}: {name} from 2 to 32 nodes is linear to 15 %", "near-linear", f"{scaled:.2f} of it",
@@ -301,9 +301,14 @@ def main():
     parser = simulation_options(__doc__, "the null models, on smaller runs: seconds")
     parser.add_argument("--figures", default=",".join(FIGURES), help="some of " + ", ".join(FIGURES))
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="so many of the five")
+    parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of Figures 11 and 12, so many layers")
+    parser.add_argument("--datasets", default=",".join(DATA), help="of Figures 11, 12 and 17, some of them")
     parser.add_argument("--json", help="write all results to this file; what is in it already is not run again")
     options = parser.parse_args()
     del SEEDS[options.seeds:]
+    DEPTHS[:] = [depth for depth in DEPTHS if str(depth) in options.depths.split(",")]
+    for name in set(DATA) - set(options.datasets.split(",")):
+        del DATA[name]
     figures = ["null"] if options.short else options.figures.split(",")
     if options.short:
         RUN.update(nodes=2)
