@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,18 @@ void hash_rows(EmbeddingTable& table, VersionHash& hash) {
     std::iota(rows.begin(), rows.end(), static_cast<Token>(first));
     table.fetch(rows, values.data());
     hash.add(std::as_bytes(std::span(values).first(rows.size() * table.columns())));
+  }
+}
+
+void hash_sampled_rows(EmbeddingTable& table, VersionHash& hash) {
+  if (table.rows() <= sampled_rows) return hash_rows(table, hash);
+  hash.part("sampled " + std::to_string(table.rows()));
+  std::vector<float> values(table.columns());
+  for (std::uint64_t part = 0; part < sampled_rows; ++part) {
+    const std::uint64_t first = part * table.rows() / sampled_rows, end = (part + 1) * table.rows() / sampled_rows;
+    const Token row[] = {static_cast<Token>(first + part * 2'654'435'761 % (end - first))};
+    table.fetch(row, values.data());
+    hash.part(std::as_bytes(std::span(values)));
   }
 }
 

@@ -42,5 +42,9 @@ class MappedTable final : public EmbeddingTable {
 
 // All rows in order, as one part: what the whole matrix in memory adds. Reads the table once.
 void hash_rows(EmbeddingTable& table, VersionHash& hash);
+// Of a table of more than sampled_rows, only so many rows, one from each of as many equal parts: what a table that is larger than
+// memory adds. Another table of the same size whose sampled rows are the same is taken for this one.
+inline constexpr std::uint32_t sampled_rows = 2'048;
+void hash_sampled_rows(EmbeddingTable& table, VersionHash& hash);
 
 }  // namespace troupe::kernels

@@ -231,14 +231,14 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   if (items == ItemRows::apart)
     model.items = std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.hidden);
   VersionHash hash = begun_version(config);
+  if (items == ItemRows::apart) file->expect_scattered_reads();
   for (const TensorPlace& place : table.all()) {
     hash.part(place.name);
     if (stays_apart(place, items))
-      hash_rows(*model.items, hash);
+      hash_sampled_rows(*model.items, hash);
     else
       hash.part(std::as_bytes(std::span(*place.values)));
   }
-  if (items == ItemRows::apart) file->expect_scattered_reads();
   model.version = hash.hex();
   return model;
 }

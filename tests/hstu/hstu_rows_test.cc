@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <numeric>
+#include <set>
 
 #include "actors/inference/row_cache_port.h"
 #include "kernels/base/test_folder.h"
@@ -110,6 +111,35 @@ TEST_CASE("a mapped table has the rows of the file, narrow ones widened, and its
                          doctest::Contains("tensor \"table\" has shape [3, 2]; expected [2, 3]"), kernels::LoadError);
     CHECK_THROWS_AS(kernels::MappedTable(file, "none", 2, 3), kernels::LoadError);
   }
+}
+
+struct CountingTable final : kernels::EmbeddingTable {
+  std::uint32_t rows() const override { return 100'000; }
+  std::uint32_t columns() const override { return 2; }
+  void fetch(std::span<const kernels::Token> rows, float* out) override {
+    for (const kernels::Token row : rows) {
+      asked.insert(row);
+      *out++ = static_cast<float>(row) + shift;
+      *out++ = 1;
+    }
+  }
+  std::set<kernels::Token> asked;
+  float shift = 0;
+};
+
+TEST_CASE("the version of a large table takes few of its rows, from all parts of it, and tells another table") {
+  CountingTable table, other;
+  other.shift = 1;
+  kernels::VersionHash first, again, different;
+  hash_sampled_rows(table, first);
+  CHECK(table.asked.size() == kernels::sampled_rows);
+  CHECK(*table.asked.begin() < 50);
+  CHECK(*table.asked.rbegin() > 99'950 - 50);
+  hash_sampled_rows(table, again);
+  hash_sampled_rows(other, different);
+  const std::string name = first.hex();
+  CHECK(name == again.hex());
+  CHECK(name != different.hex());
 }
 
 }  // namespace

@@ -52,14 +52,24 @@ SYSTEMS = {
 
 
 class Simulator:
-    def __init__(self, troupe, threads):
-        self.troupe, self.threads, self.commit = troupe, threads, ""
-        self.asked, self.results = [], {}
+    AT_ONCE = 8  # experiments between which results are kept: whoever is stopped goes on from there
+
+    def __init__(self, troupe, threads, kept=None):
+        self.troupe, self.threads, self.kept, self.commit = troupe, threads, kept, ""
+        self.asked, self.results, self.rows = [], {}, []
+        if kept and os.path.exists(kept):
+            with open(kept) as file:
+                before = json.load(file)
+            self.commit, self.asked, self.rows = before["commit"], before["experiments"], before["rows"]
+            self.results = {result["name"]: result for result in before["results"]}
 
     def run(self, experiments):
         experiments = list({e["name"]: e for e in experiments if e["name"] not in self.results}.values())
-        if not experiments:
-            return
+        for first in range(0, len(experiments), self.AT_ONCE):
+            self.run_some(experiments[first:first + self.AT_ONCE])
+            self.keep()
+
+    def run_some(self, experiments):
         with tempfile.TemporaryDirectory() as folder:
             asked, answered = os.path.join(folder, "asked.json"), os.path.join(folder, "answered.json")
             with open(asked, "w") as file:
@@ -73,6 +83,16 @@ class Simulator:
         self.commit = document["commit"]
         self.asked += [{k: v for k, v in e.items() if k != "trained"} for e in experiments]
         self.results.update({result["name"]: result for result in document["results"]})
+
+    def keep(self):
+        if not self.kept:
+            return
+        document = dict(commit=self.commit, run=RUN, seeds=SEEDS, cluster=CLUSTER, cluster_rate=CLUSTER_RATE, rows=self.rows,
+                        experiments=self.asked, results=list(self.results.values()))
+        with open(self.kept + ".new", "w") as file:
+            json.dump(document, file, indent=1)
+            file.write("\n")
+        os.replace(self.kept + ".new", self.kept)
 
     def of(self, experiments):
         self.run(experiments)
@@ -238,7 +258,7 @@ def figure_16(sim, report):
 
 def figure_17(sim, report):
     """Requests a second that nodes could serve without pause: one over the mean time of serving."""
-    for data, more in FIGURE_17.items():
+    for data in DATA:
         rates = {}
         for nodes in (2, 8, 32):
             static = experiment(data=data, nodes=nodes, windows=12, warm_up=6, requests_per_s=CLUSTER_RATE[6], policy=f"static:{best_static(sim, data, 6, 'steady')}", routing="kv")
@@ -247,7 +267,7 @@ def figure_17(sim, report):
             for name, e in dict(ours, static=static).items():
                 rates[name, nodes] = nodes / sim.results[e["name"]]["served_ms"] * 1e3
         for name in ("HLEM", "marginal, cost"):
-            report.say("Figure 17", f"{data}: throughput of {name} over the static split's, 32 nodes", 1 + more,
+            report.say("Figure 17", f"{data}: throughput of {name} over the static split's, 32 nodes", 1 + FIGURE_17[data],
                        rates[name, 32] / rates["static", 32])
             scaled = rates[name, 32] / rates[name, 2] / 16
             report.holds("Figure 17", f"{data}: {name} from 2 to 32 nodes is linear to 15 %", "near-linear", f"{scaled:.2f} of it",
@@ -281,27 +301,25 @@ def main():
     parser = simulation_options(__doc__, "the null models, on smaller runs: seconds")
     parser.add_argument("--figures", default=",".join(FIGURES), help="some of " + ", ".join(FIGURES))
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="so many of the five")
+    parser.add_argument("--depths", default=",".join(map(str, DEPTHS)), help="of Figures 11 and 12, so many layers")
+    parser.add_argument("--datasets", default=",".join(DATA), help="of Figures 11, 12 and 17, some of them")
     parser.add_argument("--json", help="write all results to this file; what is in it already is not run again")
     options = parser.parse_args()
     del SEEDS[options.seeds:]
+    DEPTHS[:] = [depth for depth in DEPTHS if str(depth) in options.depths.split(",")]
+    for name in set(DATA) - set(options.datasets.split(",")):
+        del DATA[name]
     figures = ["null"] if options.short else options.figures.split(",")
     if options.short:
         RUN.update(nodes=2)
         ORACLE.update(oracle_draws=4)
-    sim, report = Simulator(options.troupe, options.threads), Report()
-    if options.json and os.path.exists(options.json):
-        with open(options.json) as file:
-            before = json.load(file)
-        sim.commit, sim.asked = before["commit"], before["experiments"]
-        sim.results = {result["name"]: result for result in before["results"]}
+    sim, report = Simulator(options.troupe, options.threads, options.json), Report()
     for figure in figures:
         FIGURES[figure](sim, report)
     report.print()
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(dict(commit=sim.commit, run=RUN, seeds=SEEDS, cluster=CLUSTER, cluster_rate=CLUSTER_RATE, rows=report.rows,
-                           experiments=sim.asked, results=list(sim.results.values())), file, indent=1)
-            file.write("\n")
+    shown = {(row["figure"], row["what"]) for row in report.rows}
+    sim.rows = [row for row in sim.rows if (row["figure"], row["what"]) not in shown] + report.rows
+    sim.keep()
     return report.missed()
 
 

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""What a moving boundary between rows of an embedding table and users' keys and values is worth on a box that serves.
+
+  tests/bench/splits.py --troupe build/deploy/troupe [--requests 700] [--bandwidth 20MiB] [--json FILE]
+
+Boxes with the HSTU model of serving size (100,000 rows of 2 KiB behind a link of that bandwidth), each with one pool that holds neither
+all rows nor the keys and values of all users: static splits, SmartAllocator as deploy/policies/split.txt has it, and `marginal`. All are
+asked the same, in turns, and must answer the same: a trend, in which the share of requests of a few users who come again and again rises
+from a twentieth to most of them, while the others are of many users who hardly do. The first part warms up. Times are of whole requests over HTTP, of
+machines as they are; misses are counted, and so is the boxes' CPU time.
+"""
+import argparse
+import json
+import os
+import random
+import tempfile
+import time
+
+from rows import golden, MODEL, ROWS, PAGE, at
+
+EVENTS, CANDIDATES, HOT, OTHERS = 300, 100, 12, 300
+TRAINED = os.path.join(golden.ROOT, "deploy", "policies", "split.txt")
+START = 0.3  # the rows' share when a box starts
+SPLITS = ["static:0.1", "static:0.3", "static:0.5", "static:0.7", "smart", "marginal"]
+
+
+def settings_of(split, asked):
+    return [f"pool.memory={asked.pages * PAGE + 1024}B", "pool.item_share=0", f"pool.row_share={START}", "model.tables=mapped",
+            f"model.table_bandwidth={asked.bandwidth}", f"pool.split={split}", f"pool.split_window={asked.window}", "inference.executors=1",
+            f"pool.split_objective={asked.objective}", "router.deadline=10s"] + ([f"pool.split_trained={TRAINED}"] if split == "smart" else [])
+
+
+def write_data(folder, chance):
+    """The catalog, and users with histories by a Zipf law; items' weights."""
+    items = list(range(1, ROWS))
+    chance.shuffle(items)
+    weights = [1 / (rank + 1) ** 0.9 for rank in range(len(items))]
+    total, sums = 0.0, []
+    for weight in weights:
+        total += weight
+        sums.append(total)
+    with open(os.path.join(folder, "items.tsv"), "w") as out:
+        out.write("item_id\ttitle\n")
+        out.writelines(f"{item}\titem {item}\n" for item in range(1, ROWS))
+    with open(os.path.join(folder, "users.jsonl"), "w") as out:
+        for user in range(HOT + OTHERS):
+            history = [str(item) for item in chance.choices(items, cum_weights=sums, k=EVENTS)]
+            out.write(json.dumps({"id": f"user-{user}", "history": history, "timestamps": list(range(1_000, 1_000 + EVENTS))}) + "\n")
+    return items, sums
+
+
+def requests(chance, items, sums, count):
+    for number in range(count):
+        hot_share = 0.05 + 0.8 * number / count
+        user = chance.randrange(HOT) if chance.random() < hot_share else HOT + chance.randrange(OTHERS)
+        yield user, list(dict.fromkeys(chance.choices(items, cum_weights=sums, k=CANDIDATES)))
+
+
+def counted(box):
+    now = box.metrics()
+    return {"rows_hit": now['troupe_rows_total{from="pool"}'], "rows_missed": now['troupe_rows_total{from="table"}'],
+            "tokens_reused": now["troupe_tokens_reused_total"], "tokens": now["troupe_tokens_total"],
+            "cpu_s": now["process_cpu_seconds_total"], "bytes_copied": now["troupe_boundary_bytes_copied_total"],
+            "row_pages": now['troupe_pages{kind="row"}'], "user_pages": now['troupe_pages{kind="user"}']}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--requests", type=int, default=700)
+    parser.add_argument("--pages", type=int, default=1_600, help="of 48 KiB, of each pool")
+    parser.add_argument("--bandwidth", default="20MiB")
+    parser.add_argument("--window", default="3s")
+    parser.add_argument("--objective", default="100ms")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--splits", default=",".join(SPLITS))
+    parser.add_argument("--json")
+    asked = parser.parse_args()
+    chance = random.Random(asked.seed)
+    with tempfile.TemporaryDirectory(prefix="troupe-splits-") as data:
+        items, sums = write_data(data, chance)
+        boxes = {split: golden.Box(asked.troupe, MODEL, data, settings_of(split, asked)) for split in asked.splits.split(",")}
+    warm, times, before, alphas = asked.requests // 5, {name: [] for name in boxes}, {}, {name: [] for name in boxes}
+    for number, (user, candidates) in enumerate(requests(chance, items, sums, asked.requests)):
+        if number == warm:
+            before = {name: counted(box) for name, box in boxes.items()}
+        wanted = None
+        order = list(boxes.items())
+        chance.shuffle(order)
+        for name, box in order:
+            begun = time.perf_counter()
+            reply = box.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000)
+            times[name].append(1e3 * (time.perf_counter() - begun))
+            scores = {item["id"]: item["score"] for item in reply["items"]}
+            wanted = wanted or scores
+            if max(abs(scores[item] - wanted[item]) for item in wanted) > 1e-4:
+                raise SystemExit(f"{name}: another answer to request {number}")
+        if number % 50 == 49:
+            for name, box in boxes.items():
+                now = counted(box)
+                alphas[name].append(round(now["row_pages"] / asked.pages, 2))
+    results = []
+    for name, box in boxes.items():
+        measured, now = times[name][warm:], counted(box)
+        more = {key: now[key] - before[name][key] for key in ("rows_hit", "rows_missed", "tokens_reused", "tokens", "cpu_s")}
+        results.append({"split": name, "p50_ms": at(measured, 0.5), "p99_ms": at(measured, 0.99), "mean_ms": sum(measured) / len(measured),
+                        **more, "boundary_bytes_copied": now["bytes_copied"], "alpha": alphas[name]})
+        print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in results[-1].items()))
+        if name == "marginal":
+            for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"]:
+                if actor["role"] == "allocator":
+                    print({field["name"]: field["value"] for field in actor["fields"]})
+        box.__exit__()
+    if asked.json:
+        with open(asked.json, "w") as out:
+            json.dump({**vars(asked), "troupe": None, "json": None, "boxes": results}, out, indent=1)
+            out.write("\n")
+
+
+if __name__ == "__main__":
+    main()
