@@ -83,7 +83,7 @@ class EventsReader {
     if (!token && text_.tokenizer) token = text_.tokenizer->find(word);
     if (!token)
       throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary", where + "[0]",
-                    "a word of the vocabulary, or a token's number"};
+                    "a word of vocab.json or tokenizer.json, or a token's number"};
     events_.tokens.push_back(*token);
   }
 

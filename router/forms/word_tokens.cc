@@ -81,7 +81,7 @@ class WordRewriter {
     if (const auto token = text_.tokenizer ? text_.tokenizer->find(word) : std::nullopt) return *token;
     throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary",
                   depth_ == 1 ? "identifier" : "tokens[" + std::to_string(element_) + "]",
-                  "a word of the vocabulary, or a token's number"};
+                  "a word of vocab.json or tokenizer.json, or a token's number"};
   }
 
   const std::string_view body_;
