@@ -51,8 +51,13 @@ class Box:
         self.folder.cleanup()
 
     def ask(self, method, path, body):
-        self.link.request(method, path, json.dumps(body))
-        reply = self.link.getresponse()
+        try:
+            self.link.request(method, path, json.dumps(body))
+            reply = self.link.getresponse()
+        except ConnectionError:  # it was idle for too long; all that is asked here may be asked twice
+            self.link.close()
+            self.link.request(method, path, json.dumps(body))
+            reply = self.link.getresponse()
         return reply.status, json.loads(reply.read())
 
     def send(self, method, path, body):
