@@ -25,6 +25,25 @@ std::string short_number(double number) {
   return text;
 }
 
+// Late: of an earlier process, or overtaken on its way, as what one process counts only grows (of rows another one counts).
+bool is_older(const PoolReport& report, const PoolReport& known) {
+  if (report.incarnation != known.incarnation) return report.incarnation < known.incarnation;
+  for (std::size_t i = 0; i < std::min(report.areas.size(), known.areas.size()); ++i) {
+    if (area_table[i].kinds == 0) continue;
+    if (report.areas[i].hits < known.areas[i].hits || report.areas[i].misses < known.areas[i].misses) return true;
+  }
+  return report.served.requests < known.served.requests;
+}
+
+// What a policy could learn from has happened between them.
+bool is_news(const PoolReport& report, const PoolReport& before) {
+  for (std::size_t i = 0; i < std::min(report.areas.size(), before.areas.size()); ++i)
+    if (report.areas[i].hits != before.areas[i].hits || report.areas[i].misses != before.areas[i].misses ||
+        report.areas[i].savings != before.areas[i].savings)
+      return true;
+  return report.served.requests != before.served.requests;
+}
+
 }  // namespace
 
 AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)) {
@@ -34,8 +53,8 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)
   TROUPE_CHECK(config_.first < config_.shares.size(), "alpha is about an area");
   split_.epoch = 1;
   for (const std::uint32_t pages : split_pages(config_.pages, config_.shares)) {
-    const bool for_blocks = area_table[split_.areas.size()].kinds != 0;
-    split_.areas.push_back({pages, for_blocks ? 0 : pages});  // rows lend nothing
+    const bool lends = area_table[split_.areas.size()].kinds != 0 && !config_.policy;  // rows do not, nor what a policy splits
+    split_.areas.push_back({pages, lends ? 0 : pages});
   }
 }
 
@@ -57,7 +76,7 @@ void AllocatorCore::step(Instant now, const Event& event, Effects& effects) {
 
 void AllocatorCore::on_report(Instant now, Address from, const PoolReport& report, Effects& effects) {
   if (from != worker()) return effects.count(Metric::protocol_errors);
-  if (report_ && report.incarnation < report_->incarnation) return;  // late, from an earlier process
+  if (report_ && is_older(report, *report_)) return;
   const bool restarted = !report_ || report.incarnation > report_->incarnation;
   report_ = report;
   if (restarted) before_.reset();
@@ -86,7 +105,8 @@ void AllocatorCore::set_split(Instant now, Effects& effects) {
 
 // ---- windows ----
 
-// Nothing is decided before the last decision has arrived, nor by a window in which the worker was another process.
+// Nothing is decided before the last decision has arrived, nor by a window in which the worker was another process or in which
+// nothing happened: it may be shorter than the time between two reports.
 void AllocatorCore::end_window(Instant now, Effects& effects) {
   if (!window_ends_ || now < *window_ends_) return;
   window_ends_ = now + config_.window;
@@ -95,7 +115,7 @@ void AllocatorCore::end_window(Instant now, Effects& effects) {
   if (before_) {
     note_savings();
     tell_values(effects);
-    if (config_.policy) decide(now, effects);
+    if (config_.policy && is_news(*report_, *before_)) decide(now, effects);
   }
   before_ = report_;
 }

@@ -144,7 +144,7 @@ TEST_CASE("a policy decides about the area that it is of, wherever that stands a
     probe.start();
     probe.receive(0, worker, PoolReport{70, 1, {{20}, {50}, {30}}});
     probe.run_until(1'000);
-    probe.receive(1'500, worker, PoolReport{70, 1, {{20}, {50}, {30}}});
+    probe.receive(1'500, worker, PoolReport{70, 1, {{20, 0, 1}, {50}, {30}}});
     probe.run_until(2'000);
     REQUIRE(policy->seen.size() == 1);
     const std::array before{0.2, 0.5, 0.3};
@@ -162,16 +162,42 @@ TEST_CASE("nothing is decided until the last decision has arrived, nor by a wind
   Decided d;
   d.probe.start();
   d.report(0, 70, 1, {{20}, {80}});
+  d.probe.run_until(1'000);
+  d.report(1'500, 70, 1, {{20, 0, 1}, {80}});
   d.probe.run_until(2'000);
   CHECK(d.policy->seen.size() == 1);
   d.policy->alpha = 0.3;
+  d.report(2'500, 70, 1, {{20, 0, 2}, {80}});
   d.probe.run_until(3'000);  // the worker has not said that it has the second split
   CHECK(d.policy->seen.size() == 1);
   d.report(3'500, 80, 2, {{50}, {50}});
   d.probe.run_until(4'000);
   CHECK(d.policy->seen.size() == 1);
+  d.report(4'500, 80, 2, {{50, 0, 1}, {50}});
   d.probe.run_until(5'000);
   CHECK(d.policy->seen.size() == 2);
+}
+
+TEST_CASE("a window in which nothing happened decides nothing, and a report that was overtaken is left") {
+  Decided d;
+  d.probe.start();
+  d.report(0, 70, 1, {{20, 0, 4}, {80, 0, 5}});
+  d.probe.run_until(3'000);
+  CHECK(d.policy->seen.empty());
+  d.report(3'500, 70, 1, {{20, 0, 7}, {80, 0, 5, 1}});
+  d.report(3'600, 70, 1, {{20, 0, 6}, {80, 0, 5, 1}});  // sent before that
+  d.probe.run_until(4'000);
+  REQUIRE(d.policy->seen.size() == 1);
+  CHECK(d.policy->seen[0].row_hits == doctest::Approx(1.0));
+  CHECK(d.policy->seen[0].kv_hits == doctest::Approx(0.0));
+}
+
+TEST_CASE("areas that a policy splits lend nothing from the first split on") {
+  Decided d;
+  d.probe.start();
+  d.report(0, 70, 0, {});
+  REQUIRE(d.probe.sent<SetSplit>().size() == 1);
+  CHECK(d.probe.sent<SetSplit>()[0] == SetSplit{70, 1, {{20, 20}, {80, 80}}});
 }
 
 // A curve that rises evenly until so many hundredths.

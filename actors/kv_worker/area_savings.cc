@@ -37,7 +37,8 @@ AreaSavings::AreaSavings(std::size_t areas, std::uint32_t pool_pages) : users_(u
 }
 
 void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit) {
-  const double us = want.compute_us > 0 && std::isfinite(want.compute_us) ? want.compute_us : 0;
+  constexpr double longest_us = 3.6e9;  // an hour; also what is no number counts as none
+  const double us = want.compute_us > 0 ? std::min<double>(want.compute_us, longest_us) : 0;
   Area& of = areas_[area];
   of.used = true;
   of.shadow.use(shadow_key(want.name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);

@@ -1,6 +1,7 @@
 #include "actors/kv_worker/row_lending.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "actors/kv_worker/area_savings.h"
@@ -56,7 +57,7 @@ bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& n
 
 // Pages that it was lent, each once.
 bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
-  if (!(answer.saved_us >= 0) || !is_savings(answer.savings)) return false;
+  if (!(answer.saved_us >= 0) || !std::isfinite(answer.saved_us) || !is_savings(answer.savings)) return false;
   std::set<std::uint32_t> pages;
   for (const std::uint32_t page : answer.given_back)
     if (page >= borrower_of_.size() || borrower_of_[page] != i + 1 || !pages.insert(page).second) return false;

@@ -27,9 +27,11 @@ Instant steady_now() {
 // Nobody speaks for another node.
 std::optional<Envelope> open(const Journal& journal, Address to, const Encoded& parcel, const Seats& seats) {
   auto envelope = journal.open(to, *parcel.envelope);
-  if (!envelope || parcel.peer == 0 || seats.node_of(envelope->from.node) == parcel.peer) return envelope;
+  if (!envelope || parcel.peer == 0) return envelope;
+  const Address from = envelope->from;
+  if ((is_of_model(from.role) ? seats.node_of(from.node) : from.node) == parcel.peer) return envelope;
   journal.protocol_error(name_of(to), "forged_sender",
-                         "node " + std::to_string(parcel.peer) + " sends as " + name_of(envelope->from));
+                         "node " + std::to_string(parcel.peer) + " sends as " + name_of(from));
   return std::nullopt;
 }
 

@@ -182,7 +182,8 @@ class Chaos:
     def wait_until_up(self):
         for _ in range(150):
             seen = self.hosts.inside("router-1", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
-            actors = [line for line in seen.splitlines() if line[:4].strip().isdigit()]
+            table = seen.split("What each page saved")[0]  # that of the actors
+            actors = [line for line in table.splitlines() if line[:4].strip().isdigit()]
             if len(actors) == self.asking.actors(2, 2, 4):
                 return
             time.sleep(0.2)

@@ -226,6 +226,8 @@ int main(int argc, char** argv) {
     if (std::ranges::count(faults, name_of(static_cast<troupe::sim::FaultKind>(kind))) > 0)
       options.kinds.push_back(static_cast<troupe::sim::FaultKind>(kind));
   if (options.kinds.size() != faults.size()) return std::fputs("--faults: no such kind\n", stderr), 2;
+  if (options.write && !options.only.empty())
+    return std::fputs("--write seeks all bugs; expected no --bug beside it\n", stderr), 2;
   if (options.write)
     std::ofstream{options.found_file};  // empty
   else if (!options.found_file.empty() && !troupe::read_found(options))
