@@ -112,6 +112,10 @@ std::vector<router::DoorModel> door_models(const Box& box, NodeId router) {
   return models;
 }
 
+std::int64_t answer_us_max(const Config& config) {
+  return config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
+}
+
 router::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
                                std::function<std::string()> obstacle) {
   router::DoorConfig door;
@@ -125,8 +129,7 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.header_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max"));
   door.body_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max"));
   door.timeout_us = config.duration_us("http.timeout");
-  door.answer_us_max =
-      config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
+  door.answer_us_max = answer_us_max(config);
   door.certificate = door_certificate(config);
   door.keys = door_keys(config);
   door.tenant_limit = {config.real("http.tenant_rate"), static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
@@ -146,14 +149,17 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
 }
 
 // Its bounds are the door's.
-router::GrpcConfig grpc_config(const Config& config) {
+router::GrpcConfig grpc_config(const Config& config, const Place& place, const Box& box) {
   return {.listen = config.text("grpc.listen"),
           .certificate = door_certificate(config),
           .message_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max")),
           .metadata_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.header_bytes_max")),
           .calls_max = static_cast<std::uint32_t>(config.integer("http.connections_max")),
           .memory_bytes_max = static_cast<std::uint64_t>(config.size_bytes("http.memory_max")),
-          .idle_us_max = config.duration_us("http.timeout")};
+          .idle_us_max = config.duration_us("http.timeout"),
+          .answer_us_max = answer_us_max(config),
+          .limits = door_limits(config, box.model()),
+          .models = door_models(box, router_of(place))};
 }
 
 // Takes the signals from all threads, so that only its own calls see them. Before any thread is made.
@@ -335,7 +341,7 @@ class Running {
     host_.start();
     door_.open();
     if (!serving_.config.text("grpc.listen").empty())
-      grpc_ = std::make_unique<router::GrpcDoor>(grpc_config(serving_.config), [this](router::DoorCall call, router::OnDoorReply then) {
+      grpc_ = std::make_unique<router::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_), [this](router::DoorCall call, router::OnDoorReply then) {
         door_.ask(std::move(call), std::move(then));
       });
     say_hello();

@@ -196,7 +196,10 @@ std::vector<Token> tokens_in(const TextFile& file, const Tokenizer* tokenizer, c
   constexpr std::size_t tokens_max = 1 << 20;
   std::vector<Token> tokens;
   if (!tokenizer) file.fail("tokens are a text, and the model has no tokenizer.json", "a list of tokens");
-  if (tokenizer->encode(text, tokens_max, tokens) != Tokenizer::Fault::none)
+  const Tokenizer::Fault fault = tokenizer->encode(text, tokens_max, tokens);
+  if (fault == Tokenizer::Fault::too_slow)
+    file.fail("the text of tokens takes the tokenizer too long: its expression, or its combining marks", "another text, or a list of tokens");
+  if (fault != Tokenizer::Fault::none)
     file.fail("the text of tokens has too many, or is no UTF-8", "at most " + std::to_string(tokens_max) + " tokens");
   return tokens;
 }

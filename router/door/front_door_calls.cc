@@ -58,6 +58,7 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
       end(server, {.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s, .code = "tenant_overloaded"});
       return std::nullopt;
     }
+    if (asked_.fault) return std::move(asked_.fault);
     auto chosen = choose_model(asked_.model, asked_.kind, server.config.models);
     if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
     const DoorModel* model = std::get<const DoorModel*>(chosen);

@@ -59,6 +59,11 @@ TEST_SUITE("front door, calls") {
     CHECK(ask(*f.door, call).get().body == "ana of acme");
     call.tenant = "other";
     CHECK(ask(*f.door, call).get().code == "not_your_tenant");
+    call.tenant = "";
+    call.fault = Refusal{413, "too_many_candidates", "there are many", "candidates", "fewer"};
+    CHECK(ask(*f.door, call).get().code == "too_many_candidates");
+    call.authorization = "";
+    CHECK(ask(*f.door, call).get().code == "no_key");
   }
 
   TEST_CASE("a tenant's limit counts calls as it counts requests") {

@@ -88,7 +88,8 @@ std::optional<Refusal> take_id(std::string& in_body, const std::string& in_path)
   return std::nullopt;
 }
 
-// The lists of each body. Of a message that is not named here, none is too long.
+}  // namespace
+
 template <class M>
 std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   const ListLimit of_prompt{"tokens", limits.prompt_tokens_max, "the model's positions", "tokens"};
@@ -116,6 +117,12 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
   if constexpr (std::same_as<M, PutItem>) return {of_prompt};
   return {};
 }
+
+template std::vector<ListLimit> list_limits<RankRequest>(const DoorLimits& limits);
+template std::vector<ListLimit> list_limits<ScoreRequest>(const DoorLimits& limits);
+template std::vector<ListLimit> list_limits<GenerateRequest>(const DoorLimits& limits);
+
+namespace {
 
 bool names_token(const Refusal& refusal) {
   return refusal.where.starts_with("tokens[") || refusal.where == "tokens" || refusal.where == "identifier";

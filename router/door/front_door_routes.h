@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "router/forms/model_text.h"
 #include "runtime/actor/messages.h"
+#include "runtime/wire/json.h"
 
 namespace troupe::router {
 
@@ -46,6 +48,10 @@ struct DoorLimits {
   bool admin_routes = false;   // whether models and catalogs can be changed through this door
   std::string catalog_tenant;  // who may change items even without; "": the default tenant
 };
+
+// The lists of each body. Of a message that has no limits none is too long.
+template <class M>
+std::vector<ListLimit> list_limits(const DoorLimits& limits);
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal, ModelQuestion, Shaped>;
 

@@ -4,9 +4,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <climits>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "troupe.pb.cc"       // NOLINT
@@ -53,6 +55,42 @@ Message message_of(const v1::GenerateRequest& asked) {
   request.logprobs = asked.logprobs();
   request.features = asked.features();
   return request;
+}
+
+template <class Field>
+std::size_t count(const Field& field) {
+  return static_cast<std::size_t>(field.size());
+}
+// A list of a request, by the name that its limit has.
+struct ListSize {
+  std::string_view list;
+  std::size_t elements = 0;
+  std::size_t kept_of_one = sizeof(std::string);  // bytes that each takes as it is kept, besides those that it had in the message
+};
+using ListSizes = std::vector<ListSize>;
+ListSizes sizes_of(const v1::RankRequest& asked) {
+  return {{"candidates", count(asked.candidates())}, {"history", count(asked.history())}};
+}
+ListSizes sizes_of(const v1::ScoreRequest& asked) {
+  std::size_t tokens = 0;
+  for (const v1::TokenList& item : asked.items()) tokens += count(item.tokens());
+  return {{"query", count(asked.query()), sizeof(Token)}, {"label_tokens", count(asked.label_tokens()), sizeof(Token)},
+          {"items", count(asked.items()), sizeof(TokenList)}, {"tokens", tokens, sizeof(Token)}};
+}
+ListSizes sizes_of(const v1::GenerateRequest& asked) {
+  return {{"allow", count(asked.allow())}, {"deny", count(asked.deny())}};
+}
+
+// As of a body over HTTP.
+std::optional<Refusal> find_long_list(const ListSizes& sizes, const std::vector<ListLimit>& limits) {
+  for (const ListLimit& limit : limits)
+    for (const ListSize& size : sizes)
+      if (size.list == limit.list && size.elements > limit.max) {
+        const std::string most = std::to_string(limit.max), name(size.list);
+        return Refusal{413, limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
+                       name + " has more than " + most + " elements", name, "at most " + most + " (" + std::string(limit.knob) + ")"};
+      }
+  return std::nullopt;
 }
 
 void put(const Timings& from, v1::Timings* to) {
@@ -128,12 +166,27 @@ void put(const GenerateReply& from, v1::GenerateReply* to) {
 
 // ---- calls ----
 
-constexpr std::size_t metadata_text_max = 512;
+constexpr std::size_t metadata_text_max = 512, status_text_max = 1024;
 
 std::string metadata(const grpc::CallbackServerContext& context, const char* name) {
   const auto& all = context.client_metadata();
   const auto at = all.find(name);
   return at == all.end() ? "" : std::string(at->second.data(), at->second.size());
+}
+
+std::optional<Refusal> find_repeated(const grpc::CallbackServerContext& context) {
+  const auto& all = context.client_metadata();
+  if (all.count("x-troupe-tenant") > 1) return Refusal{400, "repeated_tenant", "the request names several tenants", "x-troupe-tenant", "one at most"};
+  if (all.count("authorization") > 1) return Refusal{400, "repeated_key", "the request has several keys", "authorization", "one at most"};
+  return std::nullopt;
+}
+
+// No longer than a client takes it, and no part of a character at its end.
+std::string cut(std::string text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xc0) == 0x80) --bytes_max;
+  text.resize(bytes_max);
+  return text;
 }
 
 grpc::StatusCode code_of(unsigned status) {
@@ -162,10 +215,11 @@ grpc::Status status_of(const DoorReply& reply, grpc::CallbackServerContext& cont
   std::string where = text("where");
   const bool plain = std::ranges::all_of(where, [](char c) { return c >= 0x20 && c < 0x7f; });
   context.AddTrailingMetadata("troupe-code", reply.code);
-  if (plain && !where.empty()) context.AddTrailingMetadata("troupe-where", where);
+  if (plain && !where.empty()) context.AddTrailingMetadata("troupe-where", cut(where, metadata_text_max));
   if (reply.retry_after_s > 0) context.AddTrailingMetadata("retry-after-s", std::to_string(reply.retry_after_s));
   const bool over = std::chrono::system_clock::now() >= context.deadline();  // whatever the reason was, then that is one
-  return {over ? grpc::StatusCode::DEADLINE_EXCEEDED : code_of(reply.status), where + ": " + text("message") + "; expected " + text("expected")};
+  const std::string words = where + ": " + text("message") + "; expected " + text("expected");
+  return {over ? grpc::StatusCode::DEADLINE_EXCEEDED : code_of(reply.status), cut(words, status_text_max)};
 }
 
 // Microseconds until the client gives up; 0: it says no time.
@@ -176,63 +230,128 @@ std::int64_t time_left_us(const grpc::CallbackServerContext& context) {
   return std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(deadline - now).count());
 }
 
-class Service final : public v1::Troupe::CallbackService {
- public:
-  Service(GrpcDoor::Ask ask, std::uint32_t calls_max) : ask_(std::move(ask)), calls_max_(calls_max) {}
+// Messages come as bytes: what is parsed of them takes up to 50 times as much (a text of no bytes has two), so few are parsed at
+// once, and none is kept.
+using RawService = v1::Troupe::WithRawCallbackMethod_Rank<
+    v1::Troupe::WithRawCallbackMethod_Score<v1::Troupe::WithRawCallbackMethod_Generate<v1::Troupe::Service>>>;
 
-  grpc::ServerUnaryReactor* Rank(grpc::CallbackServerContext* context, const v1::RankRequest* asked, v1::RankReply* reply) override {
-    return serve<RankReply>(context, "/troupe.v1.Troupe/Rank", "rank", *asked, reply);
+class Service final : public RawService {
+ public:
+  Service(const GrpcConfig& config, GrpcDoor::Ask ask) : config_(config), ask_(std::move(ask)) {}
+
+  grpc::ServerUnaryReactor* Rank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked, grpc::ByteBuffer* reply) override {
+    return serve<RankRequest, v1::RankRequest, RankReply, v1::RankReply>(context, "/troupe.v1.Troupe/Rank", "rank", *asked, reply);
   }
-  grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* context, const v1::ScoreRequest* asked, v1::ScoreReply* reply) override {
-    return serve<ScoreReply>(context, "/troupe.v1.Troupe/Score", "score", *asked, reply);
+  grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked, grpc::ByteBuffer* reply) override {
+    return serve<ScoreRequest, v1::ScoreRequest, ScoreReply, v1::ScoreReply>(context, "/troupe.v1.Troupe/Score", "score", *asked, reply);
   }
-  grpc::ServerUnaryReactor* Generate(grpc::CallbackServerContext* context, const v1::GenerateRequest* asked, v1::GenerateReply* reply) override {
-    return serve<GenerateReply>(context, "/troupe.v1.Troupe/Generate", "generate", *asked, reply);
+  grpc::ServerUnaryReactor* Generate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked, grpc::ByteBuffer* reply) override {
+    return serve<GenerateRequest, v1::GenerateRequest, GenerateReply, v1::GenerateReply>(context, "/troupe.v1.Troupe/Generate", "generate", *asked, reply);
   }
 
  private:
-  template <class Kind, class Asked, class Reply>
-  grpc::ServerUnaryReactor* serve(grpc::CallbackServerContext* context, const char* route, const char* kind, const Asked& asked, Reply* reply) {
+  static constexpr std::size_t small_bytes_max = 32 << 10;  // of a message that is parsed beside others
+  static constexpr std::uint64_t kept_of_byte = 2;         // of a message: gRPC keeps it until the answer, and texts are copied
+
+  template <class Mine, class Asked, class Kind, class Reply>
+  grpc::ServerUnaryReactor* serve(grpc::CallbackServerContext* context, const char* route, const char* kind, const grpc::ByteBuffer& bytes,
+                                  grpc::ByteBuffer* reply) {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    if (++calls_ > calls_max_) {
-      --calls_;
-      reactor->Finish({grpc::StatusCode::UNAVAILABLE, "as many calls as may be have no answer yet; expected fewer (http.connections_max)"});
+    DoorCall call;
+    call.route = route, call.kind = kind;
+    call.fault = find_repeated(*context);
+    call.bytes_in = bytes.Length();
+    std::uint64_t kept = kept_of_byte * bytes.Length();
+    if (!begin(kept)) {
+      reactor->Finish({grpc::StatusCode::UNAVAILABLE, "calls without an answer are as many, or take as much memory, as may be; expected fewer "
+                                                      "(http.connections_max, http.memory_max)"});
       return reactor;
     }
-    DoorCall call{.route = route, .kind = kind, .model = asked.model(), .asked = {with_budget(message_of(asked), time_left_us(*context)), {}}};
-    call.asked.body = [reply, model = asked.model()](const Message& answer, const std::string& known,
-                                                     std::int64_t) -> std::variant<std::string, Refusal> {
-      const auto* of_kind = std::get_if<Kind>(&answer);
-      if (!of_kind) return Refusal{500, "wrong_answer", "the router answered with another kind", "router", "an answer to what was asked"};
-      if (auto other = find_other_model(model, known, of_kind->model_version)) return *other;
-      put(*of_kind, reply);
-      return std::string();
-    };
+    if (!read<Mine, Asked>(bytes, call, kept)) {
+      end(kept);
+      reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT, "message: it cannot be parsed; expected that of troupe.proto"});
+      return reactor;
+    }
+    with_budget(call.asked.message, time_left_us(*context));
+    call.asked.body = answer_into<Kind, Reply>(reply, call.model);
     call.authorization = metadata(*context, "authorization");
     call.tenant = metadata(*context, "x-troupe-tenant");
     call.traceparent = metadata(*context, "traceparent").substr(0, metadata_text_max);
     call.request_id = metadata(*context, "x-request-id").substr(0, 128);
-    call.bytes_in = asked.ByteSizeLong();
-    ask_(std::move(call), [this, context, reactor](const DoorReply& answer) {
-      --calls_;
+    ask_(std::move(call), [this, context, reactor, kept](const DoorReply& answer) {
+      end(kept);
       reactor->Finish(status_of(answer, *context));
     });
     return reactor;
   }
 
-  static Message with_budget(Message message, std::int64_t left_us) {
+  template <class Kind, class Reply>
+  static decltype(Shaped::body) answer_into(grpc::ByteBuffer* reply, const std::string& model) {
+    return [reply, model](const Message& answer, const std::string& known, std::int64_t) -> std::variant<std::string, Refusal> {
+      const auto* of_kind = std::get_if<Kind>(&answer);
+      if (!of_kind) return Refusal{500, "wrong_answer", "the router answered with another kind", "router", "an answer to what was asked"};
+      if (auto other = find_other_model(model, known, of_kind->model_version)) return *other;
+      Reply made;
+      put(*of_kind, &made);
+      bool owned = false;
+      if (!grpc::SerializationTraits<Reply>::Serialize(made, reply, &owned).ok())
+        return Refusal{500, "wrong_answer", "the answer cannot be written", "router", "an answer to what was asked"};
+      return std::string();
+    };
+  }
+
+  // Of a message with a list that is too long nothing is copied. False: it is none.
+  template <class Mine, class Asked>
+  bool read(grpc::ByteBuffer bytes, DoorCall& call, std::uint64_t& kept) {
+    std::unique_lock lock(parsing_, std::defer_lock);
+    if (bytes.Length() > small_bytes_max) lock.lock();
+    Asked asked;
+    if (!grpc::SerializationTraits<Asked>::Deserialize(&bytes, &asked).ok()) return false;
+    call.model = asked.model();
+    const ListSizes sizes = sizes_of(asked);
+    if (!call.fault) call.fault = find_long_list(sizes, list_limits<Mine>(limits_of(call)));
+    if (call.fault) return true;
+    for (const ListSize& size : sizes) keep(size.kept_of_one * size.elements, kept);
+    call.asked.message = message_of(asked);
+    return true;
+  }
+
+  const DoorLimits& limits_of(const DoorCall& call) const {
+    const auto chosen = choose_model(call.model, call.kind, config_.models);
+    const auto* const model = std::get_if<const DoorModel*>(&chosen);
+    return model && *model ? (*model)->limits : config_.limits;
+  }
+
+  // One may be, whatever it keeps. What its elements take is known later, and bounded by the limits of lists.
+  bool begin(std::uint64_t kept) {
+    const std::lock_guard lock(mutex_);
+    if (calls_ >= config_.calls_max || (calls_ > 0 && kept_ + kept > config_.memory_bytes_max)) return false;
+    ++calls_, kept_ += kept;
+    return true;
+  }
+  void keep(std::uint64_t more, std::uint64_t& kept) {
+    const std::lock_guard lock(mutex_);
+    kept_ += more, kept += more;
+  }
+  void end(std::uint64_t kept) {
+    const std::lock_guard lock(mutex_);
+    --calls_, kept_ -= kept;
+  }
+
+  static void with_budget(Message& message, std::int64_t left_us) {
     std::visit(
         [&](auto& m) {
           if constexpr (requires { m.budget_us; })
             if (left_us > 0 && m.budget_us >= 0 && (m.budget_us == 0 || m.budget_us > left_us)) m.budget_us = left_us;
         },
         message);
-    return message;
   }
 
+  const GrpcConfig config_;
   GrpcDoor::Ask ask_;
-  const std::uint32_t calls_max_;
-  std::atomic<std::uint32_t> calls_ = 0;
+  std::mutex parsing_, mutex_;
+  std::uint32_t calls_ = 0;  // without an answer, and what they keep
+  std::uint64_t kept_ = 0;
 };
 
 std::shared_ptr<grpc::ServerCredentials> credentials(const DoorCertificate& certificate) {
@@ -245,7 +364,7 @@ std::shared_ptr<grpc::ServerCredentials> credentials(const DoorCertificate& cert
 }  // namespace
 
 struct GrpcDoor::Server {
-  Server(const GrpcConfig& config, Ask ask) : service(std::move(ask), config.calls_max) {}
+  Server(const GrpcConfig& config, Ask ask) : service(config, std::move(ask)) {}
   Service service;
   std::unique_ptr<grpc::Server> server;
   int port = 0;
@@ -253,15 +372,35 @@ struct GrpcDoor::Server {
 
 bool has_grpc() { return true; }
 
+namespace {
+
+constexpr std::int64_t connection_age = 60;  // as many times as long as it may be idle
+
+int milliseconds(std::int64_t us) { return static_cast<int>(std::clamp<std::int64_t>(us / 1'000, 1'000, INT_MAX)); }
+
+// As the HTTP door's: at least one request of the longest.
+std::size_t quota_bytes(const GrpcConfig& config) {
+  const std::size_t one_request = std::size_t{2} * (std::size_t{config.metadata_bytes_max} + config.message_bytes_max) + (64 << 10);
+  return std::max<std::size_t>(config.memory_bytes_max, one_request);
+}
+
+}  // namespace
+
 GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask) : server_(std::make_unique<Server>(config, std::move(ask))) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, credentials(config.certificate), &server_->port);
   builder.RegisterService(&server_->service);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.message_bytes_max));
-  builder.SetResourceQuota(grpc::ResourceQuota("troupe").Resize(config.memory_bytes_max));
+  builder.SetResourceQuota(grpc::ResourceQuota("troupe").Resize(quota_bytes(config)));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(config.metadata_bytes_max));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.calls_max));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(std::max<std::int64_t>(1'000, config.idle_us_max / 1'000)));
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);  // which has no bound; a client is told so
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(config.idle_us_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(config.idle_us_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, milliseconds(connection_age * config.idle_us_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, milliseconds(config.answer_us_max));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   server_->server = builder.BuildAndStart();
   if (!server_->server || server_->port == 0)

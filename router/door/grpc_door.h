@@ -2,11 +2,13 @@
 // Rankings, scores and generations over gRPC (troupe.proto), on a port of its own and from there on the front door's way. A build
 // without gRPC has none (grpc_door_none.cc).
 //
-// Bounds are the front door's: bytes of a message and of metadata, calls without an answer as many as connections, memory.
+// Bounds are the front door's: bytes of a message (none is unpacked) and of metadata, elements of lists before they are copied,
+// calls without an answer as many as connections, and their memory: gRPC's own, and as much again of what is kept of them.
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "router/door/front_door.h"
 
@@ -17,7 +19,10 @@ struct GrpcConfig {
   DoorCertificate certificate;
   std::uint32_t message_bytes_max = 1 << 20, metadata_bytes_max = 8 << 10, calls_max = 1024;
   std::uint64_t memory_bytes_max = 8 << 20;
-  std::int64_t idle_us_max = 10'000'000;  // of a connection
+  std::int64_t idle_us_max = 10'000'000;    // of a connection; of its handshake, and a 60th of its age
+  std::int64_t answer_us_max = 10'400'000;  // of calls on a connection that is too old for more
+  DoorLimits limits = {};                   // of the one model, or each has its own
+  std::vector<DoorModel> models = {};
 };
 
 bool has_grpc();  // whether this program was built with it

@@ -11,7 +11,7 @@ void add_text_tokens(const ModelText& model, std::string_view text, const std::s
   const std::string most = std::to_string(tokens_max);
   if (fault == Tokenizer::Fault::too_many)
     throw Refusal{413, "too_many_tokens", "with this text there are more than " + most + " tokens", where, "at most " + most};
-  throw Refusal{422, "unreadable_text", fault == Tokenizer::Fault::no_text ? "the text is no UTF-8" : "the tokenizer's expression takes too long on this text",
+  throw Refusal{422, "unreadable_text", fault == Tokenizer::Fault::no_text ? "the text is no UTF-8" : "the text takes the tokenizer too long: its expression, or its combining marks",
                 where, "another text, or a list of token ids"};
 }
 

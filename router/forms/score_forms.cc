@@ -27,6 +27,8 @@ const std::map<std::string, std::vector<JsonTree>>& inert_members() {
   };
   return members;
 }
+// Texts that are joined are read once for each item: that many bytes of all of them for a token that a request may have.
+constexpr std::size_t joined_bytes_of_token = 16;
 constexpr std::array passed_over{"user", "request_id", "rid"};  // they change no answer
 
 class ScoreReader {
@@ -158,9 +160,30 @@ class ScoreReader {
                  "true: over the labels");
     ScoreRequest request{.label_tokens = labels_, .apply_softmax = true, .budget_us = budget_us_};
     std::vector<std::vector<Token>> prompts;
+    if (asked_.form == ScoreForm::lists) check_joined();
+    else if (!items_.empty()) read_query();
     for (const Part& item : items_) prompts.push_back(prompt_of(item));
     share(prompts, request);
     asked_.request = std::move(request);
+  }
+
+  void check_joined() const {
+    const std::size_t most = joined_bytes_of_token * limits_.tokens_max;
+    std::size_t bytes = 0;
+    for (const Part& item : items_) {
+      bytes += item.is_text ? query_->text.size() + item.text.size() : 0;
+      if (bytes > most)
+        throw Refusal{413, "too_many_tokens", "the query's text with each item's has more than " + std::to_string(most) + " bytes in all", item.where,
+                      "at most " + std::to_string(joined_bytes_of_token) + " for each of " + std::to_string(limits_.tokens_max) + " tokens (" +
+                          limits_.tokens_knob + ")"};
+    }
+  }
+
+  // By itself it is the same tokens before each item.
+  void read_query() {
+    if (!query_->is_text) return;
+    add_special(query_->tokens);
+    add_text(query_->text, query_->where, query_->tokens);
   }
 
   std::vector<Token> prompt_of(const Part& item) {
@@ -189,8 +212,7 @@ class ScoreReader {
   }
 
   void add(const Part& part, std::vector<Token>& prompt) const {
-    if (!part.is_text) return void(prompt.insert(prompt.end(), part.tokens.begin(), part.tokens.end()));
-    if (&part == &*query_) add_special(prompt);
+    if (!part.is_text || &part == &*query_) return void(prompt.insert(prompt.end(), part.tokens.begin(), part.tokens.end()));
     add_text(part.text, part.where, prompt);
   }
 

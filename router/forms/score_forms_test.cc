@@ -109,6 +109,19 @@ TEST_SUITE("scores in others' forms") {
         scores(ScoreForm::generative, R"({"query":"q","items":[[5]],"label_token_ids":[9,8],"add_special_tokens":false,"item_first":true})");
     CHECK(plain.query == std::vector<Token>{5});
     CHECK(items_of(plain) == Lists{{'q'}});
+    const ScoreRequest two = scores(ScoreForm::generative, R"({"query":"q","items":["a","b"],"label_token_ids":[9]})");
+    CHECK(two.query == std::vector<Token>{256, 'q'});
+    CHECK(items_of(two) == Lists{{'a'}, {'b'}});
+  }
+
+  TEST_CASE("texts that are joined are bounded by their bytes, before any is read") {
+    const auto fault = [](std::size_t bytes, const char* items) {
+      return fault_of(ScoreForm::lists, R"({"query":")" + std::string(bytes, 'a') + R"(","items":)" + items +
+                                            R"(,"label_token_ids":[9],"apply_softmax":true})", catalog);  // where any text is too much
+    };
+    CHECK(fault(159, R"(["x","y"])") == "422 no_tokenizer items[0]");
+    CHECK(fault(160, R"(["x","y"])") == "413 too_many_tokens items[1]");
+    CHECK(fault(160, "[[1],[2]]") == "400 wrong_type items[0]");
   }
 
   TEST_CASE("replies have their forms") {

@@ -5,6 +5,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t steps_max = 10'000'000;  // of one match
 constexpr std::uint32_t heap_kib_max = 16 << 10;
+constexpr std::size_t marks_max = 128;  // in a row: utf8proc sorts them by insertion, and writing has a handful
 
 struct FreeContext {
   void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
@@ -22,6 +24,33 @@ struct FreeContext {
 struct FreeMatch {
   void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
 };
+
+constexpr auto composing = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+
+// How many marks there are in a row with this character, of which a starter may be made too (U+0F73), if `before` it were.
+std::size_t marks_with(utf8proc_int32_t character, std::size_t before) {
+  const utf8proc_property_t* const property = utf8proc_get_property(character);
+  if (property->decomp_seqindex == UINT16_MAX) return property->combining_class == 0 ? 0 : before + 1;
+  std::array<utf8proc_int32_t, 32> parts{};
+  const utf8proc_ssize_t count = utf8proc_decompose_char(character, parts.data(), parts.size(), composing, nullptr);
+  for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(std::max<utf8proc_ssize_t>(count, 0)), parts.size()); ++i)
+    before = utf8proc_get_property(parts[i])->combining_class == 0 ? 0 : before + 1;
+  return before;
+}
+
+bool has_long_marks(std::string_view text) {
+  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  auto left = static_cast<utf8proc_ssize_t>(text.size());
+  for (std::size_t marks = 0; left > 0;) {
+    utf8proc_int32_t character = 0;
+    const utf8proc_ssize_t bytes = utf8proc_iterate(at, left, &character);
+    if (bytes <= 0) return false;  // it is no UTF-8, and not composed
+    marks = marks_with(character, marks);
+    if (marks > marks_max) return true;
+    at += bytes, left -= bytes;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -70,16 +99,16 @@ bool TextPieces::each(std::string_view text, const std::function<bool(std::strin
   return true;
 }
 
-std::string composed(std::string_view text) {
+std::optional<std::string> composed(std::string_view text) {
   // Below U+0300 all is composed; its bytes are below 0xcc.
   if (std::ranges::none_of(text, [](unsigned char c) { return c >= 0xcc; })) return std::string(text);
+  if (has_long_marks(text)) return std::nullopt;
   utf8proc_uint8_t* made = nullptr;
   const utf8proc_ssize_t bytes =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &made,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &made, composing);
   const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(made, &std::free);
   if (bytes < 0) return std::string(text);  // it is no UTF-8
-  return {reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes)};
+  return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));
 }
 
 }  // namespace troupe

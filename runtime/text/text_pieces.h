@@ -3,6 +3,7 @@
 // `\s` is what Unicode calls white space, and U+180E, which it does not since its version 6.3.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,7 +22,8 @@ class TextPieces {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-// Its canonical composition (NFC), by utf8proc.
-std::string composed(std::string_view text);
+// Its canonical composition (NFC), by utf8proc. Nothing: it has more than 128 combining marks in a row, whose order would take
+// time by the square of them.
+std::optional<std::string> composed(std::string_view text);
 
 }  // namespace troupe

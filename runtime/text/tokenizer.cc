@@ -89,7 +89,10 @@ Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max
 
 bool Tokenizer::encode_between(std::string_view text, Job& job) const {
   if (text.empty()) return true;
-  return composes_ ? encode_pieces(composed(text), 0, job) : encode_pieces(text, 0, job);
+  if (!composes_) return encode_pieces(text, 0, job);
+  if (const auto whole = composed(text)) return encode_pieces(*whole, 0, job);
+  job.fault = Fault::too_slow;
+  return false;
 }
 
 bool Tokenizer::encode_pieces(std::string_view text, std::size_t level, Job& job) const {

@@ -36,7 +36,7 @@ class Tokenizer {
 
   enum class Fault : std::uint8_t { none, no_text, too_many, too_slow };
   // Appends; with a fault, `out` may have some. no_text: it is no UTF-8; too_many: than `tokens_max`, in `out` as a whole;
-  // too_slow: its regular expression takes too long on this text.
+  // too_slow: its regular expression takes too long on this text, or it has too many combining marks in a row (`composed`).
   Fault encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out) const;
 
   // Bytes: a token may be a part of a character. Of what it has no text for, nothing.

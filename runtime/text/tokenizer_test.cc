@@ -96,6 +96,21 @@ TEST_SUITE("tokenizer") {
     CHECK(encoded(made(file), "e\u0301") == std::vector<Token>{'e', 0xcc, 0x81});
   }
 
+  TEST_CASE("marks in a row that would take long to be put in order are refused, also those that starters are made of") {
+    const auto fault_of = [](const std::string& marks, std::size_t times) {
+      std::string text = "e";
+      for (std::size_t i = 0; i < times; ++i) text += marks;
+      std::vector<Token> out;
+      return tokenizer.encode(text, 1 << 20, out);
+    };
+    CHECK(fault_of("\u0301\u0316", 64) == Tokenizer::Fault::none);
+    CHECK(fault_of("\u0301\u0316", 65) == Tokenizer::Fault::too_slow);
+    CHECK(fault_of("\u0301\u0316", 50'000) == Tokenizer::Fault::too_slow);
+    CHECK(fault_of("\u0f73", 64) == Tokenizer::Fault::none);  // two marks, and none itself
+    CHECK(fault_of("\u0f73", 50'000) == Tokenizer::Fault::too_slow);
+    CHECK(fault_of("e\u0301\u0316", 50'000) == Tokenizer::Fault::none);
+  }
+
   TEST_CASE("the longest added token is found first, wherever it stands") {
     CHECK(encoded(tokenizer, "ab<|end|>ab") == std::vector<Token>{256, 264, 256});
     CHECK(encoded(tokenizer, "<|end|>>") == std::vector<Token>{265});

@@ -74,12 +74,18 @@ def try_calls(box, pb):
 
     channel = grpc.insecure_channel(box.grpc)
 
-    def call(name, request, reply, key=box.open, timeout=30, more=()):
+    def call(name, request, reply, key=box.open, timeout=30, more=(), compression=None):
         stub = channel.unary_unary("/troupe.v1.Troupe/" + name, request_serializer=lambda m: m.SerializeToString(), response_deserializer=reply.FromString)
         try:
-            return stub(request, timeout=timeout, metadata=[("authorization", "Bearer " + key), *more])
+            return stub(request, timeout=timeout, metadata=[("authorization", "Bearer " + key), *more], compression=compression)
         except grpc.RpcError as error:
             return error
+
+    def refused_bytes(message):
+        try:
+            channel.unary_unary("/troupe.v1.Troupe/Rank")(message, timeout=30)
+        except grpc.RpcError as error:
+            return error.code()
 
     def refused(answer, status, code):
         trailing = dict(answer.trailing_metadata() or ()) if isinstance(answer, grpc.RpcError) else {}
@@ -113,6 +119,16 @@ def try_calls(box, pb):
     check(codes <= {code.OK, code.DEADLINE_EXCEEDED, code.UNAVAILABLE}, "a deadline is kept: " + ", ".join(sorted(found.name for found in codes)))
     answer = call("Rank", pb.RankRequest(user="a" * 70000, candidates=candidates), pb.RankReply)
     check(isinstance(answer, grpc.RpcError) and answer.code() == code.RESOURCE_EXHAUSTED, "a message that is too large is not read")
+    answer = call("Rank", asked, pb.RankReply, compression=grpc.Compression.Gzip)
+    check(isinstance(answer, grpc.RpcError) and answer.code() == code.UNIMPLEMENTED, "a message that is packed is not unpacked")
+    check(refused(call("Rank", pb.RankRequest(user="ana", candidates=[""] * 20000), pb.RankReply), code.INVALID_ARGUMENT, "too_many_candidates"),
+          "a list that is too long is not copied")
+    empty = pb.ScoreRequest(query=[1], items=[pb.TokenList()] * 20000, label_tokens=[8])
+    check(refused(call("Score", empty, pb.ScoreReply), code.INVALID_ARGUMENT, "too_many_items"), "nor one of lists")
+    check(refused(call("Rank", asked, pb.RankReply, more=[("authorization", "Bearer " + box.key)]), code.INVALID_ARGUMENT, "repeated_key") and
+          refused(call("Rank", asked, pb.RankReply, key=box.key, more=[("x-troupe-tenant", "acme")] * 2), code.INVALID_ARGUMENT, "repeated_tenant"),
+          "several keys or tenants are none")
+    check(refused_bytes(b"\xff\xff") == code.INVALID_ARGUMENT, "bytes that are no message are refused")
     call("Rank", asked, pb.RankReply, more=[("x-request-id", "of-a-call"), ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")])
     deadline = time.time() + 10
     while "of-a-call" not in box.said() and time.time() < deadline:
