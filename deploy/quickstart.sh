@@ -11,8 +11,8 @@ demo=deploy/demo
 if [ ! -x $troupe ]; then
   cat <<END
 Installs what is missing to build one box (apt, as root), compiles the program into build/, and starts it on the demo
-world; all but the packages stays below this folder. Compiling takes minutes: about five minutes of one core, shared by
-this machine's $(nproc); up to 1 GB of memory for each core, and 1.5 GB of disk. No CUDA, no tests: deploy/test.sh builds those.
+world; all but the packages stays below this folder. Compiling takes minutes: about ten minutes of one core, shared by
+this machine's $(nproc); up to 2 GB of memory for each core, and 1.5 GB of disk. No CUDA, no tests: deploy/test.sh builds those.
 END
 fi
 deploy/build.sh release troupe
