@@ -75,9 +75,9 @@ def try_calls(box, pb):
     channel = grpc.insecure_channel(box.grpc)
 
     def call(name, request, reply, key=box.open, timeout=30, more=(), compression=None):
-        stub = channel.unary_unary("/troupe.v1.Troupe/" + name, request_serializer=lambda m: m.SerializeToString(), response_deserializer=reply.FromString)
+        method = channel.unary_unary("/troupe.v1.Troupe/" + name, request_serializer=lambda m: m.SerializeToString(), response_deserializer=reply.FromString)
         try:
-            return stub(request, timeout=timeout, metadata=[("authorization", "Bearer " + key), *more], compression=compression)
+            return method(request, timeout=timeout, metadata=[("authorization", "Bearer " + key), *more], compression=compression)
         except grpc.RpcError as error:
             return error
 

@@ -9,54 +9,30 @@ readiness and infer, and what texts.py and calls.py ask. --install gets the pack
 says. Exit status 1 on any difference; 77 where node or the package is missing, and then what needs neither was tried all the same.
 """
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 
 import texts as texts_test
+from served import Served
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "deploy", "demo")
 PACKAGE, SKIPPED = "cohere-ai@8.1.0", 77
 
 
-class Box:
+class Box(Served):
     def __init__(self, troupe):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-dialects-")
-        at = lambda name: os.path.join(self.folder.name, name)
-        common = ["--model", os.path.join(DEMO, "model"), "--data-dir", at("data")]
+        super().__init__()
+        common = ["--model", os.path.join(DEMO, "model"), "--data-dir", self.at("data")]
         subprocess.run([troupe, "import", *common, "--data", os.path.join(DEMO, "world")], check=True, stdout=subprocess.DEVNULL)
-        self.key = subprocess.run([troupe, "keys", "add", at("keys")], check=True, capture_output=True, text=True).stdout.strip()
-        self.process = subprocess.Popen([troupe, "serve", *common, "--port", "0", "--port-file", at("port"),
-                                         "--set", f"http.api_keys={at('keys')}", "--set", "router.policy=item"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while not os.path.exists(at("port")) or not open(at("port")).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
-            time.sleep(0.05)
-        self.url = "http://127.0.0.1:" + open(at("port")).read().strip()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
-
-    def ask(self, path, body=None, key=True):
-        request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
-                                         {"authorization": "Bearer " + self.key} if key else {})
-        try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
-                return reply.status, json.loads(reply.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+        self.key = subprocess.run([troupe, "keys", "add", self.at("keys")], check=True, capture_output=True, text=True).stdout.strip()
+        self.headers = {"authorization": "Bearer " + self.key}
+        self.serve([troupe, "serve", *common, "--set", f"http.api_keys={self.at('keys')}", "--set", "router.policy=item"])
 
 
 def texts(name, values):
@@ -71,8 +47,8 @@ def try_protocol(box):
         print(("ok      " if holds else "FAILED  ") + what)
         wrong.extend([] if holds else [what])
 
-    check(box.ask("/v2/health/ready", key=False) == (200, {"ready": True}), "health is for everybody")
-    check(box.ask("/v2", key=False)[0] == 401, "the rest needs a key")
+    check(box.ask("/v2/health/ready", headers={}) == (200, {"ready": True}), "health is for everybody")
+    check(box.ask("/v2", headers={})[0] == 401, "the rest needs a key")
     status, server = box.ask("/v2")
     check(status == 200 and server["name"] == "troupe" and server["extensions"] == [], "GET /v2: the server")
     version = box.ask("/v1/models")[1]["data"][0]["id"]

@@ -13,10 +13,10 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
-import time
 import urllib.error
 import urllib.request
+
+from served import Served
 
 LAYERS, HIDDEN, INNER, VOCABULARY = 2, 32, 64, 320
 SYSTEM, EVENT, ITEM, READ, YES, NO = 300, 301, 302, 303, 304, 305
@@ -73,40 +73,16 @@ def write_model(folder):
                "read_at": "<score>", "yes": "<yes>", "no": "<no>"}, open(at("prompt.json"), "w"))
 
 
-class Box:
+class Box(Served):
     def __init__(self, troupe):
-        self.folder = tempfile.TemporaryDirectory(prefix="troupe-texts-")
-        at = lambda name: os.path.join(self.folder.name, name)
-        os.mkdir(at("model"))
-        write_model(at("model"))
-        os.mkdir(at("world"))
-        json.dump({"id": "b", "title": "B", "tokens": "blue", "identifier": "<no>"}, open(os.path.join(at("world"), "items.jsonl"), "w"))
-        common = ["--model", at("model"), "--data-dir", at("data")]
-        subprocess.run([troupe, "import", *common, "--data", at("world")], check=True, stdout=subprocess.DEVNULL)
-        self.process = subprocess.Popen([troupe, "serve", *common, "--port", "0", "--port-file",
-                                         at("port"), "--set", "router.policy=causal", "--set", "pool.memory=16MiB"],
-                                        stdout=open(at("log"), "w"), stderr=subprocess.STDOUT)
-        while not os.path.exists(at("port")) or not open(at("port")).read().strip():
-            if self.process.poll() is not None:
-                raise RuntimeError("troupe serve ended: " + open(at("log")).read()[-500:])
-            time.sleep(0.05)
-        self.url = "http://127.0.0.1:" + open(at("port")).read().strip()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(40)
-        self.folder.cleanup()
-
-    def ask(self, path, body=None, method=None):
-        request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(), method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
-                return reply.status, json.loads(reply.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+        super().__init__()
+        os.mkdir(self.at("model"))
+        write_model(self.at("model"))
+        os.mkdir(self.at("world"))
+        json.dump({"id": "b", "title": "B", "tokens": "blue", "identifier": "<no>"}, open(os.path.join(self.at("world"), "items.jsonl"), "w"))
+        common = ["--model", self.at("model"), "--data-dir", self.at("data")]
+        subprocess.run([troupe, "import", *common, "--data", self.at("world")], check=True, stdout=subprocess.DEVNULL)
+        self.serve([troupe, "serve", *common, "--set", "router.policy=causal", "--set", "pool.memory=16MiB"])
 
 
 def near(a, b):

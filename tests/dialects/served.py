@@ -1,0 +1,46 @@
+"""A box that serves from a folder of its own until it is left, and is asked over HTTP."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+
+class Served:
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-dialects-")
+        self.headers = {}
+
+    def at(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def serve(self, words):
+        """`words`: the program, `serve`, and what it is told besides its port."""
+        port, log = self.at("port"), self.at("log")
+        with open(log, "w") as output:
+            self.process = subprocess.Popen([*words, "--port", "0", "--port-file", port], stdout=output, stderr=subprocess.STDOUT)
+        while not os.path.exists(port) or not open(port).read().strip():
+            if self.process.poll() is not None:
+                raise RuntimeError("troupe serve ended: " + open(log).read()[-500:])
+            time.sleep(0.05)
+        self.url = "http://127.0.0.1:" + open(port).read().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(40)
+        self.folder.cleanup()
+
+    def ask(self, path, body=None, method=None, headers=None):
+        request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
+                                         self.headers if headers is None else headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
