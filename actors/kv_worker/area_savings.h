@@ -9,7 +9,7 @@
 
 #include "placement/heat/frequency_sketch.h"
 #include "placement/split/shadow_cache.h"
-#include "runtime/actor/messages.h"
+#include "runtime/actor/core.h"
 
 namespace troupe::actors {
 
