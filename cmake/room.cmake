@@ -23,18 +23,25 @@ set(TROUPE_SANITIZE "" CACHE STRING "address,undefined or thread")
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
                     # g++ 12 warns falsely inside std::string and std::variant:
-                    $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
+                    $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>
+                    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow>)
 if(TROUPE_SANITIZE)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TROUPE_SANITIZE}> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
   add_link_options(-fsanitize=${TROUPE_SANITIZE})
 endif()
 
-# troupe_precompile(<target> <headers>...): these and what nearly every file uses of the standard library.
+# troupe_precompile(<target> <headers>... [BY <target>]): these and what nearly every file uses of the standard library; or
+# what another target of the same options has parsed already.
 function(troupe_precompile target)
-  if(TROUPE_PRECOMPILE)
+  cmake_parse_arguments(precompile "" "BY" "" ${ARGN})
+  if(TROUPE_PRECOMPILE AND precompile_BY AND TARGET ${precompile_BY})
+    target_precompile_headers(${target} REUSE_FROM ${precompile_BY})
+  elseif(TROUPE_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE
-      <algorithm> <array> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <optional> <random> <set>
-      <span> <stdexcept> <string> <string_view> <unordered_map> <utility> <variant> <vector> ${ARGN})
+      <algorithm> <array> <charconv> <chrono> <cmath> <condition_variable> <cstdint> <deque> <filesystem> <fstream> <functional>
+      <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <stdexcept> <string> <string_view> <thread>
+      <unordered_map> <utility> <variant> <vector>
+      ${precompile_UNPARSED_ARGUMENTS})
   endif()
 endfunction()
 
@@ -62,10 +69,10 @@ function(troupe_unite target)
   endforeach()
 endfunction()
 
-# troupe_test_program(<name> <sources>... [PRECOMPILE <headers>...]): an executable of doctest cases. Tests run for
-# seconds and are compiled by everybody, so they are compiled faster than what they test.
+# troupe_test_program(<name> <sources>... [PRECOMPILED_BY <target>] [PRECOMPILE <headers>...]): an executable of doctest cases.
+# Tests run for seconds and are compiled by everybody, so they are compiled faster than what they test.
 function(troupe_test_program name)
-  cmake_parse_arguments(program "" "" "PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(program "" "PRECOMPILED_BY" "PRECOMPILE" ${ARGN})
   set(options $<$<NOT:$<CONFIG:Debug>>:-Og>)
   if(NOT TARGET troupe_test_main)
     add_library(troupe_test_main STATIC ${TROUPE_ROOT}/kernels/base/test_main.cc)
@@ -79,15 +86,22 @@ function(troupe_test_program name)
   troupe_unite(${name} ${program_UNPARSED_ARGUMENTS})
   list(LENGTH program_UNPARSED_ARGUMENTS files)
   if(files GREATER 8)  # fewer are one or two files then, and parse their headers sooner than all of them
-    troupe_precompile(${name} <doctest/doctest.h> ${program_PRECOMPILE})
+    troupe_precompile(${name} <doctest/doctest.h> ${program_PRECOMPILE} BY ${program_PRECOMPILED_BY})
   endif()
 endfunction()
 
 # troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
-#             [PRECOMPILE <headers>...] [UNITE] [APART <regular expression>]): library troupe_<name>. APART: files that
-#             are not united.
+#             [PRECOMPILE <headers>... | PRECOMPILED_BY <room>] [UNITE] [APART <regular expression>]): library
+#             troupe_<name>. PRECOMPILED_BY: the headers of that room, which is compiled with the same options. APART: files
+#             that are not united.
 function(troupe_room name)
-  cmake_parse_arguments(room "UNITE" "APART" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(room "UNITE" "APART;PRECOMPILED_BY" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
+  set(by "")
+  set(tests_by "")
+  if(room_PRECOMPILED_BY)
+    set(by troupe_${room_PRECOMPILED_BY})
+    set(tests_by ${room_PRECOMPILED_BY}_test)
+  endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   foreach(except IN LISTS room_EXCEPT)
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${except}(/|$)")
@@ -98,7 +112,7 @@ function(troupe_room name)
   if(sources)
     add_library(troupe_${name} STATIC ${sources})
     target_compile_options(troupe_${name} PRIVATE ${room_OPTIONS})
-    troupe_precompile(troupe_${name} ${room_PRECOMPILE})
+    troupe_precompile(troupe_${name} ${room_PRECOMPILE} BY ${by})
     if(room_UNITE)
       set(united ${sources})
       if(room_APART)
@@ -114,7 +128,7 @@ function(troupe_room name)
   target_include_directories(troupe_${name} ${visibility} ${TROUPE_ROOT})
   target_link_libraries(troupe_${name} ${visibility} ${room_LINK})
   if(tests)
-    troupe_test_program(${name}_test ${tests} PRECOMPILE ${room_PRECOMPILE})
+    troupe_test_program(${name}_test ${tests} PRECOMPILED_BY ${tests_by} PRECOMPILE ${room_PRECOMPILE})
     target_link_libraries(${name}_test PRIVATE troupe_${name})
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
