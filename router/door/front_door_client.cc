@@ -3,7 +3,9 @@
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast.hpp>
+#include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <string_view>
 
 namespace troupe::router {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t body_bytes_max = 32 << 20;   // that of a reply of 100,000 items has some 10 MiB
 constexpr std::size_t buffer_bytes_max = 128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
+constexpr std::size_t read_bytes_max = 64 << 10;
 
 struct Server {
   std::string host, port;
@@ -36,13 +39,17 @@ Server parse_server(std::string server) {
   return parsed;
 }
 
+void say(const beast::error_code& error, const Server& server) {
+  if (error)
+    throw ClientError(server.url() + ": " + error.message() + "; expected a running troupe server" +
+                      (server.tls ? ", and a certificate for that name of an authority that is trusted (--authority)" : ""));
+}
+
 // Runs the loop until the step that was just begun has ended.
 void finish(asio::io_context& io, const beast::error_code& error, const Server& server) {
   io.restart();
   io.run();
-  if (error)
-    throw ClientError(server.url() + ": " + error.message() + "; expected a running troupe server" +
-                      (server.tls ? ", and a certificate for that name of an authority that is trusted (--authority)" : ""));
+  say(error, server);
 }
 
 http::request<http::string_body> request_of(const HttpCall& call, const Server& server) {
@@ -60,18 +67,42 @@ http::request<http::string_body> request_of(const HttpCall& call, const Server& 
   return request;
 }
 
+std::string text_of(const http::request<http::string_body>& request) {
+  std::ostringstream text;
+  text << request;
+  return std::move(text).str();
+}
+
+// Bytes go to and from the stream as they are: what reads and writes whole messages would be compiled for each kind of it.
 template <class Stream>
 HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server) {
   beast::error_code error;
-  auto note = [&error](beast::error_code e, auto&&...) { error = e; };
-  const auto request = request_of(call, server);
-  http::async_write(stream, request, note);
+  std::size_t read = 0;
+  auto note = [&](beast::error_code e, std::size_t bytes) { error = e, read = bytes; };
+  const std::string request = text_of(request_of(call, server));
+  asio::async_write(stream, asio::buffer(request), note);
   finish(io, error, server);
   beast::flat_buffer buffer{buffer_bytes_max};
   http::response_parser<http::string_body> parser;
+  parser.eager(true);
   parser.body_limit(body_bytes_max);
-  http::async_read(stream, buffer, parser, note);
-  finish(io, error, server);
+  while (!parser.is_done()) {
+    stream.async_read_some(buffer.prepare(std::min(read_bytes_max, buffer.max_size() - buffer.size())), note);
+    io.restart();
+    io.run();
+    buffer.commit(read);
+    if (error == asio::error::eof && parser.got_some()) {
+      error = {};
+      parser.put_eof(error);
+    } else if (error == asio::error::eof) {
+      error = http::error::end_of_stream;
+    } else if (!error) {
+      buffer.consume(parser.put(buffer.data(), error));
+      if (error == http::error::need_more)
+        error = buffer.size() < buffer.max_size() ? beast::error_code() : http::error::buffer_overflow;
+    }
+    say(error, server);
+  }
   const auto etag = parser.get()[http::field::etag];
   return {parser.get().result_int(), parser.get().body(), {etag.data(), etag.size()}};
 }
