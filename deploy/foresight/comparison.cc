@@ -64,8 +64,13 @@ BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& po
   run.item_blocks_computed = result.item_blocks_computed;
   run.hit_rate = ratio(static_cast<double>(run.tokens_reused), static_cast<double>(run.tokens_total));
   run.profile.push_back({"kernels", result.kernels_s});
-  for (std::size_t room = 0; room < result.host_us.size(); ++room)
-    run.profile.push_back({std::string(name_of(static_cast<placement::HostRoom>(room))), result.host_us[room] * 1e-6});
+  for (std::size_t room = 0; room < result.host_us.size(); ++room) {
+    const std::string name(name_of(static_cast<placement::HostRoom>(room)));
+    if (name == run.profile.front().room)
+      run.profile.front().seconds += result.host_us[room] * 1e-6;
+    else
+      run.profile.push_back({name, result.host_us[room] * 1e-6});
+  }
   run.profile.back().seconds += host.idle_share * result.seconds;  // of the rest
   run.cpu_seconds = std::accumulate(run.profile.begin(), run.profile.end(), 0.0,
                                     [](double sum, const CpuShare& share) { return sum + share.seconds; });

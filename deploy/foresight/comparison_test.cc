@@ -55,6 +55,8 @@ TEST_SUITE("foresight comparison") {
     const BenchRankRun run = as_bench_run(result, "bat", host);
     CHECK(run.qps == 5);
     CHECK(run.cpu_seconds == doctest::Approx(1.5 + 0.01 * placement::host_rooms + 0.1));
+    CHECK(run.profile.front().room == "kernels");
+    CHECK(run.profile.front().seconds == doctest::Approx(1.51));  // with what they took beyond the cost model
     CHECK(run.plans_item == 5);
     CHECK(run.hit_rate == 0.25);
   }

@@ -26,15 +26,16 @@ std::vector<Profiled> profiled(const std::vector<BenchedBoxes>& all) {
   return runs;
 }
 
-// What no room of the host's work is for counts as the rest, but for the passes.
+// What no room of the host's work is for counts as the rest; of the passes, what they took beyond the cost model.
 placement::HostRun host_run(const BenchRankRun& measured, const sim::ServedResult& simulated) {
-  placement::HostRun run{simulated.units, {}, measured.seconds};
+  placement::HostRun run{simulated.units, {}, measured.seconds, simulated.kernels_s * 1e6};
   for (const CpuShare& share : measured.profile) {
-    if (share.room == "kernels") continue;
     std::size_t room = 0;
     while (room + 1 < placement::host_rooms && name_of(static_cast<placement::HostRoom>(room)) != share.room) ++room;
     run.us[room] += std::max(0.0, share.seconds * 1e6);
   }
+  double& passes = run.us[static_cast<std::size_t>(placement::HostRoom::passes)];
+  passes = std::max(0.0, passes - run.passes_us);
   return run;
 }
 

@@ -14,8 +14,11 @@ constexpr double HostUnits::*members[units_count] = {&HostUnits::requests, &Host
 constexpr int rounds = 20'000;
 constexpr double least_us = 0.05;  // a request; less is noise, and its relative error says nothing
 
-// One equation of a room: costs · x = 1, where x are a run's units over its time.
-using Equation = std::array<double, units_count>;
+// One of a room: costs · x = share, where x are a run's units over a time of it, and share is what of it they explain.
+struct Equation {
+  std::array<double, units_count> x{};
+  double share = 1;
+};
 
 // Nobody asks them where no block is named, so such requests say nothing of what one costs there.
 bool only_of_blocks(std::size_t room) {
@@ -26,16 +29,19 @@ std::vector<Equation> equations_of(std::span<const HostRun> runs, std::size_t ro
   std::vector<Equation> equations;
   for (const HostRun& run : runs) {
     if (run.units.blocks == 0 && only_of_blocks(room)) continue;
-    const double us = std::max(run.us[room], least_us * run.units.requests);
+    const bool passes = room == static_cast<std::size_t>(HostRoom::passes);
+    const double us = std::max(run.us[room], least_us * run.units.requests) + (passes ? run.passes_us : 0);
+    if (us <= 0) continue;
     Equation& equation = equations.emplace_back();
-    for (std::size_t u = 0; u < units_count; ++u) equation[u] = us > 0 ? run.units.*members[u] / us : 0;
+    for (std::size_t u = 0; u < units_count; ++u) equation.x[u] = run.units.*members[u] / us;
+    if (passes) equation.share = run.us[room] / us;
   }
   return equations;
 }
 
 double residual(const Equation& equation, const std::array<double, units_count>& costs) {
-  double left = 1;
-  for (std::size_t u = 0; u < units_count; ++u) left -= equation[u] * costs[u];
+  double left = equation.share;
+  for (std::size_t u = 0; u < units_count; ++u) left -= equation.x[u] * costs[u];
   return left;
 }
 
@@ -47,8 +53,8 @@ std::array<double, units_count> least_squares(const std::vector<Equation>& equat
     for (std::size_t u = 0; u < units_count; ++u) {
       double top = 0, bottom = 0;
       for (const Equation& equation : equations) {
-        top += equation[u] * residual(equation, costs);
-        bottom += equation[u] * equation[u];
+        top += equation.x[u] * residual(equation, costs);
+        bottom += equation.x[u] * equation.x[u];
       }
       if (used[u] && bottom > 0) costs[u] = std::max(0.0, costs[u] + top / bottom);
     }
@@ -71,7 +77,7 @@ double dot(const HostUnits& costs, const HostUnits& units) {
 std::string_view name_of(HostRoom room) {
   static constexpr std::array<std::string_view, host_rooms> names{
       "door",         "router",        "cache-meta", "KV-cache worker", "inference worker",
-      "feature port", "executor port", "checksums",  "host",            "rest"};
+      "feature port", "executor port", "checksums",  "host",            "kernels",          "rest"};
   return names[static_cast<std::size_t>(room)];
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a request costs the processors of its node beside the passes of its model: in each room (the rooms of
+// What a request costs the processors of its node beside what the cost model says of its model's passes: in each room (the rooms of
 // runtime/meter/cpu_rooms.h) some microseconds a request, a part of its prompt (a candidate, the user, the frame), a block
 // that it names, and a mebibyte that is summed up. A device's profile has it, fitted to what `bench rank --profile` saw;
 // one without charges nothing.
@@ -21,10 +21,12 @@ struct HostUnits {
 double dot(const HostUnits& costs, const HostUnits& units);
 
 enum class HostRoom : std::uint8_t {
-  door, router, cache_meta, kv_worker, inference_worker, feature_port, executor_port, checksums, host, rest, count_
+  door, router, cache_meta, kv_worker, inference_worker, feature_port, executor_port, checksums, host, passes, rest, count_
 };
 inline constexpr std::size_t host_rooms = static_cast<std::size_t>(HostRoom::count_);
-std::string_view name_of(HostRoom room);  // as that of CpuRoom; what no room counts is the "rest"
+// As that of CpuRoom; what no room counts is the "rest". `passes` is what kernels took beyond the cost model: blocks that are
+// read where they lie, in memory that nothing has touched for a while.
+std::string_view name_of(HostRoom room);
 
 struct HostWork {
   std::array<HostUnits, host_rooms> costs{};  // microseconds
@@ -42,9 +44,10 @@ std::string find_fault(const HostWork& work);  // "": costs are finite, and none
 struct HostRun {
   HostUnits units;
   std::array<double, host_rooms> us{};
-  double seconds = 0;  // that it took
+  double seconds = 0;    // that it took
+  double passes_us = 0;  // by the cost model
 };
-// Least squares of the relative error of each room's time over the runs, with no cost below nothing. A unit that no run
+// Least squares of the relative error of each room's time over the runs (of passes, of all that they took), with no cost below nothing. A unit that no run
 // has, or that all runs have in proportion to another one, gets what explains the runs, and nothing more. Throws
 // std::invalid_argument without a run.
 HostWork fit_host(std::span<const HostRun> runs);

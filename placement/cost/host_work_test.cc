@@ -62,6 +62,16 @@ TEST_CASE("no cost is below nothing, whatever the runs say, and what no run has 
   CHECK_THROWS_AS(fit_host({}), std::invalid_argument);
 }
 
+TEST_CASE("what passes take beyond the cost model is weighed by all that they take, not by itself") {
+  const auto passes = static_cast<std::size_t>(HostRoom::passes);
+  HostRun little{{10, 100, 0, 0}, {}, 1, 1'000}, much = little;
+  little.us[passes] = 10;
+  much.us[passes] = 90;
+  const HostWork fitted = fit_host(std::vector{little, much});
+  CHECK(dot(fitted[HostRoom::passes], little.units) == doctest::Approx(47).epsilon(0.02));
+  CHECK(name_of(HostRoom::passes) == "kernels");
+}
+
 TEST_CASE("a profile charges something or nothing, and has no cost that makes no sense") {
   HostWork work;
   CHECK_FALSE(work.charges());

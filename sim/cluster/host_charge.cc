@@ -79,7 +79,7 @@ Duration HostCharge::batch(const RunBatch& batch) {
   }
   units_.mebibytes += units.mebibytes;
   double us = 0;
-  for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums}) us += charge(room, units);
+  for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums, HostRoom::passes}) us += charge(room, units);
   us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes});
   return {static_cast<std::int64_t>(us + 0.5)};
 }
