@@ -86,14 +86,16 @@ bool SplitNode::use_kv(const SplitRequest& request) {
   return false;
 }
 
-double SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
+SplitNode::Served SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
   const bool hit = use_kv(request);
   const double missing = use_rows(rows);
   const double served =
       (hit ? times_.reused_us(request.length) : times_.computed_us(request.length)) + missing * times_.row_us();
   const double start = std::max(free_us_, request.at_us), latency = start + served - request.at_us;
   free_us_ = start + served;
-  if (options_.shadows) shadow(request, rows, served);
+  const double worth = worth_of(served);
+  if (options_.shadows)
+    for (const std::uint32_t row : rows) row_shadow_.use(row, 1, times_.row_us() * worth);
   latencies_.push_back(static_cast<float>(latency));
   hot_ += request.hot;
   kv_hits_ += hit;
@@ -102,17 +104,18 @@ double SplitNode::serve(const SplitRequest& request, std::span<const std::uint32
   events_ += request.length;
   late_ += latency > options_.slo_us;
   served_us_ += served;
-  return latency;
+  return {latency, worth};
 }
 
 // What a microsecond less is worth. The tail of a queue's waits falls as e^(-theta t), where theta is what makes lambda
 // (E[e^(theta S)] - 1) = theta of service times S (Cramer and Lundberg): a request counts by e^(theta S). That one in a
 // hundred is later than the P99 gives theta.
-void SplitNode::shadow(const SplitRequest& request, std::span<const std::uint32_t> rows, double served_us) {
-  const double worth = std::exp(std::log(100) * std::min(1.0, served_us / p99_us_));
+double SplitNode::worth_of(double served_us) const { return std::exp(std::log(100) * std::min(1.0, served_us / p99_us_)); }
+
+void SplitNode::note_user(const SplitRequest& request, double worth) {
+  if (!options_.shadows) return;
   const double spared = times_.computed_us(request.length) - times_.reused_us(request.length);
   kv_shadow_.use(request.user, times_.kv_pages(request.length), spared * worth);
-  for (const std::uint32_t row : rows) row_shadow_.use(row, 1, times_.row_us() * worth);
 }
 
 placement::SplitState SplitNode::measure() const {

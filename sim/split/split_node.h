@@ -29,8 +29,15 @@ class SplitNode {
  public:
   SplitNode(const SplitTimes& times, const NodeOptions& options);
 
-  // Its latency. The policy, if there is one, decides when the window ends.
-  double serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
+  struct Served {
+    double latency_us;
+    double worth;  // of a microsecond that such a request would have been served sooner
+  };
+  Served serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
+  // A user of this node's came, here or to another: what keys of his would have spared is counted where they would be kept.
+  // Counted where he was sent, nobody would see him come again once his keys are dropped and he is sent anywhere.
+  void note_user(const SplitRequest& request, double worth);
+  // The policy, if there is one, decides.
   placement::SplitState end_window(placement::SplitPolicy* policy);
 
   double alpha() const { return alpha_; }
@@ -46,7 +53,7 @@ class SplitNode {
   };
   bool use_kv(const SplitRequest& request);
   double use_rows(std::span<const std::uint32_t> rows);
-  void shadow(const SplitRequest& request, std::span<const std::uint32_t> rows, double served_us);
+  double worth_of(double served_us) const;
   placement::SplitState measure() const;
   void start_window();
   void set_alpha(double alpha);

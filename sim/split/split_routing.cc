@@ -11,6 +11,8 @@ constexpr double overload = 0.85, affinity_bonus = 0.05;  // HLEM §IV-C
 
 }  // namespace
 
+std::uint32_t user_home(std::uint32_t user, std::size_t nodes) { return static_cast<std::uint32_t>(spread(user) % nodes); }
+
 double SplitRouter::score(const NodeView& node, bool last) const {
   const double load = std::min(1.0, node.waits_us / costs_.busy_us);
   if (by_ == SplitRouting::cost)
@@ -21,7 +23,7 @@ double SplitRouter::score(const NodeView& node, bool last) const {
 }
 
 std::uint32_t SplitRouter::choose(std::uint32_t user, std::span<const NodeView> nodes) {
-  if (by_ == SplitRouting::home) return static_cast<std::uint32_t>(spread(user) % nodes.size());
+  if (by_ == SplitRouting::home) return user_home(user, nodes.size());
   const auto known = last_.find(user);
   std::uint32_t best = 0, idle = 0;
   double most = 0;

@@ -28,6 +28,8 @@ struct RoutingCosts {  // microseconds, in the mean
   double busy_us = 30'000;        // at which a node's load is 1
 };
 
+std::uint32_t user_home(std::uint32_t user, std::size_t nodes);
+
 class SplitRouter {
  public:
   SplitRouter(SplitRouting by, const RoutingCosts& costs) : by_(by), costs_(costs) {}

@@ -50,7 +50,9 @@ class Cluster {
       const auto rows = workload_.rows_of(request.user, request.length);
       const std::uint32_t n = choose(request);
       if (oracle_) oracle_->serve(n, request, rows);
-      latencies_.push_back(static_cast<float>(nodes_[n]->serve(request, rows)));
+      const SplitNode::Served served = nodes_[n]->serve(request, rows);
+      nodes_[user_home(request.user, options_.nodes)]->note_user(request, served.worth);
+      latencies_.push_back(static_cast<float>(served.latency_us));
     }
   }
 

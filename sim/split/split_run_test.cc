@@ -107,6 +107,25 @@ TEST_CASE("alpha* lies between the ends, where latency is worse") {
   CHECK(run.static_p99_us[0] > 1.2 * *std::ranges::min_element(run.static_p99_us));
 }
 
+TEST_CASE("marginal does not run away where users are sent to who has their keys, or anywhere") {
+  const auto run = [](SplitRouting routing) {
+    SplitRunOptions options = small();
+    options.nodes = 4;
+    options.routing = routing;
+    options.workload.windows = 20;
+    options.warm_up = 12;
+    options.shadows = true;
+    options.policy = [](std::uint32_t) { return std::make_unique<placement::MarginalSplit>(); };
+    return run_split(options);
+  };
+  const double at_home = run(SplitRouting::home).kv_hits;
+  for (const SplitRouting routing : {SplitRouting::kv, SplitRouting::cost}) {
+    const SplitRunResult sent = run(routing);
+    CHECK(sent.alpha < 0.8);
+    CHECK(sent.kv_hits > 0.5 * at_home);
+  }
+}
+
 TEST_CASE("marginal goes to where it is best from either end") {
   for (const double from : {0.1, 0.9}) {
     SplitRunOptions options = small();
