@@ -308,8 +308,11 @@ void RouterCore::refuse_flight(Step step, Flight& flight, const Refusal& refusal
 
 void RouterCore::close(Step step, Flight& flight) {
   ++answered_;
-  step.effects.count(Metric::request_seconds,
-                     static_cast<double>((step.now - flight.asked.received).us) * 1e-6, flight.request->trace());
+  const double seconds = static_cast<double>((step.now - flight.asked.received).us) * 1e-6;
+  step.effects.count(Metric::request_seconds, seconds, flight.request->trace());
+  step.effects.count(Metric::version_answered, 1, flight.pinned.model_version);
+  step.effects.count(Metric::tenant_answered, 1, tenants_[flight.tenant].name);
+  step.effects.count(Metric::tenant_seconds, seconds, tenants_[flight.tenant].name);
   settle(flight.asked);
   drop(step, flight);
 }

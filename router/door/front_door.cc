@@ -211,7 +211,7 @@ void FrontDoor::Server::take(Tcp::socket socket) {
   socket.set_option(Tcp::no_delay(true), error);
   const Origin from = origin_of(client.address());
   DoorPlaces& among = make_room(places, from) ? places : lane;
-  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1);  // the socket closes
+  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
   const DoorPlaces::Guest guest = ++last_guest;
   among.enter(guest, from);
   std::make_shared<Session>(*this, std::move(socket), among, guest)->begin();
