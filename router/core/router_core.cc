@@ -252,11 +252,10 @@ std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, s
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, std::uint64_t home,
+Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
                           const placement::Work& work, const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
-  Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant};
-  flight.pinned = {versions().model_version, versions().catalog_version};
+  Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant, .pinned = std::move(pinned)};
   std::optional<Refusal> refusal = fault ? fault : find_obstacle(step.now);
   if (!refusal) refusal = find_excess(tenant);
   if (!refusal) refusal = find_no_worker(step.now, flight, home, work);

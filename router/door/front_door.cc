@@ -129,14 +129,21 @@ FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> rout
   if (routers.empty())
     return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"});
   std::string text = R"({"object":"list","data":[)";
-  for (const StatusReply& router : routers) {
-    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+  const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
     text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
-    append_json_string(text, name.empty() ? version : name);
+    append_json_string(text, id);
     text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
     append_json_string(text, field_of(router, "model_serves"));
-    if (!name.empty()) append_json_string(text += R"(,"version":)", version);
+    if (!version.empty()) append_json_string(text += R"(,"version":)", version);
     text += '}';
+  };
+  for (const StatusReply& router : routers) {
+    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+    add(router, name.empty() ? version : name, name.empty() ? "" : version);
+    if (const std::string share = field_of(router, "next_share"); !share.empty()) {  // of two that share the users
+      add(router, field_of(router, "next_model"), "");
+      text.insert(text.size() - 1, R"(,"share":)" + share);
+    }
   }
   return {200, text + "]}"};
 }
