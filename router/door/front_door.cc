@@ -482,6 +482,10 @@ void FrontDoor::renew(const DoorCertificate& certificate, std::shared_ptr<const 
   });
 }
 
+void FrontDoor::renew(std::shared_ptr<const ApiKeys> keys) {
+  asio::post(server_->io, [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
+}
+
 void FrontDoor::retire() {
   asio::post(server_->io, [server = server_.get()] { server->retired = true; });
 }
